@@ -1,0 +1,162 @@
+import { applyDecorators } from '@nestjs/common';
+import { ApiExtraModels, ApiProperty, getSchemaPath } from '@nestjs/swagger';
+import { Type } from 'class-transformer';
+import { IsArray, IsObject, ValidateBy, ValidateNested } from 'class-validator';
+import { addFieldRule, markLenient } from './field-rules.js';
+import type { DtoClass, SizeLimit } from './field-rules.js';
+import { isCleanText, lengthWithin } from '../json/text.js';
+
+/** Bounds of an integer, both inclusive. */
+export interface IntegerRange {
+  readonly min?: number;
+  readonly max?: number;
+}
+
+/** Bounds of a text's length in code points, both inclusive, and the form it must have. */
+export interface TextShape {
+  readonly min?: number;
+  readonly max?: number;
+  /** Must match; give `form` with it. */
+  readonly pattern?: RegExp;
+  /** The pattern in words, to follow "must be": e.g. "an identifier of letters and digits". */
+  readonly form?: string;
+}
+
+/** A field that holds one object of another DTO class. */
+export function Nested(type: () => DtoClass): PropertyDecorator {
+  return applyDecorators(rule({ kind: 'nested', type }), ValidateNested(), Type(type));
+}
+
+/** A field that holds a list of objects of another DTO class. */
+export function NestedList(type: () => DtoClass, limit: SizeLimit = {}): PropertyDecorator {
+  return applyDecorators(
+    rule({ kind: 'nested-list', type, max: limit.max ?? Infinity }),
+    IsArray(),
+    ValidateNested({ each: true }),
+    Type(type),
+  );
+}
+
+/**
+ * A field that holds an object from free names to objects of another DTO class, built as a plain
+ * `Record`. The class must be declared before the one that uses it: the OpenAPI schema names it at once.
+ */
+export function NestedMap(type: () => DtoClass, limit: SizeLimit = {}): PropertyDecorator {
+  return (target, name) => {
+    const model = type();
+    addFieldRule(target, name, { kind: 'nested-map', type, max: limit.max ?? Infinity });
+    IsObject()(target, String(name));
+    ApiExtraModels(model)(target.constructor);
+    ApiProperty({ type: 'object', additionalProperties: { $ref: getSchemaPath(model) } })(target, name);
+  };
+}
+
+/** A field that holds any JSON object (no list, no null), passed on untouched and by reference. */
+export function JsonObject(): PropertyDecorator {
+  return applyDecorators(
+    rule({ kind: 'json-object' }),
+    IsObject(),
+    ApiProperty({ type: 'object', additionalProperties: true }),
+  );
+}
+
+/** A body class that ignores fields it does not declare, in itself and in everything nested in it. */
+export function AllowUnknownFields(): ClassDecorator {
+  return (target) => markLenient(target);
+}
+
+/** A JSON integer that a double holds exactly, within the range. */
+export function IsJsonInteger(range: IntegerRange = {}): PropertyDecorator {
+  const { min = Number.MIN_SAFE_INTEGER, max = Number.MAX_SAFE_INTEGER } = range;
+  return applyDecorators(
+    ValidateBy({
+      name: 'isJsonInteger',
+      validator: {
+        validate: (value: unknown) =>
+          Number.isSafeInteger(value) && Number(value) >= min && Number(value) <= max,
+        defaultMessage: () => `$property must be ${describeInteger(range)}`,
+      },
+    }),
+    ApiProperty({ type: 'integer', ...schemaRange(range) }),
+  );
+}
+
+/** A string without NUL characters and lone surrogates, of the given shape. */
+export function IsText(shape: TextShape = {}): PropertyDecorator {
+  return applyDecorators(
+    ValidateBy({
+      name: 'isText',
+      validator: {
+        validate: (value: unknown) => typeof value === 'string' && isCleanText(value) && fits(value, shape),
+        defaultMessage: () => `$property must be ${describeText(shape)}`,
+      },
+    }),
+    ApiProperty({ type: 'string', ...schemaText(shape) }),
+  );
+}
+
+/** A list of strings, each of the given shape, `limit.max` of them at most. */
+export function IsTextList(shape: TextShape = {}, limit: SizeLimit = {}): PropertyDecorator {
+  const max = limit.max ?? Infinity;
+  const bound = max === Infinity ? '' : ` of at most ${max} items`;
+  return applyDecorators(
+    ValidateBy({
+      name: 'isTextList',
+      validator: {
+        validate: (value: unknown) =>
+          Array.isArray(value) &&
+          value.length <= max &&
+          value.every((item) => typeof item === 'string' && isCleanText(item) && fits(item, shape)),
+        defaultMessage: () => `$property must be a list${bound}, each ${describeText(shape)}`,
+      },
+    }),
+    ApiProperty({
+      type: 'array',
+      items: { type: 'string', ...schemaText(shape) },
+      ...(max === Infinity ? {} : { maxItems: max }),
+    }),
+  );
+}
+
+function rule(fieldRule: Parameters<typeof addFieldRule>[2]): PropertyDecorator {
+  return (target, name) => addFieldRule(target, name, fieldRule);
+}
+
+/** The range in words: "an integer from 0 to 10". */
+export function describeInteger({ min, max }: IntegerRange): string {
+  if (min !== undefined && max !== undefined) return `an integer from ${min} to ${max}`;
+  if (min !== undefined) return `an integer of at least ${min}`;
+  if (max !== undefined) return `an integer of at most ${max}`;
+  return 'an integer';
+}
+
+/** The shape in words: "a string of 1 to 128 characters". */
+export function describeText({ min = 0, max = Infinity, form }: TextShape): string {
+  const base = form ?? 'a string';
+  if (min === 0 && max === Infinity) return base;
+  if (max === Infinity) return `${base} of at least ${min} characters`;
+  if (min === 0) return `${base} of at most ${max} characters`;
+  return `${base} of ${min} to ${max} characters`;
+}
+
+/** Whether a text has the shape. */
+export function fits(text: string, { min = 0, max = Infinity, pattern }: TextShape): boolean {
+  return lengthWithin(text, min, max) && (pattern === undefined || pattern.test(text));
+}
+
+/** The range as OpenAPI keywords. */
+export function schemaRange({ min, max }: IntegerRange): { minimum?: number; maximum?: number } {
+  return {
+    ...(min === undefined ? {} : { minimum: min }),
+    ...(max === undefined ? {} : { maximum: max }),
+  };
+}
+
+/** The shape as OpenAPI keywords. */
+export function schemaText(shape: TextShape): { minLength?: number; maxLength?: number; pattern?: string } {
+  return {
+    ...(shape.min === undefined ? {} : { minLength: shape.min }),
+    ...(shape.max === undefined ? {} : { maxLength: shape.max }),
+    ...(shape.pattern === undefined ? {} : { pattern: shape.pattern.source }),
+  };
+}
