@@ -1,0 +1,159 @@
+/** How the text of a setting is read. */
+export type SettingKind = 'text' | 'integer' | 'number' | 'boolean' | 'api-keys';
+
+/** One row of the settings table: everything that help, docs and `.env.example` say about a setting. */
+export interface SettingKey {
+  /** Name of the field in `Settings`. */
+  readonly field: string;
+  /** Environment variable. */
+  readonly env: string;
+  /** Long flag without the dashes; undefined for secrets, because process lists show arguments. */
+  readonly flag: string | undefined;
+  readonly kind: SettingKind;
+  /** A secret's value is never printed. */
+  readonly secret: boolean;
+  /** Text that is read when neither flag nor variable is given; undefined leaves the setting unset. */
+  readonly default: string | undefined;
+  /** What is allowed, worded to follow "must be". */
+  readonly allowed: string;
+  readonly description: string;
+}
+
+/** Every setting of the service, in the order in which help shows them. */
+export const SETTING_KEYS = [
+  {
+    field: 'host',
+    env: 'SERVICE_HOST',
+    flag: 'host',
+    kind: 'text',
+    secret: false,
+    default: '127.0.0.1',
+    allowed: 'an IP address or host name',
+    description: 'Address to listen on; 0.0.0.0 listens on every IPv4 interface.',
+  },
+  {
+    field: 'port',
+    env: 'SERVICE_PORT',
+    flag: 'port',
+    kind: 'integer',
+    secret: false,
+    default: '5555',
+    allowed: 'an integer from 0 to 65535',
+    description: 'TCP port to listen on; 0 takes a free one and prints it.',
+  },
+  {
+    field: 'reload',
+    env: 'SERVICE_RELOAD',
+    flag: 'reload',
+    kind: 'boolean',
+    secret: false,
+    default: 'false',
+    allowed: 'true or false',
+    description: 'Restart when the sources change; for development only.',
+  },
+  {
+    field: 'workers',
+    env: 'SERVICE_WORKERS',
+    flag: 'workers',
+    kind: 'integer',
+    secret: false,
+    default: '1',
+    allowed: 'an integer from 1 to 256',
+    description: 'Number of server processes; this version runs one.',
+  },
+  {
+    field: 'logLevel',
+    env: 'SERVICE_LOG_LEVEL',
+    flag: 'log-level',
+    kind: 'text',
+    secret: false,
+    default: 'info',
+    allowed: 'debug, info, warning or error',
+    description: 'Least important level that is logged.',
+  },
+  {
+    field: 'workerTimeout',
+    env: 'SERVICE_WORKER_TIMEOUT',
+    flag: 'worker-timeout',
+    kind: 'number',
+    secret: false,
+    default: '60',
+    allowed: 'a number of seconds greater than 0 and at most 86400',
+    description: 'Seconds of silence after which a worker no longer counts as active.',
+  },
+  {
+    field: 'databaseUrl',
+    env: 'DATABASE_URL',
+    flag: undefined,
+    kind: 'text',
+    secret: true,
+    default: undefined,
+    allowed: 'a postgres:// or postgresql:// URL',
+    description:
+      'PostgreSQL 14 or newer; when unset, the service runs its own PostgreSQL in the data directory.',
+  },
+  {
+    field: 'dataDir',
+    env: 'SERVICE_DATA_DIR',
+    flag: 'data-dir',
+    kind: 'text',
+    secret: false,
+    default: '.data',
+    allowed: 'the path of a directory',
+    description: 'Directory of the embedded PostgreSQL and of the API key made at the first start.',
+  },
+  {
+    field: 'apiKeys',
+    env: 'SERVICE_API_KEYS',
+    flag: undefined,
+    kind: 'api-keys',
+    secret: true,
+    default: undefined,
+    allowed: 'a comma-separated list of scope:key, where scope is admin, client or worker',
+    description:
+      'API keys, as scope:key separated by commas; when there are none, the first start makes one.',
+  },
+  {
+    field: 'scheduler',
+    env: 'SERVICE_SCHEDULER',
+    flag: 'scheduler',
+    kind: 'text',
+    secret: false,
+    default: 'direct',
+    allowed: 'the name of a scheduling strategy (letters, digits, ".", "_" and "-")',
+    description: 'Strategy that chooses the pending runs a worker gets.',
+  },
+  {
+    field: 'maxBodyBytes',
+    env: 'SERVICE_MAX_BODY_BYTES',
+    flag: 'max-body-bytes',
+    kind: 'integer',
+    secret: false,
+    default: '1048576',
+    allowed: 'an integer from 1 to 268435456',
+    description: 'Largest request body in bytes; larger ones are answered with 413.',
+  },
+  {
+    field: 'dbPoolSize',
+    env: 'SERVICE_DB_POOL_SIZE',
+    flag: 'db-pool-size',
+    kind: 'integer',
+    secret: false,
+    default: '10',
+    allowed: 'an integer from 2 to 1000',
+    description: 'Database connections of one server process.',
+  },
+  {
+    field: 'workerPool',
+    env: 'SERVICE_WORKER_POOL',
+    flag: 'worker-pool',
+    kind: 'text',
+    secret: false,
+    default: undefined,
+    allowed: 'memory or shared',
+    description: 'Where the pool of workers is kept; this version keeps it in memory.',
+  },
+] as const satisfies readonly SettingKey[];
+
+/** Name of a field of `Settings`. */
+export type SettingField = (typeof SETTING_KEYS)[number]['field'];

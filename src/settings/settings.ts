@@ -1,0 +1,112 @@
+import {
+  IsArray,
+  IsBoolean,
+  IsIn,
+  IsInt,
+  IsNotEmpty,
+  IsNumber,
+  IsOptional,
+  IsPositive,
+  IsString,
+  Matches,
+  Max,
+  Min,
+} from 'class-validator';
+
+/** Levels of SERVICE_LOG_LEVEL, from the chattiest to the quietest. */
+export const LOG_LEVELS = ['debug', 'info', 'warning', 'error'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** Scopes that a key of SERVICE_API_KEYS may have. */
+export const API_KEY_SCOPES = ['admin', 'client', 'worker'] as const;
+export type ApiKeyScope = (typeof API_KEY_SCOPES)[number];
+
+/** One entry of SERVICE_API_KEYS; `key` is the secret itself. */
+export interface ApiKeySetting {
+  readonly scope: ApiKeyScope;
+  readonly key: string;
+}
+
+/** Places that can hold the pool of workers. */
+export const WORKER_POOLS = ['memory', 'shared'] as const;
+export type WorkerPoolKind = (typeof WORKER_POOLS)[number];
+
+/**
+ * The settings of one service process, checked once at start and never changed afterwards.
+ * The decorators say what is allowed; the wording for people is in `SETTING_KEYS`.
+ * Made by `loadSettings`; injected by this class as the token.
+ */
+export class Settings {
+  /** Address to listen on. */
+  @IsString()
+  @Matches(/^[A-Za-z0-9._:%-]{1,255}$/)
+  readonly host: string;
+
+  /** TCP port; 0 lets the system choose. */
+  @IsInt()
+  @Min(0)
+  @Max(65_535)
+  readonly port: number;
+
+  /** Restart on changed sources. */
+  @IsBoolean()
+  readonly reload: boolean;
+
+  /** Number of server processes. */
+  @IsInt()
+  @Min(1)
+  @Max(256)
+  readonly workers: number;
+
+  @IsIn(LOG_LEVELS)
+  readonly logLevel: LogLevel;
+
+  /** Seconds, possibly a fraction. */
+  @IsNumber()
+  @IsPositive()
+  @Max(86_400)
+  readonly workerTimeout: number;
+
+  /** Secret: holds a password. Undefined means the embedded PostgreSQL. */
+  @IsOptional()
+  @IsString()
+  @Matches(/^postgres(?:ql)?:\/\/[^\s\p{Cc}]+$/u)
+  readonly databaseUrl: string | undefined;
+
+  /** Path as given, relative to the working directory unless absolute. */
+  @IsString()
+  @IsNotEmpty()
+  @Matches(/^\P{Cc}+$/u)
+  readonly dataDir: string;
+
+  /** Secret. Empty when SERVICE_API_KEYS is unset. */
+  @IsArray()
+  readonly apiKeys: readonly ApiKeySetting[];
+
+  /** Name of a strategy; whether it is known is checked where strategies are registered. */
+  @IsString()
+  @Matches(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/)
+  readonly scheduler: string;
+
+  @IsInt()
+  @Min(1)
+  @Max(268_435_456)
+  readonly maxBodyBytes: number;
+
+  /** At least 2: the migrations' lock occupies one connection while another one works. */
+  @IsInt()
+  @Min(2)
+  @Max(1000)
+  readonly dbPoolSize: number;
+
+  /** Undefined leaves the choice to the service. */
+  @IsOptional()
+  @IsIn(WORKER_POOLS)
+  readonly workerPool: WorkerPoolKind | undefined;
+
+  /** @param values unchecked values by field name: whoever calls this must run the validators on the result. */
+  constructor(values: Readonly<Record<string, unknown>>) {
+    Object.assign(this, values);
+    Object.freeze(this);
+  }
+}
