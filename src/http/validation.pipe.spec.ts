@@ -1,0 +1,292 @@
+import 'reflect-metadata';
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { ArgumentMetadata } from '@nestjs/common';
+import {
+  ArrayMaxSize,
+  IsArray,
+  IsIn,
+  IsInt,
+  IsOptional,
+  IsString,
+  Max,
+  Min,
+  ValidateBy,
+} from 'class-validator';
+import * as fc from 'fast-check';
+import {
+  AllowUnknownFields,
+  IsJsonInteger,
+  IsText,
+  IsTextList,
+  JsonObject,
+  Nested,
+  NestedList,
+  NestedMap,
+} from './dto-decorators.js';
+import { InvalidRequest } from './domain-error.js';
+import { DtoValidationPipe } from './validation.pipe.js';
+
+class LimitsDto {
+  @IsOptional() @IsJsonInteger({ min: 0, max: 10 }) ram_mb?: number;
+  @IsOptional() @IsJsonInteger({ min: 0 }) cpu?: number;
+}
+
+class GpuDto {
+  @IsJsonInteger({ min: 0 }) id: number;
+  @IsOptional() @IsTextList({ max: 3 }, { max: 2 }) tags?: string[];
+}
+
+class SpecDto {
+  @IsString() type: string;
+  @IsOptional() default?: unknown;
+}
+
+class BodyDto {
+  @IsText({ min: 1, max: 5, pattern: /^\S+$/, form: 'a name without white space' }) image: string;
+  @IsOptional() @IsInt() @Min(1) @Max(9) priority?: number = 3;
+  @IsOptional() @JsonObject() inputs?: Record<string, unknown>;
+  @IsOptional() @Nested(() => LimitsDto) constraints?: LimitsDto;
+  @IsOptional() @NestedList(() => GpuDto, { max: 3 }) gpus?: GpuDto[];
+  @IsOptional() @NestedMap(() => SpecDto, { max: 3 }) specs?: Record<string, SpecDto>;
+  @IsOptional() @IsIn(['A', 'B'], { message: '$property must be A or B, not $value' }) state?: string;
+  @IsOptional() @IsArray() @ArrayMaxSize(2) @IsString({ each: true }) tags?: string[];
+}
+
+@AllowUnknownFields()
+class BeatDto {
+  @IsString() worker_id: string;
+  @IsOptional() @Nested(() => LimitsDto) resources?: LimitsDto;
+  @IsOptional() @NestedList(() => GpuDto) gpus?: GpuDto[];
+}
+
+class BaseDto {
+  @IsString() a: string;
+  @IsOptional() @JsonObject() o?: object;
+}
+
+class ChildDto extends BaseDto {
+  @IsOptional() @IsString() b?: string;
+}
+
+// oxlint-disable-next-line typescript/no-extraneous-class -- the case under test: a class that declares nothing
+class EmptyDto {}
+
+const pipe = new DtoValidationPipe();
+
+function body(value: unknown, metatype: ArgumentMetadata['metatype'] = BodyDto): unknown {
+  return pipe.transform(value, { type: 'body', metatype });
+}
+
+function refusal(run: () => unknown): readonly string[] {
+  try {
+    run();
+  } catch (error) {
+    assert.ok(error instanceof InvalidRequest, String(error));
+    assert.equal(error.message, 'Request validation failed');
+    return error.errors ?? [];
+  }
+  return assert.fail('was accepted');
+}
+
+/** What the parser hands over for a JSON text. */
+function json(text: string): unknown {
+  return JSON.parse(text);
+}
+
+describe('validation of bodies', () => {
+  it('builds an instance with its declared fields, defaults and nested classes', () => {
+    const inputs = json('{"__proto__":1,"constructor":{"x":null}}');
+    const result = body({
+      image: 'a',
+      inputs,
+      constraints: { cpu: 2 },
+      gpus: [{ id: 0, tags: ['x'] }],
+      specs: { one: { type: 'int', default: [1] } },
+    });
+    assert.ok(result instanceof BodyDto);
+    assert.equal(result.priority, 3);
+    assert.equal(result.inputs, inputs, 'by reference');
+    assert.ok(result.constraints instanceof LimitsDto);
+    assert.deepEqual(Object.keys(result.constraints), ['cpu']);
+    assert.ok(result.gpus?.[0] instanceof GpuDto);
+    assert.ok(result.specs?.['one'] instanceof SpecDto);
+    assert.deepEqual(result.specs['one'].default, [1]);
+    assert.equal(Object.hasOwn(result, 'state'), false);
+  });
+
+  it('counts null in an optional field as absent', () => {
+    const result = body({ image: 'a', priority: null, inputs: null, constraints: { cpu: null }, gpus: null });
+    assert.ok(result instanceof BodyDto);
+    assert.equal(result.priority, 3);
+    assert.deepEqual(Object.keys(result).toSorted(), ['constraints', 'image', 'priority']);
+    assert.deepEqual(Object.keys(result.constraints ?? {}), []);
+  });
+
+  it('keeps a map entry named __proto__ as an entry', () => {
+    const result = body(
+      json('{"image":"a","specs":{"__proto__":{"type":"int"},"constructor":{"type":"x"}}}'),
+    );
+    assert.ok(result instanceof BodyDto);
+    assert.deepEqual(Object.keys(result.specs ?? {}), ['__proto__', 'constructor']);
+    assert.equal(Object.getPrototypeOf(result.specs), Object.prototype);
+  });
+
+  it('reads inherited fields', () => {
+    assert.deepEqual(refusal(() => body({ o: [] }, ChildDto)).toSorted(), [
+      'a is required',
+      'o must be an object',
+    ]);
+    assert.ok(body({ a: 'x', b: 'y', o: {} }, ChildDto) instanceof ChildDto);
+  });
+
+  const cases: [title: string, value: unknown, errors: string[]][] = [
+    ['a list', [], ['the body must be a JSON object']],
+    ['null', null, ['the body must be a JSON object']],
+    ['nothing', undefined, ['the body must be a JSON object']],
+    ['a string', 'x', ['the body must be a JSON object']],
+    ['a missing field', {}, ['image is required']],
+    ['null in a required field', { image: null }, ['image is required']],
+    ['a wrong type', { image: 5 }, ['image must be a name without white space of 1 to 5 characters']],
+    ['a bad form', { image: 'a b' }, ['image must be a name without white space of 1 to 5 characters']],
+    ['a long text', { image: 'abcdef' }, ['image must be a name without white space of 1 to 5 characters']],
+    ['a NUL', { image: 'a\0' }, ['image must be a name without white space of 1 to 5 characters']],
+    ['a fraction', { image: 'a', priority: 1.5 }, ['priority must be an integer number']],
+    ['one line per field', { image: 'a', priority: 'x' }, ['priority must be an integer number']],
+    ['a number out of range', { image: 'a', priority: 10 }, ['priority must not be greater than 9']],
+    ['a withheld value', { image: 'a', state: 'secret' }, ['state must be A or B, not the value']],
+    ['an unknown field', { image: 'a', nope: 1 }, ['nope is not a known field']],
+    ['__proto__', json('{"image":"a","__proto__":{"image":"b"}}'), ['__proto__ is not a known field']],
+    ['constructor', json('{"image":"a","constructor":1}'), ['constructor is not a known field']],
+    [
+      'a nested __proto__',
+      json('{"image":"a","constraints":{"__proto__":1}}'),
+      ['constraints.__proto__ is not a known field'],
+    ],
+    ['a strange key', { image: 'a', 'a b\r\n': 1 }, ['["a b\\r\\n"] is not a known field']],
+    [
+      'a long key',
+      { image: 'a', [`k${'x'.repeat(99)}`]: 1 },
+      [`["k${'x'.repeat(63)}..."] is not a known field`],
+    ],
+    ['an empty key', { image: 'a', '': 1 }, ['[""] is not a known field']],
+    [
+      'a nested value',
+      { image: 'a', constraints: { ram_mb: 11 } },
+      ['constraints.ram_mb must be an integer from 0 to 10'],
+    ],
+    ['a nested list for an object', { image: 'a', constraints: [] }, ['constraints must be an object']],
+    ['a nested string', { image: 'a', constraints: 'x' }, ['constraints must be an object']],
+    ['an object for a list', { image: 'a', gpus: {} }, ['gpus must be a list of at most 3 items']],
+    ['a null item', { image: 'a', gpus: [null] }, ['gpus[0] must be an object']],
+    [
+      'an item',
+      { image: 'a', gpus: [{ id: 0 }, { id: -1 }] },
+      ['gpus[1].id must be an integer of at least 0'],
+    ],
+    [
+      'an unsafe integer',
+      { image: 'a', gpus: [{ id: 2 ** 53 }] },
+      ['gpus[0].id must be an integer of at least 0'],
+    ],
+    [
+      'too many items',
+      { image: 'a', gpus: [{ id: 0 }, { id: 0 }, { id: 0 }, { id: 0 }] },
+      ['gpus must be a list of at most 3 items'],
+    ],
+    [
+      'a text list',
+      { image: 'a', gpus: [{ id: 0, tags: ['toolong'] }] },
+      ['gpus[0].tags must be a list of at most 2 items, each a string of at most 3 characters'],
+    ],
+    ['a map that is a list', { image: 'a', specs: [] }, ['specs must be an object of at most 3 entries']],
+    ['a map entry', { image: 'a', specs: { 'x y': { type: 1 } } }, ['specs["x y"].type must be a string']],
+    [
+      'an inherited-looking map entry',
+      json('{"image":"a","specs":{"__proto__":5}}'),
+      ['specs.__proto__ must be an object'],
+    ],
+    ['a free-form list', { image: 'a', inputs: [] }, ['inputs must be an object']],
+    ['a free-form string', { image: 'a', inputs: 'x' }, ['inputs must be an object']],
+    ['an item by class-validator', { image: 'a', tags: ['x', 1] }, ['tags[1] must be a string']],
+    [
+      'too many by class-validator',
+      { image: 'a', tags: ['x', 'y', 'z'] },
+      ['tags must contain no more than 2 elements'],
+    ],
+    [
+      'several fields',
+      { priority: 'x', constraints: { cpu: -1, x: 1 }, y: 1 },
+      [
+        'image is required',
+        'priority must be an integer number',
+        'constraints.cpu must be an integer of at least 0',
+        'constraints.x is not a known field',
+        'y is not a known field',
+      ],
+    ],
+  ];
+  for (const [title, value, errors] of cases) {
+    it(`refuses ${title}`, () => {
+      assert.deepEqual(refusal(() => body(value)).toSorted(), errors.toSorted());
+    });
+  }
+
+  it('bounds the number of lines', () => {
+    const many = Object.fromEntries(Array.from({ length: 5000 }, (_, n) => [`k${n}`, 1]));
+    const lines = refusal(() => body({ image: 'a', ...many }));
+    assert.equal(lines.length, 101);
+    assert.equal(lines.at(-1), 'and 4900 more');
+  });
+
+  it('ignores unknown fields where the class allows it, nested ones too', () => {
+    const result = body(
+      { worker_id: 'w', extra: 1, resources: { cpu: 1, disk: 2 }, gpus: [{ id: 1, name: 'x' }] },
+      BeatDto,
+    );
+    assert.ok(result instanceof BeatDto);
+    assert.deepEqual(Object.keys(result).toSorted(), ['gpus', 'resources', 'worker_id']);
+    assert.deepEqual(Object.keys(result.resources ?? {}), ['cpu']);
+    assert.deepEqual(
+      refusal(() => body({ worker_id: 1, extra: 1 }, BeatDto)),
+      ['worker_id must be a string'],
+    );
+  });
+
+  it('names the path of a message that does not', () => {
+    class CustomDto {
+      @ValidateBy({
+        name: 'never',
+        validator: { validate: () => false, defaultMessage: () => 'ids must be unique' },
+      })
+      ids: unknown;
+    }
+    assert.deepEqual(
+      refusal(() => body({ ids: [] }, CustomDto)),
+      ['ids: ids must be unique'],
+    );
+  });
+
+  it('refuses to leave anything unchecked', () => {
+    for (const metatype of [Object, String, Array, EmptyDto, undefined]) {
+      assert.throws(() => pipe.transform({}, { type: 'body', metatype }), TypeError);
+    }
+    assert.equal(pipe.transform('x%', { type: 'param', metatype: String }), 'x%');
+  });
+
+  it('takes only what it declares, whatever JSON comes', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        try {
+          const result = body(value);
+          assert.ok(result instanceof BodyDto);
+          assert.equal(Object.getPrototypeOf(result), BodyDto.prototype);
+        } catch (error) {
+          assert.ok(error instanceof InvalidRequest);
+          assert.ok((error.errors ?? []).length > 0);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
