@@ -55,7 +55,7 @@ function toLogError(error: Error, depth: number): LogValue {
 function toLogObject(value: object, depth: number): LogValue {
   const result: Record<string, LogValue> = {};
   for (const [name, entry] of Object.entries(value).slice(0, MAX_ENTRIES)) {
-    result[toLogText(name)] =
+    result[toLogText(name).replaceAll('\n', ' ')] =
       SECRET_NAME.test(name) && entry !== undefined && entry !== null ? '***' : toLogValue(entry, depth + 1);
   }
   return result;

@@ -62,6 +62,11 @@ export class Log {
   }
 }
 
+/** A line break in a value must not look like the start of another line. */
+function toOneLine(value: unknown): string {
+  return String(value).replaceAll('\n', String.raw`\n`);
+}
+
 function prettyStream(target: DestinationStream): DestinationStream {
   const prettify = prettyFactory({
     colorize: true,
@@ -69,8 +74,9 @@ function prettyStream(target: DestinationStream): DestinationStream {
     ignore: 'pid',
     translateTime: 'SYS:HH:MM:ss.l',
     errorLikeObjectKeys: ['error'],
-    // A line break in a message must not look like the start of another line.
-    messageFormat: (line, messageKey) => String(line[messageKey]).replaceAll('\n', String.raw`\n`),
+    messageFormat: (line, messageKey) => toOneLine(line[messageKey]),
+    // Fields of these names are printed as they are instead of as JSON.
+    customPrettifiers: { name: toOneLine, hostname: toOneLine, caller: toOneLine },
   });
   return {
     write: (line) => {
