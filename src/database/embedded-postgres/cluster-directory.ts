@@ -1,0 +1,192 @@
+import { createHash, randomBytes } from 'node:crypto';
+import {
+  chown,
+  mkdir,
+  open,
+  readFile,
+  readdir,
+  readlink,
+  realpath,
+  rename,
+  rm,
+  stat,
+  symlink,
+} from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { accountCan } from './account-access.js';
+import { accountForNewCluster, accountOfCluster, runningAsRoot } from './database-account.js';
+import type { DatabaseAccount } from './database-account.js';
+import { readPostmasterFile, servesCluster } from './postmaster-file.js';
+import type { PostgresBinaries } from './postgres-binaries.js';
+import { errorCode, runProgram } from './run-program.js';
+
+/** Superuser of an embedded cluster. */
+export const CLUSTER_USER = 'longshore';
+
+const CLUSTER_NAME = 'postgres';
+const UNFINISHED_PREFIX = `${CLUSTER_NAME}.init-`;
+
+type Log = (message: string, fields?: object) => void;
+
+/** Where a data directory's cluster is, or is to be made, and who runs it. */
+export interface ClusterPlace {
+  /** Absolute path of the cluster, free of symbolic links once it exists. */
+  readonly cluster: string;
+  readonly exists: boolean;
+  readonly account: DatabaseAccount;
+  /** Set when the cluster lies outside the data directory: the link in the data directory that leads to it. */
+  readonly link: string | undefined;
+}
+
+/**
+ * Finds the place of the cluster of `dataDir` (absolute, real, existing): `<dataDir>/postgres`. When the
+ * service is root and the database's account cannot enter the data directory, the cluster lies in a directory
+ * of its own under `outside`, and `<dataDir>/postgres` is a link to it; a cluster that got out of reach after
+ * it was made is moved there, unless a server is running on it.
+ * @throws Error that says what is in the way.
+ */
+export async function placeCluster(dataDir: string, outside: string, log: Log): Promise<ClusterPlace> {
+  const wanted = join(dataDir, CLUSTER_NAME);
+  const found = await realPathOf(wanted);
+  if (found !== null && (await holdsCluster(found))) {
+    const account = await accountOfCluster(found, await stat(found));
+    const server = await readPostmasterFile(found);
+    const running = server !== null && (await servesCluster(server.pid, found));
+    if (running || !runningAsRoot() || (await accountCan(account, '-x', found))) {
+      return { cluster: found, exists: true, account, link: undefined };
+    }
+    const moved = join(await makeOutsideDirectory(dataDir, outside), CLUSTER_NAME);
+    await moveCluster(found, moved);
+    await rm(wanted, { force: true });
+    await symlink(moved, wanted);
+    log('moved the database to a place that its account can reach', { from: found, to: moved });
+    return { cluster: moved, exists: true, account, link: undefined };
+  }
+  const account = await accountForNewCluster();
+  if (!runningAsRoot() || (await accountCan(account, '-x', dataDir))) {
+    return { cluster: wanted, exists: false, account, link: undefined };
+  }
+  const directory = await makeOutsideDirectory(dataDir, outside);
+  return { cluster: join(directory, CLUSTER_NAME), exists: false, account, link: wanted };
+}
+
+/**
+ * Creates the cluster at its place: made under a temporary name, flushed, then renamed, so that a cluster is
+ * there whole or not at all. Leftovers of interrupted attempts are removed.
+ * @throws Error with the output of initdb.
+ */
+export async function createCluster(
+  place: ClusterPlace,
+  binaries: PostgresBinaries,
+  options: { readonly durable: boolean; readonly log: Log },
+): Promise<void> {
+  const parent = dirname(place.cluster);
+  for (const name of await readdir(parent)) {
+    if (name.startsWith(UNFINISHED_PREFIX)) {
+      await rm(join(parent, name), { recursive: true, force: true, maxRetries: 5 });
+    }
+  }
+  const temporary = join(parent, `${UNFINISHED_PREFIX}${randomBytes(6).toString('hex')}`);
+  await mkdir(temporary, { mode: 0o700 });
+  const { account } = place;
+  if (account.runAs !== undefined) await chown(temporary, account.uid, account.gid);
+  const { code, signal, output } = await runProgram(
+    binaries.initdb,
+    [
+      '-D',
+      temporary,
+      `--username=${CLUSTER_USER}`,
+      '--auth=trust',
+      '--encoding=UTF8',
+      '--locale=C',
+      '--locale-provider=builtin',
+      '--builtin-locale=C.UTF-8',
+      '--no-instructions',
+      ...(options.durable ? [] : ['--no-sync']),
+    ],
+    account.runAs,
+  );
+  if (code !== 0) {
+    await rm(temporary, { recursive: true, force: true });
+    throw new Error(
+      `Creating the database in ${parent} failed (${signal ?? `exit code ${code}`}): ${output}`,
+    );
+  }
+  await rename(temporary, place.cluster);
+  await flushDirectory(parent);
+  if (place.link !== undefined) {
+    await rm(place.link, { force: true });
+    await symlink(place.cluster, place.link);
+    await flushDirectory(dirname(place.link));
+  }
+  options.log('created a new database', { directory: place.cluster, account: account.name });
+}
+
+/**
+ * @throws Error when the cluster was made by another major version of PostgreSQL than the one at hand.
+ */
+export async function checkClusterVersion(cluster: string, majorVersion: string): Promise<void> {
+  const version = (await readFile(join(cluster, 'PG_VERSION'), 'utf8')).trim();
+  if (version === majorVersion) return;
+  throw new Error(
+    `The database in ${cluster} was made by PostgreSQL ${version}; this release brings PostgreSQL ${majorVersion}. ` +
+      'Dump it with the older release and load it into a new data directory.',
+  );
+}
+
+async function realPathOf(wanted: string): Promise<string | null> {
+  try {
+    return await realpath(wanted);
+  } catch (error) {
+    if (errorCode(error) !== 'ENOENT') throw error;
+  }
+  const target = await readlink(wanted).catch(() => null);
+  if (target === null) return null;
+  throw new Error(
+    `${wanted} says that the database is in ${target}, and there is none. ` +
+      'Bring it back, or remove the link to start with an empty database.',
+  );
+}
+
+/** @throws Error when the path is in use for something that is no cluster. */
+async function holdsCluster(path: string): Promise<boolean> {
+  const names = await readdir(path);
+  if (names.includes('PG_VERSION')) return true;
+  if (names.length === 0) return false;
+  throw new Error(
+    `${path} is not empty and holds no database; move it away or choose another SERVICE_DATA_DIR.`,
+  );
+}
+
+/** Makes a directory that is new each time, so that a data directory that was deleted starts afresh. */
+async function makeOutsideDirectory(dataDir: string, outside: string): Promise<string> {
+  await mkdir(outside, { recursive: true, mode: 0o755 });
+  const digest = createHash('sha256').update(dataDir).digest('hex').slice(0, 12);
+  const directory = join(outside, `${digest}-${randomBytes(4).toString('hex')}`);
+  await mkdir(directory, { mode: 0o755 });
+  return directory;
+}
+
+async function moveCluster(from: string, to: string): Promise<void> {
+  try {
+    await rename(from, to);
+  } catch (error) {
+    if (errorCode(error) !== 'EXDEV') throw error;
+    throw new Error(
+      `The database in ${from} cannot be entered by the account that owns it, and cannot be moved for it because ` +
+        `${dirname(to)} is on another file system. Copy it with its owners kept (cp -a ${from} ${to}), remove ` +
+        'the original and link it, or make the directories above it enterable (chmod o+x).',
+      { cause: error },
+    );
+  }
+  await flushDirectory(dirname(to));
+}
+
+async function flushDirectory(path: string): Promise<void> {
+  const handle = await open(path, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

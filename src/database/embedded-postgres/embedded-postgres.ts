@@ -1,0 +1,245 @@
+import { mkdir, realpath } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { checkClusterVersion, createCluster, placeCluster } from './cluster-directory.js';
+import { findBinaries } from './postgres-binaries.js';
+import { clearRemains, readPostmasterFile, servesCluster } from './postmaster-file.js';
+import { Presence } from './presence.js';
+import { errorMessage } from './run-program.js';
+import { boundServerLog } from './server-log.js';
+import { serverUrl, startServer, stopServer } from './server-process.js';
+import type { ServerPlan, StartedServer } from './server-process.js';
+import { openSocketDirectory } from './socket-directory.js';
+import { withStartLock } from './start-lock.js';
+
+/** Where things go that the database's account cannot reach in their own place. */
+const OUTSIDE_DIRECTORY = '/var/lib/longshore';
+
+const POLL_MS = 25;
+const STOP_SECONDS = 60;
+const GRACE_FOR_CLIENTS_MS = 5_000;
+const LOG_CHECK_MS = 60_000;
+
+export interface EmbeddedPostgresOptions {
+  /** The service's data directory; may be relative, is created when absent. The cluster is `postgres` in it. */
+  readonly dataDir: string;
+  readonly log: (message: string, fields?: object) => void;
+  /** PostgreSQL settings that win over the defaults, for example `{ fsync: 'off' }` for a throw-away cluster. */
+  readonly serverOptions?: Readonly<Record<string, string>>;
+  /** How long starting may take, crash recovery and waiting for other processes included. Default 5 minutes. */
+  readonly timeoutMs?: number;
+  /** Parent of what has to lie outside the data directory when the service is root. */
+  readonly outsideDirectory?: string;
+}
+
+/** A running embedded PostgreSQL as one process sees it. */
+export interface EmbeddedPostgres {
+  /** Connection URL of the service's database, over the server's Unix socket; holds no secret. */
+  readonly url: string;
+  /** The real place of the cluster. */
+  readonly dataDir: string;
+  /**
+   * Stops the server cleanly, unless another process still uses it: the last one turns off the light. May be
+   * called more than once. Close your own connections first.
+   * @throws Error when the server does not stop.
+   */
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts the PostgreSQL of a data directory, or attaches to it when it already runs: left by a service that was
+ * killed, or started by another process on the same directory. Creates the cluster at the first start. Several
+ * processes may call this at once. While the handle is held, a server that dies is started again.
+ * @throws Error that says what is in the way and what to do about it.
+ */
+export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
+  const dataDir = resolve(options.dataDir);
+  await mkdir(dataDir, { recursive: true, mode: 0o755 });
+  const server = new EmbeddedServer(await realpath(dataDir), options);
+  await server.start();
+  return server;
+}
+
+class EmbeddedServer implements EmbeddedPostgres {
+  private plan: ServerPlan | undefined;
+  private presence: Presence | undefined;
+  private socketDirectory = '';
+  private recovery: Promise<void> | undefined;
+  private logCheck: NodeJS.Timeout | undefined;
+  private stopped: Promise<void> | undefined;
+  private readonly stopping = new AbortController();
+
+  constructor(
+    private readonly home: string,
+    private readonly options: EmbeddedPostgresOptions,
+  ) {}
+
+  get url(): string {
+    return serverUrl(this.socketDirectory);
+  }
+
+  get dataDir(): string {
+    return this.prepared().cluster;
+  }
+
+  async start(): Promise<void> {
+    await mkdir(this.lockDirectory, { recursive: true, mode: 0o700 });
+    await this.locked(async () => {
+      this.plan = await this.prepare();
+      await this.bringUp(this.plan);
+    });
+    this.logCheck = setInterval(() => void boundServerLog(this.dataDir), LOG_CHECK_MS).unref();
+  }
+
+  stop(): Promise<void> {
+    this.stopped ??= this.shutDown();
+    return this.stopped;
+  }
+
+  private get lockDirectory(): string {
+    return join(this.home, 'postgres-lock');
+  }
+
+  private get timeoutMs(): number {
+    return this.options.timeoutMs ?? 300_000;
+  }
+
+  private prepared(): ServerPlan {
+    if (this.plan === undefined) throw new Error('the embedded PostgreSQL has not been started');
+    return this.plan;
+  }
+
+  private locked<T>(action: () => Promise<T>): Promise<T> {
+    return withStartLock(
+      this.lockDirectory,
+      {
+        timeoutMs: this.timeoutMs,
+        onWait: (pid) =>
+          this.options.log('waiting for another process that starts or stops the database', { pid }),
+      },
+      action,
+    );
+  }
+
+  private async prepare(): Promise<ServerPlan> {
+    const { log, serverOptions = {}, outsideDirectory = OUTSIDE_DIRECTORY } = this.options;
+    const place = await placeCluster(this.home, outsideDirectory, log);
+    const { account, cluster } = place;
+    const copies = account.runAs === undefined ? this.home : outsideDirectory;
+    const binaries = await findBinaries(account, copies, log);
+    if (place.exists) await checkClusterVersion(cluster, binaries.majorVersion);
+    else await createCluster(place, binaries, { durable: serverOptions['fsync'] !== 'off', log });
+    if (!cluster.startsWith(this.home)) {
+      log('the database lies outside the data directory, which its account cannot enter', {
+        directory: cluster,
+        account: account.name,
+      });
+    }
+    return { cluster, account, binaries, serverOptions };
+  }
+
+  /** Under the start lock: leaves with a server that takes connections and a presence on it. */
+  private async bringUp(plan: ServerPlan): Promise<void> {
+    const begun = Date.now();
+    let started: StartedServer | undefined;
+    let problem = 'it does not become ready';
+    for (let nextNote = begun + 10_000; Date.now() < begun + this.timeoutMs; await sleep(POLL_MS)) {
+      this.stopping.signal.throwIfAborted();
+      const file = await readPostmasterFile(plan.cluster);
+      if (file !== null && (await servesCluster(file.pid, plan.cluster))) {
+        if (file.status === 'ready' && file.socketDirectory !== undefined) {
+          try {
+            this.presence = await Presence.open(file.socketDirectory, () => this.recover());
+            this.socketDirectory = file.socketDirectory;
+            const how = started === undefined ? 'attached to the running database' : 'started the database';
+            this.options.log(how, { directory: plan.cluster, pid: file.pid, ms: Date.now() - begun });
+            return;
+          } catch (error) {
+            problem = errorMessage(error);
+          }
+        }
+      } else {
+        const failure = await started?.failure();
+        if (failure !== undefined) {
+          problem = failure;
+          // Processes of a server that was killed may outlive it a little and hold its memory or its files.
+          if (!/still in use|already exists/.test(failure)) break;
+          await sleep(500);
+        }
+        if (started === undefined || failure !== undefined) {
+          const socketDirectory = await openSocketDirectory(
+            plan.cluster,
+            plan.account,
+            file?.socketDirectory,
+          );
+          await clearRemains(plan.cluster, socketDirectory);
+          started = await startServer(plan, socketDirectory);
+        }
+      }
+      if (Date.now() > nextNote) {
+        nextNote = Date.now() + 10_000;
+        this.options.log('the database is still starting', { directory: plan.cluster, status: file?.status });
+      }
+    }
+    throw new Error(`PostgreSQL in ${plan.cluster} did not start: ${problem}`);
+  }
+
+  private recover(): void {
+    this.presence = undefined;
+    if (this.stopping.signal.aborted || this.recovery !== undefined) return;
+    this.options.log('lost the connection to the embedded database, looking after it');
+    this.recovery = this.keepTrying().finally(() => {
+      this.recovery = undefined;
+      if (this.presence === undefined) this.recover();
+    });
+  }
+
+  private async keepTrying(): Promise<void> {
+    for (let pause = 500; !this.stopping.signal.aborted; pause = Math.min(pause * 2, 10_000)) {
+      try {
+        await this.locked(() => this.bringUp(this.prepared()));
+        return;
+      } catch (error) {
+        if (this.stopping.signal.aborted) return;
+        this.options.log('the embedded database is down', { error: errorMessage(error), retryInMs: pause });
+        await sleep(pause, undefined, { signal: this.stopping.signal, ref: false }).catch(() => undefined);
+      }
+    }
+  }
+
+  private async shutDown(): Promise<void> {
+    this.stopping.abort(new Error('the database is being stopped'));
+    clearInterval(this.logCheck);
+    await this.recovery;
+    const plan = this.prepared();
+    await this.locked(async () => {
+      const file = await readPostmasterFile(plan.cluster);
+      const running = file !== null && (await servesCluster(file.pid, plan.cluster));
+      const users = running ? await this.otherUsers() : [];
+      await this.presence?.close().catch(() => undefined);
+      if (!running) return;
+      if (users.length > 0) {
+        this.options.log('left the database running: others are using it', {
+          directory: plan.cluster,
+          users,
+        });
+        return;
+      }
+      await stopServer(plan, STOP_SECONDS);
+      this.options.log('stopped the database', { directory: plan.cluster });
+    });
+  }
+
+  /** Names of those who count on the server; connections that are just closing get a moment to be gone. */
+  private async otherUsers(): Promise<readonly string[]> {
+    const deadline = Date.now() + GRACE_FOR_CLIENTS_MS;
+    for (;;) {
+      // A server that answers nobody serves nobody.
+      const others = await this.presence?.others().catch(() => undefined);
+      if (others === undefined) return [];
+      if (others.presences > 0) return [`${others.presences} other service(s)`, ...others.clients];
+      if (others.clients.length === 0 || Date.now() > deadline) return others.clients;
+      await sleep(POLL_MS);
+    }
+  }
+}

@@ -1,0 +1,108 @@
+import { spawn } from 'node:child_process';
+import type { DatabaseAccount } from './database-account.js';
+import { CLUSTER_USER } from './cluster-directory.js';
+import type { PostgresBinaries } from './postgres-binaries.js';
+import { errorMessage, programEnvironment, runProgram } from './run-program.js';
+import { logTail, logSize, openServerLog } from './server-log.js';
+import { SOCKET_PORT } from './socket-directory.js';
+import { SERVICE_DATABASE } from './presence.js';
+
+/** Settings of a small server with normal durability; the caller's options win over them. */
+const DEFAULT_SETTINGS: Readonly<Record<string, string>> = {
+  max_connections: '200',
+  // Parallel plans need room in /dev/shm, which containers keep small, and short queries gain nothing from them.
+  max_parallel_workers_per_gather: '0',
+  jit: 'off',
+  random_page_cost: '1.1',
+  autovacuum_naptime: '15s',
+  timezone: 'UTC',
+  log_timezone: 'UTC',
+  log_destination: 'stderr',
+  logging_collector: 'off',
+  log_checkpoints: 'off',
+  // Statements, and the rows that error details quote, may hold what does not belong into a log.
+  log_min_error_statement: 'panic',
+  log_error_verbosity: 'terse',
+};
+
+/** A server and everything needed to start and stop it. */
+export interface ServerPlan {
+  readonly cluster: string;
+  readonly account: DatabaseAccount;
+  readonly binaries: PostgresBinaries;
+  readonly serverOptions: Readonly<Record<string, string>>;
+}
+
+/** A server process that was just started. */
+export interface StartedServer {
+  /** Why it ended, with the end of its log; undefined while it runs. */
+  failure(): Promise<string | undefined>;
+}
+
+/**
+ * Starts the server in a session of its own, so that neither Ctrl-C nor the end of the service reaches it. Its
+ * output goes to its log, never to a pipe of ours. Returns at once: the server may still fail, see `failure`.
+ * @throws RangeError for an option name that is no setting's name.
+ */
+export async function startServer(plan: ServerPlan, socketDirectory: string): Promise<StartedServer> {
+  const settings: Record<string, string> = {
+    ...DEFAULT_SETTINGS,
+    ...plan.serverOptions,
+    listen_addresses: '',
+    unix_socket_directories: socketDirectory,
+    unix_socket_permissions: '0700',
+    port: String(SOCKET_PORT),
+  };
+  const options = Object.entries(settings).flatMap(([name, value]) => {
+    if (!/^[a-z_]\w*(\.\w+)?$/i.test(name)) throw new RangeError(`'${name}' is no PostgreSQL setting`);
+    return ['-c', `${name}=${value}`];
+  });
+  const logStart = await logSize(plan.cluster);
+  const log = await openServerLog(plan.cluster, plan.account);
+  let ended: string | undefined;
+  try {
+    const { runAs } = plan.account;
+    const child = spawn(plan.binaries.postgres, ['-D', plan.cluster, ...options], {
+      cwd: '/',
+      detached: true,
+      env: programEnvironment(),
+      stdio: ['ignore', log.fd, log.fd],
+      ...(runAs === undefined ? {} : { uid: runAs.uid, gid: runAs.gid }),
+    });
+    child.once('error', (error) => {
+      ended = errorMessage(error);
+    });
+    child.once('exit', (code, signal) => {
+      ended = signal === null ? `exit code ${code}` : `signal ${signal}`;
+    });
+    child.unref();
+  } finally {
+    await log.close();
+  }
+  return {
+    failure: async () =>
+      ended === undefined
+        ? undefined
+        : `${ended}: ${(await logTail(plan.cluster, logStart)) || 'nothing in its log'}`,
+  };
+}
+
+/**
+ * Stops the server cleanly: open sessions are ended, everything is flushed.
+ * @throws Error with the output of pg_ctl when it has not ended within `timeoutSeconds`.
+ */
+export async function stopServer(plan: ServerPlan, timeoutSeconds: number): Promise<void> {
+  const { code, output } = await runProgram(
+    plan.binaries.pgCtl,
+    ['stop', '-D', plan.cluster, '-m', 'fast', '-w', '-t', String(timeoutSeconds), '-s'],
+    plan.account.runAs,
+  );
+  if (code !== 0)
+    throw new Error(`Stopping PostgreSQL in ${plan.cluster} failed: ${output || `exit code ${code}`}`);
+}
+
+/** Connection URL of the service's database on the server behind a socket directory. */
+export function serverUrl(socketDirectory: string): string {
+  const query = new URLSearchParams({ host: socketDirectory, sslmode: 'disable' });
+  return `postgres://${CLUSTER_USER}@localhost:${SOCKET_PORT}/${SERVICE_DATABASE}?${query.toString()}`;
+}

@@ -1,0 +1,110 @@
+import { EntityManager } from 'typeorm';
+import type { DataSource, QueryResult, QueryRunner } from 'typeorm';
+
+/** What SQL can be run on: a transaction's manager or query runner, or the data source for a statement alone. */
+export type SqlExecutor = EntityManager | DataSource | QueryRunner;
+
+/** Values that {@link unnestRows} can carry. JSON goes in as its text; a JSON null is `'null'`, an SQL null is null. */
+export type UnnestValue = string | number | bigint | boolean | Date | Buffer | null;
+
+/** A set of rows as one table expression with one array parameter per column. */
+export interface UnnestedRows {
+  /** `unnest($1::uuid[], ...) as v ("id", ...)`, to stand in a `from`. */
+  readonly sql: string;
+  /** The arrays, in the order of the columns. */
+  readonly params: readonly unknown[][];
+  /** Number of the first parameter after these. */
+  readonly nextParam: number;
+}
+
+/**
+ * Rows of a `select`, or of an `insert`, `update`, `delete` with `returning`, whichever it is; TypeORM's own
+ * `query` answers in a different shape for each.
+ * @throws QueryFailedError
+ */
+export async function rows<T>(
+  executor: SqlExecutor,
+  sql: string,
+  params: readonly unknown[] = [],
+): Promise<T[]> {
+  const result = await run(executor, sql, params);
+  return result.records;
+}
+
+/**
+ * Runs a statement and answers the number of rows that it inserted, updated, deleted or selected; 0 for one that
+ * does not count rows.
+ * @throws QueryFailedError
+ */
+export async function execute(
+  executor: SqlExecutor,
+  sql: string,
+  params: readonly unknown[] = [],
+): Promise<number> {
+  const { affected } = await run(executor, sql, params);
+  return affected ?? 0;
+}
+
+/**
+ * The database's clock at this instant, to the millisecond. Unlike `now()` it does not stand still during a
+ * transaction: asked after locks were taken, it is not before the time that their last holder saw.
+ */
+export async function currentTime(executor: SqlExecutor): Promise<Date> {
+  const [row] = await rows<{ now: Date }>(
+    executor,
+    `select date_trunc('milliseconds', clock_timestamp()) as now`,
+  );
+  if (row === undefined) throw new Error('the database did not tell the time');
+  return row.now;
+}
+
+/**
+ * Turns row objects into a table expression named `v`, so that a statement handles any number of rows with a fixed
+ * text and one parameter per column:
+ *
+ *     const source = unnestRows({ id: 'uuid', msg: 'text' }, [{ id, msg }], 2);
+ *     await execute(manager, `update runs r set msg = v.msg from ${source.sql} where r.id = v.id and r.n = $1`,
+ *       [n, ...source.params]);
+ *
+ * `columns` maps a column to its type, which must not be an array type itself; `firstParam` is the number of the
+ * first parameter. The rows keep their order in a plain `select ... from`.
+ * @throws TypeError when a row lacks a column; RangeError for an invalid Date and for names and types that are no
+ * plain SQL names (both are part of the statement's text, so they never come from outside).
+ */
+export function unnestRows<C extends Record<string, string>>(
+  columns: C,
+  source: readonly { readonly [K in keyof C]: UnnestValue }[],
+  firstParam = 1,
+): UnnestedRows {
+  const entries = Object.entries(columns);
+  for (const [name, type] of entries) {
+    if (!/^[a-z_][a-z0-9_]*$/.test(name)) throw new RangeError(`'${name}' is no plain column name`);
+    if (!/^[a-z][a-z0-9_]*( [a-z]+)*$/.test(type)) throw new RangeError(`'${type}' is no plain type name`);
+  }
+  const arrays = Object.values(columns).map((type, index) => `$${firstParam + index}::${type}[]`);
+  const names = entries.map(([name]) => `"${name}"`);
+  return {
+    sql: `unnest(${arrays.join(', ')}) as v (${names.join(', ')})`,
+    params: entries.map(([name]) => source.map((row, index) => arrayElement(row[name], name, index))),
+    nextParam: firstParam + entries.length,
+  };
+}
+
+/** The driver writes a Date in local time and drops an undefined as null: neither is wanted here. */
+function arrayElement(value: UnnestValue | undefined, column: string, row: number): unknown {
+  if (value === undefined) throw new TypeError(`row ${row} has no value for column '${column}'`);
+  return value instanceof Date ? value.toISOString() : value;
+}
+
+async function run(executor: SqlExecutor, sql: string, params: readonly unknown[]): Promise<QueryResult> {
+  const bound = executor instanceof EntityManager ? executor.queryRunner : undefined;
+  if (bound !== undefined) return bound.query(sql, [...params], true);
+  if ('isReleased' in executor) return executor.query(sql, [...params], true);
+  const source = executor instanceof EntityManager ? executor.dataSource : executor;
+  const runner = source.createQueryRunner();
+  try {
+    return await runner.query(sql, [...params], true);
+  } finally {
+    await runner.release();
+  }
+}
