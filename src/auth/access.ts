@@ -1,0 +1,48 @@
+import { applyDecorators, SetMetadata } from '@nestjs/common';
+import { ApiSecurity } from '@nestjs/swagger';
+import { ApiErrors } from '../http/error.dto.js';
+
+/** What an API key may be allowed to do. `admin` includes the others. */
+export const SCOPES = ['admin', 'client', 'worker'] as const;
+export type Scope = (typeof SCOPES)[number];
+
+/** Who calls: the name of the key and what it is allowed to do. Never the key itself. */
+export interface Caller {
+  readonly name: string;
+  readonly scopes: ReadonlySet<Scope>;
+}
+
+/** Who may call a route. */
+export type Access =
+  | { readonly kind: 'public' }
+  | { readonly kind: 'any-key' }
+  | { readonly kind: 'scopes'; readonly scopes: readonly [Scope, ...Scope[]] };
+
+/** Metadata key under which a route declares its access. */
+export const ACCESS = 'longshore:access';
+
+/** The route takes keys with any of the scopes, and admins. */
+export function AllowScopes(...scopes: [Scope, ...Scope[]]): MethodDecorator & ClassDecorator {
+  return declare({ kind: 'scopes', scopes }, true);
+}
+
+/** The route takes every valid key. */
+export function AllowAnyKey(): MethodDecorator & ClassDecorator {
+  return declare({ kind: 'any-key' }, true);
+}
+
+/** The route needs no key. */
+export function Public(): MethodDecorator & ClassDecorator {
+  return declare({ kind: 'public' }, false);
+}
+
+/** The scope that the caller lacks for a route, or undefined when nothing stands in the way. */
+export function missingScope(access: Access, caller: Caller): Scope | undefined {
+  if (access.kind !== 'scopes' || caller.scopes.has('admin')) return undefined;
+  return access.scopes.some((scope) => caller.scopes.has(scope)) ? undefined : access.scopes[0];
+}
+
+function declare(access: Access, secured: boolean): MethodDecorator & ClassDecorator {
+  const metadata = SetMetadata(ACCESS, access);
+  return secured ? applyDecorators(metadata, ApiSecurity('api-key'), ApiErrors(401, 403)) : metadata;
+}

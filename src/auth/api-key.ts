@@ -1,0 +1,28 @@
+import { createHash, randomInt } from 'node:crypto';
+
+const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+const RANDOM_LENGTH = 32;
+const CHECKSUM_LENGTH = 6;
+const FORM = new RegExp(`^ls_[a-z]+_[0-9A-Za-z]{${RANDOM_LENGTH + CHECKSUM_LENGTH}}$`);
+
+/** Makes a key: readable prefix with its purpose, 190 random bits, and a checksum that reveals typing errors. */
+export function makeApiKey(purpose: string): string {
+  const random = Array.from({ length: RANDOM_LENGTH }, () => ALPHABET[randomInt(ALPHABET.length)]).join('');
+  const stem = `ls_${purpose}_${random}`;
+  return stem + checksum(stem);
+}
+
+/** True when the text has the form of a key that `makeApiKey` made and its checksum is wrong: a typing error. */
+export function isMistypedApiKey(text: string): boolean {
+  return FORM.test(text) && checksum(text.slice(0, -CHECKSUM_LENGTH)) !== text.slice(-CHECKSUM_LENGTH);
+}
+
+/** The only form in which keys are kept: SHA-256, hexadecimal. Keys have too much entropy to need a slow hash. */
+export function hashApiKey(key: string): string {
+  return createHash('sha256').update(key).digest('hex');
+}
+
+function checksum(stem: string): string {
+  const digest = createHash('sha256').update(stem).digest();
+  return [...digest.subarray(0, CHECKSUM_LENGTH)].map((byte) => ALPHABET[byte % ALPHABET.length]).join('');
+}

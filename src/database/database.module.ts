@@ -1,0 +1,21 @@
+import { Global, Module, type DynamicModule } from '@nestjs/common';
+import { TypeOrmModule } from '@nestjs/typeorm';
+import { DataSource } from 'typeorm';
+
+/** Makes the connected database injectable everywhere, by TypeORM's own tokens. It is closed with the application. */
+@Global()
+@Module({})
+export class DatabaseModule {
+  /** @param dataSource connected, with its schema up to date */
+  static register(dataSource: DataSource): DynamicModule {
+    return {
+      module: DatabaseModule,
+      imports: [
+        TypeOrmModule.forRootAsync({
+          useFactory: () => dataSource.options,
+          dataSourceFactory: () => Promise.resolve(dataSource),
+        }),
+      ],
+    };
+  }
+}

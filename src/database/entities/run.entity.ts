@@ -1,0 +1,39 @@
+import { Column, Entity, PrimaryColumn } from 'typeorm';
+import type { JsonObject } from '../../json/json-value.js';
+
+/** A row of `runs`: the run together with its current attempt. */
+@Entity('runs')
+export class RunEntity {
+  @PrimaryColumn('uuid') id: string;
+  @Column('text') state: string;
+  @Column('integer') priority: number;
+  @Column('smallint') progress: number;
+  @Column('integer') attempt: number;
+  @Column('uuid', { name: 'attempt_id' }) attemptId: string;
+  @Column('integer', { name: 'first_event' }) firstEvent: number;
+  @Column('integer', { name: 'event_count' }) eventCount: number;
+  @Column('integer') failures: number;
+  @Column('integer') reclaims: number;
+  @Column('integer', { name: 'max_attempts' }) maxAttempts: number;
+  @Column('text') image: string;
+  @Column('json') inputs: JsonObject;
+  @Column('json', { name: 'outputs_template' }) outputsTemplate: JsonObject;
+  /** null: the template. */
+  @Column('json', { nullable: true }) outputs: JsonObject | null;
+  @Column('integer', { name: 'ram_mb' }) ramMb: number;
+  @Column('integer', { name: 'vram_mb' }) vramMb: number;
+  @Column('integer') cpu: number;
+  @Column('integer', { name: 'gpu_id', nullable: true }) gpuId: number | null;
+  @Column('text', { nullable: true }) topic: string | null;
+  @Column('json', { nullable: true }) attributes: Record<string, string> | null;
+  @Column('text', { name: 'definition_id', nullable: true }) definitionId: string | null;
+  @Column('text', { name: 'definition_version', nullable: true }) definitionVersion: string | null;
+  @Column('text', { name: 'worker_id', nullable: true }) workerId: string | null;
+  @Column('text', { name: 'error_message', nullable: true }) errorMessage: string | null;
+  @Column('timestamptz', { name: 'queued_at' }) queuedAt: Date;
+  @Column('timestamptz', { name: 'assigned_at', nullable: true }) assignedAt: Date | null;
+  @Column('timestamptz', { name: 'started_at', nullable: true }) startedAt: Date | null;
+  @Column('timestamptz', { name: 'finished_at', nullable: true }) finishedAt: Date | null;
+  @Column('timestamptz', { name: 'created_at' }) createdAt: Date;
+  @Column('timestamptz', { name: 'updated_at' }) updatedAt: Date;
+}

@@ -1,0 +1,35 @@
+import { Controller, Get, Res } from '@nestjs/common';
+import { ApiOkResponse, ApiOperation, ApiServiceUnavailableResponse, ApiTags } from '@nestjs/swagger';
+import type { Response } from 'express';
+import { Public } from '../auth/access.js';
+import { HealthService } from './health.service.js';
+
+const STRINGS = { type: 'object', additionalProperties: { type: 'string' } } as const;
+
+/** HTTP of health. The answers keep one shape whatever they say: an object of strings. */
+@ApiTags('operations')
+@Controller('health')
+export class HealthController {
+  constructor(private readonly health: HealthService) {}
+
+  @Get()
+  @Public()
+  @ApiOperation({ operationId: 'getHealth', summary: 'Is the service ready to do its work?' })
+  @ApiOkResponse({ schema: { ...STRINGS, example: { status: 'ok', database: 'ok' } } })
+  @ApiServiceUnavailableResponse({
+    schema: { ...STRINGS, example: { status: 'unavailable', database: 'unreachable' } },
+  })
+  async ready(@Res({ passthrough: true }) response: Response): Promise<Record<string, string>> {
+    const answer = await this.health.check();
+    if (answer['status'] !== 'ok') response.status(503).setHeader('Retry-After', '1');
+    return answer;
+  }
+
+  @Get('live')
+  @Public()
+  @ApiOperation({ operationId: 'getLiveness', summary: 'Does the process answer?' })
+  @ApiOkResponse({ schema: { ...STRINGS, example: { status: 'ok' } } })
+  live(): Record<string, string> {
+    return { status: 'ok' };
+  }
+}

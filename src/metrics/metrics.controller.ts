@@ -1,0 +1,24 @@
+import { Controller, Get, Header } from '@nestjs/common';
+import { ApiOkResponse, ApiOperation, ApiProduces, ApiTags } from '@nestjs/swagger';
+import { Registry } from 'prom-client';
+import { AllowAnyKey } from '../auth/access.js';
+
+/** HTTP of the metrics. */
+@ApiTags('operations')
+@Controller('metrics')
+export class MetricsController {
+  constructor(private readonly registry: Registry) {}
+
+  @Get()
+  @AllowAnyKey()
+  @Header('Content-Type', Registry.PROMETHEUS_CONTENT_TYPE)
+  @ApiOperation({
+    operationId: 'getMetrics',
+    summary: 'Metrics of this process in the Prometheus text format',
+  })
+  @ApiProduces('text/plain')
+  @ApiOkResponse({ schema: { type: 'string' } })
+  get(): Promise<string> {
+    return this.registry.metrics();
+  }
+}

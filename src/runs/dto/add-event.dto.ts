@@ -1,0 +1,28 @@
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { IsOptional, ValidateBy } from 'class-validator';
+import { IsText, JsonObject } from '../../http/dto-decorators.js';
+import type { JsonObject as JsonObjectValue } from '../../json/json-value.js';
+
+/** An event for a run's timeline. */
+@ApiSchema({ name: 'AddEventRequest' })
+export class AddEventDto {
+  /** STARTED, PROGRESS, COMPLETED, FAILED, CANCELLED, RETRIED, or a type of your own. @example PROGRESS */
+  @IsText({ min: 1, max: 64 })
+  type: string;
+
+  /** Text, or for PROGRESS the percentage. @example 40 */
+  @ValidateBy({
+    name: 'isMessage',
+    validator: {
+      validate: (value: unknown) => typeof value === 'string' || Number.isSafeInteger(value),
+      defaultMessage: () => '$property must be a string or an integer',
+    },
+  })
+  @ApiProperty({ oneOf: [{ type: 'string' }, { type: 'integer' }] })
+  msg: string | number;
+
+  /** What belongs to the event; STARTED, COMPLETED, FAILED and RETRIED read fields of it. */
+  @IsOptional()
+  @JsonObject()
+  payload?: JsonObjectValue;
+}

@@ -1,0 +1,45 @@
+import { ApiSchema } from '@nestjs/swagger';
+import { IsOptional } from 'class-validator';
+import { IsJsonInteger, IsText, JsonObject, Nested } from '../../http/dto-decorators.js';
+import type { JsonObject as JsonObjectValue } from '../../json/json-value.js';
+import { ConstraintsInputDto } from './constraints.dto.js';
+import { EventDeliveryDto } from './event-delivery.dto.js';
+import { RetryPolicyInputDto } from './retry-policy.dto.js';
+
+/** A run of a container image. */
+@ApiSchema({ name: 'OpRunCreate' })
+export class CreateRunDto {
+  /** Container image. @example longshore/word-count */
+  @IsText({ min: 1, max: 512, pattern: /^[^\s\p{Cc}]*$/u, form: 'an image reference without white space' })
+  image: string;
+
+  /** Higher is scheduled first; 0 unless given. @example 0 */
+  @IsOptional()
+  @IsJsonInteger({ min: -(2 ** 31), max: 2 ** 31 - 1 })
+  priority?: number;
+
+  /** What the container finds in its input file. @example {"text": "to be or not to be"} */
+  @IsOptional()
+  @JsonObject()
+  inputs?: JsonObjectValue;
+
+  /** Template that the container finds in its output file. */
+  @IsOptional()
+  @JsonObject()
+  outputs?: JsonObjectValue;
+
+  /** Hardware that the run needs. */
+  @IsOptional()
+  @Nested(() => ConstraintsInputDto)
+  constraints?: ConstraintsInputDto;
+
+  /** How often a failed attempt is repeated. */
+  @IsOptional()
+  @Nested(() => RetryPolicyInputDto)
+  retry_policy?: RetryPolicyInputDto;
+
+  /** Feed that mirrors the run's events. */
+  @IsOptional()
+  @Nested(() => EventDeliveryDto)
+  event_delivery?: EventDeliveryDto;
+}

@@ -1,0 +1,26 @@
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { IsOptional, ValidateBy } from 'class-validator';
+import { IsText, JsonObject } from '../../http/dto-decorators.js';
+import { isJsonObject } from '../../json/json-value.js';
+
+/** Where the events of a run are mirrored to. */
+@ApiSchema({ name: 'EventDelivery' })
+export class EventDeliveryDto {
+  /** Topic of the event feed. @example orders */
+  @IsText({ min: 1, max: 255, pattern: /^\P{Cc}*$/u, form: 'a string without control characters' })
+  topic: string;
+
+  /** Labels for whoever reads the feed. */
+  @IsOptional()
+  @JsonObject()
+  @ValidateBy({
+    name: 'isTextMap',
+    validator: {
+      validate: (value: unknown) =>
+        isJsonObject(value) && Object.values(value).every((item) => typeof item === 'string'),
+      defaultMessage: () => '$property must be an object whose values are strings',
+    },
+  })
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
+  attributes?: Record<string, string>;
+}

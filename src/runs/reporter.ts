@@ -1,0 +1,42 @@
+import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
+import type { Request } from 'express';
+import { InvalidRequest } from '../http/domain-error.js';
+import { MAX_ATTEMPTS_OF_A_RUN } from './run-machine/run.js';
+import type { Reporter } from './run-machine/decide.js';
+
+/** Header by which a reporter says which worker it is. */
+export const WORKER_ID_HEADER = 'X-Worker-Id';
+/** Header by which a reporter says which attempt it speaks of. */
+export const RUN_ATTEMPT_HEADER = 'X-Run-Attempt';
+
+const ATTEMPT = /^[1-9][0-9]{0,3}$/;
+
+/**
+ * Reads the fencing headers; both are optional.
+ * @throws InvalidRequest when one is given and is no worker id or no attempt number
+ */
+export function readReporter(headers: Request['headers']): Reporter {
+  const workerId = headers[WORKER_ID_HEADER.toLowerCase()];
+  const attempt = headers[RUN_ATTEMPT_HEADER.toLowerCase()];
+  const problems: string[] = [];
+  if (workerId !== undefined && (typeof workerId !== 'string' || workerId === '' || workerId.length > 128)) {
+    problems.push(`header ${WORKER_ID_HEADER} must be a worker id`);
+  }
+  if (attempt !== undefined && !isAttempt(attempt)) {
+    problems.push(`header ${RUN_ATTEMPT_HEADER} must be an integer from 1 to ${MAX_ATTEMPTS_OF_A_RUN}`);
+  }
+  if (problems.length > 0) throw new InvalidRequest('Request validation failed', problems);
+  return {
+    ...(typeof workerId === 'string' ? { workerId } : {}),
+    ...(attempt === undefined ? {} : { attempt: Number(attempt) }),
+  };
+}
+
+function isAttempt(value: string | string[]): boolean {
+  return typeof value === 'string' && ATTEMPT.test(value) && Number(value) <= MAX_ATTEMPTS_OF_A_RUN;
+}
+
+/** The reporter of the request, from its fencing headers. */
+export const ReportedBy = createParamDecorator((_: unknown, context: ExecutionContext): Reporter =>
+  readReporter(context.switchToHttp().getRequest<Request>().headers),
+);

@@ -1,0 +1,127 @@
+/** What became of one member of a group. */
+export type MemberOutcome<R> = { readonly value: R } | { readonly error: unknown };
+
+/** How a lane commits and what it may hold. */
+export interface GroupLaneOptions<M, R> {
+  /** Members of one group at most. */
+  readonly maxGroup: number;
+  /** Members that may wait; one more is refused. */
+  readonly maxWaiting: number;
+  /** Commits a group as one; answers one outcome a member, in order. A throw: nothing was committed, as far as can be known. */
+  readonly commit: (members: readonly M[]) => Promise<readonly MemberOutcome<R>[]>;
+  /** True for errors that concern the database as a whole, so that trying members one by one is of no use. */
+  readonly isFatal: (error: unknown) => boolean;
+  /** True for errors after which the same group is worth another try. */
+  readonly isRetryable: (error: unknown) => boolean;
+  /** Told the size of every group and the seconds its commit took. */
+  readonly onGroup?: (size: number, seconds: number) => void;
+}
+
+/** Thrown at a member for which there is no room. */
+export class LaneFull extends Error {
+  constructor(waiting: number) {
+    super(`${waiting} commands are waiting already`);
+  }
+}
+
+interface Waiting<M, R> {
+  readonly member: M;
+  readonly resolve: (value: R) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+const RETRIES = 3;
+
+/**
+ * Group commit: while one group is being committed, the members that arrive form the next one. No timer is involved,
+ * so a member that comes alone is committed at once. Each member gets its own outcome. When a group's commit throws,
+ * its members are committed one by one, so that one poisonous member harms nobody else.
+ */
+export class GroupLane<M, R> {
+  readonly #options: GroupLaneOptions<M, R>;
+  #waiting: Waiting<M, R>[] = [];
+  #running: Promise<void> | undefined;
+
+  constructor(options: GroupLaneOptions<M, R>) {
+    this.#options = options;
+  }
+
+  /** Members that wait for the next group. */
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
+  /**
+   * Hands a member in; resolves with its result once its group is committed.
+   * @throws LaneFull when too many wait; otherwise what the commit reported for this member
+   */
+  submit(member: M): Promise<R> {
+    if (this.#waiting.length >= this.#options.maxWaiting) {
+      return Promise.reject(new LaneFull(this.#waiting.length));
+    }
+    return new Promise<R>((resolve, reject) => {
+      this.#waiting.push({ member, resolve, reject });
+      this.#running ??= this.#run();
+    });
+  }
+
+  /** Resolves when nothing waits and nothing is under way. */
+  async idle(): Promise<void> {
+    while (this.#running) await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    // The members of one turn of the event loop go together: the first of them does not set off alone.
+    await Promise.resolve();
+    while (this.#waiting.length > 0) {
+      const group = this.#waiting.splice(0, this.#options.maxGroup);
+      await this.#commit(group);
+    }
+    this.#running = undefined;
+  }
+
+  async #commit(group: readonly Waiting<M, R>[]): Promise<void> {
+    const outcomes = await this.#outcomes(group.map(({ member }) => member));
+    group.forEach(({ resolve, reject }, i) => {
+      const outcome = outcomes[i] ?? { error: new Error('the group has no outcome for this member') };
+      if ('value' in outcome) resolve(outcome.value);
+      else reject(outcome.error);
+    });
+  }
+
+  async #outcomes(members: readonly M[]): Promise<readonly MemberOutcome<R>[]> {
+    try {
+      return await this.#attempt(members);
+    } catch (error) {
+      if (members.length === 1 || this.#options.isFatal(error)) return members.map(() => ({ error }));
+    }
+    const outcomes: MemberOutcome<R>[] = [];
+    let fatal: { readonly error: unknown } | undefined;
+    for (const member of members) {
+      if (fatal) {
+        outcomes.push(fatal);
+        continue;
+      }
+      try {
+        outcomes.push(...(await this.#attempt([member])));
+      } catch (error) {
+        outcomes.push({ error });
+        if (this.#options.isFatal(error)) fatal = { error };
+      }
+    }
+    return outcomes;
+  }
+
+  async #attempt(members: readonly M[]): Promise<readonly MemberOutcome<R>[]> {
+    for (let tries = 1; ; tries += 1) {
+      const start = performance.now();
+      try {
+        const outcomes = await this.#options.commit(members);
+        this.#options.onGroup?.(members.length, (performance.now() - start) / 1000);
+        return outcomes;
+      } catch (error) {
+        if (tries > RETRIES || !this.#options.isRetryable(error)) throw error;
+      }
+    }
+  }
+}

@@ -1,0 +1,74 @@
+import type { FeedAppend } from '../../feed/feed.repository.js';
+import { createRun, decide, isRejected, type RunCommand } from '../run-machine/decide.js';
+import type { EndedAttempt, NewRun, Run, TimelineEntry } from '../run-machine/run.js';
+import { RunNotFound, RunRejected } from '../run.errors.js';
+
+/**
+ * The work of one group between locking and writing: it decides commands in order, each on what the ones before made
+ * of the run, and collects what has to be written. Nothing here touches the database.
+ */
+export class RunGroup {
+  readonly created: { run: Run; readonly fresh: NewRun }[] = [];
+  readonly entries: TimelineEntry[] = [];
+  readonly endedAttempts: EndedAttempt[] = [];
+  readonly #now: Date;
+  readonly #before = new Map<string, Run>();
+  readonly #after = new Map<string, Run>();
+
+  /** @param locked the runs that the group's commands are about, as far as they exist */
+  constructor(now: Date, locked: readonly Run[]) {
+    this.#now = now;
+    for (const run of locked) this.#before.set(run.id, run);
+  }
+
+  /** Makes a new run. */
+  create(fresh: NewRun): Run {
+    const run = createRun(fresh, this.#now);
+    this.created.push({ run, fresh });
+    return run;
+  }
+
+  /**
+   * Carries out a command.
+   * @throws RunNotFound, RunRejected; the group is as it was then
+   */
+  change(runId: string, command: RunCommand): Run {
+    const run = this.#after.get(runId) ?? this.#before.get(runId);
+    if (!run) throw new RunNotFound(runId);
+    const outcome = decide(run, command, this.#now);
+    if (isRejected(outcome)) throw new RunRejected(runId, outcome.rejection);
+    this.#after.set(runId, outcome.run);
+    this.entries.push(...outcome.entries);
+    if (outcome.endedAttempt) this.endedAttempts.push(outcome.endedAttempt);
+    return outcome.run;
+  }
+
+  /** Runs whose row has to be written over. */
+  get changed(): Run[] {
+    return [...this.#after.values()];
+  }
+
+  /** Runs that belong into the queue and are not there with this priority. */
+  get toEnqueue(): Run[] {
+    const entering = this.changed.filter((run) => {
+      const before = this.#before.get(run.id);
+      return run.state === 'PENDING' && (before?.state !== 'PENDING' || before.priority !== run.priority);
+    });
+    return [...this.created.map(({ run }) => run), ...entering];
+  }
+
+  /** Ids of runs that have to leave the queue. */
+  get toDequeue(): string[] {
+    return this.changed
+      .filter((run) => run.state !== 'PENDING' && this.#before.get(run.id)?.state === 'PENDING')
+      .map(({ id }) => id);
+  }
+
+  /** What the feeds gain: every timeline entry of a run that names a topic, in the order of the timeline. */
+  get feedEntries(): FeedAppend[] {
+    return this.entries.flatMap((entry) => {
+      const topic = this.#after.get(entry.runId)?.topic;
+      return topic ? [{ topic, runId: entry.runId, eventIndex: entry.index, recordedAt: entry.t }] : [];
+    });
+  }
+}

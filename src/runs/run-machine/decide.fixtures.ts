@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict';
+import { createRun, decide, isRejected, type Decision, type RunCommand } from './decide.js';
+import { rejectionDetail, type Rejection } from './rejection.js';
+import type { Run } from './run.js';
+import { readEvent, USER_CANCEL, type ReportedEvent, type RunEvent } from './run-event.js';
+import type { RunState } from './run-state.js';
+
+export const T0 = new Date('2026-01-01T00:00:00.000Z');
+export const later = (seconds: number): Date => new Date(T0.getTime() + seconds * 1000);
+
+export const FRESH = createRun(
+  {
+    id: 'run-1',
+    attemptId: 'attempt-1',
+    image: 'image',
+    priority: 0,
+    inputs: {},
+    outputsTemplate: {},
+    ramMb: 0,
+    vramMb: 0,
+    cpu: 0,
+    maxAttempts: 3,
+    eventDelivery: { topic: 'topic' },
+    definition: null,
+  },
+  T0,
+);
+
+export function event(
+  reported: ReportedEvent,
+  reporter: { workerId?: string; attempt?: number } = {},
+): RunCommand {
+  const read = readEvent(reported);
+  assert.ok(!('problems' in read), 'the event is well-formed');
+  return { type: 'event', event: read, reporter, nextAttemptId: 'attempt-next' };
+}
+
+export function command(known: RunEvent): RunCommand {
+  return { type: 'event', event: known, reporter: {}, nextAttemptId: 'attempt-next' };
+}
+
+export const ASSIGN: RunCommand = { type: 'assign', workerId: 'w1', gpuId: null };
+export const STARTED = event({ type: 'STARTED', msg: 'go', payload: { worker_id: 'w1' } });
+export const COMPLETED = event({ type: 'COMPLETED', msg: 'done', payload: { outputs: { a: 1 } } });
+export const FAILED = event({ type: 'FAILED', msg: 'no', payload: { error_message: 'broke' } });
+export const RETRY_POLITELY = event({ type: 'RETRIED', msg: 'again' });
+
+/** Carries out commands that must all be accepted. */
+export function after(run: Run, ...commands: readonly RunCommand[]): Run {
+  return commands.reduce((present, next, i) => accepted(decide(present, next, later(i + 1))).run, run);
+}
+
+export function accepted(outcome: Decision | { readonly rejection: Rejection }): Decision {
+  assert.ok(!isRejected(outcome), `accepted, not ${JSON.stringify(outcome)}`);
+  return outcome;
+}
+
+export function refusal(outcome: Decision | { readonly rejection: Rejection }): string {
+  assert.ok(isRejected(outcome), 'refused');
+  return rejectionDetail('run-1', outcome.rejection);
+}
+
+export const IN_STATE: Record<RunState, Run> = {
+  PENDING: FRESH,
+  ASSIGNED: after(FRESH, ASSIGN),
+  RUNNING: after(FRESH, ASSIGN, STARTED),
+  CANCELLED: after(FRESH, command(USER_CANCEL)),
+  COMPLETED: after(FRESH, ASSIGN, COMPLETED),
+  FAILED: after({ ...FRESH, maxAttempts: 1 }, ASSIGN, FAILED),
+};

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { decide, isRejected, type RunCommand } from './decide.js';
+import {
+  ASSIGN,
+  command,
+  COMPLETED,
+  event,
+  FAILED,
+  IN_STATE,
+  later,
+  RETRY_POLITELY,
+  STARTED,
+} from './decide.fixtures.js';
+import { rejectionDetail } from './rejection.js';
+import { MANUAL_RETRY, USER_CANCEL } from './run-event.js';
+import { RUN_STATES, type RunState } from './run-state.js';
+
+const LOCKED = (state: RunState): string => `Run is already in terminal state ${state}`;
+const NOT_ASSIGNED = "Run 'run-1' is not assigned to a worker";
+
+/** What each command does in each state: the state afterwards, or the refusal. Written out, not derived. */
+const GRID: readonly { name: string; command: RunCommand; expect: Record<RunState, string> }[] = [
+  {
+    name: 'CLAIM',
+    command: ASSIGN,
+    expect: {
+      ...everywhere("Run 'run-1' is not pending"),
+      PENDING: 'ASSIGNED',
+    },
+  },
+  { name: 'STARTED', command: STARTED, expect: inExecution('RUNNING') },
+  { name: 'COMPLETED', command: COMPLETED, expect: inExecution('COMPLETED') },
+  { name: 'FAILED with retries left', command: FAILED, expect: inExecution('PENDING') },
+  {
+    name: 'CANCELLED',
+    command: command(USER_CANCEL),
+    expect: whileLive('CANCELLED', 'CANCELLED', 'CANCELLED'),
+  },
+  {
+    name: 'PROGRESS',
+    command: event({ type: 'PROGRESS', msg: 40 }),
+    expect: whileLive('PENDING', 'ASSIGNED', 'RUNNING'),
+  },
+  {
+    name: 'a custom event',
+    command: event({ type: 'CHECKPOINT', msg: '' }),
+    expect: whileLive('PENDING', 'ASSIGNED', 'RUNNING'),
+  },
+  {
+    name: 'RETRIED, forced',
+    command: command(MANUAL_RETRY),
+    expect: everywhere('PENDING'),
+  },
+  {
+    name: 'RETRIED, not forced',
+    command: RETRY_POLITELY,
+    expect: whileLive('PENDING', 'PENDING', 'PENDING'),
+  },
+];
+
+function everywhere(text: string): Record<RunState, string> {
+  return { PENDING: text, ASSIGNED: text, RUNNING: text, CANCELLED: text, COMPLETED: text, FAILED: text };
+}
+
+function locked(): Pick<Record<RunState, string>, 'CANCELLED' | 'COMPLETED' | 'FAILED'> {
+  return { CANCELLED: LOCKED('CANCELLED'), COMPLETED: LOCKED('COMPLETED'), FAILED: LOCKED('FAILED') };
+}
+
+function inExecution(to: RunState): Record<RunState, string> {
+  return { PENDING: NOT_ASSIGNED, ASSIGNED: to, RUNNING: to, ...locked() };
+}
+
+function whileLive(pending: RunState, assigned: RunState, running: RunState): Record<RunState, string> {
+  return { PENDING: pending, ASSIGNED: assigned, RUNNING: running, ...locked() };
+}
+
+for (const { name, command: given, expect } of GRID) {
+  for (const state of RUN_STATES) {
+    test(`${name} in state ${state}: ${expect[state]}`, () => {
+      const run = IN_STATE[state];
+      assert.equal(run.state, state);
+      const outcome = decide(run, given, later(60));
+      if (isRejected(outcome)) assert.equal(rejectionDetail('run-1', outcome.rejection), expect[state]);
+      else assert.equal(outcome.run.state, expect[state]);
+    });
+  }
+}

@@ -1,0 +1,31 @@
+import type { RunEntity } from '../database/entities/run.entity.js';
+import type { NewRun, Run } from './run-machine/run.js';
+import { isRunState, type RunState } from './run-machine/run-state.js';
+
+/** A run as it is stored, with what the machine knows and what it only carries. */
+export type RunRecord = Omit<RunEntity, 'state'> & { readonly state: RunState };
+
+/** Reads a stored run. @throws Error when the row holds a state that this version does not know */
+export function toRunRecord(row: RunEntity): RunRecord {
+  return { ...row, state: knownState(row.state) };
+}
+
+/** What a creation stores, without reading it back. */
+export function recordOfNewRun(run: Run, fresh: NewRun): RunRecord {
+  return {
+    ...run,
+    outputs: null,
+    image: fresh.image,
+    inputs: fresh.inputs,
+    outputsTemplate: fresh.outputsTemplate,
+    attributes: fresh.eventDelivery?.attributes ? { ...fresh.eventDelivery.attributes } : null,
+    definitionId: fresh.definition?.id ?? null,
+    definitionVersion: fresh.definition?.version ?? null,
+  };
+}
+
+/** @throws Error when the text is no state of this version */
+export function knownState(text: string): RunState {
+  if (isRunState(text)) return text;
+  throw new Error('a stored state is not known to this version');
+}

@@ -1,0 +1,43 @@
+import { DomainError, type ErrorKind } from '../http/domain-error.js';
+import { rejectionDetail, type Rejection } from './run-machine/rejection.js';
+
+/** No run has this id. */
+export class RunNotFound extends DomainError {
+  readonly kind = 'not-found';
+
+  constructor(readonly runId: string) {
+    super(`OpRun '${runId}' not found`);
+  }
+}
+
+const KIND_OF_REJECTION = {
+  locked: 'locked',
+  'other-worker': 'conflict',
+  'stale-attempt': 'conflict',
+  'not-in-execution': 'conflict',
+  'not-pending': 'conflict',
+  'retries-used-up': 'invalid',
+  'attempt-limit': 'invalid',
+} as const satisfies Record<Rejection['reason'], ErrorKind>;
+
+/** The run is there and does not accept the command; nothing has changed. */
+export class RunRejected extends DomainError {
+  readonly kind: ErrorKind;
+
+  constructor(
+    readonly runId: string,
+    readonly rejection: Rejection,
+  ) {
+    super(rejectionDetail(runId, rejection));
+    this.kind = KIND_OF_REJECTION[rejection.reason];
+  }
+}
+
+/** More commands wait than the journal takes; nothing has changed. */
+export class JournalOverloaded extends DomainError {
+  readonly kind = 'unavailable';
+
+  constructor() {
+    super('Too many requests are waiting', { retryAfterSeconds: 1 });
+  }
+}

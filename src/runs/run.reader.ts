@@ -1,0 +1,94 @@
+import { Injectable } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import type { EventEntity } from '../database/entities/event.entity.js';
+import { AttemptRepository } from './attempt.repository.js';
+import {
+  toOpAttemptDto,
+  type OpAttemptDto,
+  recordOfCurrentAttempt,
+  recordOfEndedAttempt,
+} from './dto/op-attempt.dto.js';
+import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
+import { toPolledEventDto, type PolledEventDto } from './dto/event.dto.js';
+import { EventRepository } from './event.repository.js';
+import { RunNotFound } from './run.errors.js';
+import { RunRepository } from './run.repository.js';
+import { toRunRecord, type RunRecord } from './run-record.js';
+
+/** Timeline entries that a run or an attempt shows at most. */
+export const EMBEDDED_EVENTS = 1000;
+
+/** Timeline entries read at once for a poll. */
+export const POLL_PAGE = 1000;
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** Reads runs, their timelines and their attempts. Every method throws RunNotFound for an unknown id. */
+@Injectable()
+export class RunReader {
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly runs: RunRepository,
+    private readonly events: EventRepository,
+    private readonly attempts: AttemptRepository,
+  ) {}
+
+  /** The run as clients see it; without events its timeline is left empty. */
+  async getRun(id: string, includeEvents = true): Promise<OpRunDto> {
+    const run = await this.#record(id);
+    if (!includeEvents || run.eventCount === 0) return toOpRunDto(run, []);
+    const newest = { from: Math.max(0, run.eventCount - EMBEDDED_EVENTS), to: run.eventCount };
+    return toOpRunDto(run, await this.events.listRanges(this.dataSource.manager, id, [newest]));
+  }
+
+  /** All attempts, oldest first, each with its own newest events. */
+  async listAttempts(id: string): Promise<OpAttemptDto[]> {
+    // One snapshot, so that an attempt opened meanwhile is neither missed nor shown twice.
+    return this.dataSource.transaction('REPEATABLE READ', async (manager) => {
+      const row = isRunId(id) ? await this.runs.find(manager, id) : null;
+      if (!row) throw new RunNotFound(id);
+      const run = toRunRecord(row);
+      const ended = await this.attempts.findEnded(manager, id);
+      const attempts = [...ended.map(recordOfEndedAttempt), recordOfCurrentAttempt(run)];
+      const events = await this.events.listRanges(
+        manager,
+        id,
+        attempts.map(({ firstEvent, endEvent }) => ({
+          from: Math.max(firstEvent, endEvent - EMBEDDED_EVENTS),
+          to: endEvent,
+        })),
+      );
+      const byAttempt = new Map(attempts.map(({ attempt }) => [attempt, [] as EventEntity[]]));
+      for (const event of events) byAttempt.get(event.attempt)?.push(event);
+      return attempts.map((attempt) => toOpAttemptDto(run, attempt, byAttempt.get(attempt.attempt) ?? []));
+    });
+  }
+
+  /**
+   * The timeline after an index as it is now, in pages of bounded size, all with the run's present state. Resolves
+   * once the run is found, so an unknown id is an error and not a broken stream.
+   * @param after only entries with a greater index; -1 for all
+   */
+  async pollEvents(id: string, after: number): Promise<AsyncIterable<PolledEventDto[]>> {
+    const run = await this.#record(id);
+    return this.#pages(run, after + 1);
+  }
+
+  async *#pages(run: RunRecord, first: number): AsyncGenerator<PolledEventDto[]> {
+    for (let from = first; from < run.eventCount; from += POLL_PAGE) {
+      const range = { from, to: Math.min(from + POLL_PAGE, run.eventCount) };
+      const page = await this.events.listRanges(this.dataSource.manager, run.id, [range]);
+      yield page.map((event) => toPolledEventDto(event, run.state));
+    }
+  }
+
+  async #record(id: string): Promise<RunRecord> {
+    const row = isRunId(id) ? await this.runs.find(this.dataSource.manager, id) : null;
+    if (!row) throw new RunNotFound(id);
+    return toRunRecord(row);
+  }
+}
+
+/** True when the text has the form of a run's id. */
+export function isRunId(text: string): boolean {
+  return UUID.test(text);
+}

@@ -1,0 +1,161 @@
+import {
+  Body,
+  Controller,
+  Get,
+  HttpCode,
+  Param,
+  Post,
+  Query,
+  Res,
+  type StreamableFile,
+} from '@nestjs/common';
+import {
+  ApiCreatedResponse,
+  ApiHeader,
+  ApiNoContentResponse,
+  ApiOkResponse,
+  ApiOperation,
+  ApiParam,
+  ApiTags,
+} from '@nestjs/swagger';
+import type { Response } from 'express';
+import { AllowScopes } from '../auth/access.js';
+import { ApiErrors } from '../http/error.dto.js';
+import { PrefersMinimal } from '../http/prefer.js';
+import { AddEventDto } from './dto/add-event.dto.js';
+import { CreateRunDto } from './dto/create-run.dto.js';
+import { PolledEventsDto, PollEventsQueryDto } from './dto/event.dto.js';
+import { OpAttemptDto } from './dto/op-attempt.dto.js';
+import { GetRunQueryDto, OpRunDto } from './dto/op-run.dto.js';
+import { answerPoll } from './event-stream.js';
+import { ReportedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER } from './reporter.js';
+import type { Reporter } from './run-machine/decide.js';
+import { POLL_PAGE, RunReader } from './run.reader.js';
+import { RunsService } from './runs.service.js';
+
+const RUN_ID = { name: 'id', description: 'Id of the run', format: 'uuid' } as const;
+
+/** HTTP of runs. */
+@ApiTags('runs')
+@Controller('runs')
+export class RunsController {
+  constructor(
+    private readonly runs: RunsService,
+    private readonly reader: RunReader,
+  ) {}
+
+  @Post()
+  @AllowScopes('client')
+  @ApiOperation({ operationId: 'createRun', summary: 'Create a run of a container image' })
+  @ApiCreatedResponse({ type: OpRunDto })
+  @ApiErrors(400, 413, 415, 503)
+  create(@Body() body: CreateRunDto): Promise<OpRunDto> {
+    return this.runs.create(body);
+  }
+
+  @Get(':id')
+  @AllowScopes('client', 'worker')
+  @ApiOperation({ operationId: 'getRun', summary: 'Get a run' })
+  @ApiParam(RUN_ID)
+  @ApiOkResponse({ type: OpRunDto })
+  @ApiErrors(400, 404, 503)
+  get(@Param('id') id: string, @Query() query: GetRunQueryDto): Promise<OpRunDto> {
+    return this.reader.getRun(id, query.include_events);
+  }
+
+  @Post(':id/retry')
+  @HttpCode(200)
+  @AllowScopes('client')
+  @ApiOperation({
+    operationId: 'retryRun',
+    summary: 'Open another attempt, whatever state the run is in',
+    description: 'Records RETRIED. A run has 1,000 attempts at most.',
+  })
+  @ApiParam(RUN_ID)
+  @ApiOkResponse({ type: OpRunDto })
+  @ApiErrors(400, 404, 503)
+  retry(@Param('id') id: string): Promise<OpRunDto> {
+    return this.runs.retry(id);
+  }
+
+  @Post(':id/cancel')
+  @HttpCode(200)
+  @AllowScopes('client')
+  @ApiOperation({
+    operationId: 'cancelRun',
+    summary: 'Cancel a run that has not ended',
+    description: 'Records CANCELLED. The worker stops the container when it sees the state.',
+  })
+  @ApiParam(RUN_ID)
+  @ApiOkResponse({ type: OpRunDto })
+  @ApiErrors(400, 404, 503)
+  cancel(@Param('id') id: string): Promise<OpRunDto> {
+    return this.runs.cancel(id);
+  }
+
+  @Get(':id/events')
+  @AllowScopes('client', 'worker')
+  @ApiOperation({ operationId: 'pollEvents', summary: 'Read the timeline of a run' })
+  @ApiParam(RUN_ID)
+  @ApiOkResponse({ type: PolledEventsDto })
+  @ApiErrors(400, 404, 503)
+  async pollEvents(
+    @Param('id') id: string,
+    @Query() query: PollEventsQueryDto,
+  ): Promise<PolledEventsDto | StreamableFile> {
+    return answerPoll(await this.reader.pollEvents(id, query.after ?? -1), POLL_PAGE);
+  }
+
+  @Post(':id/events')
+  @HttpCode(200)
+  @AllowScopes('client', 'worker')
+  @ApiOperation({
+    operationId: 'addEvent',
+    summary: 'Report an event of a run',
+    description:
+      'STARTED, PROGRESS, COMPLETED, FAILED, CANCELLED and RETRIED act on the run; other types are only recorded. ' +
+      'A reporter that says who it is and which attempt it means is refused when the run is no longer its own.',
+  })
+  @ApiParam(RUN_ID)
+  @ApiHeader({
+    name: WORKER_ID_HEADER,
+    required: false,
+    description: 'The worker that reports; 409 when the run is not assigned to it.',
+  })
+  @ApiHeader({
+    name: RUN_ATTEMPT_HEADER,
+    required: false,
+    description: 'The attempt that is reported on; 409 when it is not the current one.',
+    schema: { type: 'integer', minimum: 1, maximum: 1000 },
+  })
+  @ApiHeader({
+    name: 'Prefer',
+    required: false,
+    description: '`return=minimal`: the answer is 204 without a body.',
+  })
+  @ApiOkResponse({ type: OpRunDto })
+  @ApiNoContentResponse({ description: 'Recorded; asked for by `Prefer: return=minimal`.' })
+  @ApiErrors(400, 404, 409, 413, 415, 503)
+  async addEvent(
+    @Param('id') id: string,
+    @Body() body: AddEventDto,
+    @ReportedBy() reporter: Reporter,
+    @PrefersMinimal() minimal: boolean,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<OpRunDto | undefined> {
+    if (!minimal) return this.runs.addEventAndRead(id, body, reporter);
+    await this.runs.addEvent(id, body, reporter);
+    response.status(204);
+    return undefined;
+  }
+
+  @Get(':id/attempts')
+  @AllowScopes('client', 'worker')
+  @ApiOperation({ operationId: 'listAttempts', summary: 'List the attempts of a run, oldest first' })
+  @ApiParam(RUN_ID)
+  @ApiOkResponse({ type: [OpAttemptDto] })
+  @ApiErrors(400, 404, 503)
+  listAttempts(@Param('id') id: string): Promise<OpAttemptDto[]> {
+    return this.reader.listAttempts(id);
+  }
+}

@@ -1,0 +1,107 @@
+import { Injectable } from '@nestjs/common';
+import { v7 as uuidv7 } from 'uuid';
+import { InvalidRequest } from '../http/domain-error.js';
+import type { JsonObject } from '../json/json-value.js';
+import type { AddEventDto } from './dto/add-event.dto.js';
+import type { ConstraintsInputDto } from './dto/constraints.dto.js';
+import type { EventDeliveryDto } from './dto/event-delivery.dto.js';
+import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
+import type { RetryPolicyInputDto } from './dto/retry-policy.dto.js';
+import type { Reporter } from './run-machine/decide.js';
+import type { NewRun } from './run-machine/run.js';
+import { MANUAL_RETRY, readEvent, USER_CANCEL, type RunEvent } from './run-machine/run-event.js';
+import { RunJournal } from './run-journal/run-journal.js';
+import { RunNotFound } from './run.errors.js';
+import { isRunId, RunReader } from './run.reader.js';
+import { recordOfNewRun } from './run-record.js';
+
+/** What a run is created from; what is left out takes the documented default. */
+export interface RunRequest {
+  readonly image: string;
+  readonly priority?: number | undefined;
+  readonly inputs?: JsonObject | undefined;
+  /** Template of the outputs. */
+  readonly outputs?: JsonObject | undefined;
+  readonly constraints?: ConstraintsInputDto | undefined;
+  readonly retry_policy?: RetryPolicyInputDto | undefined;
+  readonly event_delivery?: EventDeliveryDto | null | undefined;
+  readonly definition?: { readonly id: string; readonly version: string } | undefined;
+}
+
+/** The use cases of runs. Refusals are RunNotFound and RunRejected. */
+@Injectable()
+export class RunsService {
+  constructor(
+    private readonly journal: RunJournal,
+    private readonly reader: RunReader,
+  ) {}
+
+  /** Creates a run and answers it. */
+  async create(request: RunRequest): Promise<OpRunDto> {
+    const fresh = newRun(request);
+    const run = await this.journal.create(fresh);
+    return toOpRunDto(recordOfNewRun(run, fresh), []);
+  }
+
+  /** Opens another attempt, whatever state the run is in. */
+  retry(id: string): Promise<OpRunDto> {
+    return this.#recordAndRead(id, MANUAL_RETRY, {});
+  }
+
+  /** Cancels a run that is not locked. */
+  cancel(id: string): Promise<OpRunDto> {
+    return this.#recordAndRead(id, USER_CANCEL, {});
+  }
+
+  /**
+   * Puts a reported event on the timeline and carries out its effect.
+   * @throws InvalidRequest when the event breaks a rule of its type
+   */
+  async addEvent(id: string, body: AddEventDto, reporter: Reporter): Promise<void> {
+    await this.#record(id, checkedEvent(body), reporter);
+  }
+
+  /** As `addEvent`, and answers the run. */
+  addEventAndRead(id: string, body: AddEventDto, reporter: Reporter): Promise<OpRunDto> {
+    return this.#recordAndRead(id, checkedEvent(body), reporter);
+  }
+
+  async #recordAndRead(id: string, event: RunEvent, reporter: Reporter): Promise<OpRunDto> {
+    await this.#record(id, event, reporter);
+    return this.reader.getRun(id);
+  }
+
+  async #record(id: string, event: RunEvent, reporter: Reporter): Promise<void> {
+    if (!isRunId(id)) throw new RunNotFound(id);
+    await this.journal.change(id, { type: 'event', event, reporter, nextAttemptId: uuidv7() });
+  }
+}
+
+function checkedEvent(body: AddEventDto): RunEvent {
+  const event = readEvent(body);
+  if ('problems' in event) throw new InvalidRequest('Request validation failed', event.problems);
+  return event;
+}
+
+function newRun(request: RunRequest): NewRun {
+  const { constraints, event_delivery: delivery } = request;
+  return {
+    id: uuidv7(),
+    attemptId: uuidv7(),
+    image: request.image,
+    priority: request.priority ?? 0,
+    inputs: request.inputs ?? {},
+    outputsTemplate: request.outputs ?? {},
+    ramMb: constraints?.ram_mb ?? 0,
+    vramMb: constraints?.vram_mb ?? 0,
+    cpu: constraints?.cpu ?? 0,
+    maxAttempts: request.retry_policy?.max_attempts ?? 1,
+    eventDelivery: delivery
+      ? {
+          topic: delivery.topic,
+          ...(delivery.attributes === undefined ? {} : { attributes: delivery.attributes }),
+        }
+      : null,
+    definition: request.definition ?? null,
+  };
+}

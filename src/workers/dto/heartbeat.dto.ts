@@ -1,0 +1,60 @@
+import { ApiSchema } from '@nestjs/swagger';
+import { IsOptional } from 'class-validator';
+import { AllowUnknownFields, IsText, IsTextList, Nested, NestedList } from '../../http/dto-decorators.js';
+import type { Heartbeat } from '../pool/worker-pool.js';
+import { WORKER_ID_PATTERN } from '../worker-id.js';
+import { InvalidHeartbeat } from '../workers.errors.js';
+import { ResourcesInputDto } from './resources.dto.js';
+import { RunningOpDto } from './worker-op-run.dto.js';
+
+/** What a worker says of itself. Fields that this version does not know are ignored. */
+@ApiSchema({ name: 'HeartbeatRequest' })
+@AllowUnknownFields()
+export class HeartbeatDto {
+  /** @example worker-1 */
+  @IsText({
+    min: 1,
+    max: 128,
+    pattern: WORKER_ID_PATTERN,
+    form: 'a worker id (letters, digits and . _ - : /, starting with a letter or digit)',
+  })
+  worker_id: string;
+
+  @Nested(() => ResourcesInputDto)
+  resources: ResourcesInputDto;
+
+  @IsTextList()
+  tags: string[];
+
+  /** Runs that the worker is executing; left out, what it said before stands. */
+  @IsOptional()
+  @NestedList(() => RunningOpDto)
+  running_ops?: RunningOpDto[];
+}
+
+/** @throws InvalidHeartbeat when two GPUs have one id */
+export function toHeartbeat(dto: HeartbeatDto): Heartbeat {
+  const { resources } = dto;
+  const seen = new Set<number>();
+  const problems = resources.gpus.flatMap(({ id }, i) => {
+    if (!seen.has(id)) {
+      seen.add(id);
+      return [];
+    }
+    return [`resources.gpus[${i}].id must not repeat the id of another GPU`];
+  });
+  if (problems.length > 0) throw new InvalidHeartbeat(problems);
+  return {
+    id: dto.worker_id,
+    cpuCores: resources.cpu_cores,
+    ramMb: resources.ram_mb,
+    gpus: resources.gpus.map(({ id, vram_mb: vramMb, tags }) => ({ id, vramMb, tags: tags ?? [] })),
+    tags: dto.tags,
+    runningOps: dto.running_ops?.map(({ id, image, inputs, constraints }) => ({
+      id,
+      image,
+      inputs,
+      constraints,
+    })),
+  };
+}

@@ -1,0 +1,55 @@
+import { ApiSchema } from '@nestjs/swagger';
+import { IsOptional } from 'class-validator';
+import { AllowUnknownFields, IsJsonInteger, IsTextList, NestedList } from '../../http/dto-decorators.js';
+
+/** A GPU of a worker. */
+@ApiSchema({ name: 'GpuInput' })
+@AllowUnknownFields()
+export class GpuInputDto {
+  /** 0, 1, 2 ... */
+  @IsJsonInteger({ min: 0 })
+  id: number;
+
+  /** Memory in MB. */
+  @IsJsonInteger({ min: 0 })
+  vram_mb: number;
+
+  /** Labels such as the family. */
+  @IsOptional()
+  @IsTextList()
+  tags?: string[];
+}
+
+/** What a worker has. */
+@ApiSchema({ name: 'ResourcesInput' })
+@AllowUnknownFields()
+export class ResourcesInputDto {
+  @IsJsonInteger({ min: 0 })
+  cpu_cores: number;
+
+  /** RAM in MB. */
+  @IsJsonInteger({ min: 0 })
+  ram_mb: number;
+
+  @NestedList(() => GpuInputDto)
+  gpus: GpuInputDto[];
+}
+
+/** A GPU of a worker. */
+@ApiSchema({ name: 'Gpu' })
+export class GpuDto {
+  /** 0, 1, 2 ... */
+  id: number;
+  /** Memory in MB. */
+  vram_mb: number;
+  tags: string[];
+}
+
+/** What a worker has. */
+@ApiSchema({ name: 'Resources' })
+export class ResourcesDto {
+  cpu_cores: number;
+  /** RAM in MB. */
+  ram_mb: number;
+  gpus: GpuDto[];
+}

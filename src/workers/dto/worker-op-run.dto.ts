@@ -1,0 +1,55 @@
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { AllowUnknownFields, IsText, JsonObject } from '../../http/dto-decorators.js';
+import type { JsonObject as JsonObjectValue } from '../../json/json-value.js';
+import { ConstraintsDto } from '../../runs/dto/constraints.dto.js';
+import type { ClaimedRun } from '../../runs/run-journal/run-journal.js';
+
+/** A run that a worker executes, in the worker's own words. */
+@ApiSchema({ name: 'RunningOp' })
+@AllowUnknownFields()
+export class RunningOpDto {
+  @IsText({ min: 1, max: 128 })
+  id: string;
+
+  @IsText({ max: 512 })
+  image: string;
+
+  @JsonObject()
+  inputs: JsonObjectValue;
+
+  @JsonObject()
+  constraints: JsonObjectValue;
+}
+
+/** A run that a worker has claimed. */
+@ApiSchema({ name: 'WorkerOpRun' })
+export class WorkerOpRunDto {
+  id: string;
+  image: string;
+  @ApiProperty({ type: 'object', additionalProperties: true })
+  inputs: JsonObjectValue;
+  @ApiProperty({ type: ConstraintsDto })
+  constraints: ConstraintsDto;
+  /** The attempt that was claimed, from 1; sent back in `X-Run-Attempt`. */
+  @ApiProperty({ type: 'integer' })
+  attempt: number;
+}
+
+/** The answer to a claim. */
+@ApiSchema({ name: 'ClaimedOps' })
+export class ClaimedOpsDto {
+  /** Empty when there is no work, and for a worker that is unknown or was silent for too long. */
+  @ApiProperty({ type: [WorkerOpRunDto] })
+  ops: WorkerOpRunDto[];
+}
+
+/** The claimed run as its worker sees it. */
+export function toWorkerOpRunDto({ run, image, inputs }: ClaimedRun): WorkerOpRunDto {
+  return {
+    id: run.id,
+    image,
+    inputs,
+    constraints: { ram_mb: run.ramMb, vram_mb: run.vramMb, cpu: run.cpu, gpu_id: run.gpuId },
+    attempt: run.attempt,
+  };
+}
