@@ -1,4 +1,8 @@
 import { clip } from '../json/text.js';
+import { InvalidRequest } from './domain-error.js';
+
+/** The detail of every refusal by the rules of fields and parameters; `errors` says which. */
+export const VALIDATION_FAILED = 'Request validation failed';
 
 const MOST_LINES = 100;
 const MOST_KEY_UNITS = 64;
@@ -20,8 +24,12 @@ export class Problems {
     else this.dropped += 1;
   }
 
-  /** The lines for a client. */
-  toLines(): string[] {
+  /** @throws InvalidRequest with the lines, if there are any */
+  throwIfAny(): void {
+    if (this.count > 0) throw new InvalidRequest(VALIDATION_FAILED, this.toLines());
+  }
+
+  private toLines(): string[] {
     return this.dropped === 0 ? [...this.lines] : [...this.lines, `and ${this.dropped} more`];
   }
 }
@@ -48,4 +56,9 @@ export function parameterName(name: string): string {
   return name.length <= MOST_KEY_UNITS && PLAIN_PARAMETER.test(name)
     ? name
     : JSON.stringify(clip(name, MOST_KEY_UNITS));
+}
+
+/** The line about a query parameter that the route does not know. */
+export function unknownParameter(name: string): string {
+  return `${parameterName(name)} is not a known query parameter`;
 }

@@ -3,10 +3,7 @@ import type { ArgumentMetadata, PipeTransform } from '@nestjs/common';
 import { InvalidRequest } from './domain-error.js';
 import { DtoPlan, isBag } from './dto-plan.js';
 import type { DtoClass } from './field-rules.js';
-import { keyPath, parameterName, Problems } from './problems.js';
-
-/** The detail of every refusal by field rules; `errors` says which fields. */
-export const VALIDATION_FAILED = 'Request validation failed';
+import { keyPath, Problems, unknownParameter, VALIDATION_FAILED } from './problems.js';
 
 /**
  * Turns bodies and queries into objects of their DTO class and refuses what the class does not declare.
@@ -39,11 +36,6 @@ function readQuery(value: unknown, plan: DtoPlan): object {
   return read(isBag(value) ? value : {}, plan, (_, key) => unknownParameter(key));
 }
 
-/** The line about a query parameter that the route does not know. */
-export function unknownParameter(name: string): string {
-  return `${parameterName(name)} is not a known query parameter`;
-}
-
 function read(
   source: Record<string, unknown>,
   plan: DtoPlan,
@@ -51,7 +43,7 @@ function read(
 ): object {
   const problems = new Problems();
   const result = plan.read(source, problems, describeUnknown);
-  if (problems.count > 0) throw new InvalidRequest(VALIDATION_FAILED, problems.toLines());
+  problems.throwIfAny();
   return result;
 }
 

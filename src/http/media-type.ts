@@ -1,0 +1,26 @@
+import { UnsupportedMediaType } from './domain-error.js';
+
+const CHARSET = /^charset\s*=\s*"?utf-?8"?$/i;
+const PARAMETER = /^[\w!#$%&'*+.^`|~-]+\s*=\s*(?:[\w!#$%&'*+.^`|~-]+|"[^"]*")$/;
+
+/**
+ * Checks that a body says to be JSON in plain UTF-8.
+ * @throws UnsupportedMediaType
+ */
+export function requireJson(contentType: string | undefined, contentEncoding: string | undefined): void {
+  if (contentEncoding !== undefined && contentEncoding.trim().toLowerCase() !== 'identity') {
+    throw new UnsupportedMediaType('Request body must not have a content encoding');
+  }
+  if (contentType === 'application/json') return;
+  if (contentType === undefined || !isUtf8Json(contentType)) throw new UnsupportedMediaType();
+}
+
+function isUtf8Json(contentType: string): boolean {
+  const [type, ...parameters] = contentType.split(';').map((part) => part.trim());
+  return (
+    type?.toLowerCase() === 'application/json' &&
+    parameters.every((parameter) =>
+      /^charset\b/i.test(parameter) ? CHARSET.test(parameter) : PARAMETER.test(parameter),
+    )
+  );
+}
