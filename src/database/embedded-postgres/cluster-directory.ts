@@ -48,6 +48,8 @@ export interface ClusterPlace {
 export async function placeCluster(dataDir: string, outside: string, log: Log): Promise<ClusterPlace> {
   const wanted = join(dataDir, CLUSTER_NAME);
   const found = await realPathOf(wanted);
+  // Another user's cluster is not even readable: the owner is looked at first.
+  if (found !== null && !runningAsRoot()) await accountOfCluster(found, await stat(found));
   if (found !== null && (await holdsCluster(found))) {
     const account = await accountOfCluster(found, await stat(found));
     const server = await readPostmasterFile(found);

@@ -5,7 +5,7 @@ import { checkClusterVersion, createCluster, placeCluster } from './cluster-dire
 import { findBinaries } from './postgres-binaries.js';
 import { clearRemains, readPostmasterFile, servesCluster } from './postmaster-file.js';
 import { Presence } from './presence.js';
-import { errorMessage } from './run-program.js';
+import { errorCode, errorMessage } from './run-program.js';
 import { boundServerLog } from './server-log.js';
 import { serverUrl, startServer, stopServer } from './server-process.js';
 import type { ServerPlan, StartedServer } from './server-process.js';
@@ -14,6 +14,9 @@ import { withStartLock } from './start-lock.js';
 
 /** Where things go that the database's account cannot reach in their own place. */
 const OUTSIDE_DIRECTORY = '/var/lib/longshore';
+
+/** Codes of file errors that the choice of the data directory causes. */
+const FILE_TROUBLE: ReadonlySet<string> = new Set(['EACCES', 'EPERM', 'EROFS', 'EEXIST', 'ENOTDIR']);
 
 const POLL_MS = 25;
 const STOP_SECONDS = 60;
@@ -54,10 +57,20 @@ export interface EmbeddedPostgres {
  */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   const dataDir = resolve(options.dataDir);
-  await mkdir(dataDir, { recursive: true, mode: 0o755 });
-  const server = new EmbeddedServer(await realpath(dataDir), options);
-  await server.start();
-  return server;
+  try {
+    await mkdir(dataDir, { recursive: true, mode: 0o755 });
+    const server = new EmbeddedServer(await realpath(dataDir), options);
+    await server.start();
+    return server;
+  } catch (error) {
+    const code = errorCode(error);
+    if (code === undefined || !FILE_TROUBLE.has(code)) throw error;
+    throw new Error(
+      `The data directory ${dataDir} cannot be used: ${errorMessage(error)}. ` +
+        'Give it to the user that this process runs as, or choose another SERVICE_DATA_DIR.',
+      { cause: error },
+    );
+  }
 }
 
 class EmbeddedServer implements EmbeddedPostgres {
@@ -129,7 +142,7 @@ class EmbeddedServer implements EmbeddedPostgres {
     const binaries = await findBinaries(account, copies, log);
     if (place.exists) await checkClusterVersion(cluster, binaries.majorVersion);
     else await createCluster(place, binaries, { durable: serverOptions['fsync'] !== 'off', log });
-    if (!cluster.startsWith(this.home)) {
+    if (!cluster.startsWith(`${this.home}/`)) {
       log('the database lies outside the data directory, which its account cannot enter', {
         directory: cluster,
         account: account.name,

@@ -1,0 +1,77 @@
+import { chmod, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { startEmbeddedPostgres } from '../../src/database/embedded-postgres/embedded-postgres.js';
+import { readPostmasterFile, servesCluster } from '../../src/database/embedded-postgres/postmaster-file.js';
+import { ownProcessToken, tokenIsAlive } from '../../src/database/embedded-postgres/process-identity.js';
+
+const PREFIX = 'longshore-test-';
+const OWNER_FILE = 'owner';
+
+/** Settings of a cluster that nobody will miss: it does not wait for the disk. */
+export const THROW_AWAY = {
+  fsync: 'off',
+  synchronous_commit: 'off',
+  full_page_writes: 'off',
+} as const;
+
+/** A PostgreSQL for one test run. */
+export interface TestCluster {
+  readonly url: string;
+  /** Stops the server and removes its files. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts an empty PostgreSQL of its own in the temporary folder. Clusters of test runs that were killed before
+ * they could stop theirs are removed on the way.
+ */
+export async function startTestCluster(): Promise<TestCluster> {
+  await removeAbandoned();
+  const directory = await makeTestDirectory('cluster-');
+  const server = await startEmbeddedPostgres({
+    dataDir: join(directory, 'data'),
+    serverOptions: THROW_AWAY,
+    log: () => undefined,
+  });
+  return {
+    url: server.url,
+    stop: async () => {
+      try {
+        await server.stop();
+      } finally {
+        await endServer(join(directory, 'data', 'postgres'));
+        await rm(directory, { recursive: true, force: true, maxRetries: 5 });
+      }
+    },
+  };
+}
+
+/** A new directory in the temporary folder that every account can enter; it notes which process made it. */
+export async function makeTestDirectory(name: string): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), `${PREFIX}${name}`));
+  await chmod(directory, 0o711);
+  await writeFile(join(directory, OWNER_FILE), await ownProcessToken());
+  return directory;
+}
+
+/** Ends the server of a cluster at once, whoever is connected; does nothing when none runs. */
+export async function endServer(cluster: string): Promise<void> {
+  const file = await readPostmasterFile(cluster);
+  if (file === null || !(await servesCluster(file.pid, cluster))) return;
+  process.kill(file.pid, 'SIGQUIT');
+  for (let tries = 0; tries < 200 && (await servesCluster(file.pid, cluster)); tries += 1) await sleep(50);
+}
+
+async function removeAbandoned(): Promise<void> {
+  for (const name of await readdir(tmpdir())) {
+    if (!name.startsWith(`${PREFIX}cluster-`)) continue;
+    const directory = join(tmpdir(), name);
+    const owner = await readFile(join(directory, OWNER_FILE), 'utf8').catch(() => null);
+    if (owner === null || (await tokenIsAlive(owner))) continue;
+    await endServer(join(directory, 'data', 'postgres'));
+    // Another user's: theirs to remove.
+    await rm(directory, { recursive: true, force: true, maxRetries: 5 }).catch(() => undefined);
+  }
+}

@@ -1,0 +1,152 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { after } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
+import type { DataSource, MigrationInterface } from 'typeorm';
+import { connectDatabase } from '../../src/database/connect.js';
+import { ENTITIES } from '../../src/database/entities/all.js';
+import { migrate } from '../../src/database/migrate.js';
+import { MIGRATIONS } from '../../migrations/all.js';
+import { startTestCluster } from './test-cluster.js';
+import type { TestCluster } from './test-cluster.js';
+
+const TEMPLATE_LOCK = '8305112946627713';
+
+export interface TestDatabaseOptions {
+  /** Default: the service's own. */
+  readonly migrations?: readonly (new () => MigrationInterface)[];
+  /** Entities of the data sources that are opened on it. Default: the service's own. */
+  readonly entities?: readonly (new () => object)[];
+}
+
+/** A migrated, empty database that belongs to one test. */
+export interface TestDatabase {
+  readonly url: string;
+  /** A data source on it, as the service opens one. */
+  readonly dataSource: DataSource;
+  /** Opens one more, as another process of the service would. */
+  open(poolSize?: number): Promise<DataSource>;
+  /** Closes every data source and drops the database, whoever is still connected. */
+  close(): Promise<void>;
+}
+
+let ownCluster: Promise<TestCluster> | undefined;
+
+after(async () => {
+  const cluster = await ownCluster;
+  ownCluster = undefined;
+  await cluster?.stop();
+});
+
+/**
+ * Opens a fresh database on the test run's PostgreSQL (TEST_DATABASE_URL) or, when there is none, on one that is
+ * started for this file and stopped after it. It is copied from a template that is migrated once per server and
+ * set of migrations, so it costs a few dozen milliseconds. Safe while other test files do the same.
+ */
+export async function openTestDatabase(options: TestDatabaseOptions = {}): Promise<TestDatabase> {
+  const { migrations = MIGRATIONS, entities = ENTITIES } = options;
+  const server = await serverUrl();
+  const name = `test_${randomBytes(8).toString('hex')}`;
+  await withMaintenance(server, async (client) => {
+    await copyTemplate(client, await ensureTemplate(client, server, migrations), name);
+  });
+  const url = databaseUrl(server, name);
+  const opened: DataSource[] = [];
+  const open = async (poolSize = 5): Promise<DataSource> => {
+    const dataSource = await connectDatabase(
+      { url, poolSize, applicationName: 'longshore test', entities, migrations },
+      { deadlineMs: 30_000 },
+    );
+    opened.push(dataSource);
+    return dataSource;
+  };
+  return {
+    url,
+    open,
+    dataSource: await open(),
+    close: async () => {
+      await Promise.all(opened.filter((source) => source.isInitialized).map((source) => source.destroy()));
+      await withMaintenance(server, (client) => client.query(`drop database if exists ${name} with (force)`));
+    },
+  };
+}
+
+/** URL of the PostgreSQL server that the tests of this file use; its database is of no interest. */
+export async function serverUrl(): Promise<string> {
+  const given = process.env['TEST_DATABASE_URL'];
+  if (given !== undefined && given !== '') return given;
+  ownCluster ??= startTestCluster();
+  return (await ownCluster).url;
+}
+
+/** URL of another database on the same server. */
+export function databaseUrl(server: string, name: string): string {
+  const url = new URL(server);
+  url.pathname = `/${name}`;
+  return url.toString();
+}
+
+async function withMaintenance<T>(server: string, action: (client: Client) => Promise<T>): Promise<T> {
+  const client = new Client({
+    connectionString: databaseUrl(server, 'postgres'),
+    application_name: 'longshore test',
+  });
+  await client.connect();
+  try {
+    return await action(client);
+  } finally {
+    await client.end();
+  }
+}
+
+/** Answers the name of the template; makes it under another name first, so that it exists whole or not at all. */
+async function ensureTemplate(
+  client: Client,
+  server: string,
+  migrations: readonly (new () => MigrationInterface)[],
+): Promise<string> {
+  const source = migrations.map((migration) => `${migration.name} ${migration.toString()}`).join('\n');
+  const template = `template_${createHash('sha256').update(source).digest('hex').slice(0, 16)}`;
+  const unfinished = `${template}_unfinished`;
+  await client.query('select pg_advisory_lock($1::bigint)', [TEMPLATE_LOCK]);
+  try {
+    const { rowCount } = await client.query('select 1 from pg_database where datname = $1', [template]);
+    if (rowCount !== 0) return template;
+    await client.query(`drop database if exists ${unfinished} with (force)`);
+    await client.query(`create database ${unfinished}`);
+    const dataSource = await connectDatabase(
+      {
+        url: databaseUrl(server, unfinished),
+        poolSize: 1,
+        applicationName: 'longshore test template',
+        entities: [],
+        migrations,
+      },
+      { deadlineMs: 30_000 },
+    );
+    await migrate(dataSource);
+    await dataSource.destroy();
+    await retryWhileInUse(() => client.query(`alter database ${unfinished} rename to ${template}`));
+    return template;
+  } finally {
+    await client.query('select pg_advisory_unlock($1::bigint)', [TEMPLATE_LOCK]);
+  }
+}
+
+async function copyTemplate(client: Client, template: string, name: string): Promise<void> {
+  await retryWhileInUse(() => client.query(`create database ${name} template ${template}`));
+}
+
+/** A connection that was closed may still be ending in the server, and autovacuum looks in now and then. */
+async function retryWhileInUse(action: () => Promise<unknown>): Promise<void> {
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      await action();
+      return;
+    } catch (error) {
+      const inUse = error instanceof Error && 'code' in error && error.code === '55006';
+      if (!inUse || attempt === 100) throw error;
+      await sleep(50);
+    }
+  }
+}
