@@ -1,0 +1,69 @@
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DockerRuntime, engineProblem } from './docker.runtime.js';
+import { ProcessRuntime } from './process.runtime.js';
+import type { RuntimeLog } from './runtime-log.js';
+import type { Runtime } from './runtime.js';
+
+/** What the choice depends on. */
+export interface RuntimeChoice {
+  /** SERVICE_WORKER_RUNTIME, SERVICE_WORKER_IMAGES_DIR, DOCKER_HOST and what belongs to it, PATH, LANG, TZ. */
+  readonly env: NodeJS.ProcessEnv;
+  readonly workerId: string;
+  readonly log: RuntimeLog;
+  /** Folder for the process runtime's notes, the same in every life of this worker; default: under the temporary folder. */
+  readonly stateDir?: string;
+}
+
+/** Where the example images are when SERVICE_WORKER_IMAGES_DIR does not say: in the checkout that the worker runs in. */
+const DEFAULT_IMAGES_DIR = 'examples/images';
+
+/**
+ * The runtime that SERVICE_WORKER_RUNTIME names (`docker` or `process`); when unset, Docker where an engine answers, and
+ * else the process runtime if there is a folder of example images, with a warning, because it isolates nothing.
+ * @throws Error fit for the operator when the named runtime cannot be used, or none can
+ */
+export async function chooseRuntime(choice: RuntimeChoice): Promise<Runtime> {
+  const { env, workerId, log } = choice;
+  const name = env['SERVICE_WORKER_RUNTIME'] ?? '';
+  if (name === 'process') return processRuntime(choice);
+  if (name !== '' && name !== 'docker') {
+    throw new Error(`SERVICE_WORKER_RUNTIME must be docker or process, not '${name}'`);
+  }
+  const problem = await engineProblem(env);
+  if (problem === null) return new DockerRuntime({ env, workerId, log });
+  if (name === 'docker') throw new Error(`SERVICE_WORKER_RUNTIME is docker, but ${problem}`);
+  if (!existsSync(imagesDir(env))) {
+    throw new Error(
+      `No runtime for containers: ${problem}. Start an engine, point DOCKER_HOST to one, ` +
+        'or set SERVICE_WORKER_RUNTIME=process with SERVICE_WORKER_IMAGES_DIR to run example programs without isolation',
+    );
+  }
+  log.warn(
+    { reason: problem, imagesDir: imagesDir(env) },
+    'NO CONTAINER ENGINE: runs are executed as plain child processes, without isolation and without limits',
+  );
+  return processRuntime(choice);
+}
+
+function processRuntime({ env, workerId, stateDir }: RuntimeChoice): Runtime {
+  return new ProcessRuntime({
+    imagesDir: imagesDir(env),
+    stateDir: stateDir ?? defaultStateDir(workerId),
+    env,
+  });
+}
+
+function imagesDir(env: NodeJS.ProcessEnv): string {
+  const configured = env['SERVICE_WORKER_IMAGES_DIR'] ?? '';
+  return configured === '' ? DEFAULT_IMAGES_DIR : configured;
+}
+
+/** Worker ids may hold characters that file names may not. */
+function defaultStateDir(workerId: string): string {
+  const user = process.getuid === undefined ? 'user' : String(process.getuid());
+  const worker = createHash('sha256').update(workerId).digest('hex').slice(0, 16);
+  return join(tmpdir(), `longshore-processes-${user}-${worker}`);
+}

@@ -1,0 +1,73 @@
+import http from 'node:http';
+import https from 'node:https';
+import type Dockerode from 'dockerode';
+import type { EngineAddress } from './engine-address.js';
+
+const MAX_MESSAGE_LENGTH = 1_000;
+
+/**
+ * A client of the engine at `address`. The library is loaded here, on first use, because that is slow. Every call gets
+ * a connection of its own: a pooled one would be dead after a restart of the engine.
+ * @param idleMs gives up connections on which nothing happens for that long; not for calls that wait
+ */
+export async function connectEngine(address: EngineAddress, idleMs?: number): Promise<Dockerode> {
+  const { default: Docker } = await import('dockerode');
+  // Absent options are spelled out: the library would fill them in from its own reading of the environment.
+  const nowhere = { host: undefined, port: undefined, socketPath: undefined, ca: undefined, cert: undefined };
+  const common = { ...nowhere, key: undefined, pathPrefix: '/', timeout: idleMs };
+  if (address.kind === 'socket') {
+    return new Docker({ ...common, protocol: 'http', socketPath: address.path, ...agent(new http.Agent()) });
+  }
+  const { host, port, tls } = address;
+  if (tls === null)
+    return new Docker({ ...common, protocol: 'http', host, port, ...agent(new http.Agent()) });
+  return new Docker({ ...common, ...tls, protocol: 'https', host, port, ...agent(new https.Agent(tls)) });
+}
+
+/** The library takes an agent, its types do not know. */
+function agent(value: http.Agent): object {
+  return { agent: value };
+}
+
+/**
+ * Calls the engine with a time limit.
+ * @throws Error that says what was not answered, after `limitMs`; otherwise whatever the call throws
+ */
+export async function withLimit<T>(
+  limitMs: number,
+  what: string,
+  call: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const abort = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => {
+      reject(new Error(`the container engine did not answer '${what}' within ${limitMs / 1000} s`));
+      abort.abort();
+    }, limitMs);
+  });
+  try {
+    return await Promise.race([call(abort.signal), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** HTTP status that the engine answered with, or null when the failure is not an answer of the engine. */
+export function engineStatus(error: unknown): number | null {
+  const status = field(error, 'statusCode');
+  return typeof status === 'number' ? status : null;
+}
+
+/** What an error of an engine call says, as one line without the library's decoration, 1,000 characters at most. */
+export function engineMessage(error: unknown): string {
+  const answered = field(field(error, 'json'), 'message');
+  const own = error instanceof Error ? error.message : String(error);
+  const text = typeof answered === 'string' && answered !== '' ? answered : own;
+  const oneLine = text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
+  return oneLine.length > MAX_MESSAGE_LENGTH ? `${oneLine.slice(0, MAX_MESSAGE_LENGTH)}...` : oneLine;
+}
+
+function field(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+}

@@ -1,0 +1,66 @@
+import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** What is remembered of a child process, so that a later life of the worker can end it. */
+export interface ProcessNote {
+  /** The child, which leads a process group of its own. */
+  readonly pid: number;
+  /** Its stamp, or null when it had ended before it was taken. */
+  readonly stamp: string | null;
+  /** Entry of the environment that only the processes of this run have. */
+  readonly mark: string;
+}
+
+const NOTE_NAME = /^([0-9]+)\.json$/;
+
+/** Notes about running child processes: one file per process in a folder that only the worker's user may touch. */
+export class ProcessNotes {
+  /** @throws Error when the folder cannot be had, or somebody else could write in it */
+  constructor(private readonly folder: string) {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    const { uid, mode } = lstatSync(folder);
+    const isOurs = process.getuid === undefined || (uid === process.getuid() && (mode & 0o077) === 0);
+    if (!isOurs)
+      throw new Error(`'${folder}' must belong to the worker's user and be closed to others (mode 700)`);
+  }
+
+  write(note: ProcessNote): void {
+    writeFileSync(this.pathOf(note.pid), JSON.stringify(note), { mode: 0o600 });
+  }
+
+  remove(pid: number): void {
+    rmSync(this.pathOf(pid), { force: true });
+  }
+
+  /** All notes; one that a crash left half-written is skipped and removed. */
+  list(): ProcessNote[] {
+    const notes: ProcessNote[] = [];
+    for (const name of readdirSync(this.folder)) {
+      const pid = Number(NOTE_NAME.exec(name)?.[1] ?? Number.NaN);
+      if (Number.isNaN(pid)) continue;
+      const note = parseNote(readFileSync(join(this.folder, name), 'utf8'));
+      if (note?.pid === pid) notes.push(note);
+      else this.remove(pid);
+    }
+    return notes;
+  }
+
+  private pathOf(pid: number): string {
+    return join(this.folder, `${pid}.json`);
+  }
+}
+
+function parseNote(text: string): ProcessNote | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  if (typeof value !== 'object' || value === null || !('pid' in value) || !('mark' in value)) return null;
+  const { pid, mark } = value;
+  const stamp = 'stamp' in value && typeof value.stamp === 'string' ? value.stamp : null;
+  // Groups 0 and 1 would be the worker itself and everybody.
+  if (typeof pid !== 'number' || !Number.isInteger(pid) || pid <= 1 || typeof mark !== 'string') return null;
+  return { pid, stamp, mark };
+}
