@@ -29,12 +29,12 @@ export function declaredFields(type: DtoClass): ReadonlyMap<string, DeclaredFiel
     string,
     { checks: FieldCheck[]; conditions: DeclaredField['conditions'][number][] }
   >();
-  // Decorators register from the bottom up; reading backwards restores the order of the source.
-  for (const entry of entries.toReversed()) {
+  for (const entry of entries) {
     const field = fields.get(entry.propertyName) ?? { checks: [], conditions: [] };
     fields.set(entry.propertyName, field);
     if (entry.type === CONDITION) field.conditions.push(conditionOf(entry));
-    else if (entry.type === CUSTOM) field.checks.push(...checksOf(entry));
+    // A field's decorators register from the bottom up.
+    else if (entry.type === CUSTOM) field.checks.unshift(...checksOf(entry));
   }
   return fields;
 }

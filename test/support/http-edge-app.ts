@@ -1,0 +1,213 @@
+import type { AddressInfo } from 'node:net';
+import {
+  Body,
+  Controller,
+  Delete,
+  Get,
+  HttpCode,
+  Injectable,
+  Module,
+  Param,
+  Post,
+  Query,
+  Res,
+} from '@nestjs/common';
+import type { CanActivate, ExecutionContext, INestApplication } from '@nestjs/common';
+import { APP_GUARD, NestFactory } from '@nestjs/core';
+import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
+import { IsOptional } from 'class-validator';
+import type { Request, Response } from 'express';
+import { DomainError, InvalidRequest } from '../../src/http/domain-error.js';
+import { Drain } from '../../src/http/drain.js';
+import { AllowUnknownFields, IsJsonInteger, IsText, JsonObject } from '../../src/http/dto-decorators.js';
+import { FailureClassifier } from '../../src/http/failure-classifier.js';
+import { FastExpressAdapter } from '../../src/http/fast-express.adapter.js';
+import { HttpModule } from '../../src/http/http.module.js';
+import { QueryInteger, QueryString } from '../../src/http/query-decorators.js';
+import { RequestGuard } from '../../src/http/request.guard.js';
+import { SERVER_LIMITS } from '../../src/http/server-limits.js';
+import type { ServerLimits } from '../../src/http/server-limits.js';
+import { requestContext } from '../../src/logging/request-context.js';
+
+export const MAX_BODY_BYTES = 4096;
+
+class EchoDto {
+  @IsText({ min: 1, max: 10 }) image: string;
+  @IsOptional() @IsJsonInteger({ min: 0, max: 100 }) priority?: number;
+  @IsOptional() @JsonObject() inputs?: Record<string, unknown>;
+}
+
+@AllowUnknownFields()
+class BeatDto {
+  @IsText() id: string;
+}
+
+class ListDto {
+  @IsOptional() @QueryInteger({ min: 1, max: 100 }) limit?: number;
+  @IsOptional() @QueryString() image?: string;
+  @IsOptional() @QueryInteger() 'created[gte]'?: number;
+}
+
+class Unauthenticated extends DomainError {
+  readonly kind = 'unauthenticated';
+}
+
+class Unavailable extends DomainError {
+  readonly kind = 'unavailable';
+}
+
+class DatabaseAway extends Error {}
+
+class Classifier extends FailureClassifier {
+  override classify(error: unknown): DomainError | undefined {
+    return error instanceof DatabaseAway
+      ? new Unavailable('Database is away', { retryAfterSeconds: 3 })
+      : undefined;
+  }
+}
+
+@Injectable()
+class DenyGuard implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    if (context.switchToHttp().getRequest<Request>().headers['x-deny'] !== undefined) {
+      throw new Unauthenticated('Missing API key');
+    }
+    return true;
+  }
+}
+
+/** What the handlers of the test application did, and what they wait for. */
+export class EdgeState {
+  /** Counts every handler that ran. */
+  calls = 0;
+  readonly errors: unknown[] = [];
+  release: () => void = () => {};
+  /** How many requests wait for `release`. */
+  waiting = 0;
+}
+
+@Controller()
+class EdgeController {
+  constructor(private readonly state: EdgeState) {}
+
+  @Post('echo')
+  echo(@Body() body: EchoDto): object {
+    this.state.calls += 1;
+    return { ...body };
+  }
+
+  @Post('beat')
+  @HttpCode(200)
+  beat(@Body() { id }: BeatDto): object {
+    this.state.calls += 1;
+    return { id };
+  }
+
+  @Get('items/:id')
+  item(@Param('id') id: string): object {
+    return { id, requestId: requestContext.getStore()?.requestId };
+  }
+
+  @Delete('items/:id')
+  @HttpCode(204)
+  remove(@Param('id') _id: string): void {
+    this.state.calls += 1;
+  }
+
+  @Post('items/:id/act')
+  @HttpCode(200)
+  act(@Param('id') id: string): object {
+    this.state.calls += 1;
+    return { id };
+  }
+
+  @Get('list')
+  list(@Query() query: ListDto): object {
+    return { ...query };
+  }
+
+  @Get('named')
+  named(@Query('x') x?: string): object {
+    return { x };
+  }
+
+  @Get('fault')
+  fault(): never {
+    throw new Error('select secret from keys in /srv/secret');
+  }
+
+  @Get('away')
+  away(): never {
+    throw new DatabaseAway('connect ECONNREFUSED 10.0.0.1');
+  }
+
+  @Get('refused')
+  refused(): never {
+    throw new InvalidRequest('Refused', ['one', 'two']);
+  }
+
+  @Get('half')
+  half(@Res() response: Response): never {
+    response.write('half');
+    throw new Error('too late');
+  }
+
+  @Post('slow')
+  @HttpCode(200)
+  async slow(): Promise<object> {
+    this.state.calls += 1;
+    this.state.waiting += 1;
+    await new Promise<void>((resolve) => {
+      const before = this.state.release;
+      this.state.release = () => {
+        before();
+        resolve();
+      };
+    });
+    this.state.waiting -= 1;
+    return { slow: true };
+  }
+}
+
+/** A running application that consists of the HTTP edge and a few handlers. */
+export interface EdgeApp {
+  readonly app: INestApplication;
+  readonly port: number;
+  readonly url: string;
+  readonly state: EdgeState;
+  readonly drain: Drain;
+}
+
+function silent(): void {
+  // The test application's own log is of no interest.
+}
+
+/** Starts the application on a free port. */
+export async function startEdge(limits: Partial<ServerLimits> = {}): Promise<EdgeApp> {
+  const state = new EdgeState();
+  @Module({
+    imports: [
+      HttpModule.forRoot({ useFactory: () => ({ maxBodyBytes: MAX_BODY_BYTES }), classifier: Classifier }),
+    ],
+    controllers: [EdgeController],
+    providers: [
+      { provide: EdgeState, useValue: state },
+      { provide: APP_GUARD, useClass: DenyGuard },
+      { provide: APP_GUARD, useExisting: RequestGuard },
+    ],
+  })
+  class EdgeModule {}
+
+  const logger = { log: silent, warn: silent, error: (error: unknown): number => state.errors.push(error) };
+  const app = await NestFactory.create(EdgeModule, new FastExpressAdapter({ ...SERVER_LIMITS, ...limits }), {
+    logger,
+    bodyParser: false,
+    abortOnError: false,
+  });
+  SwaggerModule.setup('docs', app, () => SwaggerModule.createDocument(app, new DocumentBuilder().build()));
+  const drain = app.get(Drain);
+  drain.attach(app.getHttpServer());
+  await app.listen(0, '127.0.0.1');
+  const { port }: AddressInfo = app.getHttpServer().address();
+  return { app, port, url: `http://127.0.0.1:${port}`, state, drain };
+}
