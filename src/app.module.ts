@@ -2,12 +2,12 @@ import { Module, type DynamicModule } from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
 import { ScheduleModule } from '@nestjs/schedule';
 import type { DataSource } from 'typeorm';
+import { ApiKeyGuard } from './auth/api-key.guard.js';
 import { AuthModule } from './auth/auth.module.js';
 import { DatabaseFailures } from './database-failures.js';
 import { DatabaseModule } from './database/database.module.js';
 import { FeedModule } from './feed/feed.module.js';
 import { HealthModule } from './health/health.module.js';
-import { FailureClassifier } from './http/failure-classifier.js';
 import { HttpModule } from './http/http.module.js';
 import { RequestGuard } from './http/request.guard.js';
 import type { Log } from './logging/logger.js';
@@ -39,16 +39,19 @@ export class AppModule {
         ScheduleModule.forRoot(),
         MetricsModule,
         AuthModule,
-        HttpModule.register({ maxBodyBytes: settings.maxBodyBytes }),
+        HttpModule.forRoot({
+          useFactory: () => ({ maxBodyBytes: settings.maxBodyBytes }),
+          classifier: DatabaseFailures,
+        }),
         HealthModule,
         FeedModule,
         RunsModule,
         WorkersModule,
       ],
       providers: [
-        { provide: FailureClassifier, useClass: DatabaseFailures },
-        // Bound after the guard of AuthModule: who may not call learns nothing about the request's shape.
-        { provide: APP_GUARD, useClass: RequestGuard },
+        // In this order: who may not call learns nothing about the shape of requests.
+        { provide: APP_GUARD, useExisting: ApiKeyGuard },
+        { provide: APP_GUARD, useExisting: RequestGuard },
       ],
     };
   }

@@ -1,5 +1,5 @@
 import { Module } from '@nestjs/common';
-import { APP_GUARD, DiscoveryModule } from '@nestjs/core';
+import { DiscoveryModule } from '@nestjs/core';
 import { PassportModule } from '@nestjs/passport';
 import { Log } from '../logging/logger.js';
 import { Settings, type ApiKeySetting } from '../settings/settings.js';
@@ -9,7 +9,7 @@ import { ApiKeyGuard } from './api-key.guard.js';
 import { BearerStrategy, XApiKeyStrategy } from './api-key.strategies.js';
 import { ApiKeysService, STARTING_KEYS } from './api-keys.service.js';
 
-/** Who may call what. Its guard is the first of all, so that nothing is said to a caller without a key. */
+/** Who may call what. The application binds its guard before every other one. */
 @Module({
   imports: [PassportModule, DiscoveryModule],
   providers: [
@@ -18,8 +18,9 @@ import { ApiKeysService, STARTING_KEYS } from './api-keys.service.js';
     XApiKeyStrategy,
     BearerStrategy,
     AccessCoverage,
-    { provide: APP_GUARD, useClass: ApiKeyGuard },
+    ApiKeyGuard,
   ],
+  exports: [ApiKeyGuard],
 })
 export class AuthModule {}
 

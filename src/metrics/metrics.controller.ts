@@ -1,5 +1,5 @@
 import { Controller, Get, Header } from '@nestjs/common';
-import { ApiOkResponse, ApiOperation, ApiProduces, ApiTags } from '@nestjs/swagger';
+import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import { Registry } from 'prom-client';
 import { AllowAnyKey } from '../auth/access.js';
 
@@ -16,8 +16,7 @@ export class MetricsController {
     operationId: 'getMetrics',
     summary: 'Metrics of this process in the Prometheus text format',
   })
-  @ApiProduces('text/plain')
-  @ApiOkResponse({ schema: { type: 'string' } })
+  @ApiOkResponse({ content: { 'text/plain': { schema: { type: 'string' } } } })
   get(): Promise<string> {
     return this.registry.metrics();
   }

@@ -1,4 +1,4 @@
-import { ApiSchema } from '@nestjs/swagger';
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import { IsJsonInteger } from '../../http/dto-decorators.js';
 
@@ -32,11 +32,15 @@ export class ConstraintsInputDto {
 @ApiSchema({ name: 'Constraints' })
 export class ConstraintsDto {
   /** RAM in MB; 0: no requirement, no limit. */
+  @ApiProperty({ type: 'integer' })
   ram_mb: number;
   /** GPU memory in MB; 0: no requirement. */
+  @ApiProperty({ type: 'integer' })
   vram_mb: number;
   /** CPUs; 0: no requirement, no limit. */
+  @ApiProperty({ type: 'integer' })
   cpu: number;
   /** GPU that the current attempt uses. */
+  @ApiProperty({ type: 'integer', nullable: true })
   gpu_id: number | null;
 }

@@ -1,4 +1,4 @@
-import { ApiSchema } from '@nestjs/swagger';
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 
 /** What is known of an execution so far; a field is there once it is known. */
 @ApiSchema({ name: 'ExecutionSummary' })
@@ -6,6 +6,7 @@ export class ExecutionSummaryDto {
   /** Worker that has or had the attempt. */
   worker_id?: string;
   /** GPU it uses. */
+  @ApiProperty({ type: 'integer', required: false })
   gpu_id?: number;
   /** ISO 8601. */
   assigned_at?: string;
@@ -14,12 +15,15 @@ export class ExecutionSummaryDto {
   /** ISO 8601. */
   finished_at?: string;
   /** Milliseconds from entering the queue to the assignment. */
+  @ApiProperty({ type: 'integer', required: false })
   queued_ms?: number;
   /** Milliseconds from the start to the end. */
+  @ApiProperty({ type: 'integer', required: false })
   duration_ms?: number;
   /** Why the attempt failed. */
   error_message?: string;
   /** Workers that this run has lost, over all attempts. */
+  @ApiProperty({ type: 'integer', required: false })
   reclaims?: number;
 }
 

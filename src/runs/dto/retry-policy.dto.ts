@@ -1,4 +1,4 @@
-import { ApiSchema } from '@nestjs/swagger';
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import { IsJsonInteger } from '../../http/dto-decorators.js';
 
@@ -15,5 +15,6 @@ export class RetryPolicyInputDto {
 @ApiSchema({ name: 'RetryPolicy' })
 export class RetryPolicyDto {
   /** Attempts that may fail before the run does. */
+  @ApiProperty({ type: 'integer' })
   max_attempts: number;
 }

@@ -1,4 +1,4 @@
-import { ApiSchema } from '@nestjs/swagger';
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import { AllowUnknownFields, IsJsonInteger, IsTextList, NestedList } from '../../http/dto-decorators.js';
 
@@ -39,8 +39,10 @@ export class ResourcesInputDto {
 @ApiSchema({ name: 'Gpu' })
 export class GpuDto {
   /** 0, 1, 2 ... */
+  @ApiProperty({ type: 'integer' })
   id: number;
   /** Memory in MB. */
+  @ApiProperty({ type: 'integer' })
   vram_mb: number;
   tags: string[];
 }
@@ -48,8 +50,10 @@ export class GpuDto {
 /** What a worker has. */
 @ApiSchema({ name: 'Resources' })
 export class ResourcesDto {
+  @ApiProperty({ type: 'integer' })
   cpu_cores: number;
   /** RAM in MB. */
+  @ApiProperty({ type: 'integer' })
   ram_mb: number;
   gpus: GpuDto[];
 }

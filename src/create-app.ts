@@ -1,0 +1,23 @@
+import { NestFactory } from '@nestjs/core';
+import type { NestExpressApplication } from '@nestjs/platform-express';
+import { AppModule, type AppParts } from './app.module.js';
+import { Drain } from './http/drain.js';
+import { FastExpressAdapter } from './http/fast-express.adapter.js';
+import { NestLogger } from './logging/nest-logger.js';
+import { describeApi, serveApiDescription } from './openapi/api-description.js';
+import { packageVersion } from './settings/help.js';
+
+/**
+ * Puts the application together, ready to listen.
+ * @throws Error when a part cannot be made; nothing is left running then but the given data source
+ */
+export async function createApp(parts: AppParts): Promise<NestExpressApplication> {
+  const app = await NestFactory.create<NestExpressApplication>(
+    AppModule.register(parts),
+    new FastExpressAdapter(),
+    { bodyParser: false, logger: new NestLogger(parts.log), abortOnError: false },
+  );
+  app.get(Drain).attach(app.getHttpServer());
+  serveApiDescription(app, describeApi(app, packageVersion()));
+  return app;
+}
