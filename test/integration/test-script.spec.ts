@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { endOf, ScriptProject } from '../support/script-project.js';
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    // A zombie has ended; who has to fetch its exit code is not our business.
+    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  } catch (error) {
+    // Without /proc the signal alone has to answer.
+    return (
+      !(error instanceof Error && 'code' in error && error.code === 'ESRCH') && !existsSync('/proc/self')
+    );
+  }
+}
+
+/** Source of a test that takes a moment and notes in the file `order` when it begins and ends. */
+function slowTest(name: string): string {
+  return `import { appendFileSync } from 'node:fs';
+    it('${name}', (_, done) => {
+      appendFileSync('order', 'begin-${name} ');
+      setTimeout(() => { appendFileSync('order', 'end-${name} '); done(); }, 200);
+    });`;
+}
+
+describe('npm test', () => {
+  let project: ScriptProject;
+
+  beforeEach(async () => {
+    project = await ScriptProject.create();
+  });
+
+  afterEach(() => project.remove());
+
+  it('counts tests and not suites, across files, and ends with one plain line', async () => {
+    await project.spec(
+      'src/a.spec.ts',
+      `describe('s', () => { it('1', () => {}); describe('t', () => { it('2', () => {}); }); });`,
+    );
+    await project.spec(
+      'src/b.spec.ts',
+      `it('parent', async (t) => { await t.test('3', () => {}); await t.test('4', () => {}); });`,
+    );
+    const { code, lastLine, output } = await project.run('test.mjs');
+    assert.equal(lastLine, '4 passed, 0 failed');
+    assert.equal(code, 0);
+    assert.equal(output.match(/passed, 0 failed$/gm)?.length, 1);
+  });
+
+  it('fails, and shows name, reason and output of what failed', async () => {
+    await project.spec(
+      'src/a.spec.ts',
+      `describe('s', () => { it('good', () => {}); it('bad', () => { console.log('a clue'); assert.equal(1, 2, 'one is not two'); }); });`,
+    );
+    const { code, lastLine, output } = await project.run('test.mjs');
+    assert.equal(code, 1);
+    assert.equal(lastLine, '1 passed, 1 failed');
+    assert.match(output, /FAILED s > bad\n.*one is not two/);
+    assert.match(output, /a clue/);
+  });
+
+  it('names skipped tests and their reasons', async () => {
+    await project.spec(
+      'src/a.spec.ts',
+      `it('yes', () => {}); it('no', { skip: 'no engine here' }, () => {}); it('later', { todo: true }, () => {});`,
+    );
+    const { code, lastLine, output } = await project.run('test.mjs', [], { CI: 'true' });
+    assert.equal(lastLine, '1 passed, 0 failed, 2 skipped');
+    assert.equal(code, 0);
+    assert.match(output, /^skipped: no \(no engine here\)$/m);
+  });
+
+  for (const [what, body, reason] of [
+    [
+      'exits in the middle',
+      `it('1', () => {}); it('2', () => process.exit(0));`,
+      /a\.spec\.js|holds no test/,
+    ],
+    ['is killed', `it('1', () => process.kill(process.pid, 'SIGKILL'));`, /was ended by SIGKILL/],
+    ['cannot be loaded', `throw new Error('at load');`, /at load/],
+    ['holds no test', ``, /holds no test/],
+    [
+      'fails after its tests',
+      `it('1', () => { setTimeout(() => { throw new Error('late'); }, 20); }); it('2', (_, done) => setTimeout(done, 200));`,
+      /late/,
+    ],
+    [
+      'fails in a hook',
+      `describe('s', () => { before(() => { throw new Error('no hook'); }); it('1', () => {}); });`,
+      /no hook/,
+    ],
+    ['does not end', `it('1', () => {}); setInterval(() => {}, 1000);`, /did not end within 2 s/],
+  ] as const) {
+    it(`counts a file as failed that ${what}, names it, and goes on with the others`, async () => {
+      await project.spec('src/a.spec.ts', body);
+      await project.spec('src/z.spec.ts', `it('fine', () => {});`);
+      const { code, lastLine, output } = await project.run('test.mjs', [], { TEST_FILE_TIMEOUT_MS: '2000' });
+      assert.equal(code, 1);
+      assert.match(lastLine, /^\d passed, [1-9] failed$/);
+      assert.match(output, /^FAIL src\/a\.spec\.js/m);
+      assert.match(output, /^ok {3}src\/z\.spec\.js/m);
+      assert.match(output, reason);
+    });
+  }
+
+  it('fails when nothing ran', async () => {
+    await project.spec('src/a.spec.ts', `it.skip('1', () => {});`);
+    const skipped = await project.run('test.mjs');
+    assert.deepEqual([skipped.code, skipped.lastLine], [1, '0 passed, 0 failed, 1 skipped']);
+    for (const argv of [['no-such-file'], ['--only', 'e2e'], ['--only', 'nonsense'], ['--nonsense']]) {
+      const { code, output } = await project.run('test.mjs', argv);
+      assert.equal(code, 1, argv.join(' '));
+      assert.match(output, /^0 passed, 0 failed$/m);
+    }
+  });
+
+  it('fails when the build fails', async () => {
+    await project.write('src/bad.ts', 'syntax error');
+    const { code, output } = await project.run('test.mjs');
+    assert.equal(code, 1);
+    assert.match(output, /bad\.ts: broken/);
+  });
+
+  it('runs only the files and kinds asked for, e2e files last and one at a time', async () => {
+    await project.spec('test/e2e/a.spec.ts', slowTest('e1'));
+    await project.spec('test/e2e/b.spec.ts', slowTest('e2'));
+    await project.spec('test/api/c.spec.ts', slowTest('api'));
+    await project.spec('src/d.spec.ts', slowTest('unit'));
+    assert.equal((await project.run('test.mjs')).lastLine, '4 passed, 0 failed');
+    const order = await project.read('order');
+    assert.match(order, /begin-e1 end-e1 begin-e2 end-e2 $/);
+    assert.equal(
+      (await project.run('test.mjs', ['--only', 'api', '--only', 'unit'])).lastLine,
+      '2 passed, 0 failed',
+    );
+    assert.equal((await project.run('test.mjs', ['e2e/b', 'src/d.spec.ts'])).lastLine, '2 passed, 0 failed');
+  });
+
+  it('gives the tests a database of their own and none of the settings around, and stops it', async () => {
+    await project.spec(
+      'test/integration/a.spec.ts',
+      `it('1', () => assert.deepEqual([process.env.TEST_DATABASE_URL, process.env.DATABASE_URL, process.env.SERVICE_PORT],
+        ['postgres://throw-away', undefined, undefined]));`,
+    );
+    const { code } = await project.run('test.mjs', [], {
+      DATABASE_URL: 'postgres://precious',
+      SERVICE_PORT: '1',
+    });
+    assert.equal(code, 0);
+    assert.ok(project.has('cluster.log') && !project.has('cluster-runs'));
+  });
+
+  it('stops tests, what they started, and the database when it is interrupted', async () => {
+    await project.spec(
+      'test/e2e/a.spec.ts',
+      `import { spawn } from 'node:child_process'; import { writeFileSync } from 'node:fs';
+      it('1', (_, done) => { const child = spawn('sleep', ['600']); writeFileSync('sleeper', String(child.pid)); });`,
+    );
+    const child = project.start('test.mjs');
+    const end = endOf(child);
+    await project.untilExists('sleeper');
+    child.kill('SIGINT');
+    const { code, lastLine } = await end;
+    assert.equal(code, 130);
+    assert.equal(lastLine, '0 passed, 0 failed');
+    assert.ok(project.has('cluster.log') && !project.has('cluster-runs'));
+    const pid = Number(await project.read('sleeper'));
+    const deadline = Date.now() + 10_000;
+    while (isRunning(pid)) {
+      assert.ok(Date.now() < deadline, 'a process that a test had started is still there');
+      await sleep(20);
+    }
+  });
+});

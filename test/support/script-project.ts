@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { appendFile, mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** Stands in for the Nest CLI: "compiles" by copying, logs that it ran, and fails on a source that says so. */
+const COMPILER = `
+import { appendFileSync, cpSync, existsSync, mkdirSync, readFileSync, readdirSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+const config = process.argv[4];
+const out = resolve(dirname(config), JSON.parse(readFileSync(config, 'utf8')).compilerOptions.outDir);
+appendFileSync('compiled.log', 'x');
+await new Promise((resolve) => setTimeout(resolve, Number(process.env.COMPILE_MS ?? 0)));
+for (const name of readdirSync('.', { recursive: true })) {
+  if (/^(src|test)\\/.*\\.ts$/.test(name)) {
+    const text = readFileSync(name, 'utf8');
+    if (text.includes('syntax error')) { console.log(name + ': broken'); process.exit(1); }
+    mkdirSync(dirname(join(out, name)), { recursive: true });
+    cpSync(name, join(out, name.replace(/\\.ts$/, '.js')));
+  }
+}
+`;
+
+const CLUSTER = `
+import { appendFileSync, rmSync, writeFileSync } from 'node:fs';
+export async function startTestCluster() {
+  writeFileSync('cluster-runs', '');
+  appendFileSync('cluster.log', 'x');
+  return { url: 'postgres://throw-away', stop: async () => rmSync('cluster-runs') };
+}
+`;
+
+/** How a script ended and what it printed to both outputs. */
+export interface Ended {
+  readonly code: unknown;
+  readonly output: string;
+  readonly lastLine: string;
+}
+
+function findScripts(): string {
+  let folder = import.meta.dirname;
+  while (!existsSync(join(folder, 'package.json'))) {
+    assert.notEqual(dirname(folder), folder);
+    folder = dirname(folder);
+  }
+  return join(folder, 'scripts');
+}
+
+/** Collects what a started script prints, until it has ended. */
+export async function endOf(child: ChildProcess): Promise<Ended> {
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.setEncoding('utf8').on('data', (text: string) => (output += text));
+  }
+  const [code]: unknown[] = await once(child, 'close');
+  return { code, output, lastLine: output.trimEnd().split('\n').at(-1) ?? '' };
+}
+
+/**
+ * A tiny project in a temporary folder that has the real scripts of this one, a compiler that copies, and a
+ * database cluster that only notes that it was started (`cluster.log`) and that it runs (`cluster-runs`).
+ */
+export class ScriptProject {
+  private constructor(private readonly folder: string) {}
+
+  static async create(): Promise<ScriptProject> {
+    const project = new ScriptProject(await mkdtemp(join(tmpdir(), 'longshore-scripts-')));
+    for (const name of ['build-if-needed.mjs', 'start.mjs', 'test.mjs', 'test-reporter.mjs']) {
+      await project.write(join('scripts', name), await readFile(join(findScripts(), name), 'utf8'));
+    }
+    await project.write('package.json', '{"type":"module"}');
+    await project.write('tsconfig.json', '{}');
+    await project.write('node_modules/@nestjs/cli/bin/nest.js', COMPILER);
+    await project.write('node_modules/@nestjs/cli/package.json', '{"type":"module","name":"@nestjs/cli"}');
+    await project.write('test/support/test-cluster.ts', CLUSTER);
+    await project.write('src/main.ts', 'console.log("main", ...process.argv.slice(2));');
+    return project;
+  }
+
+  async remove(): Promise<void> {
+    await rm(this.folder, { recursive: true });
+  }
+
+  path(name: string): string {
+    return join(this.folder, name);
+  }
+
+  has(name: string): boolean {
+    return existsSync(this.path(name));
+  }
+
+  async read(name: string): Promise<string> {
+    return await readFile(this.path(name), 'utf8');
+  }
+
+  async list(name: string): Promise<string[]> {
+    return await readdir(this.path(name));
+  }
+
+  async write(name: string, text: string): Promise<void> {
+    await mkdir(dirname(this.path(name)), { recursive: true });
+    await writeFile(this.path(name), text);
+  }
+
+  async append(name: string, text: string): Promise<void> {
+    await appendFile(this.path(name), text);
+  }
+
+  /** Writes a spec file that has node:test and node:assert at hand. */
+  async spec(name: string, body: string): Promise<void> {
+    const imports = `import { it, describe, before } from 'node:test'; import assert from 'node:assert/strict';`;
+    await this.write(name, `${imports}\n${body}`);
+  }
+
+  start(script: string, argv: readonly string[] = [], env: NodeJS.ProcessEnv = {}): ChildProcess {
+    const { NODE_TEST_CONTEXT: _context, TEST_DATABASE_URL: _url, CI: _ci, ...own } = process.env;
+    return spawn(process.execPath, [this.path(`scripts/${script}`), ...argv], {
+      cwd: this.folder,
+      env: { ...own, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+  }
+
+  async run(script: string, argv?: readonly string[], env?: NodeJS.ProcessEnv): Promise<Ended> {
+    return await endOf(this.start(script, argv, env));
+  }
+
+  /** How often the compiler has run. */
+  async compilations(): Promise<number> {
+    return this.has('compiled.log') ? (await this.read('compiled.log')).length : 0;
+  }
+
+  async untilExists(name: string): Promise<void> {
+    const deadline = Date.now() + 30_000;
+    while (!this.has(name)) {
+      assert.ok(Date.now() < deadline, `${name} did not appear`);
+      await sleep(10);
+    }
+  }
+}
