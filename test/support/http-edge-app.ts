@@ -147,8 +147,10 @@ class EdgeController {
   }
 
   @Get('half')
-  half(@Res() response: Response): never {
-    response.write('half');
+  async half(@Res() response: Response): Promise<never> {
+    await new Promise((resolve) => {
+      response.write('half', resolve);
+    });
     throw new Error('too late');
   }
 
