@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { AgentSettingsError, loadAgentSettings, workerIdOf } from './agent-settings.js';
+
+function problemsOf(env: NodeJS.ProcessEnv): readonly string[] {
+  try {
+    loadAgentSettings(env, 'host');
+  } catch (error) {
+    if (error instanceof AgentSettingsError) return error.problems;
+    throw error;
+  }
+  return [];
+}
+
+test('needs nothing but an API key', () => {
+  assert.deepEqual(loadAgentSettings({ SERVICE_API_KEY: 'k', SERVICE_WORKER_TAGS: '' }, 'my host.local'), {
+    serviceUrl: 'http://127.0.0.1:5555',
+    apiKey: 'k',
+    workerId: 'my-host.local',
+    tags: [],
+    tickSeconds: 2,
+    runtime: null,
+    imagesDir: null,
+    drainSeconds: 30,
+    workerTimeoutSeconds: 60,
+    maxRuns: null,
+    logLevel: 'info',
+  });
+});
+
+test('takes everything from the environment', () => {
+  const settings = loadAgentSettings({
+    SERVICE_URL: 'https://service.example/base/',
+    SERVICE_API_KEY: 'k',
+    SERVICE_WORKER_ID: 'rack/7:gpu_1',
+    SERVICE_WORKER_TAGS: ' fast, ssd,,fast',
+    SERVICE_WORKER_TICK: '0.5',
+    SERVICE_WORKER_RUNTIME: 'process',
+    SERVICE_WORKER_IMAGES_DIR: 'images',
+    SERVICE_WORKER_DRAIN: '0',
+    SERVICE_WORKER_TIMEOUT: '3',
+    SERVICE_WORKER_MAX_RUNS: '7',
+    SERVICE_LOG_LEVEL: 'warning',
+  });
+  assert.deepEqual(settings, {
+    serviceUrl: 'https://service.example/base',
+    apiKey: 'k',
+    workerId: 'rack/7:gpu_1',
+    tags: ['fast', 'ssd'],
+    tickSeconds: 0.5,
+    runtime: 'process',
+    imagesDir: 'images',
+    drainSeconds: 0,
+    workerTimeoutSeconds: 3,
+    maxRuns: 7,
+    logLevel: 'warn',
+  });
+});
+
+test('names every wrong setting on a line of its own, and shows no secret', () => {
+  const problems = problemsOf({
+    SERVICE_URL: 'http://user:hunter2@host',
+    SERVICE_API_KEY: 'hunter2 with space',
+    SERVICE_WORKER_ID: '-x\n',
+    SERVICE_WORKER_TAGS: 'a\u0007',
+    SERVICE_WORKER_TICK: '0',
+    SERVICE_WORKER_RUNTIME: 'podman',
+    SERVICE_WORKER_DRAIN: '-1',
+    SERVICE_WORKER_TIMEOUT: 'x',
+    SERVICE_WORKER_MAX_RUNS: '0',
+    SERVICE_LOG_LEVEL: 'loud',
+  });
+  assert.equal(problems.length, 10);
+  for (const problem of problems) {
+    assert.match(problem, /^SERVICE_[A-Z_]+ must be /);
+    assert.ok(!problem.includes('hunter2') && !problem.includes('\n') && !problem.includes('\u0007'));
+  }
+  assert.deepEqual(problemsOf({}), [
+    'SERVICE_API_KEY must be set to an API key with the scope worker, in visible ASCII characters',
+  ]);
+});
+
+test('makes a worker id of any host name', () => {
+  const cases: [string, string][] = [
+    ['host-1', 'host-1'],
+    ['.hidden', 'hidden'],
+    ['büro pc', 'b-ro-pc'],
+    ['---', 'worker'],
+    ['', 'worker'],
+    ['x'.repeat(300), 'x'.repeat(128)],
+  ];
+  for (const [host, id] of cases) assert.equal(workerIdOf(host), id);
+});

@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { Backoff, MAX_RETRY_AFTER_MS } from './backoff.js';
+
+test('doubles from the first pause to the longest and starts over after a success', () => {
+  const backoff = new Backoff({ firstMs: 100, maxMs: 1000 }, () => 1);
+  const pauses = () => Array.from({ length: 6 }, () => backoff.nextMs());
+  assert.deepEqual(pauses(), [100, 200, 400, 800, 1000, 1000]);
+  backoff.reset();
+  assert.equal(backoff.nextMs(), 100);
+});
+
+test('spreads pauses over their upper half', () => {
+  assert.equal(new Backoff({ firstMs: 100, maxMs: 1000 }, () => 0).nextMs(), 50);
+});
+
+test('waits as long as the server asks, up to a minute', () => {
+  const backoff = new Backoff({ firstMs: 100, maxMs: 1000 }, () => 0.5);
+  assert.equal(backoff.nextMs(7), 7000);
+  assert.equal(backoff.nextMs(1e9), MAX_RETRY_AFTER_MS);
+});
+
+test('never makes a pause of nothing, however often it fails', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 5000 }),
+      fc.double({ min: 0, max: 0.999, noNaN: true }),
+      (tries, random) => {
+        const backoff = new Backoff({ firstMs: 100, maxMs: 15_000 }, () => random);
+        for (let n = 0; n < tries; n++) {
+          const pause = backoff.nextMs();
+          assert.ok(pause >= 50 && pause <= 15_000);
+        }
+      },
+    ),
+    { numRuns: 50 },
+  );
+});

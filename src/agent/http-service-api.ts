@@ -1,0 +1,217 @@
+import type { LongshoreClient, Schemas } from '../client/client.js';
+import { isJsonObject, type JsonObject } from '../json/json-value.js';
+import { errorText } from './failure-message.js';
+import type {
+  Answer,
+  ClaimedRun,
+  Constraints,
+  HeartbeatReport,
+  Reporter,
+  RunEvent,
+  RunView,
+  ServiceApi,
+} from './service-api.js';
+
+/** Time limits of requests, in milliseconds; that of a heartbeat is chosen by whoever sends it. */
+const CLAIM_MS = 15_000;
+const GET_RUN_MS = 10_000;
+/** An event may carry outputs of many megabytes. */
+const POST_EVENT_MS = 30_000;
+
+const MAX_DETAIL = 1000;
+
+/** 4xx answers that are no refusal of the request as such: too slow, too early, too often. */
+const TRY_LATER: ReadonlySet<number> = new Set([408, 425, 429]);
+
+/** What a call of the generated client gives. */
+interface ClientResult<T> {
+  readonly data?: T;
+  readonly error?: unknown;
+  readonly response: Response;
+}
+
+/** What every call needs to be cut short, and to be answered by the service itself. */
+interface CallInit {
+  readonly signal: AbortSignal;
+  /** Following a redirect would hand the API key to whatever it names. */
+  readonly redirect: 'manual';
+}
+
+/** The service over HTTP. */
+export class HttpServiceApi implements ServiceApi {
+  constructor(private readonly client: LongshoreClient) {}
+
+  heartbeat(
+    { workerId, resources, tags, runningOps }: HeartbeatReport,
+    timeLimitMs: number,
+  ): Promise<Answer<{ readonly workerTimeoutSeconds: number | null }>> {
+    const body: Schemas['HeartbeatRequest'] = {
+      worker_id: workerId,
+      resources: {
+        cpu_cores: resources.cpuCores,
+        ram_mb: resources.ramMb,
+        gpus: resources.gpus.map(({ id, vramMb, tags: labels }) => ({
+          id,
+          vram_mb: vramMb,
+          tags: [...labels],
+        })),
+      },
+      tags: [...tags],
+      running_ops: runningOps.map(({ id, image, inputs, constraints }) => ({
+        id,
+        image,
+        inputs,
+        constraints: toWireConstraints(constraints),
+      })),
+    };
+    return ask(
+      timeLimitMs,
+      (init) => this.client.POST('/workers/heartbeat', { body, ...init }),
+      (worker, response) => {
+        if (!isJsonObject(worker) || worker['id'] !== workerId) return null;
+        const seconds = Number(response.headers.get('X-Worker-Timeout') ?? Number.NaN);
+        return { workerTimeoutSeconds: seconds > 0 && Number.isFinite(seconds) ? seconds : null };
+      },
+    );
+  }
+
+  claim(workerId: string, idempotencyKey: string): Promise<Answer<readonly ClaimedRun[]>> {
+    const headers = { 'Idempotency-Key': idempotencyKey };
+    const params = { path: { worker_id: workerId } };
+    return ask(
+      CLAIM_MS,
+      (init) => this.client.POST('/workers/{worker_id}/claim', { params, headers, ...init }),
+      (answer) => {
+        const ops = isJsonObject(answer) ? answer['ops'] : null;
+        if (!Array.isArray(ops)) return null;
+        const runs = ops.map(readClaimedRun);
+        return runs.every((run) => run !== null) ? runs : null;
+      },
+    );
+  }
+
+  getRun(runId: string): Promise<Answer<RunView>> {
+    const params = { path: { id: runId }, query: { include_events: false } };
+    return ask(
+      GET_RUN_MS,
+      (init) => this.client.GET('/runs/{id}', { params, ...init }),
+      (run) => readRun(run, runId),
+    );
+  }
+
+  postEvent(
+    runId: string,
+    { type, msg, payload }: RunEvent,
+    { workerId, attempt, idempotencyKey }: Reporter,
+  ): Promise<Answer<null>> {
+    const params = {
+      path: { id: runId },
+      header: {
+        Prefer: 'return=minimal',
+        'X-Worker-Id': workerId,
+        ...(attempt === null ? {} : { 'X-Run-Attempt': attempt }),
+      },
+    };
+    const body = { type, msg, ...(payload === undefined ? {} : { payload }) };
+    const headers = { 'Idempotency-Key': idempotencyKey };
+    return askForNothing(POST_EVENT_MS, (init) =>
+      this.client.POST('/runs/{id}/events', { params, body, headers, ...init }),
+    );
+  }
+}
+
+/**
+ * Makes a call and says what came of it.
+ * @param read takes what is needed out of the answer; null when that is not an answer of our service
+ */
+async function ask<T>(
+  limitMs: number,
+  call: (init: CallInit) => Promise<ClientResult<unknown>>,
+  read: (data: unknown, response: Response) => T | null,
+): Promise<Answer<T>> {
+  try {
+    const { data, error, response } = await call({
+      signal: AbortSignal.timeout(limitMs),
+      redirect: 'manual',
+    });
+    if (!response.ok) return answerOf(error, response);
+    const value = read(data, response);
+    if (value !== null) return { kind: 'ok', value };
+    return { kind: 'unreachable', reason: `HTTP ${response.status} with a body that is not the service's` };
+  } catch (error) {
+    return { kind: 'unreachable', reason: reasonOf(error, limitMs) };
+  }
+}
+
+async function askForNothing(
+  limitMs: number,
+  call: (init: CallInit) => Promise<ClientResult<unknown>>,
+): Promise<Answer<null>> {
+  const answer = await ask(limitMs, call, (data, { status }) => status === 204 || isJsonObject(data) || null);
+  return answer.kind === 'ok' ? { kind: 'ok', value: null } : answer;
+}
+
+function answerOf(error: unknown, { status, headers }: Response): Answer<never> {
+  const said =
+    isJsonObject(error) && typeof error['detail'] === 'string' ? error['detail'] : `HTTP ${status}`;
+  const detail = said.slice(0, MAX_DETAIL);
+  if (status >= 400 && status < 500 && !TRY_LATER.has(status)) return { kind: 'refused', status, detail };
+  const retryAfterSeconds = Number(headers.get('Retry-After') ?? Number.NaN);
+  const reason = said === `HTTP ${status}` ? said : `HTTP ${status}: ${detail}`;
+  return retryAfterSeconds >= 0
+    ? { kind: 'unreachable', reason, retryAfterSeconds }
+    : { kind: 'unreachable', reason };
+}
+
+/** fetch hides why it failed in its error's cause. */
+function reasonOf(error: unknown, limitMs: number): string {
+  if (error instanceof Error && error.name === 'TimeoutError') return `no answer within ${limitMs} ms`;
+  const cause = error instanceof Error ? error.cause : undefined;
+  if (cause instanceof AggregateError) return cause.errors.map(errorText).join('; ');
+  return errorText(cause ?? error);
+}
+
+function readRun(run: unknown, runId: string): RunView | null {
+  if (!isJsonObject(run) || run['id'] !== runId) return null;
+  const { state, current_attempt: currentAttempt, image, inputs, outputs, execution_summary: summary } = run;
+  if (typeof state !== 'string' || typeof image !== 'string' || typeof currentAttempt !== 'number')
+    return null;
+  if (!isJsonObject(inputs) || !isJsonObject(outputs) || !isJsonObject(summary)) return null;
+  const workerId = summary['worker_id'];
+  return {
+    state,
+    currentAttempt,
+    image,
+    inputs,
+    outputs,
+    workerId: typeof workerId === 'string' ? workerId : null,
+  };
+}
+
+function readClaimedRun(op: unknown): ClaimedRun | null {
+  if (!isJsonObject(op)) return null;
+  const { id, image, inputs, constraints, attempt } = op;
+  if (typeof id !== 'string' || typeof image !== 'string') return null;
+  if (!isJsonObject(inputs) || !isJsonObject(constraints)) return null;
+  return {
+    id,
+    image,
+    inputs,
+    constraints: {
+      ramMb: amount(constraints, 'ram_mb'),
+      vramMb: amount(constraints, 'vram_mb'),
+      cpu: amount(constraints, 'cpu'),
+      gpuId: typeof constraints['gpu_id'] === 'number' ? constraints['gpu_id'] : null,
+    },
+    attempt: typeof attempt === 'number' ? attempt : null,
+  };
+}
+
+function amount(constraints: JsonObject, key: string): number {
+  const value = constraints[key];
+  return typeof value === 'number' ? value : 0;
+}
+
+function toWireConstraints({ ramMb, vramMb, cpu, gpuId }: Constraints): Schemas['Constraints'] {
+  return { ram_mb: ramMb, vram_mb: vramMb, cpu, gpu_id: gpuId };
+}

@@ -1,0 +1,50 @@
+import { createLongshoreClient } from '../client/client.js';
+import { createAgentLog } from './agent-log.js';
+import { AgentSettingsError, loadAgentSettings } from './agent-settings.js';
+import { Agent } from './agent.js';
+import { SYSTEM_CLOCK } from './clock.js';
+import { HttpServiceApi } from './http-service-api.js';
+import { detectResources } from './resources.js';
+import { RunFolders } from './run-folder.js';
+import { chooseRuntime } from './runtime/choose-runtime.js';
+
+const USAGE_ERROR = 2;
+
+/** The worker program, from its settings to its exit code. */
+async function main(env: NodeJS.ProcessEnv): Promise<number> {
+  const settings = loadAgentSettings(env);
+  const shutdown = new AbortController();
+  // Every further signal changes nothing: npm passes on what the process group got already.
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => shutdown.abort());
+
+  const { workerId, serviceUrl, apiKey } = settings;
+  const logger = createAgentLog(settings);
+  const runtime = await chooseRuntime({ env, workerId, log: logger });
+  const resources = await detectResources();
+  if (shutdown.signal.aborted) return 0;
+  logger.info({ service: serviceUrl, runtime: runtime.name, resources }, 'the worker starts');
+
+  const agent = new Agent({
+    settings,
+    resources,
+    api: new HttpServiceApi(createLongshoreClient({ baseUrl: serviceUrl, apiKey })),
+    runtime,
+    folders: new RunFolders(workerId),
+    clock: SYSTEM_CLOCK,
+    logger,
+    random: Math.random,
+  });
+  shutdown.signal.addEventListener('abort', () => agent.shutDown());
+  return agent.run();
+}
+
+try {
+  process.exit(await main(process.env));
+} catch (error) {
+  const problems =
+    error instanceof AgentSettingsError
+      ? error.problems
+      : [error instanceof Error ? error.message : String(error)];
+  process.stderr.write(`${problems.join('\n')}\n`);
+  process.exit(error instanceof AgentSettingsError ? USAGE_ERROR : 1);
+}

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { detectResources, parseCpuMax, parseGpus, usableRamMb } from './resources.js';
+
+test('reads the GPUs that nvidia-smi lists', () => {
+  const csv =
+    '0, 81920, NVIDIA A100-SXM4-80GB\n1, 24564, NVIDIA GeForce RTX 4090\r\n2, 15360, Tesla T4\n3, [N/A], Odd\n';
+  assert.deepEqual(parseGpus(csv), [
+    { id: 0, vramMb: 81_920, tags: ['a100', 'nvidia-a100-sxm4-80gb'] },
+    { id: 1, vramMb: 24_564, tags: ['rtx', 'nvidia-geforce-rtx-4090'] },
+    { id: 2, vramMb: 15_360, tags: ['t4', 'tesla-t4'] },
+  ]);
+});
+
+test('finds no GPUs in anything else, and none twice', () => {
+  for (const text of [
+    '',
+    'No devices were found\n',
+    'NVIDIA-SMI has failed, because, of this',
+    '-1, 5, x',
+    '1.5, 5, x',
+  ]) {
+    assert.deepEqual(parseGpus(text), []);
+  }
+  assert.deepEqual(parseGpus('0, 10, \n0, 20, \n'), [{ id: 0, vramMb: 20, tags: [] }]);
+});
+
+test('reads a CPU quota as whole cores', () => {
+  assert.equal(parseCpuMax('max 100000\n'), Infinity);
+  assert.equal(parseCpuMax('250000 100000\n'), 2);
+  assert.equal(parseCpuMax('50000 100000'), 0);
+  assert.equal(parseCpuMax(''), Infinity);
+  assert.equal(parseCpuMax('1 0'), Infinity);
+});
+
+test('keeps to the memory limit of the control group where there is one', () => {
+  assert.equal(usableRamMb(8 * 2 ** 30, 0), 8192);
+  assert.equal(usableRamMb(8 * 2 ** 30, 2 ** 64), 8192);
+  assert.equal(usableRamMb(8 * 2 ** 30, 2 ** 30 + 5), 1024);
+});
+
+test('finds at least one core and some memory on this machine', async () => {
+  const { cpuCores, ramMb } = await detectResources();
+  assert.ok(Number.isInteger(cpuCores) && cpuCores >= 1);
+  assert.ok(Number.isInteger(ramMb) && ramMb > 100);
+});

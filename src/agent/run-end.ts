@@ -1,0 +1,95 @@
+import type { Logger } from 'pino';
+import type { JsonObject } from '../json/json-value.js';
+import type { Delivery, EventSender } from './event-sender.js';
+import { clipMessage } from './failure-message.js';
+import type { RunEvent } from './service-api.js';
+
+/** How the work on a run came out, before the service was told. */
+export type Outcome =
+  | { readonly kind: 'completed'; readonly outputs: JsonObject | undefined }
+  | {
+      readonly kind: 'failed';
+      /** Whether a step of ours failed rather than the container. */
+      readonly byStep: boolean;
+      /** One line. */
+      readonly summary: string;
+      /** Fit for the run's error_message. */
+      readonly message: string;
+    }
+  /** The run is no longer ours: nothing to report. */
+  | { readonly kind: 'gone' };
+
+/**
+ * How a run ended for this worker. `step-failed`: something around the container failed; `gone`: the service took the run
+ * away, or had the end decided otherwise; `unreported`: the service never answered to the last event.
+ */
+export type RunEnd = 'completed' | 'failed' | 'step-failed' | 'gone' | 'unreported';
+
+/** Sends the event that ends the run, and repeats it until the service takes or refuses it. */
+export async function reportEnd(outcome: Outcome, sender: EventSender, logger: Logger): Promise<RunEnd> {
+  switch (outcome.kind) {
+    case 'gone':
+      return 'gone';
+    case 'completed':
+      return reportCompleted(outcome.outputs, sender, logger);
+    case 'failed':
+      return reportFailed(outcome, sender, logger);
+  }
+}
+
+async function reportCompleted(
+  outputs: JsonObject | undefined,
+  sender: EventSender,
+  logger: Logger,
+): Promise<RunEnd> {
+  const payload: JsonObject = outputs === undefined ? {} : { outputs };
+  const delivery = await sender.deliver({
+    type: 'COMPLETED',
+    msg: 'The container ended with exit code 0',
+    payload,
+  });
+  if (delivery.kind !== 'refused' || !isAboutTheEvent(delivery)) return endOf(delivery, 'completed', logger);
+  const { status, detail } = delivery;
+  const why = status === 413 ? 'they are larger than it takes' : `${status}: ${detail}`;
+  const message = clipMessage(`The service refused the run's outputs: ${why}`);
+  return reportFailed({ kind: 'failed', byStep: false, summary: message, message }, sender, logger);
+}
+
+async function reportFailed(
+  { summary, message, byStep }: Extract<Outcome, { kind: 'failed' }>,
+  sender: EventSender,
+  logger: Logger,
+): Promise<RunEnd> {
+  logger.info({ summary }, 'the run has failed');
+  const delivery = await sender.deliver(failed(summary, message));
+  const end = byStep ? 'step-failed' : 'failed';
+  if (delivery.kind !== 'refused' || !isAboutTheEvent(delivery)) return endOf(delivery, end, logger);
+  // A run whose end cannot be told would hang for ever; this much the service takes.
+  const plain = `The service refused the reason of the failure (${delivery.status})`;
+  return endOf(await sender.deliver(failed(plain, plain)), end, logger);
+}
+
+function failed(msg: string, message: string): RunEvent {
+  return { type: 'FAILED', msg, payload: { error_message: message } };
+}
+
+/** Whether the service objects to what the event says, not to who says it or about which run. */
+function isAboutTheEvent({ status }: { readonly status: number }): boolean {
+  return status === 400 || status === 413 || status === 415 || status === 422;
+}
+
+function endOf(delivery: Delivery, end: RunEnd, logger: Logger): RunEnd {
+  switch (delivery.kind) {
+    case 'delivered':
+      logger.info({ end }, 'the end of the run is reported');
+      return end;
+    case 'refused':
+      logger.warn(
+        { status: delivery.status, detail: delivery.detail },
+        'the service refused the end of the run',
+      );
+      return 'gone';
+    case 'closed':
+      return delivery.why === 'lost' ? 'gone' : 'unreported';
+  }
+}

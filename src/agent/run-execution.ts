@@ -1,0 +1,218 @@
+import { randomUUID } from 'node:crypto';
+import type { Logger } from 'pino';
+import type { AgentContext } from './agent-context.js';
+import { Backoff } from './backoff.js';
+import type { CapacityLine, Place } from './capacity-line.js';
+import type { Share } from './capacity.js';
+import { removeContainer } from './container-cleanup.js';
+import { EventSender } from './event-sender.js';
+import { clipMessage, errorText, failureMessage, failureSummary } from './failure-message.js';
+import { readLog } from './log-reader.js';
+import { LogTail } from './log-tail.js';
+import { reportEnd, type Outcome, type RunEnd } from './run-end.js';
+import type { RunFolder, RunFolders } from './run-folder.js';
+import { whyNotOurs } from './run-ownership.js';
+import { watchRun } from './run-watch.js';
+import type { ContainerSpec, RunningContainer, Runtime } from './runtime/runtime.js';
+import { isKeyRefusal, type ClaimedRun, type RunView } from './service-api.js';
+import { Stopped, StopSignal, type StopReason } from './stop-signal.js';
+
+const RETRY = { firstMs: 500, maxMs: 15_000 };
+
+/** How long the report of the end waits for the container to be gone, in milliseconds. */
+const CLEARING_MS = 15_000;
+
+/** What executions share. */
+export interface ExecutionParts {
+  readonly context: AgentContext;
+  readonly runtime: Runtime;
+  readonly folders: RunFolders;
+  readonly capacity: CapacityLine;
+  /** How often the run's state is looked at. */
+  readonly tickMs: number;
+}
+
+/** One claimed run on its way through this worker: from the wait for capacity to the acknowledged last event. */
+export class RunExecution {
+  private readonly stopSignal = new StopSignal();
+  private readonly logger: Logger;
+  private readonly sender: EventSender;
+  private readonly whyNever: string | null;
+  private readonly place: Place;
+  private readonly tail = new LogTail();
+  private attempt: number | null;
+  private folder: RunFolder | null = null;
+  private container: RunningContainer | null = null;
+
+  /** Takes a place in the line for capacity at once: the order of claims is the order of starts. */
+  constructor(
+    private readonly parts: ExecutionParts,
+    readonly claimed: ClaimedRun,
+  ) {
+    this.attempt = claimed.attempt;
+    this.logger = parts.context.logger.child({ run: claimed.id });
+    this.sender = new EventSender(parts.context, {
+      runId: claimed.id,
+      attempt: () => this.attempt,
+      executionId: randomUUID(),
+      logger: this.logger,
+      onLost: (why) => this.stop({ kind: 'not-ours', why }),
+    });
+    this.whyNever = parts.capacity.whyNever(claimed.constraints);
+    this.place = this.whyNever === null ? parts.capacity.enter(claimed.constraints) : NO_PLACE;
+  }
+
+  /** Ends the execution early, in whatever step it is. */
+  stop(reason: StopReason): void {
+    if (reason.kind === 'not-ours') this.sender.close('lost');
+    if (reason.kind === 'key-refused') this.sender.close('given-up');
+    this.stopSignal.ask(reason);
+  }
+
+  /** Stops waiting for the service to take the last event. */
+  giveUpReporting(): void {
+    this.sender.close('given-up');
+  }
+
+  /** Goes all the way. Never rejects; container and folder are gone at the end. */
+  async run(): Promise<RunEnd> {
+    const watching = new AbortController();
+    const outcome = await this.work(watching.signal);
+    // The last event says how the run ended; what the service says from here on is its answer to that.
+    watching.abort();
+    const cleared = this.clearContainer();
+    await Promise.race([cleared, this.parts.context.clock.sleep(CLEARING_MS)]);
+    const end = await reportEnd(outcome, this.sender, this.logger);
+    await cleared;
+    try {
+      await this.folder?.remove();
+    } catch (error) {
+      this.logger.error({ error: errorText(error) }, 'could not delete the folder of the run');
+    }
+    return end;
+  }
+
+  private async work(watching: AbortSignal): Promise<Outcome> {
+    try {
+      return await this.pipeline(watching);
+    } catch (error) {
+      if (error instanceof Stopped) return this.outcomeOfStop(error.reason);
+      return failedByStep(error);
+    }
+  }
+
+  /** Frees the run's share of this machine as soon as its container is gone. */
+  private async clearContainer(): Promise<void> {
+    if (this.container !== null) {
+      await removeContainer(this.container, { ...this.parts.context, logger: this.logger });
+    }
+    this.place.leave();
+  }
+
+  private outcomeOfStop(reason: StopReason): Outcome {
+    switch (reason.kind) {
+      case 'not-ours':
+        this.logger.info({ why: reason.why }, 'stopped: the run is no longer ours');
+        return { kind: 'gone' };
+      case 'key-refused':
+        return { kind: 'gone' };
+      case 'shutting-down': {
+        const message = `Worker '${this.parts.context.workerId}' is shutting down`;
+        return { kind: 'failed', byStep: false, summary: message, message };
+      }
+    }
+  }
+
+  private async pipeline(watching: AbortSignal): Promise<Outcome> {
+    const { runtime, folders } = this.parts;
+    const { id: runId, image, inputs, constraints } = this.claimed;
+    const run = await this.fetchRun();
+    const attempt = run.currentAttempt;
+    void this.watch(attempt, watching);
+    if (this.whyNever !== null) throw new Error(this.whyNever);
+    const share = await this.stopSignal.unlessStopped(this.place.granted);
+
+    this.logger.info({ image, attempt }, 'pulling the image');
+    await this.stopSignal.unlessStopped(runtime.pull(image, this.stopSignal.signal));
+    this.folder = await folders.create({ runId, attempt, inputs, outputTemplate: run.outputs });
+    await this.reportStart(share);
+
+    const limits = { ...constraints, gpuId: share.gpuId };
+    return this.execute({ runId, attempt, image, folder: this.folder.path, limits });
+  }
+
+  /** Asks for the run until there is an answer, and makes sure that the service sees it in our hands. */
+  private async fetchRun(): Promise<RunView> {
+    const { api, clock, random, workerId, onKeyRefused } = this.parts.context;
+    const backoff = new Backoff(RETRY, random);
+    for (;;) {
+      this.stopSignal.check();
+      const answer = await this.stopSignal.unlessStopped(api.getRun(this.claimed.id));
+      if (answer.kind === 'refused') {
+        if (isKeyRefusal(answer)) {
+          onKeyRefused(answer);
+          throw new Stopped({ kind: 'key-refused' });
+        }
+        throw new Error(`The service refused to show the run (${answer.status}): ${answer.detail}`);
+      }
+      if (answer.kind === 'ok') {
+        const why = whyNotOurs(answer.value, workerId, this.attempt);
+        if (why !== null) throw new Stopped({ kind: 'not-ours', why });
+        this.attempt = answer.value.currentAttempt;
+        return answer.value;
+      }
+      this.logger.warn({ reason: answer.reason }, 'the service does not show the run yet, trying on');
+      await clock.sleep(backoff.nextMs(answer.retryAfterSeconds), this.stopSignal.signal);
+    }
+  }
+
+  private async watch(attempt: number, signal: AbortSignal): Promise<void> {
+    const { context, tickMs } = this.parts;
+    const watched = { runId: this.claimed.id, attempt, tickMs, logger: this.logger };
+    const why = await watchRun(context, watched, signal);
+    if (why !== null) this.stop({ kind: 'not-ours', why });
+  }
+
+  private async reportStart({ gpuId }: Share): Promise<void> {
+    this.stopSignal.check();
+    const { workerId } = this.parts.context;
+    const payload = { worker_id: workerId, ...(gpuId === null ? {} : { gpu_id: gpuId }) };
+    const started = { type: 'STARTED', msg: `Started by worker '${workerId}'`, payload };
+    const delivery = await this.stopSignal.unlessStopped(this.sender.deliver(started));
+    this.stopSignal.check();
+    if (delivery.kind === 'closed') throw new Stopped({ kind: 'key-refused' });
+    if (delivery.kind === 'refused') {
+      throw new Error(`The service refused the start of the run (${delivery.status}): ${delivery.detail}`);
+    }
+  }
+
+  private async execute(spec: ContainerSpec): Promise<Outcome> {
+    this.stopSignal.check();
+    const container = await this.parts.runtime.start(spec);
+    this.container = container;
+    const sinks = {
+      logger: this.logger,
+      tail: this.tail,
+      sender: this.sender,
+      signal: this.stopSignal.signal,
+    };
+    const reading = readLog(container.lines, sinks);
+    const exit = await this.stopSignal.unlessStopped(container.exit);
+    await this.stopSignal.unlessStopped(reading);
+    this.logger.info({ exitCode: exit.exitCode, outOfMemory: exit.outOfMemory }, 'the container has ended');
+    if (exit.exitCode !== 0) {
+      const summary = failureSummary(exit, spec.limits.ramMb);
+      const message = failureMessage(summary, this.tail.lines());
+      return { kind: 'failed', byStep: false, summary, message };
+    }
+    return { kind: 'completed', outputs: await this.folder?.readOutputs() };
+  }
+}
+
+function failedByStep(error: unknown): Outcome {
+  const message = clipMessage(errorText(error));
+  const [summary = message] = message.split('\n');
+  return { kind: 'failed', byStep: true, summary, message };
+}
+
+const NO_PLACE: Place = { granted: new Promise(() => undefined), leave: () => undefined };

@@ -1,0 +1,112 @@
+import type { JsonObject } from '../json/json-value.js';
+
+/**
+ * What the service said. `refused` is an explicit no (4xx) that the same request would get again; `unreachable` is no
+ * usable answer at all (no connection, time limit, 5xx, 429, something that is not our service's answer): try later.
+ */
+export type Answer<T> =
+  | { readonly kind: 'ok'; readonly value: T }
+  | { readonly kind: 'refused'; readonly status: number; readonly detail: string }
+  | { readonly kind: 'unreachable'; readonly reason: string; readonly retryAfterSeconds?: number };
+
+/** An answer that is an explicit no. */
+export type Refusal = Extract<Answer<never>, { kind: 'refused' }>;
+
+/** One GPU of this machine. */
+export interface Gpu {
+  readonly id: number;
+  readonly vramMb: number;
+  readonly tags: readonly string[];
+}
+
+/** What this machine has to offer. */
+export interface Resources {
+  readonly cpuCores: number;
+  readonly ramMb: number;
+  readonly gpus: readonly Gpu[];
+}
+
+/** What a run asks of the hardware; 0 means "no requirement, no limit". */
+export interface Constraints {
+  readonly ramMb: number;
+  readonly vramMb: number;
+  readonly cpu: number;
+  /** The GPU that the service chose, or null. */
+  readonly gpuId: number | null;
+}
+
+/** A run as the claim hands it out and as a heartbeat lists it. */
+export interface HeldRun {
+  readonly id: string;
+  readonly image: string;
+  readonly inputs: JsonObject;
+  readonly constraints: Constraints;
+}
+
+/** A run that a claim handed to this worker. */
+export interface ClaimedRun extends HeldRun {
+  /** 1-based; null when the service does not say. */
+  readonly attempt: number | null;
+}
+
+/** What a heartbeat says. */
+export interface HeartbeatReport {
+  readonly workerId: string;
+  readonly resources: Resources;
+  readonly tags: readonly string[];
+  readonly runningOps: readonly HeldRun[];
+}
+
+/** What the agent needs to know of a run's present state. */
+export interface RunView {
+  readonly state: string;
+  readonly currentAttempt: number;
+  readonly image: string;
+  readonly inputs: JsonObject;
+  /** Before the run ended: the caller's template. */
+  readonly outputs: JsonObject;
+  /** The worker that the run is assigned to; null when there is none. */
+  readonly workerId: string | null;
+}
+
+/** An event for a run's timeline. */
+export interface RunEvent {
+  readonly type: string;
+  readonly msg: string | number;
+  readonly payload?: JsonObject | undefined;
+}
+
+/** Who reports an event, so that the service can refuse reports for an ended attempt. */
+export interface Reporter {
+  readonly workerId: string;
+  /** Null when it is not known yet. */
+  readonly attempt: number | null;
+  /** The same for every try of one event, so that a lost answer does not record it twice. */
+  readonly idempotencyKey: string;
+}
+
+/** All that the agent asks of the service. No method throws: whatever happens is an answer. Every request has a time limit. */
+export interface ServiceApi {
+  /** @returns the seconds of silence after which the service gives a worker up; null when it does not say */
+  heartbeat(
+    report: HeartbeatReport,
+    timeLimitMs: number,
+  ): Promise<Answer<{ readonly workerTimeoutSeconds: number | null }>>;
+  /** @param idempotencyKey kept until an answer arrived: a claim whose answer was lost hands out the same runs again */
+  claim(workerId: string, idempotencyKey: string): Promise<Answer<readonly ClaimedRun[]>>;
+  getRun(runId: string): Promise<Answer<RunView>>;
+  postEvent(runId: string, event: RunEvent, reporter: Reporter): Promise<Answer<null>>;
+}
+
+/** Whether the service does not take this worker's key, for anything. */
+export function isKeyRefusal({ status }: Refusal): boolean {
+  return status === 401 || status === 403;
+}
+
+/** Whether a refused report means that the run has ended or belongs to somebody else by now. */
+export function isLossOfRun(refusal: Refusal): boolean {
+  return (
+    refusal.status === 409 ||
+    (refusal.status === 400 && refusal.detail.startsWith('Run is already in terminal state'))
+  );
+}

@@ -1,0 +1,74 @@
+import { setImmediate as letOthersRun } from 'node:timers/promises';
+import type { Clock } from '../clock.js';
+
+interface Sleeper {
+  readonly atMs: number;
+  readonly wake: () => void;
+}
+
+const REAL_LIMIT_MS = 60_000;
+
+/** Time that stands still until a test moves it. */
+export class FakeClock implements Clock {
+  private now = 0;
+  private sleepers: Sleeper[] = [];
+
+  nowMs(): number {
+    return this.now;
+  }
+
+  /** How many sleep now. */
+  get sleeping(): number {
+    return this.sleepers.length;
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      if (signal?.aborted === true) {
+        resolve();
+        return;
+      }
+      const finish = () => {
+        this.sleepers = this.sleepers.filter((other) => other !== sleeper);
+        signal?.removeEventListener('abort', finish);
+        resolve();
+      };
+      const sleeper = { atMs: this.now + Math.max(0, ms), wake: finish };
+      this.sleepers.push(sleeper);
+      signal?.addEventListener('abort', finish, { once: true });
+    });
+  }
+
+  /** Lets time pass sleeper by sleeper, so that each sees the time at which it wanted to wake. */
+  async pass(ms: number): Promise<void> {
+    const endMs = this.now + ms;
+    await settle();
+    for (let next = this.next(); next !== null && next.atMs <= endMs; next = this.next()) {
+      this.now = next.atMs;
+      next.wake();
+      await settle();
+    }
+    this.now = endMs;
+  }
+
+  /**
+   * Waits until something has become true.
+   * @param passMs how much of this clock's time passes between two looks
+   */
+  async until(what: string, isTrue: () => boolean, passMs = 0): Promise<void> {
+    const deadline = performance.now() + REAL_LIMIT_MS;
+    while (!isTrue()) {
+      if (performance.now() > deadline) throw new Error(`never came true: ${what}`);
+      await (passMs > 0 ? this.pass(passMs) : settle());
+    }
+  }
+
+  private next(): Sleeper | null {
+    return this.sleepers.toSorted((a, b) => a.atMs - b.atMs)[0] ?? null;
+  }
+}
+
+/** Lets everything happen that needs no time. */
+export async function settle(): Promise<void> {
+  for (let turn = 0; turn < 5; turn++) await letOthersRun();
+}

@@ -1,0 +1,87 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ContainerExit, ContainerSpec, LogLine, RunningContainer, Runtime } from '../runtime/runtime.js';
+
+/** A container that does what the test says. */
+export class FakeContainer implements RunningContainer {
+  stopped = false;
+  removed = false;
+  /** Lines that were read by the agent. */
+  linesRead = 0;
+  readonly exit: Promise<ContainerExit>;
+  lines: AsyncIterable<LogLine> = this.read();
+  private readonly printed: string[] = [];
+  private ended = false;
+  private wake: () => void = () => undefined;
+  private resolveExit: (exit: ContainerExit) => void = () => undefined;
+
+  constructor(readonly spec: ContainerSpec) {
+    this.exit = new Promise((resolve) => {
+      this.resolveExit = resolve;
+    });
+  }
+
+  print(...lines: string[]): void {
+    this.printed.push(...lines);
+    this.wake();
+  }
+
+  async writeOutputs(text: string): Promise<void> {
+    await writeFile(join(this.spec.folder, 'output.json'), text);
+  }
+
+  end(exitCode = 0, outOfMemory = false): void {
+    this.ended = true;
+    this.resolveExit({ exitCode, outOfMemory });
+    this.wake();
+  }
+
+  async stop(): Promise<void> {
+    this.stopped ||= !this.ended;
+    this.end(143);
+  }
+
+  async remove(): Promise<void> {
+    this.removed = true;
+  }
+
+  private async *read(): AsyncGenerator<LogLine> {
+    for (;;) {
+      for (let text = this.printed.shift(); text !== undefined; text = this.printed.shift()) {
+        this.linesRead += 1;
+        yield { stream: 'stdout', text };
+      }
+      if (this.ended) return;
+      await new Promise<void>((resolve) => {
+        this.wake = resolve;
+      });
+    }
+  }
+}
+
+/** A runtime whose containers the test drives. */
+export class FakeRuntime implements Runtime {
+  readonly name = 'process';
+  readonly containers: FakeContainer[] = [];
+  readonly pulls: string[] = [];
+  leftoversRemoved = 0;
+  onPull: (image: string, signal: AbortSignal) => Promise<void> = async () => undefined;
+  onStart: (container: FakeContainer) => void | Promise<void> = () => undefined;
+
+  async pull(image: string, signal: AbortSignal): Promise<void> {
+    this.pulls.push(image);
+    await this.onPull(image, signal);
+  }
+
+  async start(spec: ContainerSpec): Promise<RunningContainer> {
+    const container = new FakeContainer(spec);
+    this.containers.push(container);
+    await this.onStart(container);
+    return container;
+  }
+
+  async removeLeftovers(): Promise<number> {
+    this.leftoversRemoved += 1;
+    return 0;
+  }
+}

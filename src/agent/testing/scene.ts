@@ -1,0 +1,92 @@
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after } from 'node:test';
+import { pino } from 'pino';
+import { loadAgentSettings } from '../agent-settings.js';
+import { Agent } from '../agent.js';
+import { RunFolders } from '../run-folder.js';
+import type { Resources } from '../service-api.js';
+import { FakeClock } from './fake-clock.js';
+import { FakeRuntime, type FakeContainer } from './fake-runtime.js';
+import { FakeService, type FakeRun } from './fake-service.js';
+
+/** An agent with a service, a runtime and a clock that the test controls. */
+export interface Scene {
+  readonly clock: FakeClock;
+  readonly service: FakeService;
+  readonly runtime: FakeRuntime;
+  readonly agent: Agent;
+  /** What the agent logged. */
+  readonly log: readonly string[];
+  /** Starts the agent and waits for its first heartbeat. */
+  start(): Promise<void>;
+  /** The exit code once the agent has ended. */
+  exitCode(): number | null;
+  /** Folders of runs that exist now. */
+  folders(): string[];
+  /** Waits until the nth container (0-based) runs. */
+  container(index?: number): Promise<FakeContainer>;
+  /** Waits until the run is in the state. */
+  reaches(run: FakeRun, state: string): Promise<void>;
+  /** Shuts the agent down and lets time pass until it has ended. */
+  end(): Promise<number>;
+}
+
+/** How a scene differs from the usual one. */
+export interface SceneOptions {
+  readonly env?: NodeJS.ProcessEnv;
+  readonly resources?: Partial<Resources>;
+}
+
+/** Sets up a scene; whatever it leaves on the disk is removed after the test file. */
+export function makeScene({ env = {}, resources = {} }: SceneOptions = {}): Scene {
+  const clock = new FakeClock();
+  const service = new FakeService(clock);
+  const runtime = new FakeRuntime();
+  const base = mkdtempSync(join(tmpdir(), 'longshore-agent-spec-'));
+  after(() => rmSync(base, { recursive: true, force: true }));
+  const settings = loadAgentSettings({ SERVICE_API_KEY: 'key', SERVICE_WORKER_ID: 'rack/7:a', ...env });
+  const folders = new RunFolders(settings.workerId, base);
+  const log: string[] = [];
+  const agent = new Agent({
+    settings,
+    resources: { cpuCores: 4, ramMb: 8000, gpus: [], ...resources },
+    api: service,
+    runtime,
+    folders,
+    clock,
+    logger: pino({ level: settings.logLevel }, { write: (line: string) => void log.push(line) }),
+    random: () => 0.5,
+  });
+  let code: number | null = null;
+  const scene: Scene = {
+    clock,
+    service,
+    runtime,
+    agent,
+    log,
+    start: async () => {
+      void agent.run().then((exitCode) => {
+        code = exitCode;
+        return code;
+      });
+      await clock.until('the first heartbeat', () => service.calls.length > 0);
+    },
+    exitCode: () => code,
+    folders: () => (existsSync(folders.root) ? readdirSync(folders.root) : []),
+    container: async (index = 0) => {
+      await clock.until(`container ${index} runs`, () => runtime.containers.length > index, 20);
+      const container = runtime.containers[index];
+      if (container === undefined) throw new Error('no container');
+      return container;
+    },
+    reaches: (run, state) => clock.until(`run is ${state}`, () => run.state === state, 20),
+    end: async () => {
+      agent.shutDown();
+      await clock.until('the agent ends', () => code !== null, 50);
+      return code ?? -1;
+    },
+  };
+  return scene;
+}
