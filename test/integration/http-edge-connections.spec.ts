@@ -85,6 +85,17 @@ describe('connections to the HTTP edge', () => {
     assert.equal(await connection.closed(), '');
   });
 
+  it('still take the rest of a body that was refused', async () => {
+    const connection = await connect();
+    connection.send(requestText('POST', '/echo', { ...JSON_HEADER, 'Content-Length': '200000' }));
+    assert.equal((await connection.next()).status, 413);
+    connection.send(Buffer.alloc(100_000));
+    await delay(100);
+    assert.equal(connection.isOpen, true, 'a client that still sends would be reset and lose the answer');
+    connection.send(Buffer.alloc(100_000));
+    await connection.closed(1500);
+  });
+
   it('are not left hanging by a body without end', async () => {
     const connection = await connect();
     connection.send(postChunks(`2000\r\n${'x'.repeat(0x2000)}\r\n`));

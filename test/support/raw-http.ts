@@ -37,6 +37,11 @@ export class RawConnection {
     return new RawConnection(socket);
   }
 
+  /** Whether the server still keeps its side open. */
+  get isOpen(): boolean {
+    return !this.ended;
+  }
+
   /** Writes text (as UTF-8) or bytes. */
   send(data: string | Uint8Array): this {
     this.socket.write(data);
