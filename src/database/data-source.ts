@@ -1,6 +1,6 @@
 import { Client } from 'pg';
 import type { ClientConfig } from 'pg';
-import type { DataSourceOptions, MigrationInterface } from 'typeorm';
+import type { DataSourceOptions, Logger, MigrationInterface } from 'typeorm';
 
 /** Longest run of one statement on the server, in milliseconds. */
 const STATEMENT_TIMEOUT_MS = 15_000;
@@ -50,7 +50,7 @@ export function dataSourceOptions(settings: DatabaseSettings): DataSourceOptions
     migrationsTransactionMode: 'each',
     synchronize: false,
     installExtensions: false,
-    logging: false,
+    logger: new SilentLogger(),
     poolErrorHandler: (error: Error) => settings.onConnectionLost?.(error),
     extra: {
       Client: AnswerBoundClient,
@@ -63,6 +63,16 @@ export function dataSourceOptions(settings: DatabaseSettings): DataSourceOptions
       idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
     },
   };
+}
+
+/** TypeORM writes some lines to the console whatever its options say; whatever matters is thrown as well. */
+class SilentLogger implements Logger {
+  logQuery(): void {}
+  logQueryError(): void {}
+  logQuerySlow(): void {}
+  logSchemaBuild(): void {}
+  logMigration(): void {}
+  log(): void {}
 }
 
 /**

@@ -44,17 +44,18 @@ export async function migrate(dataSource: DataSource, options: MigrateOptions = 
   }
 }
 
-/** @throws Error when the server is too old for the service. */
+/** @throws Error when a server of this version (as `server_version_num` and `server_version` tell it) is too old. */
+export function requireSupportedServer(number: number, version: string): void {
+  if (number >= OLDEST_SERVER) return;
+  throw new Error(`PostgreSQL 14 or newer is needed; the database server runs ${version}`);
+}
+
 async function checkServerVersion(source: DataSource): Promise<void> {
   const [server] = await rows<{ number: number; version: string }>(
     source,
     `select current_setting('server_version_num')::integer as number, current_setting('server_version') as version`,
   );
-  if (server === undefined || server.number < OLDEST_SERVER) {
-    throw new Error(
-      `PostgreSQL 14 or newer is needed; the database server runs ${server?.version ?? 'nothing known'}`,
-    );
-  }
+  requireSupportedServer(server?.number ?? 0, server?.version ?? 'an unknown version');
 }
 
 async function underLock<T>(

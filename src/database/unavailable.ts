@@ -1,3 +1,5 @@
+import { QueryRunnerAlreadyReleasedError, QueryRunnerProviderAlreadyReleasedError } from 'typeorm';
+
 /** Codes of Node's network and file errors that mean "no way to the server at the moment". */
 const NETWORK_CODES: ReadonlySet<string> = new Set([
   'ECONNREFUSED',
@@ -22,6 +24,8 @@ const DRIVER_MESSAGES = [
   'timeout exceeded when trying to connect',
   'Client has encountered a connection error',
   'Client was closed and is not queryable',
+  'Cannot use a pool after calling end on the pool',
+  'Driver not Connected',
 ] as const;
 
 /**
@@ -45,6 +49,9 @@ export function isDatabaseUnavailable(error: unknown): boolean {
       if (NETWORK_CODES.has(code)) return true;
       if (isSqlState(code)) return SERVER_CLASSES.has(code.slice(0, 2)) || SERVER_STATES.has(code);
     }
+    // TypeORM gives a query runner up when its connection breaks between two statements of a transaction.
+    if (source instanceof QueryRunnerAlreadyReleasedError) return true;
+    if (source instanceof QueryRunnerProviderAlreadyReleasedError) return true;
     return source instanceof Error && DRIVER_MESSAGES.some((message) => source.message.startsWith(message));
   });
 }

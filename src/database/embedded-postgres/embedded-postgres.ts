@@ -226,8 +226,7 @@ class EmbeddedServer implements EmbeddedPostgres {
     await this.recovery;
     const plan = this.prepared();
     await this.locked(async () => {
-      const file = await readPostmasterFile(plan.cluster);
-      const running = file !== null && (await servesCluster(file.pid, plan.cluster));
+      const running = await this.isRunning();
       const users = running ? await this.otherUsers() : [];
       await this.presence?.close().catch(() => undefined);
       if (!running) return;
@@ -238,9 +237,20 @@ class EmbeddedServer implements EmbeddedPostgres {
         });
         return;
       }
-      await stopServer(plan, STOP_SECONDS);
+      try {
+        await stopServer(plan, STOP_SECONDS);
+      } catch (error) {
+        // It may have died before the signal reached it.
+        if (await this.isRunning()) throw error;
+      }
       this.options.log('stopped the database', { directory: plan.cluster });
     });
+  }
+
+  private async isRunning(): Promise<boolean> {
+    const { cluster } = this.prepared();
+    const file = await readPostmasterFile(cluster);
+    return file !== null && (await servesCluster(file.pid, cluster));
   }
 
   /** Names of those who count on the server; connections that are just closing get a moment to be gone. */

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { unnestRows } from './sql.js';
+
+describe('unnestRows', () => {
+  it('makes one array parameter per column, from the first number on', () => {
+    const t = new Date('2026-11-21T07:00:00.123Z');
+    const source = unnestRows(
+      { id: 'uuid', index: 'integer', t: 'timestamptz', ratio: 'double precision' },
+      [
+        { id: 'a', index: 1, t, ratio: 0.5 },
+        { id: 'b', index: 2, t: null, ratio: null },
+      ],
+      3,
+    );
+    assert.equal(
+      source.sql,
+      'unnest($3::uuid[], $4::integer[], $5::timestamptz[], $6::double precision[]) as v ("id", "index", "t", "ratio")',
+    );
+    assert.deepEqual(source.params, [
+      ['a', 'b'],
+      [1, 2],
+      ['2026-11-21T07:00:00.123Z', null],
+      [0.5, null],
+    ]);
+    assert.equal(source.nextParam, 7);
+  });
+
+  it('refuses a row that lacks a column, and a date that is none', () => {
+    const incomplete: Record<string, string>[] = [{ id: 'a' }];
+    const columns: Record<string, string> = { id: 'uuid', msg: 'text' };
+    assert.throws(() => unnestRows(columns, incomplete), {
+      name: 'TypeError',
+      message: "row 0 has no value for column 'msg'",
+    });
+    assert.throws(() => unnestRows({ t: 'timestamptz' }, [{ t: new Date(Number.NaN) }]), RangeError);
+  });
+
+  it('refuses names and types that would change the statement', () => {
+    for (const name of ['a b', 'a"', 'A', '', '1a'])
+      assert.throws(() => unnestRows({ [name]: 'text' }, []), RangeError);
+    for (const type of ['text[]', 'text) --', '', 'numeric(1,2)']) {
+      assert.throws(() => unnestRows({ a: type }, []), RangeError);
+    }
+  });
+});

@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import type { MigrationInterface, QueryRunner } from 'typeorm';
+import { DataSource } from 'typeorm';
+import { dataSourceOptions } from '../../src/database/data-source.js';
+import { migrate } from '../../src/database/migrate.js';
+import { execute, rows } from '../../src/database/sql.js';
+import { MIGRATIONS } from '../../migrations/all.js';
+import { openTestDatabase } from '../support/test-database.js';
+import type { TestDatabase } from '../support/test-database.js';
+
+class CreateThings1700000000001 implements MigrationInterface {
+  async up(q: QueryRunner): Promise<void> {
+    await q.query('create table things (n integer); insert into things select generate_series(1, 1000);');
+  }
+
+  async down(q: QueryRunner): Promise<void> {
+    await q.query('drop table things');
+  }
+}
+
+class IndexThings1700000000002 implements MigrationInterface {
+  transaction = false;
+
+  async up(q: QueryRunner): Promise<void> {
+    await q.query('create index concurrently things_by_n on things (n)');
+  }
+
+  async down(q: QueryRunner): Promise<void> {
+    await q.query('drop index things_by_n');
+  }
+}
+
+class BreakHalfway1700000000003 implements MigrationInterface {
+  async up(q: QueryRunner): Promise<void> {
+    await q.query('create table half (n integer)');
+    await q.query('select 1 / 0');
+  }
+
+  async down(): Promise<void> {
+    // Nothing was left behind.
+  }
+}
+
+class SleepLong1700000000004 implements MigrationInterface {
+  async up(q: QueryRunner): Promise<void> {
+    await q.query('select pg_sleep(1)');
+  }
+
+  async down(): Promise<void> {
+    // Nothing to undo.
+  }
+}
+
+type Migrations = readonly (new () => MigrationInterface)[];
+
+describe('migrate', () => {
+  let database: TestDatabase;
+  const opened: DataSource[] = [];
+
+  before(async () => {
+    database = await openTestDatabase({ migrations: [], entities: [] });
+  });
+
+  after(async () => {
+    await Promise.all(opened.map((source) => source.destroy()));
+    await database.close();
+  });
+
+  async function open(migrations: Migrations, extra: object = {}): Promise<DataSource> {
+    const options = dataSourceOptions({
+      url: database.url,
+      poolSize: 1,
+      applicationName: 'spec of migrate',
+      entities: [],
+      migrations,
+    });
+    if (options.type !== 'postgres') throw new TypeError('not PostgreSQL');
+    const source = await new DataSource({ ...options, extra: { ...options.extra, ...extra } }).initialize();
+    opened.push(source);
+    return source;
+  }
+
+  it('runs each migration once when many start at the same time, concurrent indexes included', async () => {
+    const migrations = [CreateThings1700000000001, IndexThings1700000000002];
+    const sources = await Promise.all([1, 2, 3, 4].map(() => open(migrations)));
+    let waited = 0;
+    const ran = await Promise.all(
+      sources.map((source) => migrate(source, { deadlineMs: 120_000, onWait: () => (waited += 1) })),
+    );
+    assert.deepEqual(ran.flat().toSorted(), ['CreateThings1700000000001', 'IndexThings1700000000002']);
+    assert.equal(ran.filter((names) => names.length > 0).length, 1);
+    assert.ok(waited > 0);
+    const [index] = await rows<{ valid: boolean }>(
+      database.dataSource,
+      "select indisvalid as valid from pg_index where indexrelid = 'things_by_n'::regclass",
+    );
+    assert.deepEqual(index, { valid: true });
+    assert.deepEqual(await migrate(sources[0] ?? assert.fail()), []);
+  });
+
+  it('keeps what came before a migration that fails, and nothing of that one', async () => {
+    const source = await open([
+      CreateThings1700000000001,
+      IndexThings1700000000002,
+      BreakHalfway1700000000003,
+    ]);
+    await assert.rejects(migrate(source), /division by zero/);
+    const [state] = await rows(
+      database.dataSource,
+      "select to_regclass('half') as half, to_regclass('things')::text as things",
+    );
+    assert.deepEqual(state, { half: null, things: 'things' });
+    // The lock is free again.
+    assert.deepEqual(await migrate(await open([CreateThings1700000000001])), []);
+  });
+
+  it('lets a migration take longer than any statement of the service may', async () => {
+    const hurried = await open([SleepLong1700000000004], { statement_timeout: 200, query_timeout: 300 });
+    await assert.rejects(execute(hurried, 'select pg_sleep(1)'));
+    assert.deepEqual(await migrate(hurried), ['SleepLong1700000000004']);
+  });
+
+  it('gives up when another process holds the lock for too long', async () => {
+    const source = await open([]);
+    await database.dataSource.transaction(async (manager) => {
+      await execute(manager, 'select pg_advisory_xact_lock(7161023518446744)');
+      await assert.rejects(
+        migrate(source, { deadlineMs: 300 }),
+        /another process has been migrating .* 0.3 s/,
+      );
+    });
+    assert.deepEqual(await migrate(source), []);
+  });
+
+  it('brings up the service’s own schema, down, and up again', async () => {
+    const own = await openTestDatabase({ migrations: [], entities: [] });
+    try {
+      const source = await new DataSource(
+        dataSourceOptions({
+          url: own.url,
+          poolSize: 1,
+          applicationName: 'spec of migrate',
+          entities: [],
+          migrations: MIGRATIONS,
+        }),
+      ).initialize();
+      opened.push(source);
+      const names = MIGRATIONS.map((migration) => migration.name);
+      assert.deepEqual(await migrate(source), names);
+      for (const name of names) {
+        assert.ok(name !== '');
+        await source.undoLastMigration({ transaction: 'each' });
+      }
+      const left = await rows(
+        source,
+        "select tablename from pg_tables where schemaname = 'public' and tablename <> 'migrations'",
+      );
+      assert.deepEqual(left, []);
+      assert.deepEqual(await migrate(source), names);
+    } finally {
+      await own.close();
+    }
+  });
+});
