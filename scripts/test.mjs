@@ -2,14 +2,14 @@
 // `npm test -- [part of a path ...] [--only unit|integration|api|e2e]`: builds, starts one throw-away PostgreSQL,
 // runs every spec of dist/ in a process of its own, and ends with one line: N passed, N failed[, N skipped].
 import { spawn } from 'node:child_process';
-import { createReadStream } from 'node:fs';
+import { createReadStream, existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { parseArgs } from 'node:util';
+import { parseArgs, parseEnv } from 'node:util';
 import { BuildError, buildIfNeeded } from './build-if-needed.mjs';
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -58,13 +58,19 @@ async function findSpecs({ kinds, filters }) {
     .toSorted();
 }
 
-/** Settings of the person who runs the tests must not reach them. */
+/**
+ * Settings of the person who runs the tests must not reach them: not from the environment, and not from a .env file,
+ * whose variables are given as empty ones, which the service takes for unset.
+ */
 function testEnvironment(databaseUrl) {
-  const env = Object.fromEntries(
-    Object.entries(process.env).filter(
-      ([name]) => !/^(?:SERVICE_|DATABASE_URL$|NODE_TEST_CONTEXT$)/.test(name),
-    ),
-  );
+  const isOurs = (name) => /^(?:SERVICE_|DATABASE_URL$|NODE_TEST_CONTEXT$)/.test(name);
+  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !isOurs(name)));
+  const file = join(ROOT, '.env');
+  for (const name of existsSync(file) ? Object.keys(parseEnv(readFileSync(file, 'utf8'))) : []) {
+    if (isOurs(name)) {
+      env[name] = '';
+    }
+  }
   return databaseUrl === undefined ? env : { ...env, TEST_DATABASE_URL: databaseUrl };
 }
 

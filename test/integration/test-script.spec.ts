@@ -140,16 +140,18 @@ describe('npm test', () => {
   });
 
   it('gives the tests a database of their own and none of the settings around, and stops it', async () => {
+    await project.write('.env', 'DATABASE_URL=postgres://precious\nSERVICE_HOST=0.0.0.0\n');
     await project.spec(
       'test/integration/a.spec.ts',
-      `it('1', () => assert.deepEqual([process.env.TEST_DATABASE_URL, process.env.DATABASE_URL, process.env.SERVICE_PORT],
-        ['postgres://throw-away', undefined, undefined]));`,
+      `it('1', () => {
+        const { TEST_DATABASE_URL, DATABASE_URL, SERVICE_HOST, SERVICE_PORT } = process.env;
+        assert.equal(TEST_DATABASE_URL, 'postgres://throw-away');
+        assert.deepEqual([DATABASE_URL, SERVICE_HOST, SERVICE_PORT], ['', '', undefined]);
+      });`,
     );
-    const { code } = await project.run('test.mjs', [], {
-      DATABASE_URL: 'postgres://precious',
-      SERVICE_PORT: '1',
-    });
-    assert.equal(code, 0);
+    const env = { DATABASE_URL: 'postgres://precious', SERVICE_PORT: '1' };
+    const { code, output } = await project.run('test.mjs', [], env);
+    assert.equal(code, 0, output);
     assert.ok(project.has('cluster.log') && !project.has('cluster-runs'));
   });
 
