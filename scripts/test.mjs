@@ -21,6 +21,9 @@ const STOP_GRACE_MS = 10_000;
 /** Output kept of one test process, in characters: the end of it, where the cause usually is. */
 const OUTPUT_KEPT = 16_000;
 
+/** Variables that would change what the tests see. */
+const SETTINGS = /^(?:SERVICE_|DATABASE_URL$|NODE_TEST_CONTEXT$)/;
+
 /** Test processes that are running. */
 const running = new Set();
 const interrupted = new AbortController();
@@ -63,11 +66,10 @@ async function findSpecs({ kinds, filters }) {
  * whose variables are given as empty ones, which the service takes for unset.
  */
 function testEnvironment(databaseUrl) {
-  const isOurs = (name) => /^(?:SERVICE_|DATABASE_URL$|NODE_TEST_CONTEXT$)/.test(name);
-  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !isOurs(name)));
+  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !SETTINGS.test(name)));
   const file = join(ROOT, '.env');
   for (const name of existsSync(file) ? Object.keys(parseEnv(readFileSync(file, 'utf8'))) : []) {
-    if (isOurs(name)) {
+    if (SETTINGS.test(name)) {
       env[name] = '';
     }
   }
