@@ -6,8 +6,10 @@ import { ApiErrors } from '../http/error.dto.js';
 export const SCOPES = ['admin', 'client', 'worker'] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** Who calls: the name of the key and what it is allowed to do. Never the key itself. */
+/** Who calls: the key's identity, its name and what it is allowed to do. Never the key itself. */
 export interface Caller {
+  /** The same in every process and after every restart. */
+  readonly id: string;
   readonly name: string;
   readonly scopes: ReadonlySet<Scope>;
 }

@@ -1,4 +1,4 @@
-import { Injectable, type ExecutionContext } from '@nestjs/common';
+import { createParamDecorator, Injectable, type ExecutionContext } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import { AuthGuard } from '@nestjs/passport';
 import type { Request } from 'express';
@@ -43,6 +43,11 @@ export function callerOf(request: Request): Caller {
   if (!isCaller(user)) throw new MissingApiKey();
   return user;
 }
+
+/** Parameter: the caller of the request. */
+export const CurrentCaller = createParamDecorator((_: unknown, context: ExecutionContext): Caller =>
+  callerOf(context.switchToHttp().getRequest<Request>()),
+);
 
 function isCaller(user: unknown): user is Caller {
   return typeof user === 'object' && user !== null && 'scopes' in user && 'name' in user;

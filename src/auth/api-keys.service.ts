@@ -16,7 +16,11 @@ export class ApiKeysService {
     for (const { scope, key } of keys) {
       const hash = hashApiKey(key);
       const scopes = new Set<Scope>([...(this.#callers.get(hash)?.scopes ?? []), scope]);
-      this.#callers.set(hash, { name: `settings:${[...scopes].join('+')}`, scopes });
+      this.#callers.set(hash, {
+        id: hash,
+        name: `settings:${[...scopes].join('+')}`,
+        scopes,
+      });
     }
   }
 

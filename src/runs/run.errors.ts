@@ -41,3 +41,12 @@ export class JournalOverloaded extends DomainError {
     super('Too many requests are waiting', { retryAfterSeconds: 1 });
   }
 }
+
+/** The idempotency key was used before with another content; nothing has changed. */
+export class IdempotencyMismatch extends DomainError {
+  readonly kind = 'conflict';
+
+  constructor() {
+    super('Idempotency-Key was used with another request body');
+  }
+}

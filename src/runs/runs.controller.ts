@@ -4,13 +4,13 @@ import {
   Get,
   HttpCode,
   Param,
+  Patch,
   Post,
   Query,
   Res,
   type StreamableFile,
 } from '@nestjs/common';
 import {
-  ApiCreatedResponse,
   ApiHeader,
   ApiNoContentResponse,
   ApiOkResponse,
@@ -19,7 +19,8 @@ import {
   ApiTags,
 } from '@nestjs/swagger';
 import type { Response } from 'express';
-import { AllowScopes } from '../auth/access.js';
+import { AllowScopes, type Caller } from '../auth/access.js';
+import { CurrentCaller } from '../auth/api-key.guard.js';
 import { ApiErrors } from '../http/error.dto.js';
 import { PrefersMinimal } from '../http/prefer.js';
 import { AddEventDto } from './dto/add-event.dto.js';
@@ -27,9 +28,14 @@ import { CreateRunDto } from './dto/create-run.dto.js';
 import { PolledEventsDto, PollEventsQueryDto } from './dto/event.dto.js';
 import { OpAttemptDto } from './dto/op-attempt.dto.js';
 import { GetRunQueryDto, OpRunDto } from './dto/op-run.dto.js';
+import { UpdateRunDto } from './dto/update-run.dto.js';
 import { answerPoll } from './event-stream.js';
+import { answerCreated, ApiIdempotentCreation, IdempotencyOf } from './idempotency.js';
 import { ReportedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER } from './reporter.js';
 import type { Reporter } from './run-machine/decide.js';
+import type { Idempotency } from './run-journal/run-journal.js';
+import { ListRunsQueryDto, OpRunListDto } from './run-list/list-runs.dto.js';
+import { RunListService } from './run-list/run-list.service.js';
 import { POLL_PAGE, RunReader } from './run.reader.js';
 import { RunsService } from './runs.service.js';
 
@@ -42,15 +48,47 @@ export class RunsController {
   constructor(
     private readonly runs: RunsService,
     private readonly reader: RunReader,
+    private readonly lists: RunListService,
   ) {}
 
   @Post()
   @AllowScopes('client')
   @ApiOperation({ operationId: 'createRun', summary: 'Create a run of a container image' })
-  @ApiCreatedResponse({ type: OpRunDto })
-  @ApiErrors(400, 413, 415, 503)
-  create(@Body() body: CreateRunDto): Promise<OpRunDto> {
-    return this.runs.create(body);
+  @ApiIdempotentCreation(OpRunDto)
+  @ApiErrors(400, 409, 413, 415, 503)
+  async create(
+    @Body() body: CreateRunDto,
+    @IdempotencyOf() idempotency: Idempotency | undefined,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<OpRunDto> {
+    return answerCreated(response, await this.runs.create(body, idempotency));
+  }
+
+  @Get()
+  @AllowScopes('client', 'worker')
+  @ApiOperation({ operationId: 'listRuns', summary: 'List runs, newest first' })
+  @ApiOkResponse({ type: OpRunListDto })
+  @ApiErrors(400, 503)
+  list(@Query() query: ListRunsQueryDto): Promise<OpRunListDto> {
+    return this.lists.list(query);
+  }
+
+  @Patch(':id')
+  @AllowScopes('admin')
+  @ApiOperation({
+    operationId: 'patchRun',
+    summary: 'Mutate a run directly, for emergencies',
+    description: 'Leaves nothing on the timeline; the audit log keeps who did what.',
+  })
+  @ApiParam(RUN_ID)
+  @ApiOkResponse({ type: OpRunDto })
+  @ApiErrors(400, 404, 413, 415, 503)
+  patch(
+    @Param('id') id: string,
+    @Body() body: UpdateRunDto,
+    @CurrentCaller() caller: Caller,
+  ): Promise<OpRunDto> {
+    return this.runs.patch(id, body, caller.name);
   }
 
   @Get(':id')

@@ -7,10 +7,12 @@ import type { ConstraintsInputDto } from './dto/constraints.dto.js';
 import type { EventDeliveryDto } from './dto/event-delivery.dto.js';
 import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
 import type { RetryPolicyInputDto } from './dto/retry-policy.dto.js';
+import type { UpdateRunDto } from './dto/update-run.dto.js';
 import type { Reporter } from './run-machine/decide.js';
 import type { NewRun } from './run-machine/run.js';
 import { MANUAL_RETRY, readEvent, USER_CANCEL, type RunEvent } from './run-machine/run-event.js';
-import { RunJournal } from './run-journal/run-journal.js';
+import { RunJournal, type Idempotency } from './run-journal/run-journal.js';
+import { checkedState } from './run-list/run-filter.js';
 import { RunNotFound } from './run.errors.js';
 import { isRunId, RunReader } from './run.reader.js';
 import { recordOfNewRun } from './run-record.js';
@@ -28,6 +30,12 @@ export interface RunRequest {
   readonly definition?: { readonly id: string; readonly version: string } | undefined;
 }
 
+/** A run that a request made, now or when it was sent before. */
+export interface CreatedRun {
+  readonly run: OpRunDto;
+  readonly replayed: boolean;
+}
+
 /** The use cases of runs. Refusals are RunNotFound and RunRejected. */
 @Injectable()
 export class RunsService {
@@ -36,11 +44,22 @@ export class RunsService {
     private readonly reader: RunReader,
   ) {}
 
-  /** Creates a run and answers it. */
-  async create(request: RunRequest): Promise<OpRunDto> {
+  /** Creates a run and answers it; a request that was sent before is answered with its run as it is now. */
+  async create(request: RunRequest, idempotency?: Idempotency): Promise<CreatedRun> {
     const fresh = newRun(request);
-    const run = await this.journal.create(fresh);
-    return toOpRunDto(recordOfNewRun(run, fresh), []);
+    const creation = await this.journal.create(fresh, idempotency);
+    return 'replayOf' in creation
+      ? { run: await this.reader.getRun(creation.replayOf), replayed: true }
+      : { run: toOpRunDto(recordOfNewRun(creation.run, fresh), []), replayed: false };
+  }
+
+  /** An admin's direct mutation; it is written to the audit log and not to the timeline. */
+  async patch(id: string, body: UpdateRunDto, keyName: string): Promise<OpRunDto> {
+    const state = body.state === undefined ? undefined : checkedState(body.state);
+    if (!isRunId(id)) throw new RunNotFound(id);
+    const { priority, outputs } = body;
+    await this.journal.change(id, { type: 'patch', keyName, state, priority, outputs });
+    return this.reader.getRun(id);
   }
 
   /** Opens another attempt, whatever state the run is in. */

@@ -5,7 +5,7 @@ import { ENTITIES } from '../../src/database/entities/all.js';
 import type { RunJournal } from '../../src/runs/run-journal/run-journal.js';
 import { MANUAL_RETRY, USER_CANCEL } from '../../src/runs/run-machine/run-event.js';
 import { RunNotFound, RunRejected } from '../../src/runs/run.errors.js';
-import { claimOf, eventCommand, freshRun, journalOn } from '../support/journal.js';
+import { claimOf, createOn, eventCommand, freshRun, journalOn } from '../support/journal.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 const NOTE = eventCommand({ type: 'NOTE', msg: 'n' });
@@ -28,7 +28,7 @@ describe('the journal', () => {
     rows<T>(database.dataSource, sql, params);
 
   test('hands each of 200 runs to exactly one of 300 claims that come at once', async () => {
-    const created = await Promise.all(Array.from({ length: 200 }, () => journal.create(freshRun())));
+    const created = await Promise.all(Array.from({ length: 200 }, () => createOn(journal)));
     const claims = await Promise.all(
       Array.from({ length: 300 }, (_, i) => journal.claim(claimOf(`worker-${i}`))),
     );
@@ -40,7 +40,7 @@ describe('the journal', () => {
 
   test('does so too when two processes on one database serve the claims', async () => {
     const other = journalOn(await database.open()).journal;
-    await Promise.all(Array.from({ length: 200 }, () => journal.create(freshRun())));
+    await Promise.all(Array.from({ length: 200 }, () => createOn(journal)));
     const handed: string[] = [];
     const worker = async (name: string, at: RunJournal): Promise<void> => {
       for (;;) {
@@ -61,7 +61,7 @@ describe('the journal', () => {
   test('hands out by priority, then age', async () => {
     const priorities = [0, 5, -1, 5, 2];
     const ids: string[] = [];
-    for (const priority of priorities) ids.push((await journal.create(freshRun({ priority }))).id);
+    for (const priority of priorities) ids.push((await createOn(journal, { priority })).id);
     const got: string[] = [];
     for (let i = 0; i < 5; i += 1) {
       const [claimed] = await journal.claim(claimOf('w'));
@@ -75,8 +75,8 @@ describe('the journal', () => {
   });
 
   test('passes over runs that another process holds at the moment, and takes the next ones instead', async () => {
-    const held = await journal.create(freshRun({ priority: 9 }));
-    const free = await journal.create(freshRun());
+    const held = await createOn(journal, { priority: 9 });
+    const free = await createOn(journal);
     const other = database.dataSource.createQueryRunner();
     await other.startTransaction();
     await other.query('select 1 from runs where id = $1 for update', [held.id]);
@@ -95,10 +95,10 @@ describe('the journal', () => {
 
   test('commits commands that come together in one transaction, and each gets its own answer', async () => {
     const { journal: grouped, registry } = journalOn(database.dataSource);
-    const { id } = await grouped.create(freshRun());
-    const locked = await grouped.create(freshRun());
+    const { id } = await createOn(grouped);
+    const locked = await createOn(grouped);
     await grouped.change(locked.id, { ...forced, event: USER_CANCEL, nextAttemptId: locked.id });
-    const before = await groupCount(registry);
+    const groups = await groupCount(registry);
     const outcomes = await Promise.allSettled([
       ...Array.from({ length: 50 }, () => grouped.change(id, NOTE)),
       grouped.change(locked.id, NOTE),
@@ -110,7 +110,7 @@ describe('the journal', () => {
     );
     assert.ok(refused[0] instanceof RunRejected);
     assert.ok(refused[1] instanceof RunNotFound);
-    assert.equal((await groupCount(registry)) - before, 1);
+    assert.equal((await groupCount(registry)) - groups, 1);
     assert.deepEqual(
       await query('select index from events where run_id = $1 order by index', [id]),
       Array.from({ length: 50 }, (_, index) => ({ index })),
@@ -118,13 +118,13 @@ describe('the journal', () => {
   });
 
   test('keeps a poisonous command from harming the others of its group', async () => {
-    const { id } = await journal.create(freshRun());
+    const { id } = await createOn(journal);
     const poison = freshRun({ image: 'nul\0' });
     const outcomes = await Promise.allSettled([
       journal.change(id, NOTE),
       journal.create(poison),
       journal.change(id, NOTE),
-      journal.create(freshRun()),
+      createOn(journal),
     ]);
     assert.deepEqual(
       outcomes.map(({ status }) => status),
@@ -141,10 +141,10 @@ describe('the journal', () => {
     const topics = ['a', 'b'];
     const runs = await Promise.all(
       Array.from({ length: 20 }, (_, i) =>
-        journal.create(freshRun({ eventDelivery: { topic: topics[i % 2] ?? 'a' } })),
+        createOn(journal, { eventDelivery: { topic: topics[i % 2] ?? 'a' } }),
       ),
     );
-    const silent = await journal.create(freshRun());
+    const silent = await createOn(journal);
     await journal.change(silent.id, NOTE);
     await Promise.all(
       runs.flatMap((run, i) =>
@@ -173,7 +173,7 @@ describe('the journal', () => {
   });
 
   test('keeps the outputs of an ended attempt and starts the next one from the template', async () => {
-    const { id } = await journal.create(freshRun({ outputsTemplate: { url: 'u' } }));
+    const { id } = await createOn(journal, { outputsTemplate: { url: 'u' } });
     await journal.claim(claimOf('w'));
     await journal.change(id, eventCommand({ type: 'COMPLETED', msg: '', payload: { outputs: { n: 1 } } }));
     await journal.change(id, { ...forced, nextAttemptId: id });
@@ -199,7 +199,7 @@ describe('the journal', () => {
   test('two processes that change the same runs in opposite order never end in a deadlock', async () => {
     const other = journalOn(await database.open()).journal;
     const runs = await Promise.all(
-      Array.from({ length: 20 }, () => journal.create(freshRun({ eventDelivery: { topic: 't' } }))),
+      Array.from({ length: 20 }, () => createOn(journal, { eventDelivery: { topic: 't' } })),
     );
     const rounds = Array.from({ length: 20 }, async () => {
       await Promise.all([

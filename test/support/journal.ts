@@ -3,13 +3,16 @@ import type { DataSource } from 'typeorm';
 import { v7 as uuidv7 } from 'uuid';
 import { FeedRepository } from '../../src/feed/feed.repository.js';
 import { AttemptRepository } from '../../src/runs/attempt.repository.js';
+import { AuditRepository } from '../../src/runs/audit/audit.repository.js';
 import { EventRepository } from '../../src/runs/event.repository.js';
+import { IdempotencyRepository } from '../../src/runs/idempotency.repository.js';
 import { QueueRepository } from '../../src/runs/queue.repository.js';
 import { JournalMetrics } from '../../src/runs/run-journal/journal-metrics.js';
 import { JournalStore } from '../../src/runs/run-journal/journal-store.js';
+import { RunHistory } from '../../src/runs/run-journal/run-history.js';
 import { RunJournal, type Claim } from '../../src/runs/run-journal/run-journal.js';
 import type { RunCommand } from '../../src/runs/run-machine/decide.js';
-import type { NewRun } from '../../src/runs/run-machine/run.js';
+import type { NewRun, Run } from '../../src/runs/run-machine/run.js';
 import { readEvent, type ReportedEvent } from '../../src/runs/run-machine/run-event.js';
 import { RunRepository } from '../../src/runs/run.repository.js';
 import { DirectStrategy } from '../../src/workers/strategies/direct.strategy.js';
@@ -17,12 +20,17 @@ import { DirectStrategy } from '../../src/workers/strategies/direct.strategy.js'
 /** A journal as one server process has it. */
 export function journalOn(dataSource: DataSource): { journal: RunJournal; registry: Registry } {
   const registry = new Registry();
+  const history = new RunHistory(
+    new AttemptRepository(),
+    new AuditRepository(),
+    new EventRepository(),
+    new FeedRepository(),
+  );
   const store = new JournalStore(
     new RunRepository(),
-    new AttemptRepository(),
-    new EventRepository(),
     new QueueRepository(),
-    new FeedRepository(),
+    history,
+    new IdempotencyRepository(),
   );
   return { journal: new RunJournal(dataSource, store, new JournalMetrics(registry)), registry };
 }
@@ -60,4 +68,11 @@ export function eventCommand(reported: ReportedEvent): RunCommand {
   const event = readEvent(reported);
   if ('problems' in event) throw new Error(event.problems.join());
   return { type: 'event', event, reporter: {}, nextAttemptId: uuidv7() };
+}
+
+/** Creates a run and answers it. */
+export async function createOn(journal: RunJournal, given: Partial<NewRun> = {}): Promise<Run> {
+  const creation = await journal.create(freshRun(given));
+  if ('run' in creation) return creation.run;
+  throw new Error('a creation without a key was answered as a replay');
 }

@@ -1,36 +1,42 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { FeedRepository } from '../../feed/feed.repository.js';
-import { AttemptRepository } from '../attempt.repository.js';
-import { EventRepository } from '../event.repository.js';
+import { IdempotencyRepository, type IdempotencyClaim } from '../idempotency.repository.js';
 import { QueueRepository } from '../queue.repository.js';
 import type { Run } from '../run-machine/run.js';
 import { RunRepository, type AssignedRun } from '../run.repository.js';
 import type { RunGroup } from './run-group.js';
+import { RunHistory } from './run-history.js';
 
 /** Reads and writes what a group of commands needs, with a number of statements that does not depend on its size. */
 @Injectable()
 export class JournalStore {
   constructor(
     private readonly runs: RunRepository,
-    private readonly attempts: AttemptRepository,
-    private readonly events: EventRepository,
     private readonly queue: QueueRepository,
-    private readonly feed: FeedRepository,
+    private readonly history: RunHistory,
+    private readonly idempotency: IdempotencyRepository,
   ) {}
+
+  /** Registers idempotency keys, before anything is locked; answers, by scope, the claim that counts. */
+  async register(
+    manager: EntityManager,
+    claims: readonly IdempotencyClaim[],
+  ): Promise<ReadonlyMap<string, IdempotencyClaim>> {
+    return claims.length === 0 ? new Map() : this.idempotency.register(manager, claims);
+  }
 
   /** Locks runs by id; never waits in a circle with another group. */
   async lock(manager: EntityManager, ids: ReadonlySet<string>): Promise<Run[]> {
     return ids.size === 0 ? [] : this.runs.lock(manager, [...ids]);
   }
 
-  /** Writes runs, attempts, timelines and queue of a group; the feed comes last, by `mirror`. */
+  /** Writes runs, history and queue of a group; the feed comes last, by `mirror`. */
   async write(manager: EntityManager, group: RunGroup): Promise<void> {
-    const { created, changed, entries, endedAttempts, toEnqueue, toDequeue } = group;
+    const { created, changed, toEnqueue, toDequeue } = group;
     if (created.length > 0) await this.runs.insert(manager, created);
-    if (endedAttempts.length > 0) await this.attempts.insert(manager, endedAttempts);
+    await this.history.keep(manager, group);
     if (changed.length > 0) await this.runs.update(manager, changed);
-    if (entries.length > 0) await this.events.append(manager, entries);
+    await this.history.append(manager, group);
     if (toDequeue.length > 0) await this.queue.remove(manager, toDequeue);
     if (toEnqueue.length > 0) await this.queue.put(manager, toEnqueue);
   }
@@ -51,8 +57,7 @@ export class JournalStore {
   }
 
   /** Mirrors a group's timeline entries to their feeds: the last statement of the transaction. */
-  async mirror(manager: EntityManager, group: RunGroup): Promise<void> {
-    const { feedEntries } = group;
-    if (feedEntries.length > 0) await this.feed.append(manager, feedEntries);
+  mirror(manager: EntityManager, group: RunGroup): Promise<void> {
+    return this.history.mirror(manager, group);
   }
 }

@@ -1,4 +1,5 @@
 import type { FeedAppend } from '../../feed/feed.repository.js';
+import type { AuditRecord } from '../audit/audit.repository.js';
 import { createRun, decide, isRejected, type RunCommand } from '../run-machine/decide.js';
 import type { EndedAttempt, NewRun, Run, TimelineEntry } from '../run-machine/run.js';
 import { RunNotFound, RunRejected } from '../run.errors.js';
@@ -11,6 +12,7 @@ export class RunGroup {
   readonly created: { run: Run; readonly fresh: NewRun }[] = [];
   readonly entries: TimelineEntry[] = [];
   readonly endedAttempts: EndedAttempt[] = [];
+  readonly auditRecords: AuditRecord[] = [];
   readonly #now: Date;
   readonly #before = new Map<string, Run>();
   readonly #after = new Map<string, Run>();
@@ -38,6 +40,10 @@ export class RunGroup {
     const outcome = decide(run, command, this.#now);
     if (isRejected(outcome)) throw new RunRejected(runId, outcome.rejection);
     this.#after.set(runId, outcome.run);
+    if (command.type === 'patch') {
+      const { keyName, outputs } = command;
+      this.auditRecords.push({ keyName, before: run, after: outcome.run, outputs });
+    }
     this.entries.push(...outcome.entries);
     if (outcome.endedAttempt) this.endedAttempts.push(outcome.endedAttempt);
     return outcome.run;

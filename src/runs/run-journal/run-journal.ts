@@ -5,7 +5,8 @@ import { isDatabaseUnavailable, isRetryable } from '../../database/unavailable.j
 import type { JsonObject } from '../../json/json-value.js';
 import { decide, isRejected, type RunCommand } from '../run-machine/decide.js';
 import type { NewRun, Run } from '../run-machine/run.js';
-import { JournalOverloaded } from '../run.errors.js';
+import type { IdempotencyClaim } from '../idempotency.repository.js';
+import { IdempotencyMismatch, JournalOverloaded } from '../run.errors.js';
 import type { ClaimingWorker, SchedulingStrategy } from '../scheduling-strategy.js';
 import { GroupLane, LaneFull, type MemberOutcome } from './group-lane.js';
 import { JournalMetrics } from './journal-metrics.js';
@@ -27,12 +28,23 @@ export interface ClaimedRun {
   readonly inputs: JsonObject;
 }
 
+/** The key of a request that may be sent again, and what it was sent with. */
+export interface Idempotency {
+  /** Digest of the key and of what it belongs to. */
+  readonly scope: string;
+  /** Digest of the request's content. */
+  readonly requestHash: string;
+}
+
+/** What became of a creation: a new run, or the run that an earlier request with the same key made. */
+export type Creation = { readonly run: Run } | { readonly replayOf: string };
+
 type Member =
-  | { readonly kind: 'create'; readonly fresh: NewRun }
+  | { readonly kind: 'create'; readonly fresh: NewRun; readonly idempotency: Idempotency | undefined }
   | { readonly kind: 'change'; readonly runId: string; readonly command: RunCommand }
   | { readonly kind: 'claim'; readonly claim: Claim };
 
-type Result = { readonly run: Run } | { readonly claimed: readonly ClaimedRun[] };
+type Result = Creation | { readonly claimed: readonly ClaimedRun[] };
 
 const MAX_GROUP = 200;
 const MAX_WAITING = 10_000;
@@ -61,9 +73,13 @@ export class RunJournal {
     });
   }
 
-  /** Creates a run. @throws JournalOverloaded, or what the database says */
-  async create(fresh: NewRun): Promise<Run> {
-    return runOf(await this.#submit({ kind: 'create', fresh }));
+  /**
+   * Creates a run, or finds the one that the same request made before.
+   * @throws IdempotencyMismatch for a key that came with another content, JournalOverloaded, or what the database says
+   */
+  async create(fresh: NewRun, idempotency?: Idempotency): Promise<Creation> {
+    const result = await this.#submit({ kind: 'create', fresh, idempotency });
+    return 'replayOf' in result ? result : { run: runOf(result) };
   }
 
   /** Carries out a command on a run. @throws RunNotFound, RunRejected, JournalOverloaded, or what the database says */
@@ -92,11 +108,12 @@ export class RunJournal {
 
   #commit(members: readonly Member[]): Promise<readonly MemberOutcome<Result>[]> {
     return this.dataSource.transaction(async (manager) => {
+      const claims = await this.store.register(manager, members.flatMap(idempotencyClaim));
       const touched = members.flatMap((member) => (member.kind === 'change' ? [member.runId] : []));
       const locked = await this.store.lock(manager, new Set(touched));
       const now = await currentTime(manager);
       const group = new RunGroup(now, locked);
-      const outcomes = members.map((member) => decideMember(group, member));
+      const outcomes = members.map((member) => decideMember(group, member, claims));
       await this.store.write(manager, group);
       await this.#serveClaims(manager, members, outcomes, now);
       await this.store.mirror(manager, group);
@@ -158,11 +175,26 @@ export class RunJournal {
   }
 }
 
-function decideMember(group: RunGroup, member: Member): MemberOutcome<Result> {
+/** The claim that a creation with a key makes to be the only one. */
+function idempotencyClaim(member: Member): IdempotencyClaim[] {
+  if (member.kind !== 'create' || !member.idempotency) return [];
+  return [{ ...member.idempotency, runId: member.fresh.id }];
+}
+
+function decideMember(
+  group: RunGroup,
+  member: Member,
+  claims: ReadonlyMap<string, IdempotencyClaim>,
+): MemberOutcome<Result> {
   try {
     switch (member.kind) {
-      case 'create':
-        return { value: { run: group.create(member.fresh) } };
+      case 'create': {
+        const { fresh, idempotency } = member;
+        const counts = idempotency && claims.get(idempotency.scope);
+        if (!counts || counts.runId === fresh.id) return { value: { run: group.create(fresh) } };
+        if (counts.requestHash !== idempotency.requestHash) return { error: new IdempotencyMismatch() };
+        return { value: { replayOf: counts.runId } };
+      }
       case 'change':
         return { value: { run: group.change(member.runId, member.command) } };
       case 'claim':

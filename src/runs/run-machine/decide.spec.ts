@@ -25,7 +25,9 @@ import { findTransition } from './transitions.js';
 for (const from of RUN_STATES) {
   for (const to of RUN_STATES) {
     test(`PATCH from ${from} to ${to} is taken, writes no event and keeps finished_at true to the state`, () => {
-      const { run, entries } = accepted(decide(IN_STATE[from], { type: 'patch', state: to }, later(60)));
+      const { run, entries } = accepted(
+        decide(IN_STATE[from], { type: 'patch', keyName: 'admin', state: to }, later(60)),
+      );
       assert.equal(run.state, to);
       assert.deepEqual(entries, []);
       assert.equal(run.finishedAt !== null, isTerminal(to));
@@ -37,7 +39,7 @@ for (const from of RUN_STATES) {
 }
 
 test('a run that PATCH put into execution belongs to the first worker that reports STARTED', () => {
-  const orphan = accepted(decide(FRESH, { type: 'patch', state: 'RUNNING' }, later(1))).run;
+  const orphan = accepted(decide(FRESH, { type: 'patch', keyName: 'admin', state: 'RUNNING' }, later(1))).run;
   const fenced = event(
     { type: 'STARTED', msg: 'go', payload: { worker_id: 'w2' } },
     { workerId: 'w2', attempt: 1 },

@@ -29,6 +29,8 @@ export type RunCommand =
   | { readonly type: 'assign'; readonly workerId: string; readonly gpuId: number | null }
   | {
       readonly type: 'patch';
+      /** Name of the API key, for the audit log. */
+      readonly keyName: string;
       readonly state?: RunState | undefined;
       readonly priority?: number | undefined;
       readonly outputs?: JsonObject | undefined;

@@ -1,0 +1,25 @@
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { IsOptional } from 'class-validator';
+import { IsJsonInteger, IsText, JsonObject } from '../../http/dto-decorators.js';
+import type { JsonObject as JsonObjectValue } from '../../json/json-value.js';
+import { RUN_STATES } from '../run-machine/run-state.js';
+
+/** A direct mutation of a run. What is left out stays as it is. */
+@ApiSchema({ name: 'OpRunUpdate' })
+export class UpdateRunDto {
+  /** Any state, from any state; PENDING makes the run claimable again, a terminal state locks it. */
+  @IsOptional()
+  @IsText()
+  @ApiProperty({ enum: RUN_STATES, enumName: 'RunState', required: false })
+  state?: string;
+
+  /** Replaces the outputs as a whole. */
+  @IsOptional()
+  @JsonObject()
+  outputs?: JsonObjectValue;
+
+  /** Higher is scheduled first. */
+  @IsOptional()
+  @IsJsonInteger({ min: -(2 ** 31), max: 2 ** 31 - 1 })
+  priority?: number;
+}

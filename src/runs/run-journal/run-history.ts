@@ -1,0 +1,34 @@
+import { Injectable } from '@nestjs/common';
+import type { EntityManager } from 'typeorm';
+import { FeedRepository } from '../../feed/feed.repository.js';
+import { AttemptRepository } from '../attempt.repository.js';
+import { AuditRepository } from '../audit/audit.repository.js';
+import { EventRepository } from '../event.repository.js';
+import type { RunGroup } from './run-group.js';
+
+/** Writes what only ever grows: ended attempts, the audit log, timelines, feeds. */
+@Injectable()
+export class RunHistory {
+  constructor(
+    private readonly attempts: AttemptRepository,
+    private readonly audit: AuditRepository,
+    private readonly events: EventRepository,
+    private readonly feed: FeedRepository,
+  ) {}
+
+  /** Keeps what the group ends or replaces; comes before the runs' rows are written over. */
+  async keep(manager: EntityManager, { endedAttempts, auditRecords }: RunGroup): Promise<void> {
+    if (endedAttempts.length > 0) await this.attempts.insert(manager, endedAttempts);
+    if (auditRecords.length > 0) await this.audit.insert(manager, auditRecords);
+  }
+
+  /** Appends the group's entries to the timelines. */
+  async append(manager: EntityManager, { entries }: RunGroup): Promise<void> {
+    if (entries.length > 0) await this.events.append(manager, entries);
+  }
+
+  /** Mirrors the group's entries to their feeds: the last statement of the transaction. */
+  async mirror(manager: EntityManager, { feedEntries }: RunGroup): Promise<void> {
+    if (feedEntries.length > 0) await this.feed.append(manager, feedEntries);
+  }
+}
