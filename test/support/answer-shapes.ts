@@ -1,0 +1,180 @@
+import assert from 'node:assert/strict';
+import { RUN_STATES } from '../../src/runs/run-machine/run-state.js';
+import type { TestAnswer } from './test-app.js';
+
+/** Says at which path a value is not what it must be, by throwing. */
+type Check = (value: unknown, path: string) => void;
+
+const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+
+const text: Check = (value, path) => assert.equal(typeof value, 'string', `${path} is a string`);
+const integer: Check = (value, path) => assert.ok(Number.isSafeInteger(value), `${path} is an integer`);
+const uuidV7: Check = (value, path) => assert.match(String(value), UUID_V7, `${path} is a UUID v7`);
+const timestamp: Check = (value, path) => assert.match(String(value), TIMESTAMP, `${path} is a timestamp`);
+const free: Check = (value, path) =>
+  assert.ok(typeof value === 'object' && value !== null && !Array.isArray(value), `${path} is an object`);
+const message: Check = (value, path) =>
+  assert.ok(typeof value === 'string' || Number.isSafeInteger(value), `${path} is a string or an integer`);
+
+const orNull =
+  (check: Check): Check =>
+  (value, path) => {
+    if (value !== null) check(value, path);
+  };
+
+const oneOf =
+  (...values: readonly unknown[]): Check =>
+  (value, path) =>
+    assert.ok(values.includes(value), `${path} is one of ${values.join(', ')}`);
+
+const listOf =
+  (check: Check): Check =>
+  (value, path) => {
+    assert.ok(Array.isArray(value), `${path} is a list`);
+    value.forEach((item, i) => check(item, `${path}[${i}]`));
+  };
+
+/** An object that has every key of `always`, may have those of `sometimes`, and has no other. */
+const objectOf =
+  (always: Readonly<Record<string, Check>>, sometimes: Readonly<Record<string, Check>> = {}): Check =>
+  (value, path) => {
+    free(value, path);
+    const entries = Object.entries(Object(value));
+    const given = new Set(entries.map(([key]) => key));
+    const missing = Object.keys(always).filter((key) => !given.has(key));
+    assert.deepEqual(missing, [], `${path} has all its fields`);
+    for (const [key, item] of entries) {
+      const check = always[key] ?? sometimes[key];
+      assert.ok(check, `${path}.${key} is a documented field`);
+      check(item, `${path}.${key}`);
+    }
+  };
+
+const SUMMARY_OF_ATTEMPT = {
+  worker_id: text,
+  gpu_id: integer,
+  assigned_at: timestamp,
+  started_at: timestamp,
+  finished_at: timestamp,
+  queued_ms: integer,
+  duration_ms: integer,
+  error_message: text,
+};
+const CONSTRAINTS = objectOf({ ram_mb: integer, vram_mb: integer, cpu: integer, gpu_id: orNull(integer) });
+const TIMELINE_EVENT = objectOf({
+  id: integer,
+  attempt: integer,
+  type: text,
+  t: timestamp,
+  msg: message,
+  payload: free,
+});
+
+const OP_RUN = objectOf({
+  id: uuidV7,
+  state: oneOf(...RUN_STATES),
+  priority: integer,
+  progress: integer,
+  current_attempt: integer,
+  image: text,
+  inputs: free,
+  outputs: free,
+  events: listOf(TIMELINE_EVENT),
+  execution_summary: objectOf({}, { ...SUMMARY_OF_ATTEMPT, reclaims: integer }),
+  constraints: CONSTRAINTS,
+  retry_policy: objectOf({ max_attempts: integer }),
+  event_delivery: orNull(objectOf({ topic: text }, { attributes: free })),
+  op_definition: orNull(text),
+  op_definition_version: orNull(text),
+  createdAt: timestamp,
+  updatedAt: timestamp,
+});
+
+const OP_ATTEMPT = objectOf({
+  id: uuidV7,
+  op_run_id: uuidV7,
+  attempt: integer,
+  state: oneOf(...RUN_STATES),
+  progress: integer,
+  events: listOf(TIMELINE_EVENT),
+  inputs: free,
+  outputs: free,
+  execution_summary: objectOf({}, SUMMARY_OF_ATTEMPT),
+  constraints: CONSTRAINTS,
+  started_at: orNull(timestamp),
+  finished_at: orNull(timestamp),
+});
+
+const POLLED_EVENTS = objectOf({
+  events: listOf(
+    objectOf({
+      id: integer,
+      type: text,
+      t: timestamp,
+      msg: message,
+      state: oneOf(...RUN_STATES),
+      payload: free,
+    }),
+  ),
+});
+
+const WORKER = objectOf({
+  id: text,
+  resources: objectOf({
+    cpu_cores: integer,
+    ram_mb: integer,
+    gpus: listOf(objectOf({ id: integer, vram_mb: integer, tags: listOf(text) })),
+  }),
+  tags: listOf(text),
+  running_ops: listOf(objectOf({ id: text, image: text, inputs: free, constraints: free })),
+  created_at: timestamp,
+  last_heartbeat_at: timestamp,
+  is_active: oneOf(true, false),
+});
+
+const CLAIMED_OPS = objectOf({
+  ops: listOf(
+    objectOf({ id: uuidV7, image: text, inputs: free, constraints: CONSTRAINTS, attempt: integer }),
+  ),
+});
+
+const SHAPES = {
+  OpRun: OP_RUN,
+  OpAttempts: listOf(OP_ATTEMPT),
+  PolledEvents: POLLED_EVENTS,
+  Worker: WORKER,
+  Workers: listOf(WORKER),
+  ClaimedOps: CLAIMED_OPS,
+} as const;
+
+/**
+ * The body of an answer, after checking its status, its content type and that it has exactly the fields of the
+ * documented shape, at every level.
+ */
+// oxlint-disable-next-line typescript/no-explicit-any -- tests look into answers of any shape
+export function bodyOf(answer: TestAnswer, shape: keyof typeof SHAPES, status = 200): any {
+  assert.equal(answer.status, status, answer.text);
+  assert.match(answer.headers.get('content-type') ?? '', /^application\/json\b/);
+  SHAPES[shape](answer.body, shape);
+  return answer.body;
+}
+
+/** Checks an error answer to the letter: status, content type, and a body of detail and, where given, errors. */
+export function assertError(
+  answer: TestAnswer,
+  status: number,
+  detail: string,
+  errors?: readonly string[],
+): void {
+  assert.deepEqual(
+    { status: answer.status, body: answer.body },
+    { status, body: errors === undefined ? { detail } : { detail, errors } },
+  );
+  assert.match(answer.headers.get('content-type') ?? '', /^application\/json\b/);
+}
+
+/** Checks a refusal by the rules of fields. */
+export function assertInvalid(answer: TestAnswer, errors: readonly string[]): void {
+  assertError(answer, 400, 'Request validation failed', errors);
+}
