@@ -1,7 +1,8 @@
 import 'reflect-metadata';
+import { once } from 'node:events';
 import { createLog } from './logging/logger.js';
 import { RELOAD_CHILD, runWithReload } from './reload-supervisor.js';
-import { serve } from './serve.js';
+import { serve, type RunningService } from './serve.js';
 import { loadDotenv } from './settings/dotenv.js';
 import { answerWithoutStarting } from './settings/help.js';
 import { loadSettings, SettingsError } from './settings/load-settings.js';
@@ -25,12 +26,21 @@ async function main(argv: readonly string[]): Promise<number> {
 
 async function runService(settings: Settings): Promise<number> {
   const log = createLog(settings);
+  const stop = new AbortController();
   // Every further signal changes nothing: npm passes on what the process group got already.
-  const signalled = new Promise<void>((resolve) => {
-    process.on('SIGTERM', resolve).on('SIGINT', resolve);
-  });
-  const service = await serve(settings, log);
-  await signalled;
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => stop.abort());
+  let service: RunningService;
+  try {
+    service = await serve(settings, log, stop.signal);
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
+    // Ctrl-C also reaches the programs that make the database: their failure is no failure of ours.
+    log.info('stopped before it was ready', error === stop.signal.reason ? {} : { error });
+    return 0;
+  }
+  // Whoever starts the service waits for this line, whatever SERVICE_LOG_LEVEL says.
+  createLog({ logLevel: 'info' }).info(`listening on ${service.url} (API description at /docs)`);
+  if (!stop.signal.aborted) await once(stop.signal, 'abort');
   log.info('stopping');
   await service.stop();
   log.info('stopped');

@@ -11,6 +11,7 @@ import {
 import { ENTITIES } from './database/entities/all.js';
 import { migrate } from './database/migrate.js';
 import { Drain } from './http/drain.js';
+import { AddressUnusable, tryAddress } from './listen-address.js';
 import type { Log } from './logging/logger.js';
 import { RunJournal } from './runs/run-journal/run-journal.js';
 import type { Settings } from './settings/settings.js';
@@ -28,27 +29,51 @@ export interface RunningService {
 
 /**
  * Starts the service: database, schema, application, socket.
- * @throws Error when one of them cannot be had; what had been started is stopped again
+ * @param stop gives the start up when it aborts; a service that runs is stopped by its `stop()`
+ * @throws Error when one of them cannot be had, the reason of `stop` when that came first; what had been started is
+ * stopped again
  */
-export async function serve(settings: Settings, log: Log): Promise<RunningService> {
+export async function serve(settings: Settings, log: Log, stop: AbortSignal): Promise<RunningService> {
   const opened: (() => Promise<void>)[] = [];
-  const closeAll = async (): Promise<void> => {
-    for (const close of opened.splice(0).toReversed()) await close();
-  };
   try {
+    await tryAddress(settings.host, settings.port);
     const url = settings.databaseUrl ?? (await openEmbedded(settings, log, opened));
-    const dataSource = await openDatabase(url, settings, log, opened);
+    stop.throwIfAborted();
+    const dataSource = await openDatabase(url, { settings, log, stop }, opened);
+    stop.throwIfAborted();
     const app = await createApp({ settings, log, dataSource });
     opened.push(() => app.close());
-    await app.listen(settings.port, settings.host);
+    stop.throwIfAborted();
+    await listen(app, settings);
     opened.push(() => finishRequests(app));
-    const address = urlOf(app);
-    log.info(`listening on ${address}`);
     let stopped: Promise<void> | undefined;
-    return { url: address, stop: () => (stopped ??= closeAll()) };
+    return { url: urlOf(app), stop: () => (stopped ??= closeAll(opened)) };
   } catch (error) {
-    await closeAll();
+    await closeAll(opened).catch((problem: unknown) => {
+      log.error('could not clean up after a failed start', { error: problem });
+    });
     throw error;
+  }
+}
+
+/** Closes what was opened last first, all of it even if one part cannot be closed. @throws the first problem */
+async function closeAll(opened: (() => Promise<void>)[]): Promise<void> {
+  const problems: unknown[] = [];
+  for (const close of opened.splice(0).toReversed()) {
+    try {
+      await close();
+    } catch (error) {
+      problems.push(error);
+    }
+  }
+  if (problems.length > 0) throw problems[0];
+}
+
+async function listen(app: NestExpressApplication, { host, port }: Settings): Promise<void> {
+  try {
+    await app.listen(port, host);
+  } catch (error) {
+    throw new AddressUnusable(host, port, error);
   }
 }
 
@@ -63,11 +88,10 @@ async function openEmbedded(settings: Settings, log: Log, opened: (() => Promise
 
 async function openDatabase(
   url: string,
-  settings: Settings,
-  log: Log,
+  { settings, log, stop }: { settings: Settings; log: Log; stop: AbortSignal },
   opened: (() => Promise<void>)[],
 ): Promise<DataSource> {
-  const dataSource = await connectDatabase(
+  const connecting = connectDatabase(
     {
       url,
       poolSize: settings.dbPoolSize,
@@ -81,6 +105,7 @@ async function openDatabase(
       onRetry: (reason) => log.warn('the database does not answer yet', { reason }),
     },
   );
+  const dataSource = await unlessStopped(connecting, stop, (late) => late.destroy());
   opened.push(async () => {
     if (dataSource.isInitialized) await dataSource.destroy();
   });
@@ -89,6 +114,27 @@ async function openDatabase(
   });
   if (applied.length > 0) log.info('migrated the database', { applied });
   return dataSource;
+}
+
+/** @throws the reason of `stop` when that aborts first; what the work brings later goes to `discard` */
+async function unlessStopped<T>(
+  work: Promise<T>,
+  stop: AbortSignal,
+  discard: (late: T) => Promise<void>,
+): Promise<T> {
+  let onAbort: (() => void) | undefined;
+  const stopped = new Promise<never>((_resolve, reject) => {
+    onAbort = () => {
+      work.then(discard).catch(() => undefined);
+      reject(stop.reason instanceof Error ? stop.reason : new Error('the start was given up'));
+    };
+    stop.addEventListener('abort', onAbort);
+  });
+  try {
+    return await Promise.race([work, stopped]);
+  } finally {
+    if (onAbort) stop.removeEventListener('abort', onAbort);
+  }
 }
 
 async function finishRequests(app: NestExpressApplication): Promise<void> {

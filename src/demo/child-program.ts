@@ -1,0 +1,113 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { createWriteStream, type WriteStream } from 'node:fs';
+import { createInterface } from 'node:readline';
+
+const TAIL_LINES = 25;
+
+/** What a child program is and how it is started. */
+export interface ChildPlan {
+  /** What it is called in messages. */
+  readonly name: string;
+  /** Script that is run by this Node. */
+  readonly script: string;
+  readonly env: NodeJS.ProcessEnv;
+  /** File that gets everything it prints; emptied first. */
+  readonly logFile: string;
+  /** Time between SIGTERM and SIGKILL in milliseconds. */
+  readonly stopGraceMs: number;
+}
+
+/** A child program ended that was to go on. */
+export class ChildEnded extends Error {
+  constructor(
+    readonly child: string,
+    /** `exit code 1`, `SIGKILL` ... */
+    readonly how: string,
+    /** The last lines that it printed. */
+    readonly tail: readonly string[],
+  ) {
+    super(`the ${child} ended unexpectedly (${how})`);
+    this.name = 'ChildEnded';
+  }
+}
+
+/**
+ * A program that runs beside this one, in a session of its own: Ctrl-C reaches this program alone, which then stops its
+ * children in the right order.
+ */
+export class ChildProgram {
+  /** Rejects with {@link ChildEnded} when the program ends without having been told to; never resolves before that. */
+  readonly lost: Promise<never>;
+  private readonly child: ChildProcess;
+  private readonly log: WriteStream;
+  private readonly tail: string[] = [];
+  private readonly watchers = new Set<(line: string) => void>();
+  private readonly ended: Promise<string>;
+  private stopping = false;
+
+  constructor(private readonly plan: ChildPlan) {
+    this.log = createWriteStream(plan.logFile, { mode: 0o600 });
+    // A full disk must not end the demo.
+    this.log.on('error', () => undefined);
+    this.child = spawn(process.execPath, [plan.script], {
+      env: plan.env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+    });
+    for (const stream of [this.child.stdout, this.child.stderr]) {
+      if (stream !== null) createInterface({ input: stream }).on('line', (line) => this.take(line));
+    }
+    this.ended = new Promise((resolve) => {
+      this.child.once('error', (error) => resolve(error.message));
+      this.child.once('close', (code, signal) => resolve(signal ?? `exit code ${code}`));
+    });
+    this.lost = this.watch();
+    // Whoever waits for it hears of it; nobody has to.
+    this.lost.catch(() => undefined);
+  }
+
+  /** Waits for a line that matches. @throws ChildEnded when the program ends first */
+  async untilLine(pattern: RegExp): Promise<RegExpExecArray> {
+    let watcher: ((line: string) => void) | undefined;
+    const found = new Promise<RegExpExecArray>((resolve) => {
+      watcher = (line) => {
+        const match = pattern.exec(line);
+        if (match !== null) resolve(match);
+      };
+      this.watchers.add(watcher);
+    });
+    try {
+      return await Promise.race([found, this.lost]);
+    } finally {
+      if (watcher !== undefined) this.watchers.delete(watcher);
+    }
+  }
+
+  /** Stops the program; answers how it ended when that was not as it should be, else null. May be called twice. */
+  async stop(): Promise<string | null> {
+    this.stopping = true;
+    this.child.kill('SIGTERM');
+    const timer = setTimeout(() => this.child.kill('SIGKILL'), this.plan.stopGraceMs);
+    const how = await this.ended;
+    clearTimeout(timer);
+    await new Promise((resolve) => {
+      this.log.end(() => resolve(undefined));
+      this.log.once('error', resolve);
+    });
+    return how === 'exit code 0' ? null : how;
+  }
+
+  private take(line: string): void {
+    this.tail.push(line);
+    if (this.tail.length > TAIL_LINES) this.tail.shift();
+    this.log.write(`${line}\n`);
+    for (const watcher of this.watchers) watcher(line);
+  }
+
+  private async watch(): Promise<never> {
+    const how = await this.ended;
+    // One that was told to stop is not lost: nothing that waits for `lost` is to go on.
+    if (this.stopping) return new Promise<never>(() => undefined);
+    throw new ChildEnded(this.plan.name, how, this.tail);
+  }
+}
