@@ -6,6 +6,7 @@ import { ApiKeyGuard } from './auth/api-key.guard.js';
 import { AuthModule } from './auth/auth.module.js';
 import { DatabaseFailures } from './database-failures.js';
 import { DatabaseModule } from './database/database.module.js';
+import { DefinitionsModule } from './definitions/definitions.module.js';
 import { FeedModule } from './feed/feed.module.js';
 import { HealthModule } from './health/health.module.js';
 import { HttpModule } from './http/http.module.js';
@@ -47,6 +48,7 @@ export class AppModule {
         FeedModule,
         RunsModule,
         WorkersModule,
+        DefinitionsModule,
       ],
       providers: [
         // In this order: who may not call learns nothing about the shape of requests.

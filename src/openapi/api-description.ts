@@ -21,6 +21,7 @@ export function describeApi(app: INestApplication, version: string): OpenAPIObje
       'api-key',
     )
     .addTag('runs', 'Create runs and follow them')
+    .addTag('definitions', 'Versioned templates for runs')
     .addTag('workers', 'Register workers and claim work')
     .addTag('operations', 'Health and metrics')
     .build();

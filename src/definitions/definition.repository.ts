@@ -1,0 +1,91 @@
+import { Injectable } from '@nestjs/common';
+import type { EntityManager } from 'typeorm';
+import { DefinitionEntity } from '../database/entities/definition.entity.js';
+import { rows } from '../database/sql.js';
+
+/** What a definition is stored from; the times are the database's. */
+export type DefinitionRow = Omit<DefinitionEntity, 'createdAt' | 'updatedAt'>;
+
+const COLUMNS = `
+  id, version, image, input_specs as "inputSpecs", output_specs as "outputSpecs", ram_mb as "ramMb",
+  vram_mb as "vramMb", cpu, max_attempts as "maxAttempts", topic, attributes,
+  created_at as "createdAt", updated_at as "updatedAt"`;
+
+/** SQL of the table `definitions`. */
+@Injectable()
+export class DefinitionRepository {
+  /** Stores a version, or replaces it; its time of creation stays. `created` tells which of the two it was. */
+  async upsert(
+    manager: EntityManager,
+    row: DefinitionRow,
+  ): Promise<{ readonly row: DefinitionEntity; readonly created: boolean }> {
+    const [stored] = await rows<DefinitionEntity & { readonly created: boolean }>(
+      manager,
+      `insert into definitions (
+         id, version, image, input_specs, output_specs, ram_mb, vram_mb, cpu, max_attempts, topic, attributes,
+         created_at, updated_at
+       )
+       values (
+         $1, $2, $3, $4::json, $5::json, $6::integer, $7::integer, $8::integer, $9::integer, $10, $11::json,
+         clock_timestamp(), clock_timestamp()
+       )
+           on conflict (id, version) do update
+          set image = excluded.image,
+              input_specs = excluded.input_specs,
+              output_specs = excluded.output_specs,
+              ram_mb = excluded.ram_mb,
+              vram_mb = excluded.vram_mb,
+              cpu = excluded.cpu,
+              max_attempts = excluded.max_attempts,
+              topic = excluded.topic,
+              attributes = excluded.attributes,
+              updated_at = excluded.updated_at
+    returning ${COLUMNS}, (xmax = 0) as created`,
+      [
+        row.id,
+        row.version,
+        row.image,
+        JSON.stringify(row.inputSpecs),
+        JSON.stringify(row.outputSpecs),
+        row.ramMb,
+        row.vramMb,
+        row.cpu,
+        row.maxAttempts,
+        row.topic,
+        row.attributes === null ? null : JSON.stringify(row.attributes),
+      ],
+    );
+    if (!stored) throw new Error('the database did not answer the definition that it stored');
+    const { created, ...stays } = stored;
+    return { row: stays, created };
+  }
+
+  /** One version, or null. */
+  find(manager: EntityManager, id: string, version: string): Promise<DefinitionEntity | null> {
+    return manager.findOneBy(DefinitionEntity, { id, version });
+  }
+
+  /** The version that was created last, or null. */
+  async findLatest(manager: EntityManager, id: string): Promise<DefinitionEntity | null> {
+    const [row] = await rows<DefinitionEntity>(
+      manager,
+      `select ${COLUMNS}
+         from definitions
+        where id = $1
+        order by created_at desc, creation_order desc
+        limit 1`,
+      [id],
+    );
+    return row ?? null;
+  }
+
+  /** All versions of all definitions, by id, the oldest version first. */
+  list(manager: EntityManager): Promise<DefinitionEntity[]> {
+    return rows<DefinitionEntity>(
+      manager,
+      `select ${COLUMNS}
+         from definitions
+        order by id, created_at, creation_order`,
+    );
+  }
+}

@@ -1,0 +1,102 @@
+import { Injectable } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import type { DefinitionEntity } from '../database/entities/definition.entity.js';
+import { InvalidRequest } from '../http/domain-error.js';
+import type { Idempotency } from '../runs/run-journal/run-journal.js';
+import { RunsService, type CreatedRun } from '../runs/runs.service.js';
+import { DefinitionRepository, type DefinitionRow } from './definition.repository.js';
+import { DefinitionNotFound, InvalidInputs } from './definitions.errors.js';
+import type { CreateDefinitionRunDto } from './dto/create-definition-run.dto.js';
+import type { CreateDefinitionDto } from './dto/create-definition.dto.js';
+import { toDefinitionDto, toEventDelivery, type DefinitionDto } from './dto/definition.dto.js';
+import { readInputSpecs, specsOf } from './dto/stored-specs.js';
+import { checkDefaults, completeInputs } from './input-specs.js';
+
+/** The use cases of definitions. */
+@Injectable()
+export class DefinitionsService {
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly definitions: DefinitionRepository,
+    private readonly runs: RunsService,
+  ) {}
+
+  /** Stores a version or replaces it. @throws InvalidRequest when a default does not have its input's type */
+  async upsert(
+    body: CreateDefinitionDto,
+  ): Promise<{ readonly definition: DefinitionDto; readonly created: boolean }> {
+    const problems = checkDefaults(readInputSpecs(body.input_specs));
+    if (problems.length > 0) throw new InvalidRequest('Request validation failed', problems);
+    const { row, created } = await this.definitions.upsert(this.dataSource.manager, toRow(body));
+    return { definition: toDefinitionDto(row), created };
+  }
+
+  /** All versions of all definitions. */
+  async list(): Promise<DefinitionDto[]> {
+    return (await this.definitions.list(this.dataSource.manager)).map(toDefinitionDto);
+  }
+
+  /** One version, or the latest. @throws DefinitionNotFound */
+  async get(id: string, version?: string): Promise<DefinitionDto> {
+    return toDefinitionDto(await this.#row(id, version));
+  }
+
+  /**
+   * Creates a run with everything that the definition says.
+   * @throws DefinitionNotFound, InvalidInputs
+   */
+  async createRun(
+    id: string,
+    version: string | undefined,
+    body: CreateDefinitionRunDto,
+    idempotency: Idempotency | undefined,
+  ): Promise<CreatedRun> {
+    const definition = await this.#row(id, version);
+    const outcome = completeInputs(specsOf(definition), body.inputs ?? {});
+    if ('problems' in outcome) throw new InvalidInputs(outcome.problems);
+    return this.runs.create(
+      {
+        image: definition.image,
+        priority: body.priority,
+        inputs: outcome.inputs,
+        outputs: body.outputs,
+        constraints: { ram_mb: definition.ramMb, vram_mb: definition.vramMb, cpu: definition.cpu },
+        retry_policy: { max_attempts: definition.maxAttempts },
+        event_delivery: toEventDelivery(definition),
+        definition: { id: definition.id, version: definition.version },
+      },
+      idempotency,
+    );
+  }
+
+  async #row(id: string, version: string | undefined): Promise<DefinitionEntity> {
+    const { manager } = this.dataSource;
+    const row =
+      version === undefined
+        ? await this.definitions.findLatest(manager, id)
+        : await this.definitions.find(manager, id, version);
+    if (!row) throw new DefinitionNotFound(id, version);
+    return row;
+  }
+}
+
+function toRow(body: CreateDefinitionDto): DefinitionRow {
+  const { constraints, event_delivery: delivery } = body;
+  return {
+    id: body.id,
+    version: body.version,
+    image: body.image,
+    inputSpecs: Object.fromEntries(
+      [...readInputSpecs(body.input_specs)].map(([name, spec]) => [name, { ...spec }]),
+    ),
+    outputSpecs: Object.fromEntries(
+      Object.entries(body.output_specs ?? {}).map(([name, { type }]) => [name, { type }]),
+    ),
+    ramMb: constraints?.ram_mb ?? 0,
+    vramMb: constraints?.vram_mb ?? 0,
+    cpu: constraints?.cpu ?? 0,
+    maxAttempts: body.retry_policy?.max_attempts ?? 1,
+    topic: delivery?.topic ?? null,
+    attributes: delivery?.attributes ?? null,
+  };
+}

@@ -1,0 +1,23 @@
+import { ApiSchema } from '@nestjs/swagger';
+import { IsOptional } from 'class-validator';
+import { IsJsonInteger, JsonObject } from '../../http/dto-decorators.js';
+import type { JsonObject as JsonObjectValue } from '../../json/json-value.js';
+
+/** A run of a definition. */
+@ApiSchema({ name: 'DefinitionRunCreate' })
+export class CreateDefinitionRunDto {
+  /** Inputs that the definition declares; its defaults fill in the rest. @example {"text": "to be or not to be"} */
+  @IsOptional()
+  @JsonObject()
+  inputs?: JsonObjectValue;
+
+  /** Higher is scheduled first; 0 unless given. */
+  @IsOptional()
+  @IsJsonInteger({ min: -(2 ** 31), max: 2 ** 31 - 1 })
+  priority?: number;
+
+  /** Template that the container finds in its output file. */
+  @IsOptional()
+  @JsonObject()
+  outputs?: JsonObjectValue;
+}

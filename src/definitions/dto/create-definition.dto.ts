@@ -1,0 +1,55 @@
+import { ApiSchema } from '@nestjs/swagger';
+import { IsOptional } from 'class-validator';
+import { IsText, Nested, NestedMap } from '../../http/dto-decorators.js';
+import { ConstraintsInputDto } from '../../runs/dto/constraints.dto.js';
+import { EventDeliveryDto } from '../../runs/dto/event-delivery.dto.js';
+import { RetryPolicyInputDto } from '../../runs/dto/retry-policy.dto.js';
+import { InputSpecInputDto, OutputSpecDto } from './specs.dto.js';
+
+const NAME = {
+  min: 1,
+  max: 128,
+  pattern: /^[A-Za-z0-9][A-Za-z0-9._-]*$/,
+  form: 'a name (letters, digits and . _ -, starting with a letter or digit)',
+} as const;
+
+/** One version of a template for runs. */
+@ApiSchema({ name: 'OpDefinitionCreate' })
+export class CreateDefinitionDto {
+  /** Name of the definition. @example word-count */
+  @IsText(NAME)
+  id: string;
+
+  /** @example 1.0.0 */
+  @IsText(NAME)
+  version: string;
+
+  /** Container image. @example longshore/word-count */
+  @IsText({ min: 1, max: 512, pattern: /^[^\s\p{Cc}]*$/u, form: 'an image reference without white space' })
+  image: string;
+
+  /** Inputs by name. With any, a run may give only these. */
+  @IsOptional()
+  @NestedMap(() => InputSpecInputDto)
+  input_specs?: Record<string, InputSpecInputDto>;
+
+  /** Outputs by name. */
+  @IsOptional()
+  @NestedMap(() => OutputSpecDto)
+  output_specs?: Record<string, OutputSpecDto>;
+
+  /** Hardware that its runs need. */
+  @IsOptional()
+  @Nested(() => ConstraintsInputDto)
+  constraints?: ConstraintsInputDto;
+
+  /** How often a failed attempt of its runs is repeated. */
+  @IsOptional()
+  @Nested(() => RetryPolicyInputDto)
+  retry_policy?: RetryPolicyInputDto;
+
+  /** Feed that mirrors the events of its runs. */
+  @IsOptional()
+  @Nested(() => EventDeliveryDto)
+  event_delivery?: EventDeliveryDto;
+}

@@ -1,0 +1,62 @@
+import { ApiProperty, ApiSchema, getSchemaPath, ApiExtraModels } from '@nestjs/swagger';
+import { IsOptional } from 'class-validator';
+import type { DefinitionEntity } from '../../database/entities/definition.entity.js';
+import { QueryString } from '../../http/query-decorators.js';
+import type { JsonObject } from '../../json/json-value.js';
+import { ConstraintsDto } from '../../runs/dto/constraints.dto.js';
+import { EventDeliveryDto } from '../../runs/dto/event-delivery.dto.js';
+import { RetryPolicyDto } from '../../runs/dto/retry-policy.dto.js';
+import { InputSpecDto, OutputSpecDto } from './specs.dto.js';
+
+/** One version of a template for runs. */
+@ApiSchema({ name: 'OpDefinition' })
+@ApiExtraModels(InputSpecDto, OutputSpecDto)
+export class DefinitionDto {
+  /** Name of the definition. */
+  id: string;
+  version: string;
+  image: string;
+  @ApiProperty({ type: 'object', additionalProperties: { $ref: getSchemaPath(InputSpecDto) } })
+  input_specs: JsonObject;
+  @ApiProperty({ type: 'object', additionalProperties: { $ref: getSchemaPath(OutputSpecDto) } })
+  output_specs: JsonObject;
+  @ApiProperty({ type: ConstraintsDto })
+  constraints: ConstraintsDto;
+  @ApiProperty({ type: RetryPolicyDto })
+  retry_policy: RetryPolicyDto;
+  @ApiProperty({ type: EventDeliveryDto, nullable: true })
+  event_delivery: EventDeliveryDto | null;
+  @ApiProperty({ type: 'string', format: 'date-time' })
+  createdAt: string;
+  @ApiProperty({ type: 'string', format: 'date-time' })
+  updatedAt: string;
+}
+
+/** Query that picks a version. */
+export class DefinitionVersionQueryDto {
+  /** The latest, by time of creation, unless given. */
+  @IsOptional()
+  @QueryString({ max: 128 })
+  version?: string;
+}
+
+/** The definition as clients see it. */
+export function toDefinitionDto(row: DefinitionEntity): DefinitionDto {
+  return {
+    id: row.id,
+    version: row.version,
+    image: row.image,
+    input_specs: row.inputSpecs,
+    output_specs: row.outputSpecs,
+    constraints: { ram_mb: row.ramMb, vram_mb: row.vramMb, cpu: row.cpu, gpu_id: null },
+    retry_policy: { max_attempts: row.maxAttempts },
+    event_delivery: toEventDelivery(row),
+    createdAt: row.createdAt.toISOString(),
+    updatedAt: row.updatedAt.toISOString(),
+  };
+}
+
+/** The block `event_delivery` of a stored definition; null when it has none. */
+export function toEventDelivery({ topic, attributes }: DefinitionEntity): EventDeliveryDto | null {
+  return topic === null ? null : { topic, ...(attributes === null ? {} : { attributes }) };
+}

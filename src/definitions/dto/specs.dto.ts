@@ -1,0 +1,41 @@
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { Allow, IsBoolean, IsOptional } from 'class-validator';
+import { IsText } from '../../http/dto-decorators.js';
+import type { JsonValue } from '../../json/json-value.js';
+
+/** What a definition says of one input. */
+@ApiSchema({ name: 'InputSpecInput' })
+export class InputSpecInputDto {
+  /** string, integer, number, boolean, object or array are checked; another name is only a label. @example string */
+  @IsText({ min: 1, max: 128 })
+  type: string;
+
+  /** Whether a run must have it; false unless given. */
+  @IsOptional()
+  @IsBoolean()
+  required?: boolean;
+
+  /** Used when a run does not give it; null is none. */
+  @IsOptional()
+  @Allow()
+  @ApiProperty({ required: false, description: 'Any JSON value of the type' })
+  default?: JsonValue;
+}
+
+/** What a definition says of one output. */
+@ApiSchema({ name: 'OutputSpec' })
+export class OutputSpecDto {
+  /** @example integer */
+  @IsText({ min: 1, max: 128 })
+  type: string;
+}
+
+/** What a definition says of one input. */
+@ApiSchema({ name: 'InputSpec' })
+export class InputSpecDto {
+  type: string;
+  required: boolean;
+  /** null is none. */
+  @ApiProperty({ nullable: true, description: 'Any JSON value of the type' })
+  default: JsonValue;
+}

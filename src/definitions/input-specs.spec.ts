@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { JsonObject, JsonValue } from '../json/json-value.js';
+import { checkDefaults, completeInputs, typeProblem, type InputSpec } from './input-specs.js';
+
+function specs(given: Record<string, Partial<InputSpec>>): Map<string, InputSpec> {
+  return new Map(
+    Object.entries(given).map(([name, spec]) => [
+      name,
+      { type: 'string', required: false, default: null, ...spec },
+    ]),
+  );
+}
+
+const VALUES: Record<string, JsonValue> = {
+  text: 'x',
+  whole: 3,
+  fraction: 1.5,
+  flag: true,
+  object: {},
+  array: [],
+};
+const FITS: readonly [readonly string[], readonly string[]][] = [
+  [['string', 'str'], ['text']],
+  [['integer', 'int'], ['whole']],
+  [
+    ['number', 'float'],
+    ['whole', 'fraction'],
+  ],
+  [['boolean', 'bool'], ['flag']],
+  [['object', 'dict'], ['object']],
+  [['array', 'list'], ['array']],
+  [['date', 'String', 'constructor', ''], Object.keys(VALUES)],
+];
+
+for (const [types, fitting] of FITS) {
+  for (const type of types) {
+    test(`type '${type}' takes ${fitting.join(', ')} and nothing else`, () => {
+      const taken = Object.keys(VALUES).filter(
+        (name) => typeProblem(type, VALUES[name] ?? null) === undefined,
+      );
+      assert.deepEqual(taken.toSorted(), [...fitting].toSorted());
+    });
+  }
+}
+
+test('fills defaults in and leaves absent optional inputs out', () => {
+  const declared = specs({ a: { default: 'd' }, b: {}, c: { required: true } });
+  assert.deepEqual(completeInputs(declared, { c: 'x', a: null }), { inputs: { a: 'd', c: 'x' } });
+});
+
+test('a default satisfies required, null does not', () => {
+  assert.deepEqual(completeInputs(specs({ a: { required: true, default: 'd' } }), {}), {
+    inputs: { a: 'd' },
+  });
+  assert.deepEqual(completeInputs(specs({ a: { required: true } }), { a: null }), {
+    problems: ['inputs.a is required'],
+  });
+});
+
+test('names every input that does not fit, one line each', () => {
+  const declared = specs({ n: { type: 'integer' }, r: { required: true } });
+  assert.deepEqual(completeInputs(declared, { n: 'x', extra: 1, other: null }), {
+    problems: [
+      'inputs.extra is not a declared input',
+      'inputs.other is not a declared input',
+      'inputs.n must be an integer',
+      'inputs.r is required',
+    ],
+  });
+});
+
+test('without specs every input is taken as it is', () => {
+  const inputs: JsonObject = JSON.parse('{"__proto__": 1, "n": null}');
+  assert.deepEqual(completeInputs(new Map(), inputs), { inputs });
+});
+
+test('odd names are names like any other', () => {
+  const inputs: JsonObject = JSON.parse('{"__proto__": "p", "constructor": "c"}');
+  const declared = new Map([
+    ...specs({ constructor: { required: true } }),
+    ['__proto__', { type: 'string', required: true, default: null }] as const,
+  ]);
+  const outcome = completeInputs(declared, inputs);
+  assert.ok('inputs' in outcome);
+  assert.equal(JSON.stringify(outcome.inputs), '{"constructor":"c","__proto__":"p"}');
+});
+
+test('a default of the wrong type is named', () => {
+  assert.deepEqual(checkDefaults(specs({ a: { default: 5 }, b: { type: 'int', default: 5 } })), [
+    'input_specs.a.default must be a string',
+  ]);
+});
