@@ -68,6 +68,7 @@ describe('the embedded PostgreSQL', () => {
     await ask(first.url, 'create table kept (n integer); insert into kept values (42)');
     await Promise.all([first.stop(), first.stop()]);
     assert.equal(await serverRuns(first.dataDir), false);
+    await assert.rejects(stat(socketDirectory), { code: 'ENOENT' });
 
     const second = await startEmbeddedPostgres({ dataDir, log: quiet });
     assert.equal(second.url, first.url);

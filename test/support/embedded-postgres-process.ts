@@ -73,11 +73,11 @@ async function main(options: ProcessOptions): Promise<void> {
     ...options,
     log: (message, fields) => console.error(message, JSON.stringify(fields ?? {})),
   });
-  console.log(JSON.stringify({ url: server.url, dataDir: server.dataDir }));
   const alive = setInterval(() => undefined, 1_000);
   process.once('SIGTERM', () => {
     void server.stop().finally(() => clearInterval(alive));
   });
+  console.log(JSON.stringify({ url: server.url, dataDir: server.dataDir }));
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url) && process.argv[2] !== undefined) {

@@ -1,6 +1,6 @@
 import { chmod, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startEmbeddedPostgres } from '../../src/database/embedded-postgres/embedded-postgres.js';
 import { readPostmasterFile, servesCluster } from '../../src/database/embedded-postgres/postmaster-file.js';
@@ -24,8 +24,8 @@ export interface TestCluster {
 }
 
 /**
- * Starts an empty PostgreSQL of its own in the temporary folder. Clusters of test runs that were killed before
- * they could stop theirs are removed on the way.
+ * Starts an empty PostgreSQL of its own in the temporary folder. What test runs left behind that were killed
+ * before they could tidy up (see {@link makeTestDirectory}) is removed on the way.
  */
 export async function startTestCluster(): Promise<TestCluster> {
   await removeAbandoned();
@@ -66,12 +66,17 @@ export async function endServer(cluster: string): Promise<void> {
 
 async function removeAbandoned(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
-    if (!name.startsWith(`${PREFIX}cluster-`)) continue;
+    if (!name.startsWith(PREFIX)) continue;
     const directory = join(tmpdir(), name);
     const owner = await readFile(join(directory, OWNER_FILE), 'utf8').catch(() => null);
     if (owner === null || (await tokenIsAlive(owner))) continue;
-    await endServer(join(directory, 'data', 'postgres'));
-    // Another user's: theirs to remove.
-    await rm(directory, { recursive: true, force: true, maxRetries: 5 }).catch(() => undefined);
+    try {
+      for (const path of await readdir(directory, { recursive: true })) {
+        if (basename(path) === 'postmaster.pid') await endServer(dirname(join(directory, path)));
+      }
+      await rm(directory, { recursive: true, force: true, maxRetries: 5 });
+    } catch {
+      // Another user's: theirs to remove.
+    }
   }
 }

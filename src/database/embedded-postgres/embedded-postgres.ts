@@ -1,4 +1,4 @@
-import { mkdir, realpath } from 'node:fs/promises';
+import { mkdir, realpath, rmdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { checkClusterVersion, createCluster, placeCluster } from './cluster-directory.js';
@@ -243,6 +243,7 @@ class EmbeddedServer implements EmbeddedPostgres {
         // It may have died before the signal reached it.
         if (await this.isRunning()) throw error;
       }
+      await rmdir(this.socketDirectory).catch(() => undefined);
       this.options.log('stopped the database', { directory: plan.cluster });
     });
   }
