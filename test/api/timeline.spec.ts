@@ -114,7 +114,7 @@ describe('the timeline', () => {
   test('a reader that follows the tail while 20 clients write sees every event once and in order', async () => {
     const { id } = await steps.create();
     const writers = Array.from({ length: 20 }, async () => {
-      for (let i = 0; i < 15; i += 1) await steps.event(id, 'NOTE');
+      for (let i = 0; i < 15; i += 1) await steps.note(id);
     });
     const seen: number[] = [];
     const reader = async (): Promise<void> => {

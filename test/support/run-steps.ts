@@ -52,6 +52,15 @@ export class RunSteps {
     );
   }
 
+  /** Records an event that means nothing, without asking for the run. */
+  async note(id: string): Promise<void> {
+    const answer = await this.send('POST', `/runs/${id}/events`, {
+      body: { type: 'NOTE', msg: '' },
+      headers: { Prefer: 'return=minimal' },
+    });
+    assert.equal(answer.status, 204, answer.text);
+  }
+
   /** Registers a worker or refreshes it. */
   async heartbeat(id = 'w', body: Readonly<Record<string, unknown>> = {}): Promise<any> {
     const resources = { cpu_cores: 1, ram_mb: 1, gpus: [] };
