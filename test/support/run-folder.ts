@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
@@ -28,8 +28,10 @@ export class RunFolders {
     const runId = `run-${this.count}`;
     const folder = join(this.base, runId);
     mkdirSync(folder);
+    chmodSync(folder, 0o777);
     writeFileSync(join(folder, 'input.json'), JSON.stringify(inputs));
     writeFileSync(join(folder, 'output.json'), '{}');
+    chmodSync(join(folder, 'output.json'), 0o666);
     return { runId, attempt: 1, image, folder, limits: { ...NO_LIMITS, ...limits } };
   }
 }

@@ -5,6 +5,8 @@ import type { EngineAddress } from './engine-address.js';
 
 const MAX_MESSAGE_LENGTH = 1_000;
 
+const LIBRARY_PREFIX = /^\(HTTP code [0-9]{3}\) [^-]* - /;
+
 /**
  * A client of the engine at `address`. The library is loaded here, on first use, because that is slow. Every call gets
  * a connection of its own: a pooled one would be dead after a restart of the engine.
@@ -62,7 +64,7 @@ export function engineStatus(error: unknown): number | null {
 /** What an error of an engine call says, as one line without the library's decoration, 1,000 characters at most. */
 export function engineMessage(error: unknown): string {
   const answered = field(field(error, 'json'), 'message');
-  const own = error instanceof Error ? error.message : String(error);
+  const own = (error instanceof Error ? error.message : String(error)).replace(LIBRARY_PREFIX, '');
   const text = typeof answered === 'string' && answered !== '' ? answered : own;
   const oneLine = text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
   return oneLine.length > MAX_MESSAGE_LENGTH ? `${oneLine.slice(0, MAX_MESSAGE_LENGTH)}...` : oneLine;

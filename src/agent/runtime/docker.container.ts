@@ -28,6 +28,10 @@ export const CONTAINER_TIMING: ContainerTiming = {
 };
 
 const REMOVE_TRIES = 6;
+
+/** How much longer than the grace an engine may take to stop a container before it is told to kill it. */
+const STOP_MARGIN_MS = 3_000;
+
 const KILLED = 137;
 
 /** Attaches to both output streams of a container. */
@@ -95,10 +99,11 @@ export class DockerContainer implements RunningContainer {
     this.stopAsked = true;
     const t = Math.max(0, Math.ceil(graceSeconds));
     const deadline = Date.now() + this.timing.outageMs;
-    await this.tell('stop', t * 1000 + this.timing.callMs, (abortSignal) =>
+    const stopped = await this.tell('stop', t * 1000 + STOP_MARGIN_MS, (abortSignal) =>
       this.container.stop({ t, abortSignal }),
     );
-    let pauseMs = this.timing.retryMs;
+    // After a stop that went well, all that is left is to hear of the end.
+    let pauseMs = stopped ? this.timing.retryMs * 16 : this.timing.retryMs;
     while (!(await this.endsWithin(pauseMs))) {
       if (Date.now() > deadline)
         throw new Error('the container could not be stopped: the engine does not end it');
@@ -112,21 +117,26 @@ export class DockerContainer implements RunningContainer {
     this.current.destroy();
   }
 
-  /** A call whose failure is only noted: what counts is whether the container ends. */
+  /**
+   * A call whose failure is only noted: what counts is whether the container ends.
+   * @returns whether the engine did it, or had nothing left to do
+   */
   private async tell(
     what: string,
     limitMs: number,
     call: (signal: AbortSignal) => Promise<unknown>,
-  ): Promise<void> {
+  ): Promise<boolean> {
     try {
       await withLimit(limitMs, what, call);
+      return true;
     } catch (error) {
       const status = engineStatus(error);
-      if (status === 304 || status === 404 || status === 409) return;
+      if (status === 304 || status === 404 || status === 409) return true;
       this.log.warn(
         { container: this.container.id, error: engineMessage(error) },
         `container engine failed to ${what}`,
       );
+      return false;
     }
   }
 

@@ -1,5 +1,3 @@
-import { chmod } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
 import { ATTEMPT_LABEL, containerOptions, RUN_LABEL, WORKER_LABEL } from './container-options.js';
@@ -50,7 +48,8 @@ export async function engineProblem(env: NodeJS.ProcessEnv): Promise<string | nu
 }
 
 /**
- * Runs containers on a Docker Engine API. The engine must see the run's folder under the same path as the worker does.
+ * Runs containers on a Docker Engine API. The engine must see the run's folder under the same path as the worker does,
+ * and the folder must be open to every user: without capabilities not even a container's root may pass over file modes.
  */
 export class DockerRuntime implements Runtime {
   readonly name = 'docker';
@@ -72,7 +71,6 @@ export class DockerRuntime implements Runtime {
 
   async start(spec: ContainerSpec): Promise<RunningContainer> {
     const engine = await this.engine();
-    await openFolder(spec.folder);
     const container = await this.create(engine, spec);
     let attached: Readable | null = null;
     try {
@@ -141,14 +139,4 @@ export class DockerRuntime implements Runtime {
     this.connected ??= connectEngine(this.address);
     return this.connected;
   }
-}
-
-/**
- * Lets whatever user the image runs as read the input and write the output: without capabilities not even the
- * container's root may pass over file modes. Other users of the host are kept out by the folder around this one.
- */
-async function openFolder(folder: string): Promise<void> {
-  await chmod(folder, 0o777);
-  await chmod(join(folder, 'input.json'), 0o644);
-  await chmod(join(folder, 'output.json'), 0o666);
 }

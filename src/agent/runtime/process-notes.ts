@@ -1,4 +1,4 @@
-import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** What is remembered of a child process, so that a later life of the worker can end it. */
@@ -13,36 +13,56 @@ export interface ProcessNote {
 
 const NOTE_NAME = /^([0-9]+)\.json$/;
 
-/** Notes about running child processes: one file per process in a folder that only the worker's user may touch. */
+/**
+ * Notes about running child processes: one file per process in a folder that only the worker's user may touch. The
+ * folder is there only as long as it holds notes.
+ */
 export class ProcessNotes {
   /** @throws Error when the folder cannot be had, or somebody else could write in it */
   constructor(private readonly folder: string) {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
-    const { uid, mode } = lstatSync(folder);
-    const isOurs = process.getuid === undefined || (uid === process.getuid() && (mode & 0o077) === 0);
-    if (!isOurs)
-      throw new Error(`'${folder}' must belong to the worker's user and be closed to others (mode 700)`);
+    this.open();
+    this.tidy();
   }
 
   write(note: ProcessNote): void {
+    this.open();
     writeFileSync(this.pathOf(note.pid), JSON.stringify(note), { mode: 0o600 });
   }
 
   remove(pid: number): void {
     rmSync(this.pathOf(pid), { force: true });
+    this.tidy();
   }
 
   /** All notes; one that a crash left half-written is skipped and removed. */
   list(): ProcessNote[] {
+    this.open();
     const notes: ProcessNote[] = [];
     for (const name of readdirSync(this.folder)) {
       const pid = Number(NOTE_NAME.exec(name)?.[1] ?? Number.NaN);
       if (Number.isNaN(pid)) continue;
       const note = parseNote(readFileSync(join(this.folder, name), 'utf8'));
       if (note?.pid === pid) notes.push(note);
-      else this.remove(pid);
+      else rmSync(this.pathOf(pid), { force: true });
     }
+    this.tidy();
     return notes;
+  }
+
+  private open(): void {
+    mkdirSync(this.folder, { recursive: true, mode: 0o700 });
+    const { uid, mode } = lstatSync(this.folder);
+    const isOurs = process.getuid === undefined || (uid === process.getuid() && (mode & 0o077) === 0);
+    if (!isOurs)
+      throw new Error(`'${this.folder}' must belong to the worker's user and be closed to others (mode 700)`);
+  }
+
+  private tidy(): void {
+    try {
+      rmdirSync(this.folder);
+    } catch {
+      // It holds notes.
+    }
   }
 
   private pathOf(pid: number): string {

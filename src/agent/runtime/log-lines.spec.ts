@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { CUT_MARK, MAX_LINE_BYTES, splitLines } from './log-lines.js';
+import type { LogLine } from './runtime.js';
+
+describe('splitLines', () => {
+  it('gives the same lines however the bytes arrive', async () => {
+    const text = fc.array(fc.constantFrom('a', 'é', '日', '😀', ' ', '\n', '\r\n'), { maxLength: 60 });
+    await fc.assert(
+      fc.asyncProperty(text, fc.array(fc.integer({ min: 0, max: 7 })), async (parts, cuts) => {
+        const whole = parts.join('');
+        const expected = whole.split('\n').map((line) => line.replace(/\r$/, ''));
+        if (expected.at(-1) === '') expected.pop();
+        assert.deepEqual(await textsOf(cutAt(Buffer.from(whole), cuts)), expected);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('keeps the streams apart when their lines arrive in pieces', async () => {
+    const chunks = [
+      { stream: 'stdout', bytes: Buffer.from('out') },
+      { stream: 'stderr', bytes: Buffer.from('err') },
+      { stream: 'stdout', bytes: Buffer.from('put\n') },
+    ] as const;
+    assert.deepEqual(await collect(chunks), [
+      { stream: 'stdout', text: 'output' },
+      { stream: 'stderr', text: 'err' },
+    ]);
+  });
+
+  it('keeps empty lines', async () => {
+    assert.deepEqual(await textsOf([Buffer.from('\n\na\n\n')]), ['', '', 'a', '']);
+  });
+
+  it('replaces what is no UTF-8', async () => {
+    assert.deepEqual(await textsOf([Buffer.from([0x61, 0xff, 0xc3, 0x0a, 0xed, 0xa0, 0x80])]), [
+      'a\uFFFD\uFFFD',
+      '\uFFFD\uFFFD\uFFFD',
+    ]);
+  });
+
+  it('keeps a line of the greatest length whole', async () => {
+    const longest = 'x'.repeat(MAX_LINE_BYTES);
+    assert.deepEqual(await textsOf([Buffer.from(`${longest}\nnext\n`)]), [longest, 'next']);
+    assert.deepEqual(await textsOf(cutAt(Buffer.from(`${longest}\nnext`), [1, 60_000])), [longest, 'next']);
+  });
+
+  it('cuts a longer line, says so, and goes on with the next one', async () => {
+    const line = Buffer.from(`${'x'.repeat(MAX_LINE_BYTES + 1)}\nnext\n`);
+    const expected = ['x'.repeat(MAX_LINE_BYTES) + CUT_MARK, 'next'];
+    assert.deepEqual(await textsOf([line]), expected);
+    assert.deepEqual(await textsOf(cutAt(line, [5, MAX_LINE_BYTES - 5, 1])), expected);
+  });
+
+  it('cuts between characters', async () => {
+    for (const character of ['é', '日', '😀']) {
+      for (const padding of ['', 'x', 'xx', 'xxx']) {
+        const [text = ''] = await textsOf([Buffer.from(padding + character.repeat(MAX_LINE_BYTES))]);
+        assert.ok(text.endsWith(character + CUT_MARK), text.slice(-30));
+        const kept = Buffer.byteLength(text) - CUT_MARK.length;
+        assert.ok(kept <= MAX_LINE_BYTES && kept > MAX_LINE_BYTES - Buffer.byteLength(character));
+      }
+    }
+  });
+
+  it('holds no more than one line of an endless one', async () => {
+    const chunk = Buffer.alloc(1024 * 1024, 'y');
+    const before = process.memoryUsage().arrayBuffers;
+    const chunks = Array.from({ length: 200 }, () => chunk);
+    const [text = ''] = await textsOf(chunks);
+    assert.equal(text.length, MAX_LINE_BYTES + CUT_MARK.length);
+    assert.ok(process.memoryUsage().arrayBuffers - before < 4 * 1024 * 1024);
+  });
+});
+
+async function textsOf(chunks: readonly Buffer[]): Promise<string[]> {
+  return (await collect(chunks.map((bytes) => ({ stream: 'stdout', bytes })))).map(({ text }) => text);
+}
+
+async function collect(chunks: readonly { stream: LogLine['stream']; bytes: Buffer }[]): Promise<LogLine[]> {
+  async function* source() {
+    yield* chunks;
+  }
+  const lines: LogLine[] = [];
+  for await (const line of splitLines(source())) lines.push(line);
+  return lines;
+}
+
+function cutAt(bytes: Buffer, cuts: readonly number[]): Buffer[] {
+  const parts: Buffer[] = [];
+  let from = 0;
+  for (const length of cuts) {
+    parts.push(bytes.subarray(from, from + length));
+    from = Math.min(bytes.length, from + length);
+  }
+  return [...parts, bytes.subarray(from)];
+}

@@ -1,0 +1,252 @@
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+/** A call that the fake engine received. */
+export interface EngineCall {
+  /** Method and path, the container's id written as `ID`: `POST /containers/ID/start`. */
+  readonly route: string;
+  readonly query: Readonly<Record<string, string>>;
+  /** The JSON body, or null. */
+  readonly body: unknown;
+}
+
+/** A container as the fake engine keeps it. */
+export interface FakeContainer {
+  readonly id: string;
+  readonly create: { readonly Image: string; readonly Labels: Readonly<Record<string, string>> };
+  state: { Running: boolean; ExitCode: number; OOMKilled: boolean };
+}
+
+/** How one call is answered instead of the usual way. */
+export type Answer = (response: ServerResponse, call: EngineCall) => void;
+
+/**
+ * A Docker Engine API on a unix socket that runs nothing: containers print and end when the test says so. Every call is
+ * recorded, and any answer can be replaced, so that an engine's odd days can be produced at will.
+ */
+export class FakeDockerEngine {
+  readonly calls: EngineCall[] = [];
+  readonly containers = new Map<string, FakeContainer>();
+  /** References that are here without a pull. */
+  readonly images = new Set<string>();
+  private readonly replaced = new Map<string, Answer[]>();
+  private readonly attached = new Map<string, Set<ServerResponse>>();
+  private readonly waiting = new Map<string, Set<ServerResponse>>();
+  private created = 0;
+
+  private constructor(
+    private readonly folder: string,
+    private readonly server: Server,
+  ) {}
+
+  static async start(): Promise<FakeDockerEngine> {
+    const folder = mkdtempSync(join(tmpdir(), 'longshore-fake-'));
+    const server = createServer();
+    const engine = new FakeDockerEngine(folder, server);
+    server.on('request', (request, response) => void engine.receive(request, response));
+    server.listen(join(folder, 'docker.sock'));
+    await once(server, 'listening');
+    return engine;
+  }
+
+  /** Value for DOCKER_HOST. */
+  get host(): string {
+    return `unix://${join(this.folder, 'docker.sock')}`;
+  }
+
+  /** Answers the next calls of a route in these ways, one each; then as usual again. */
+  answerNext(route: string, ...answers: Answer[]): void {
+    this.replaced.set(route, [...(this.replaced.get(route) ?? []), ...answers]);
+  }
+
+  /** Routes of all calls so far. */
+  routes(): string[] {
+    return this.calls.map(({ route }) => route);
+  }
+
+  /** The only container. */
+  container(): FakeContainer {
+    const [only] = this.containers.values();
+    if (only === undefined || this.containers.size > 1) throw new Error(`${this.containers.size} containers`);
+    return only;
+  }
+
+  /** Sends raw bytes to everybody who is attached to the only container. */
+  send(bytes: Buffer): void {
+    for (const response of this.attached.get(this.container().id) ?? []) response.write(bytes);
+  }
+
+  /** Breaks the connections of everybody who is attached or waits. */
+  cutConnections(): void {
+    for (const responses of [...this.attached.values(), ...this.waiting.values()]) {
+      for (const response of responses) response.destroy();
+      responses.clear();
+    }
+  }
+
+  /** Ends the only container: its state changes, its output closes, `wait` is answered. */
+  end(exitCode: number, OOMKilled = false): void {
+    this.finish(this.container(), exitCode, OOMKilled);
+  }
+
+  /** Ends the server; the socket goes away. */
+  async stop(): Promise<void> {
+    this.server.closeAllConnections();
+    this.server.close();
+    await once(this.server, 'close');
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  private async receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? '/', 'http://engine');
+    const id = /^\/containers\/(c[0-9]+)/.exec(url.pathname)?.[1] ?? '';
+    const path = id === '' ? url.pathname : url.pathname.replace(id, 'ID');
+    const call = {
+      route: `${request.method ?? ''} ${path}`,
+      query: Object.fromEntries(url.searchParams),
+      body: await readBody(request),
+    };
+    this.calls.push(call);
+    const answer = this.replaced.get(call.route)?.shift();
+    if (answer !== undefined) answer(response, call);
+    else if (id !== '' && !this.containers.has(id))
+      json(response, 404, { message: `No such container: ${id}` });
+    else this.answer(response, call, id);
+  }
+
+  private answer(response: ServerResponse, call: EngineCall, id: string): void {
+    const container = this.containers.get(id);
+    if (container !== undefined) {
+      this.answerAbout(container, response, call);
+    } else if (call.route === 'GET /_ping') {
+      response.end('OK');
+    } else if (call.route === 'POST /images/create') {
+      report(response, { status: 'Pulling' }, { status: 'Downloaded newer image' });
+    } else if (call.route === 'POST /containers/create') {
+      this.created += 1;
+      const made = { id: `c${this.created}`, create: asCreate(call.body), state: NOT_STARTED };
+      this.containers.set(made.id, made);
+      json(response, 201, { Id: made.id, Warnings: [] });
+    } else if (call.route === 'GET /containers/json') {
+      json(response, 200, this.list(call.query['filters'] ?? '{}'));
+    } else {
+      const image = /^GET \/images\/(.+)\/json$/.exec(call.route)?.[1] ?? '';
+      if (this.images.has(image)) json(response, 200, { Id: 'sha256:0', RepoTags: [image] });
+      else json(response, 404, { message: `No such image: ${image}` });
+    }
+  }
+
+  private answerAbout(container: FakeContainer, response: ServerResponse, { route }: EngineCall): void {
+    switch (route.replace('/containers/ID', '')) {
+      case 'POST /attach':
+        response.writeHead(200, { 'Content-Type': 'application/vnd.docker.raw-stream' }).flushHeaders();
+        if (container.state === NOT_STARTED || container.state.Running)
+          add(this.attached, container.id, response);
+        else response.end();
+        return;
+      case 'POST /start':
+        container.state = { Running: true, ExitCode: 0, OOMKilled: false };
+        response.writeHead(204).end();
+        return;
+      case 'POST /wait':
+        if (container.state.Running) add(this.waiting, container.id, response);
+        else json(response, 200, { StatusCode: container.state.ExitCode });
+        return;
+      case 'GET /json':
+        json(response, 200, { Id: container.id, State: container.state });
+        return;
+      case 'POST /stop':
+        this.finish(container, 143, false);
+        response.writeHead(204).end();
+        return;
+      case 'POST /kill':
+        this.finish(container, 137, false);
+        response.writeHead(204).end();
+        return;
+      case 'DELETE ':
+        this.finish(container, 137, false);
+        this.containers.delete(container.id);
+        response.writeHead(204).end();
+        return;
+      default:
+        json(response, 501, { message: `the fake engine does not know ${route}` });
+    }
+  }
+
+  private finish(container: FakeContainer, exitCode: number, OOMKilled: boolean): void {
+    if (container.state.Running) container.state = { Running: false, ExitCode: exitCode, OOMKilled };
+    for (const response of this.attached.get(container.id) ?? []) response.end();
+    for (const response of this.waiting.get(container.id) ?? []) {
+      json(response, 200, { StatusCode: container.state.ExitCode });
+    }
+    this.attached.delete(container.id);
+    this.waiting.delete(container.id);
+  }
+
+  private list(filters: string): { Id: string }[] {
+    const asked: unknown = Reflect.get(Object(JSON.parse(filters)), 'label');
+    const label = Array.isArray(asked) ? asked.map(String) : [];
+    const matching = [...this.containers.values()].filter(({ create: { Labels } }) =>
+      label.every((entry) => Object.entries(Labels).some(([name, value]) => `${name}=${value}` === entry)),
+    );
+    return matching.map(({ id }) => ({ Id: id }));
+  }
+}
+
+const NOT_STARTED: FakeContainer['state'] = { Running: false, ExitCode: 0, OOMKilled: false };
+
+/** An engine's error. */
+export function refuse(status: number, message: string): Answer {
+  return (response) => json(response, status, { message });
+}
+
+/** No answer: the connection breaks. */
+export const cut: Answer = (response) => void response.destroy();
+
+/** No answer ever. */
+export const silence: Answer = () => undefined;
+
+/** The report of a pull, line by line. */
+export function reports(...lines: readonly object[]): Answer {
+  return (response) => report(response, ...lines);
+}
+
+/** A frame of an attach stream. */
+export function frame(stream: 0 | 1 | 2 | 3, payload: string | Buffer): Buffer {
+  const bytes = Buffer.from(payload);
+  const header = Buffer.from([stream, 0, 0, 0, 0, 0, 0, 0]);
+  header.writeUInt32BE(bytes.length, 4);
+  return Buffer.concat([header, bytes]);
+}
+
+function report(response: ServerResponse, ...lines: readonly object[]): void {
+  response.writeHead(200, { 'Content-Type': 'application/json' });
+  for (const line of lines) response.write(`${JSON.stringify(line)}\r\n`);
+  response.end();
+}
+
+function json(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(body));
+}
+
+function add(map: Map<string, Set<ServerResponse>>, id: string, response: ServerResponse): void {
+  map.set(id, (map.get(id) ?? new Set()).add(response));
+}
+
+/** The parts of a create call that the fake engine looks at. */
+export function asCreate(body: unknown): FakeContainer['create'] {
+  const image: unknown = Reflect.get(Object(body), 'Image');
+  const labels: unknown = Reflect.get(Object(body), 'Labels');
+  const entries = Object.entries(Object(labels)).map(([name, value]) => [name, String(value)]);
+  return { Image: String(image), Labels: Object.fromEntries(entries) };
+}
+
+async function readBody(request: IncomingMessage): Promise<unknown> {
+  let text = '';
+  for await (const piece of request) text += String(piece);
+  return text === '' ? null : JSON.parse(text);
+}
