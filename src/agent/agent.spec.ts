@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import { readFileSync, statSync } from 'node:fs';
+import { mkdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { settle } from './testing/fake-clock.js';
 import { DOWN } from './testing/fake-service.js';
 import { makeScene } from './testing/scene.js';
 import { errorMessage, types } from './testing/timeline.js';
@@ -29,6 +28,9 @@ test('takes a run from the claim to COMPLETED with its outputs and leaves nothin
   assert.deepEqual(types(run), ['STARTED', 'PROGRESS', 'COMPLETED']);
   assert.deepEqual(run.timeline[0]?.payload, { worker_id: 'rack/7:a' });
   assert.deepEqual(run.timeline.at(-1)?.payload, { outputs: { words: 2 } });
+  const looks = scene.service.callsOf('getRun').length;
+  await scene.clock.pass(60_000);
+  assert.equal(scene.service.callsOf('getRun').length, looks, 'an ended run is not looked after');
   assert.equal(await scene.end(), 0);
   assert.ok(container.removed);
   assert.deepEqual(scene.folders(), []);
@@ -173,8 +175,68 @@ test('makes a container that prints events wait while the service takes none', a
   assert.ok(pulled >= 100 && pulled <= 102, `${pulled} lines taken`);
   run.state = 'CANCELLED';
   await scene.clock.pass(10_000);
-  await settle();
+  await scene.clock.settle();
   assert.ok(container.stopped && container.removed);
   assert.ok(pulled <= 102);
+  await scene.end();
+});
+
+test('removes what an earlier life left behind before it claims anything', async () => {
+  const scene = makeScene();
+  mkdirSync(join(scene.root, 'old-run-1-x'), { recursive: true });
+  let tries = 0;
+  scene.runtime.removeLeftovers = async () => {
+    if (++tries < 4) throw new Error('engine not up yet');
+    return 2;
+  };
+  const run = scene.service.add('run-1');
+  scene.runtime.onStart = (container) => container.end(0);
+  const started = scene.start();
+  await scene.clock.settle();
+  assert.deepEqual(scene.folders(), []);
+  assert.equal(scene.service.calls.length, 0);
+  await scene.clock.pass(30_000);
+  await started;
+  assert.equal(tries, 4);
+  await scene.reaches(run, 'COMPLETED');
+  await scene.end();
+});
+
+test('executes a run once that the service hands out twice', async () => {
+  const scene = makeScene();
+  const run = scene.service.add('run-1', { state: 'ASSIGNED', workerId: 'rack/7:a' });
+  const { id, image, inputs, constraints, attempt } = run;
+  scene.service.claim = async () => ({ kind: 'ok', value: [{ id, image, inputs, constraints, attempt }] });
+  await scene.start();
+  const container = await scene.container();
+  await scene.clock.pass(60_000);
+  assert.equal(scene.runtime.containers.length, 1);
+  scene.agent.shutDown();
+  container.end(0);
+  await scene.end();
+  assert.deepEqual(types(run), ['STARTED', 'COMPLETED']);
+});
+
+test('keeps trying to remove a container that the engine does not let go, and reports its end meanwhile', async () => {
+  const scene = makeScene();
+  const run = scene.service.add('run-1', { constraints: { ramMb: 0, vramMb: 0, cpu: 4, gpuId: null } });
+  const next = scene.service.add('run-2');
+  await scene.start();
+  const container = await scene.container();
+  let tries = 0;
+  container.remove = async () => {
+    tries += 1;
+    throw new Error('device or resource busy');
+  };
+  container.end(0);
+  await scene.clock.pass(20_000);
+  assert.equal(run.state, 'COMPLETED');
+  assert.ok(tries > 2);
+  assert.equal(next.state, 'PENDING', 'its share of the machine is not free yet');
+  scene.runtime.onStart = (other) => other.end(0);
+  await scene.clock.pass(180_000);
+  assert.equal(tries, 8);
+  assert.equal(next.state, 'COMPLETED');
+  assert.deepEqual(scene.folders(), []);
   await scene.end();
 });

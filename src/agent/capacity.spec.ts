@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { CapacityLine } from './capacity-line.js';
 import { Capacity, type Share } from './capacity.js';
 import type { Constraints } from './service-api.js';
-import { settle } from './testing/fake-clock.js';
+import { FakeClock } from './testing/fake-clock.js';
 
 const MACHINE = {
   cpuCores: 4,
@@ -113,16 +113,16 @@ test('lets nobody overtake in the line, and says when there is room again', asyn
   const first = enter('first', 3);
   const large = enter('large', 4);
   enter('small', 1);
-  await settle();
+  await new FakeClock().settle();
   assert.deepEqual(started, ['first']);
   assert.equal(line.hasRoom(), false);
   first.leave();
   first.leave();
-  await settle();
+  await new FakeClock().settle();
   assert.deepEqual(started, ['first', 'large']);
   assert.equal(nudges, 0);
   large.leave();
-  await settle();
+  await new FakeClock().settle();
   assert.deepEqual(started, ['first', 'large', 'small']);
   assert.equal(nudges, 1);
   assert.equal(line.hasRoom(), true);

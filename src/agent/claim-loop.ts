@@ -3,7 +3,7 @@ import type { AgentContext } from './agent-context.js';
 import { Backoff } from './backoff.js';
 import { isKeyRefusal, type ClaimedRun } from './service-api.js';
 
-const MAX_PAUSE_MS = 30_000;
+const MAX_PAUSE_MS = 10_000;
 
 /** Least time between two claims that are not the continuation of a fruitful one, in milliseconds. */
 const LEAST_PAUSE_MS = 100;
@@ -23,6 +23,8 @@ export interface ClaimOptions {
 export class ClaimLoop {
   private idempotencyKey = randomUUID();
   private nudge = new AbortController();
+  /** Tries of the present claim that got no answer. */
+  private unanswered = 0;
 
   constructor(
     private readonly context: AgentContext,
@@ -75,9 +77,13 @@ export class ClaimLoop {
     const { api, logger, workerId, onKeyRefused } = this.context;
     const answer = await api.claim(workerId, this.idempotencyKey);
     if (answer.kind === 'unreachable') {
-      logger.warn({ reason: answer.reason }, 'no answer to the claim, asking again under the same key');
+      const level = this.unanswered === 0 ? 'warn' : 'debug';
+      this.unanswered += 1;
+      logger[level]({ reason: answer.reason }, 'no answer to the claim, asking again under the same key');
       return { kind: 'failed', retryAfterSeconds: answer.retryAfterSeconds };
     }
+    if (this.unanswered > 0) logger.info({ tries: this.unanswered + 1 }, 'the claim is answered');
+    this.unanswered = 0;
     this.idempotencyKey = randomUUID();
     if (answer.kind === 'refused') {
       if (isKeyRefusal(answer)) onKeyRefused(answer);

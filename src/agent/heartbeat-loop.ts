@@ -76,7 +76,10 @@ export class HeartbeatLoop {
       return null;
     }
     if (answer.kind === 'refused') {
-      if (isKeyRefusal(answer)) onKeyRefused(answer);
+      if (isKeyRefusal(answer)) {
+        onKeyRefused(answer);
+        return {};
+      }
       this.withInputs &&= answer.status !== 413;
       if (!this.registered && answer.status !== 413) this.options.onMisfit(answer);
     }

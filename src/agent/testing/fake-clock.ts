@@ -8,18 +8,14 @@ interface Sleeper {
 
 const REAL_LIMIT_MS = 60_000;
 
-/** Time that stands still until a test moves it. */
+/** Time that stands still until a test moves it, and never moves while tracked real work is under way. */
 export class FakeClock implements Clock {
+  private underWay = 0;
   private now = 0;
   private sleepers: Sleeper[] = [];
 
   nowMs(): number {
     return this.now;
-  }
-
-  /** How many sleep now. */
-  get sleeping(): number {
-    return this.sleepers.length;
   }
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
@@ -39,14 +35,30 @@ export class FakeClock implements Clock {
     });
   }
 
+  /** Holds this clock's time until the promise has settled. */
+  async track<T>(realWork: Promise<T>): Promise<T> {
+    this.underWay += 1;
+    try {
+      return await realWork;
+    } finally {
+      this.underWay -= 1;
+    }
+  }
+
+  /** Lets everything happen that needs no time. */
+  async settle(): Promise<void> {
+    // Work that has just ended may begin the next in the turns that follow.
+    for (let quiet = 0; quiet < 5; quiet = this.underWay > 0 ? 0 : quiet + 1) await letOthersRun();
+  }
+
   /** Lets time pass sleeper by sleeper, so that each sees the time at which it wanted to wake. */
   async pass(ms: number): Promise<void> {
     const endMs = this.now + ms;
-    await settle();
+    await this.settle();
     for (let next = this.next(); next !== null && next.atMs <= endMs; next = this.next()) {
       this.now = next.atMs;
       next.wake();
-      await settle();
+      await this.settle();
     }
     this.now = endMs;
   }
@@ -59,16 +71,11 @@ export class FakeClock implements Clock {
     const deadline = performance.now() + REAL_LIMIT_MS;
     while (!isTrue()) {
       if (performance.now() > deadline) throw new Error(`never came true: ${what}`);
-      await (passMs > 0 ? this.pass(passMs) : settle());
+      await (passMs > 0 ? this.pass(passMs) : this.settle());
     }
   }
 
   private next(): Sleeper | null {
     return this.sleepers.toSorted((a, b) => a.atMs - b.atMs)[0] ?? null;
   }
-}
-
-/** Lets everything happen that needs no time. */
-export async function settle(): Promise<void> {
-  for (let turn = 0; turn < 5; turn++) await letOthersRun();
 }

@@ -5,7 +5,7 @@ import { after } from 'node:test';
 import { pino } from 'pino';
 import { loadAgentSettings } from '../agent-settings.js';
 import { Agent } from '../agent.js';
-import { RunFolders } from '../run-folder.js';
+import { RunFolders, type FolderContent, type RunFolder } from '../run-folder.js';
 import type { Resources } from '../service-api.js';
 import { FakeClock } from './fake-clock.js';
 import { FakeRuntime, type FakeContainer } from './fake-runtime.js';
@@ -23,6 +23,8 @@ export interface Scene {
   start(): Promise<void>;
   /** The exit code once the agent has ended. */
   exitCode(): number | null;
+  /** Where the folders of runs are. */
+  readonly root: string;
   /** Folders of runs that exist now. */
   folders(): string[];
   /** Waits until the nth container (0-based) runs. */
@@ -31,6 +33,30 @@ export interface Scene {
   reaches(run: FakeRun, state: string): Promise<void>;
   /** Shuts the agent down and lets time pass until it has ended. */
   end(): Promise<number>;
+}
+
+/** Real folders whose work holds the clock. */
+class TrackedFolders extends RunFolders {
+  constructor(
+    private readonly clock: FakeClock,
+    workerId: string,
+    base: string,
+  ) {
+    super(workerId, base);
+  }
+
+  override prepare(): Promise<number> {
+    return this.clock.track(super.prepare());
+  }
+
+  override async create(content: FolderContent): Promise<RunFolder> {
+    const folder = await this.clock.track(super.create(content));
+    return {
+      path: folder.path,
+      readOutputs: () => this.clock.track(folder.readOutputs()),
+      remove: () => this.clock.track(folder.remove()),
+    };
+  }
 }
 
 /** How a scene differs from the usual one. */
@@ -47,7 +73,7 @@ export function makeScene({ env = {}, resources = {} }: SceneOptions = {}): Scen
   const base = mkdtempSync(join(tmpdir(), 'longshore-agent-spec-'));
   after(() => rmSync(base, { recursive: true, force: true }));
   const settings = loadAgentSettings({ SERVICE_API_KEY: 'key', SERVICE_WORKER_ID: 'rack/7:a', ...env });
-  const folders = new RunFolders(settings.workerId, base);
+  const folders = new TrackedFolders(clock, settings.workerId, base);
   const log: string[] = [];
   const agent = new Agent({
     settings,
@@ -74,6 +100,7 @@ export function makeScene({ env = {}, resources = {} }: SceneOptions = {}): Scen
       await clock.until('the first heartbeat', () => service.calls.length > 0);
     },
     exitCode: () => code,
+    root: folders.root,
     folders: () => (existsSync(folders.root) ? readdirSync(folders.root) : []),
     container: async (index = 0) => {
       await clock.until(`container ${index} runs`, () => runtime.containers.length > index, 20);
