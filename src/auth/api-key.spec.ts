@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { hashApiKey, isMistypedApiKey, makeApiKey } from './api-key.js';
+
+test('keys show their purpose and never repeat', () => {
+  const keys = Array.from({ length: 200 }, () => makeApiKey('worker'));
+  assert.equal(new Set(keys).size, 200);
+  for (const key of keys) {
+    assert.match(key, /^ls_worker_[0-9A-Za-z]{38}$/);
+    assert.equal(isMistypedApiKey(key), false);
+  }
+});
+
+test('a key with one wrong letter is known as mistyped', () => {
+  const key = makeApiKey('admin');
+  const secret = key.lastIndexOf('_') + 1;
+  for (let at = secret; at < key.length; at += 1) {
+    const wrong = key[at] === 'a' ? 'b' : 'a';
+    assert.equal(isMistypedApiKey(key.slice(0, at) + wrong + key.slice(at + 1)), true, `letter ${at}`);
+  }
+});
+
+test('a key of another make is nobody’s typing error', () => {
+  for (const text of [
+    '',
+    'secret',
+    'ls_admin_',
+    `ls_admin_${'a'.repeat(37)}`,
+    `LS_admin_${'a'.repeat(38)}`,
+  ]) {
+    assert.equal(isMistypedApiKey(text), false);
+  }
+});
+
+test('a hash is the SHA-256 in hexadecimal', () => {
+  assert.equal(hashApiKey('abc'), 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad');
+});

@@ -1,0 +1,181 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { rows } from '../../src/database/sql.js';
+import { KEYS, startTestApp, type TestApp } from '../support/test-app.js';
+
+type Scope = keyof typeof KEYS;
+
+/** Who may call each route: `public`, `any` key, or the scopes beside admin. Every route must be named here. */
+const ACCESS: Readonly<Record<string, 'public' | 'any' | readonly Scope[]>> = {
+  'GET /health': 'public',
+  'GET /health/live': 'public',
+  'GET /metrics': 'any',
+  'POST /runs': ['client'],
+  'GET /runs': ['client', 'worker'],
+  'GET /runs/{id}': ['client', 'worker'],
+  'PATCH /runs/{id}': [],
+  'POST /runs/{id}/retry': ['client'],
+  'POST /runs/{id}/cancel': ['client'],
+  'GET /runs/{id}/events': ['client', 'worker'],
+  'POST /runs/{id}/events': ['client', 'worker'],
+  'GET /runs/{id}/attempts': ['client', 'worker'],
+  'GET /workers': ['client'],
+  'POST /workers/heartbeat': ['worker'],
+  'POST /workers/{worker_id}/claim': ['worker'],
+  'POST /definitions': ['client'],
+  'GET /definitions': ['client'],
+  'GET /definitions/{name}': ['client'],
+  'POST /definitions/{name}/runs': ['client'],
+  'GET /feed': ['client'],
+  'GET /feed/stream': ['client'],
+  'GET /audit': [],
+  'POST /api-keys': [],
+  'GET /api-keys': [],
+  'DELETE /api-keys/{id}': [],
+};
+
+const WRONG_KEY = 'a-key-that-nobody-was-given';
+const MISSING = { status: 401, body: { detail: 'Missing API key' } };
+const INVALID = { status: 401, body: { detail: 'Invalid API key' } };
+
+interface Operation {
+  readonly security?: readonly Record<string, unknown>[];
+}
+
+interface Verdict {
+  readonly status: number;
+  /** The body of a refusal; routes that let the caller in may answer for ever, so their body is not read. */
+  readonly body?: unknown;
+}
+
+describe('access to the routes of the OpenAPI document', () => {
+  let service: TestApp;
+  let routes: (readonly [route: string, operation: Operation])[];
+  const refusals: string[] = [];
+
+  before(async () => {
+    service = await startTestApp();
+    const { body } = await service.send('GET', '/docs-json', { key: null });
+    const paths: Record<string, Record<string, Operation>> = body.paths;
+    routes = Object.entries(paths).flatMap(([path, operations]) =>
+      Object.entries(operations).map(
+        ([method, operation]) => [`${method.toUpperCase()} ${path}`, operation] as const,
+      ),
+    );
+    assert.ok(routes.length >= 13);
+  });
+  after(() => service.close());
+
+  async function knock(route: string, headers: Record<string, string>, method?: string): Promise<Verdict> {
+    const [verb = '', path = ''] = route.split(' ');
+    const abort = new AbortController();
+    const response = await fetch(service.url + path.replaceAll(/\{\w+\}/g, 'x'), {
+      method: method ?? verb,
+      headers,
+      signal: abort.signal,
+    });
+    const { status } = response;
+    const refused = status === 401 || status === 403;
+    if (!refused || method === 'HEAD') {
+      abort.abort();
+      return { status };
+    }
+    assert.match(response.headers.get('content-type') ?? '', /^application\/json\b/);
+    const text = await response.text();
+    refusals.push(text);
+    return { status, body: JSON.parse(text) };
+  }
+
+  test('is laid down here for each of them', () => {
+    const unknown = routes.map(([route]) => route).filter((route) => !(route in ACCESS));
+    assert.deepEqual(unknown, []);
+  });
+
+  test('is documented: every route but the public ones asks for the API key', () => {
+    for (const [route, { security }] of routes) {
+      const expected = ACCESS[route] === 'public' ? undefined : [{ 'api-key': [] }];
+      assert.deepEqual(security, expected, route);
+    }
+  });
+
+  test('needs a key, in either header, that is one of ours', async () => {
+    for (const [route] of routes) {
+      if (ACCESS[route] === 'public') continue;
+      assert.deepEqual(await knock(route, {}), MISSING, route);
+      for (const headers of [
+        { 'X-API-Key': WRONG_KEY },
+        { Authorization: `Bearer ${WRONG_KEY}` },
+        { Authorization: `Basic ${Buffer.from(`admin:${KEYS.admin}`).toString('base64')}` },
+        { Authorization: KEYS.admin },
+        { 'X-API-Key': KEYS.admin.toUpperCase() },
+        { 'X-API-Key': `${KEYS.admin}, ${KEYS.admin}` },
+        { 'X-API-Key': `Bearer ${KEYS.admin}` },
+      ]) {
+        assert.deepEqual(await knock(route, headers), INVALID, `${route} ${JSON.stringify(headers)}`);
+      }
+    }
+  });
+
+  for (const scope of ['admin', 'client', 'worker'] as const) {
+    test(`is what the scope ${scope} has, in either header`, async () => {
+      for (const [route] of routes) {
+        const access = ACCESS[route] ?? [];
+        const allowed = typeof access === 'string' || scope === 'admin' || access.includes(scope);
+        const lacking = typeof access === 'string' ? '' : (access[0] ?? 'admin');
+        for (const headers of [
+          { 'X-API-Key': KEYS[scope] },
+          { Authorization: `Bearer ${KEYS[scope]}` },
+        ] as Record<string, string>[]) {
+          const verdict = await knock(route, headers);
+          if (allowed) assert.ok(verdict.status !== 401 && verdict.status !== 403, route);
+          else
+            assert.deepEqual(
+              verdict,
+              { status: 403, body: { detail: `API key lacks scope '${lacking}'` } },
+              route,
+            );
+        }
+      }
+    });
+  }
+
+  test('is free where it is public, whatever key comes along', async () => {
+    const open = Object.keys(ACCESS).filter((route) => ACCESS[route] === 'public');
+    for (const route of [...open, 'GET /docs', 'GET /docs-json']) {
+      for (const headers of [{}, { 'X-API-Key': WRONG_KEY }]) {
+        assert.equal((await knock(route, headers)).status, 200, route);
+      }
+    }
+  });
+
+  test('to a HEAD is as to the GET', async () => {
+    for (const [route] of routes) {
+      if (!route.startsWith('GET ') || ACCESS[route] === 'public') continue;
+      assert.equal((await knock(route, {}, 'HEAD')).status, 401, route);
+    }
+  });
+
+  test('is no question where there is no route: 404 with and without a key', async () => {
+    for (const route of ['GET /nope', 'POST /health', 'DELETE /runs/{id}', 'GET /Runs/{id}', 'GET /runs/']) {
+      for (const headers of [{}, { 'X-API-Key': WRONG_KEY }, { 'X-API-Key': KEYS.admin }]) {
+        assert.equal((await knock(route, headers)).status, 404, route);
+      }
+    }
+  });
+
+  test('leaves no key in an answer, in the log or in the database', async () => {
+    const { send, dataSource, logged } = service;
+    await send('POST', '/runs', { body: { image: 'i' }, key: KEYS.client });
+    await send('POST', '/runs', { body: '{', key: KEYS.client });
+    const tables = await rows<{ name: string }>(
+      dataSource,
+      `select tablename as name from pg_tables where schemaname = 'public'`,
+    );
+    const dumps = await Promise.all(
+      tables.map(({ name }) => rows<object>(dataSource, `select * from "${name}"`)),
+    );
+    const everything = [...refusals, JSON.stringify(logged), JSON.stringify(dumps)].join('\n');
+    assert.ok(refusals.length > 100 && dumps.flat().length > 0);
+    for (const key of [...Object.values(KEYS), WRONG_KEY]) assert.ok(!everything.includes(key), key);
+  });
+});
