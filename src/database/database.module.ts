@@ -1,8 +1,12 @@
 import { Global, Module, type DynamicModule } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { DataSource } from 'typeorm';
+import { Notifications } from './notifications.js';
 
-/** Makes the connected database injectable everywhere, by TypeORM's own tokens. It is closed with the application. */
+/**
+ * Makes the connected database injectable everywhere, by TypeORM's own tokens, and what it notifies of. It is closed
+ * with the application.
+ */
 @Global()
 @Module({})
 export class DatabaseModule {
@@ -16,6 +20,8 @@ export class DatabaseModule {
           dataSourceFactory: () => Promise.resolve(dataSource),
         }),
       ],
+      providers: [Notifications],
+      exports: [Notifications],
     };
   }
 }

@@ -1,6 +1,33 @@
 import { Module } from '@nestjs/common';
+import { FEED_LIMITS, USUAL_FEED_LIMITS } from './feed-limits.js';
+import { FeedMetrics } from './feed-metrics.js';
+import { FeedMirror } from './feed-mirror.js';
+import { FeedNews } from './feed-news.js';
+import { FeedReaders } from './feed-readers.js';
+import { FeedRetention } from './feed-retention.js';
+import { FeedRetentionRepository } from './feed-retention.repository.js';
+import { FeedRetentionSchedule } from './feed-retention.schedule.js';
+import { FeedController } from './feed.controller.js';
+import { FeedReader } from './feed.reader.js';
 import { FeedRepository } from './feed.repository.js';
+import { FeedService } from './feed.service.js';
 
 /** The per-topic feeds that mirror the timelines. */
-@Module({ providers: [FeedRepository], exports: [FeedRepository] })
+@Module({
+  controllers: [FeedController],
+  providers: [
+    { provide: FEED_LIMITS, useValue: USUAL_FEED_LIMITS },
+    FeedRepository,
+    FeedMirror,
+    FeedMetrics,
+    FeedNews,
+    FeedReader,
+    FeedReaders,
+    FeedService,
+    FeedRetentionRepository,
+    FeedRetention,
+    FeedRetentionSchedule,
+  ],
+  exports: [FeedMirror],
+})
 export class FeedModule {}

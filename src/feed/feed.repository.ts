@@ -1,6 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { execute, unnestRows } from '../database/sql.js';
+import { execute, rows, unnestRows, type SqlExecutor } from '../database/sql.js';
+import type { JsonObject } from '../json/json-value.js';
+
+/** Channel on which appends are announced, as `<last position> <topic>`. */
+export const FEED_CHANNEL = 'longshore_feed';
 
 /** An event that is to appear on a topic's feed. */
 export interface FeedAppend {
@@ -10,13 +14,53 @@ export interface FeedAppend {
   readonly recordedAt: Date;
 }
 
-/** SQL of the feed. */
+/** An entry of a feed together with the event it points at. */
+export interface FeedEventRow {
+  readonly position: number;
+  readonly runId: string;
+  readonly attempt: number;
+  readonly type: string;
+  readonly msg: string | number;
+  readonly t: Date;
+  readonly state: string;
+  readonly payload: JsonObject;
+}
+
+/** A stretch of a feed. */
+export interface FeedRows {
+  /** Position of the oldest entry that is kept; 1 for a topic that nobody has used. */
+  readonly first: number;
+  /** Position of the newest entry ever made, 0 for none. */
+  readonly last: number;
+  readonly entries: readonly FeedEventRow[];
+  /** More entries follow these. */
+  readonly hasMore: boolean;
+}
+
+/** Where to read, and how much. */
+export interface FeedRange {
+  readonly topic: string;
+  /** Only entries behind this position; null for all that are kept. */
+  readonly after: number | null;
+  readonly limit: number;
+  /** Bytes of messages and payloads at which a stretch ends; the first entry is read whatever its size. */
+  readonly maxBytes: number;
+}
+
+type JoinedRow = FeedEventRow & {
+  readonly first: string;
+  readonly last: string;
+  readonly entryPosition: string | null;
+  readonly found: string;
+};
+
+/** SQL of the feed: what is appended and what is read. */
 @Injectable()
 export class FeedRepository {
   /**
-   * Appends entries to their topics' feeds, in the given order within a topic, numbered densely.
-   * It takes the topics' counters in topic order and holds them until the commit, so positions are in commit order;
-   * therefore it is the last statement of its transaction.
+   * Appends entries to their topics' feeds, in the given order within a topic, numbered densely, and has the commit
+   * announce each topic. It takes the topics' counters in topic order and holds them until the commit, so positions
+   * are in commit order; therefore it is the last statement of its transaction.
    */
   async append(manager: EntityManager, entries: readonly FeedAppend[]): Promise<void> {
     const source = unnestRows(
@@ -44,14 +88,71 @@ export class FeedRepository {
              on conflict (topic) do update
             set last_position = f.last_position + excluded.last_position
       returning f.topic, f.last_position
+       ),
+       appended as (
+         insert into feed_entries (topic, position, run_id, event_index, recorded_at)
+         select a.topic,
+                c.last_position - count(*) over (partition by a.topic) + a.nth,
+                a.run_id, a.event_index, a.recorded_at
+           from added a
+           join counters c on c.topic = a.topic
        )
-       insert into feed_entries (topic, position, run_id, event_index, recorded_at)
-       select a.topic,
-              c.last_position - count(*) over (partition by a.topic) + a.nth,
-              a.run_id, a.event_index, a.recorded_at
-         from added a
-         join counters c on c.topic = a.topic`,
+       select pg_notify('${FEED_CHANNEL}', last_position || ' ' || topic)
+         from counters`,
       source.params,
     );
   }
+
+  /**
+   * A stretch of a feed, oldest first, as one snapshot. An entry is kept exactly as long as its event: whoever deletes
+   * events deletes what points at them.
+   */
+  async list(executor: SqlExecutor, range: FeedRange): Promise<FeedRows> {
+    const { topic, after, limit, maxBytes } = range;
+    // One entry more than asked for tells whether any follow.
+    const found = await rows<JoinedRow>(
+      executor,
+      `select t.first_position as first, t.last_position as last,
+              p.position as "entryPosition", p.found,
+              p.run_id as "runId", p.attempt, p.type, p.msg, p.t, p.state, p.payload
+         from feed_topics t
+         left join lateral (
+           select f.position, e.run_id, e.attempt, e.type, e.msg, e.t, e.state, e.payload,
+                  count(*) over () as found,
+                  sum(octet_length(e.msg::text) + octet_length(e.payload::text)) over (
+                    order by f.position
+                     rows between unbounded preceding and 1 preceding
+                  ) as bytes_before
+             from (
+               select position, run_id, event_index
+                 from feed_entries
+                where topic = t.topic
+                  and position > greatest($2::bigint, t.first_position - 1)
+                order by position
+                limit $3::integer + 1
+             ) f
+             join events e on e.run_id = f.run_id and e.index = f.event_index
+         ) p on coalesce(p.bytes_before, 0) < $4::bigint
+        where t.topic = $1::text
+        order by p.position
+        limit $3::integer`,
+      [topic, after ?? 0, limit, maxBytes],
+    );
+    const [head] = found;
+    if (head === undefined) return { first: 1, last: 0, entries: [], hasMore: false };
+    const entries = found.flatMap((row) =>
+      row.entryPosition === null ? [] : [toEventRow(row, Number(row.entryPosition))],
+    );
+    return {
+      first: Number(head.first),
+      last: Number(head.last),
+      entries,
+      hasMore: Number(head.found ?? 0) > entries.length,
+    };
+  }
+}
+
+function toEventRow(row: JoinedRow, position: number): FeedEventRow {
+  const { runId, attempt, type, msg, t, state, payload } = row;
+  return { position, runId, attempt, type, msg, t, state, payload };
 }

@@ -22,6 +22,7 @@ export function describeApi(app: INestApplication, version: string): OpenAPIObje
     )
     .addTag('runs', 'Create runs and follow them')
     .addTag('definitions', 'Versioned templates for runs')
+    .addTag('feed', 'Read the events of a topic')
     .addTag('workers', 'Register workers and claim work')
     .addTag('operations', 'Health and metrics')
     .build();

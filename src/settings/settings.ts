@@ -88,10 +88,26 @@ export class Settings {
   @Matches(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/)
   readonly scheduler: string;
 
+  /** False: no feeds, events are on their timelines only. */
+  @IsBoolean()
+  readonly feedEnabled: boolean;
+
+  /** 0 keeps for ever. */
+  @IsInt()
+  @Min(0)
+  @Max(36_500)
+  readonly feedRetentionDays: number;
+
   @IsInt()
   @Min(1)
   @Max(268_435_456)
   readonly maxBodyBytes: number;
+
+  /** Requests a minute per API key and process; 0 is no limit. */
+  @IsInt()
+  @Min(0)
+  @Max(10_000_000)
+  readonly rateLimit: number;
 
   /** At least 2: the migrations' lock occupies one connection while another one works. */
   @IsInt()

@@ -1,6 +1,7 @@
 import { Registry } from 'prom-client';
 import type { DataSource } from 'typeorm';
 import { v7 as uuidv7 } from 'uuid';
+import { FeedMirror } from '../../src/feed/feed-mirror.js';
 import { FeedRepository } from '../../src/feed/feed.repository.js';
 import { AttemptRepository } from '../../src/runs/attempt.repository.js';
 import { AuditRepository } from '../../src/runs/audit/audit.repository.js';
@@ -24,7 +25,7 @@ export function journalOn(dataSource: DataSource): { journal: RunJournal; regist
     new AttemptRepository(),
     new AuditRepository(),
     new EventRepository(),
-    new FeedRepository(),
+    new FeedMirror(new FeedRepository(), { feedEnabled: true }),
   );
   const store = new JournalStore(
     new RunRepository(),

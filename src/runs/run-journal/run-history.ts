@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { FeedRepository } from '../../feed/feed.repository.js';
+import { FeedMirror } from '../../feed/feed-mirror.js';
 import { AttemptRepository } from '../attempt.repository.js';
 import { AuditRepository } from '../audit/audit.repository.js';
 import { EventRepository } from '../event.repository.js';
@@ -13,7 +13,7 @@ export class RunHistory {
     private readonly attempts: AttemptRepository,
     private readonly audit: AuditRepository,
     private readonly events: EventRepository,
-    private readonly feed: FeedRepository,
+    private readonly feed: FeedMirror,
   ) {}
 
   /** Keeps what the group ends or replaces; comes before the runs' rows are written over. */
@@ -29,6 +29,6 @@ export class RunHistory {
 
   /** Mirrors the group's entries to their feeds: the last statement of the transaction. */
   async mirror(manager: EntityManager, { feedEntries }: RunGroup): Promise<void> {
-    if (feedEntries.length > 0) await this.feed.append(manager, feedEntries);
+    await this.feed.append(manager, feedEntries);
   }
 }

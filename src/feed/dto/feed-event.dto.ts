@@ -1,0 +1,33 @@
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import type { JsonObject } from '../../json/json-value.js';
+import type { FeedEventRow } from '../feed.repository.js';
+
+/** An event on the feed of a topic. */
+@ApiSchema({ name: 'FeedEvent' })
+export class FeedEventDto {
+  /** Continues the feed behind this event. @example AAAAAAAAAAEm6-5TRbw */
+  cursor: string;
+  /** Id of the run. @example 019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b */
+  run_id: string;
+  /** Number of the attempt it belongs to. */
+  @ApiProperty({ type: 'integer', example: 1 })
+  attempt: number;
+  /** @example PROGRESS */
+  type: string;
+  @ApiProperty({ oneOf: [{ type: 'string' }, { type: 'integer' }], example: 50 })
+  msg: string | number;
+  /** When it was recorded, ISO 8601. */
+  @ApiProperty({ type: 'string', format: 'date-time' })
+  t: string;
+  /** State of the run after the event. */
+  @ApiProperty({ allOf: [{ $ref: '#/components/schemas/RunState' }] })
+  state: string;
+  @ApiProperty({ type: 'object', additionalProperties: true })
+  payload: JsonObject;
+}
+
+/** The event as readers of the feed see it. */
+export function toFeedEventDto(row: FeedEventRow, cursor: string): FeedEventDto {
+  const { runId, attempt, type, msg, t, state, payload } = row;
+  return { cursor, run_id: runId, attempt, type, msg, t: t.toISOString(), state, payload };
+}

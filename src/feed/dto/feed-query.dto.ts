@@ -1,0 +1,32 @@
+import { ApiProperty } from '@nestjs/swagger';
+import { IsOptional } from 'class-validator';
+import { QueryInteger, QueryString } from '../../http/query-decorators.js';
+
+/** Which feed, and where in it: what every reader says. */
+export class FeedStreamQueryDto {
+  /** Topic that runs name in their event_delivery. */
+  @QueryString({ min: 1, max: 255, pattern: /^\P{Cc}*$/u, form: 'a string without control characters' })
+  @ApiProperty({ example: 'orders' })
+  topic: string;
+
+  /** Only events behind this cursor; without it from the oldest event that is kept. */
+  @IsOptional()
+  @QueryString()
+  @ApiProperty({ required: false, example: 'AAAAAAAAAAEm6-5TRbw' })
+  after?: string;
+}
+
+/** Query of a page of the feed. */
+export class FeedPageQueryDto extends FeedStreamQueryDto {
+  /** Most events of the page. */
+  @IsOptional()
+  @QueryInteger({ min: 1, max: 500 })
+  @ApiProperty({ required: false, default: 100 })
+  limit?: number;
+
+  /** Seconds to hold an empty page until an event arrives. */
+  @IsOptional()
+  @QueryInteger({ min: 0, max: 30 })
+  @ApiProperty({ required: false, default: 0 })
+  wait?: number;
+}

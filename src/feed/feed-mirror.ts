@@ -1,0 +1,21 @@
+import { Inject, Injectable } from '@nestjs/common';
+import type { EntityManager } from 'typeorm';
+import { Settings } from '../settings/settings.js';
+import { FeedRepository, type FeedAppend } from './feed.repository.js';
+
+/** What the journal writes the feeds through. */
+@Injectable()
+export class FeedMirror {
+  constructor(
+    private readonly repository: FeedRepository,
+    @Inject(Settings) private readonly settings: Pick<Settings, 'feedEnabled'>,
+  ) {}
+
+  /**
+   * Appends entries to their topics' feeds and has the commit announce them; does nothing while the feed is switched
+   * off. The last statement of its transaction.
+   */
+  async append(manager: EntityManager, entries: readonly FeedAppend[]): Promise<void> {
+    if (entries.length > 0 && this.settings.feedEnabled) await this.repository.append(manager, entries);
+  }
+}

@@ -1,0 +1,114 @@
+import { Controller, Get, Headers, Inject, Query, Req, Res } from '@nestjs/common';
+import { ApiHeader, ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
+import type { Request, Response } from 'express';
+import { AllowScopes } from '../auth/access.js';
+import { ApiErrors } from '../http/error.dto.js';
+import { FeedPageDto } from './dto/feed-page.dto.js';
+import { FeedPageQueryDto, FeedStreamQueryDto } from './dto/feed-query.dto.js';
+import { EventStreamResponse } from './event-stream-response.js';
+import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
+import { FeedMetrics } from './feed-metrics.js';
+import { FeedReaders } from './feed-readers.js';
+import type { FeedSlice } from './feed-slice.js';
+import { FeedService } from './feed.service.js';
+
+const DEFAULT_LIMIT = 100;
+
+const STREAM_EXAMPLE = `id: AAAAAAAAAAEm6-5TRbw
+data: {"cursor":"AAAAAAAAAAEm6-5TRbw","run_id":"019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b","attempt":1,"type":"STARTED",\
+"msg":"","t":"2026-01-02T03:04:05.678Z","state":"RUNNING","payload":{"worker_id":"w1"}}
+
+`;
+
+/** HTTP of the feed. */
+@ApiTags('feed')
+@Controller('feed')
+export class FeedController {
+  constructor(
+    private readonly feed: FeedService,
+    private readonly readers: FeedReaders,
+    private readonly metrics: FeedMetrics,
+    @Inject(FEED_LIMITS) private readonly limits: FeedLimits,
+  ) {}
+
+  @Get()
+  @AllowScopes('client')
+  @ApiOperation({
+    operationId: 'readFeed',
+    summary: 'Read a page of the feed of a topic',
+    description:
+      'Events of all runs that name the topic, oldest first, in an order that is the same for every reader and never ' +
+      'changes. Give `next_cursor` as `after` to go on; after an empty page, give the same `after` again. A cursor ' +
+      'behind what retention has removed is answered with 410, whose detail names the oldest cursor that still works.',
+  })
+  @ApiOkResponse({ type: FeedPageDto })
+  @ApiErrors(400, 410, 503)
+  async getPage(
+    @Query() query: FeedPageQueryDto,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<FeedPageDto> {
+    const { limit = DEFAULT_LIMIT, wait = 0 } = query;
+    if (wait === 0) return toPage(await this.feed.getPage(query, limit));
+    const reader = this.readers.open(response);
+    try {
+      return toPage(await this.feed.awaitPage(query, limit, wait * 1000, reader.signal));
+    } finally {
+      reader.close();
+    }
+  }
+
+  @Get('stream')
+  @AllowScopes('client')
+  @ApiOperation({
+    operationId: 'streamFeed',
+    summary: 'Follow the feed of a topic as Server-Sent Events',
+    description:
+      'Sends the events behind the cursor and then every new one. `data` is a FeedEvent in JSON, `id` its cursor; ' +
+      'events have no name. A comment comes every 15 seconds. The service may end a stream at any time (when it ' +
+      'stops, when its reader is too slow, when retention overtakes it): resume with the last id.',
+  })
+  @ApiHeader({
+    name: 'Last-Event-ID',
+    required: false,
+    description: 'The last id that was received; wins over `after`.',
+    schema: { type: 'string' },
+  })
+  @ApiOkResponse({
+    description: 'The stream.',
+    content: { 'text/event-stream': { schema: { type: 'string' }, example: STREAM_EXAMPLE } },
+  })
+  @ApiErrors(400, 410, 503)
+  async stream(
+    @Query() query: FeedStreamQueryDto,
+    @Headers('last-event-id') lastEventId: string | undefined,
+    @Req() request: Request,
+    @Res() response: Response,
+  ): Promise<void> {
+    const place = { topic: query.topic, after: lastEventId || query.after };
+    const reader = this.readers.open(response);
+    const stream = new EventStreamResponse(response, {
+      ...this.limits,
+      signal: reader.signal,
+      onStall: () => this.metrics.countStalled(),
+    });
+    const sink = {
+      begin: () => stream.begin(),
+      send: ({ frames }: FeedSlice) => stream.send(frames),
+    };
+    try {
+      if (request.method === 'HEAD') {
+        await this.feed.getPage(place, 1);
+        sink.begin();
+      } else {
+        await this.feed.stream(place, sink, reader.signal);
+      }
+      stream.end();
+    } finally {
+      reader.close();
+    }
+  }
+}
+
+function toPage({ events, hasMore }: FeedSlice): FeedPageDto {
+  return { events: [...events], next_cursor: events.at(-1)?.cursor ?? null, has_more: hasMore };
+}

@@ -1,0 +1,34 @@
+import { DomainError } from '../http/domain-error.js';
+
+/** The cursor was not made by this feed, or not by any. */
+export class FeedCursorInvalid extends DomainError {
+  readonly kind = 'invalid';
+}
+
+/** Retention has removed events that the cursor has yet to come to. */
+export class FeedCursorGone extends DomainError {
+  readonly kind = 'gone';
+
+  /** @param oldest the oldest cursor that still works */
+  constructor(readonly oldest: string) {
+    super(`Events after this cursor are no longer kept; the oldest cursor that still works is '${oldest}'`);
+  }
+}
+
+/** The service runs without a feed. */
+export class FeedNotConfigured extends DomainError {
+  readonly kind = 'unavailable';
+
+  constructor() {
+    super('Event feed is not configured', { retryAfterSeconds: 60 });
+  }
+}
+
+/** This process holds as many waiting readers as it takes. */
+export class TooManyFeedReaders extends DomainError {
+  readonly kind = 'unavailable';
+
+  constructor() {
+    super('Too many readers are waiting for events', { retryAfterSeconds: 5 });
+  }
+}

@@ -1,0 +1,74 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import { decodeCursor, encodeCursor } from './feed-cursor.js';
+import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
+import { FeedMetrics } from './feed-metrics.js';
+import { FeedSlice } from './feed-slice.js';
+import { FeedCursorGone, FeedCursorInvalid } from './feed.errors.js';
+import { FeedRepository, type FeedRange } from './feed.repository.js';
+
+/** Reads stretches of feeds, a bounded number at a time. */
+@Injectable()
+export class FeedReader {
+  readonly #shared = new Map<string, Promise<FeedSlice>>();
+  readonly #queue: (() => void)[] = [];
+  #reading = 0;
+
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly repository: FeedRepository,
+    private readonly metrics: FeedMetrics,
+    @Inject(FEED_LIMITS) private readonly limits: FeedLimits,
+  ) {}
+
+  /**
+   * The position that a client's cursor stands for.
+   * @throws FeedCursorInvalid when the topic's feed did not make it
+   */
+  positionOf(topic: string, cursor: string): number {
+    const decoded = decodeCursor(topic, cursor);
+    if (decoded === null) throw new FeedCursorInvalid('Malformed cursor');
+    if (!decoded.isOfTopic) throw new FeedCursorInvalid('The cursor belongs to the feed of another topic');
+    return decoded.position;
+  }
+
+  /**
+   * Reads what is there now.
+   * @throws FeedCursorInvalid for a position that the feed has not come to, FeedCursorGone for one that retention has
+   * overtaken
+   */
+  async read(range: FeedRange): Promise<FeedSlice> {
+    const { topic, after } = range;
+    const found = await this.#query(range);
+    const start = after ?? found.first - 1;
+    if (start > found.last) throw new FeedCursorInvalid('The cursor is ahead of the feed');
+    if (start < found.first - 1) throw new FeedCursorGone(encodeCursor(topic, found.first - 1));
+    return new FeedSlice(topic, start, found);
+  }
+
+  /**
+   * The same for readers that were woken: those of one version of the news share one query.
+   * @param version of the topic's news, unchanged since it woke the reader
+   */
+  readShared(range: FeedRange, version: number): Promise<FeedSlice> {
+    const key = [version, range.after, range.limit, range.maxBytes, range.topic].join(' ');
+    const known = this.#shared.get(key);
+    if (known !== undefined) return known;
+    const reading = this.read(range).finally(() => this.#shared.delete(key));
+    this.#shared.set(key, reading);
+    return reading;
+  }
+
+  async #query(range: FeedRange): ReturnType<FeedRepository['list']> {
+    if (this.#reading < this.limits.maxQueries) this.#reading += 1;
+    else await new Promise<void>((resolve) => this.#queue.push(resolve));
+    this.metrics.countQuery();
+    try {
+      return await this.repository.list(this.dataSource, range);
+    } finally {
+      const next = this.#queue.shift();
+      if (next === undefined) this.#reading -= 1;
+      else next();
+    }
+  }
+}

@@ -1,0 +1,111 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Inject, Injectable } from '@nestjs/common';
+import { isDatabaseUnavailable } from '../database/unavailable.js';
+import { Settings } from '../settings/settings.js';
+import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
+import { FeedNews, type TopicWatch } from './feed-news.js';
+import type { FeedSlice } from './feed-slice.js';
+import { FeedCursorGone, FeedNotConfigured } from './feed.errors.js';
+import { FeedReader } from './feed.reader.js';
+import type { FeedRange } from './feed.repository.js';
+
+/** Which feed, and where in it. */
+export interface FeedPlace {
+  readonly topic: string;
+  /** Cursor; undefined for the oldest event that is kept. */
+  readonly after?: string | undefined;
+}
+
+/** Where a stream goes to. */
+export interface FeedSink {
+  /** Called once, when nothing stands in the way of the stream. */
+  begin(): void;
+  /** Resolves when the reader is ready for more. */
+  send(slice: FeedSlice): Promise<void>;
+}
+
+/**
+ * Reading feeds: pages, long polls and streams. Every method throws FeedNotConfigured while the feed is switched off,
+ * FeedCursorInvalid and FeedCursorGone for a cursor that cannot be continued from.
+ */
+@Injectable()
+export class FeedService {
+  constructor(
+    private readonly reader: FeedReader,
+    private readonly news: FeedNews,
+    private readonly settings: Settings,
+    @Inject(FEED_LIMITS) private readonly limits: FeedLimits,
+  ) {}
+
+  /** What is there now, which may be nothing. */
+  getPage(place: FeedPlace, limit: number): Promise<FeedSlice> {
+    return this.reader.read(this.#range(place, limit, this.limits.pageBytes));
+  }
+
+  /** The same, but waits for an event when there is none, until the time is over or the signal aborts. */
+  async awaitPage(place: FeedPlace, limit: number, forMs: number, signal: AbortSignal): Promise<FeedSlice> {
+    const range = this.#range(place, limit, this.limits.pageBytes);
+    const deadline = performance.now() + forMs;
+    const watch = this.news.watch(place.topic);
+    try {
+      let version = watch.version;
+      let slice = await this.reader.read(range);
+      for (;;) {
+        const left = deadline - performance.now();
+        if (slice.events.length > 0 || left <= 0) return slice;
+        if (!(await watch.news(slice.end, version, { signal, forMs: left }))) return slice;
+        version = watch.version;
+        slice = await this.reader.readShared({ ...range, after: slice.end }, version);
+      }
+    } finally {
+      watch.close();
+    }
+  }
+
+  /**
+   * Sends everything behind the place and then what is appended, in order and without a hole, until the signal aborts
+   * or retention overtakes the reader. Outlasts the database being away.
+   * @throws what stands in the way of beginning, before `begin` is called
+   */
+  async stream(place: FeedPlace, sink: FeedSink, signal: AbortSignal): Promise<void> {
+    const { streamEvents, streamBytes } = this.limits;
+    const range = this.#range(place, streamEvents, streamBytes);
+    const watch = this.news.watch(place.topic);
+    try {
+      let { version } = watch;
+      let slice: FeedSlice | undefined = await this.reader.read(range);
+      sink.begin();
+      while (slice !== undefined && !signal.aborted) {
+        if (slice.events.length > 0) await sink.send(slice);
+        if (!slice.hasMore) await watch.news(slice.end, version, { signal });
+        if (signal.aborted) return;
+        version = watch.version;
+        slice = await this.#goOn({ ...range, after: slice.end }, watch, signal);
+      }
+    } finally {
+      watch.close();
+    }
+  }
+
+  /** The next slice of an open stream; undefined when there will be none. */
+  async #goOn(range: FeedRange, watch: TopicWatch, signal: AbortSignal): Promise<FeedSlice | undefined> {
+    const { retryMs, longestRetryMs } = this.limits;
+    for (let pause = retryMs; !signal.aborted; pause = Math.min(pause * 2, longestRetryMs)) {
+      try {
+        return await this.reader.readShared(range, watch.version);
+      } catch (error) {
+        if (error instanceof FeedCursorGone) return undefined;
+        if (!isDatabaseUnavailable(error)) throw error;
+      }
+      // Ending the stream instead would have every reader come back at once, to a service that can only refuse it.
+      await sleep(pause * (0.5 + Math.random() / 2), undefined, { signal }).catch(() => undefined);
+    }
+    return undefined;
+  }
+
+  #range({ topic, after }: FeedPlace, limit: number, maxBytes: number): FeedRange {
+    if (!this.settings.feedEnabled) throw new FeedNotConfigured();
+    const position = after === undefined ? null : this.reader.positionOf(topic, after);
+    return { topic, after: position, limit, maxBytes };
+  }
+}

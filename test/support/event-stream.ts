@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict';
+import { request, type ClientRequest, type IncomingMessage } from 'node:http';
+import { KEYS } from './test-app.js';
+
+/** One event as it came on the wire. */
+export interface StreamedEvent {
+  readonly id: string;
+  // oxlint-disable-next-line typescript/no-explicit-any -- tests look into events of any shape
+  readonly data: any;
+}
+
+/** How a stream is opened. */
+export interface StreamOptions {
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly key?: string;
+}
+
+const PATIENCE_MS = 60_000;
+
+/** A reader of Server-Sent Events that keeps everything it was sent. */
+export class EventStreamReader {
+  readonly events: StreamedEvent[] = [];
+  /** Blocks that were comments. */
+  comments = 0;
+  /** How the stream ended; undefined while it is open. */
+  ended: 'whole' | 'broken' | undefined;
+  #text = '';
+  #wake: () => void = () => undefined;
+
+  private constructor(
+    private readonly sent: ClientRequest,
+    readonly response: IncomingMessage,
+    private readonly onEvent: (event: StreamedEvent) => void,
+  ) {
+    response.setEncoding('utf8');
+    response.on('data', (text: string) => this.#take(text));
+    response.on('end', () => this.#end('whole'));
+    response.on('error', () => this.#end('broken'));
+    response.on('close', () => this.#end('broken'));
+    sent.on('error', () => this.#end('broken'));
+  }
+
+  /** Opens a stream, and waits for the head of its answer. */
+  static open(
+    url: string,
+    path: string,
+    { headers = {}, key = KEYS.client }: StreamOptions = {},
+    onEvent: (event: StreamedEvent) => void = () => undefined,
+  ): Promise<EventStreamReader> {
+    return new Promise((resolve, reject) => {
+      const sent = request(url + path, { headers: { 'X-API-Key': key, ...headers }, agent: false });
+      sent.once('error', reject);
+      sent.once('response', (response) => {
+        sent.off('error', reject);
+        resolve(new EventStreamReader(sent, response, onEvent));
+      });
+      sent.end();
+    });
+  }
+
+  /** Id of the newest event. */
+  get lastId(): string | undefined {
+    return this.events.at(-1)?.id;
+  }
+
+  /** Stops reading from the connection. */
+  pause(): void {
+    this.response.pause();
+  }
+
+  /** Reads on. */
+  resume(): void {
+    this.response.resume();
+  }
+
+  /** Breaks the connection off. */
+  close(): void {
+    this.sent.destroy();
+  }
+
+  /** Waits until the condition holds. @throws AssertionError after a minute */
+  async until(condition: () => boolean, what: string): Promise<this> {
+    const deadline = performance.now() + PATIENCE_MS;
+    while (!condition()) {
+      const left = deadline - performance.now();
+      assert.ok(
+        left > 0,
+        `waited in vain for ${what}; ${this.events.length} events, ${this.ended ?? 'open'}`,
+      );
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, Math.min(left, 250));
+        this.#wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    return this;
+  }
+
+  /** Waits until so many events have come. */
+  async count(events: number): Promise<this> {
+    return this.until(() => this.events.length >= events, `${events} events`);
+  }
+
+  /** Waits for the end of the stream. */
+  async end(): Promise<this> {
+    return this.until(() => this.ended !== undefined, 'the end of the stream');
+  }
+
+  #take(text: string): void {
+    this.#text += text;
+    const blocks = this.#text.split('\n\n');
+    this.#text = blocks.pop() ?? '';
+    for (const block of blocks) this.#read(block);
+    this.#wake();
+  }
+
+  #read(block: string): void {
+    if (block.startsWith(':')) {
+      this.comments += 1;
+      return;
+    }
+    const [, id, data] = /^id: (\S+)\ndata: (.+)$/.exec(block) ?? assert.fail(`not an event: ${block}`);
+    const event = { id: id ?? '', data: JSON.parse(data ?? '') as unknown };
+    this.events.push(event);
+    this.onEvent(event);
+  }
+
+  #end(how: 'whole' | 'broken'): void {
+    this.ended ??= how;
+    this.#wake();
+  }
+}
