@@ -53,7 +53,12 @@ export class DefinitionsService {
   ): Promise<CreatedRun> {
     const definition = await this.#row(id, version);
     const outcome = completeInputs(specsOf(definition), body.inputs ?? {});
-    if ('problems' in outcome) throw new InvalidInputs(outcome.problems);
+    if ('problems' in outcome) {
+      // The definition may have been replaced since the request was first sent.
+      const earlier = idempotency ? await this.runs.findReplay(idempotency) : null;
+      if (earlier) return earlier;
+      throw new InvalidInputs(outcome.problems);
+    }
     return this.runs.create(
       {
         image: definition.image,

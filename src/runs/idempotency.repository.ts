@@ -17,8 +17,8 @@ export interface IdempotencyClaim {
 export class IdempotencyRepository {
   /**
    * Registers keys and answers, by scope, the claim that counts: this one, or an earlier one. A key that another
-   * transaction is registering is waited for; the keys are taken in order and before anything else is locked, so
-   * that nobody waits in a circle.
+   * transaction is registering or removing is waited for, and none can be removed before this transaction ends; the
+   * keys are taken in order and before anything else is locked, so that nobody waits in a circle.
    */
   async register(
     manager: EntityManager,
@@ -33,21 +33,31 @@ export class IdempotencyRepository {
         run_id: runId,
       })),
     );
-    const registered = await rows<{ readonly scope: string }>(
+    // An update that changes nothing, because only then an earlier row is locked and answered.
+    const counting = await rows<IdempotencyClaim>(
       manager,
       `insert into idempotency_keys (scope, request_hash, run_id, created_at)
        select scope, request_hash, run_id, clock_timestamp()
          from ${source.sql}
         order by scope
-           on conflict (scope) do nothing
-    returning scope`,
+           on conflict (scope) do update
+          set scope = excluded.scope
+    returning scope, request_hash as "requestHash", run_id as "runId"`,
       source.params,
     );
-    const ours = new Set(registered.map(({ scope }) => scope));
-    const taken = [...first.keys()].filter((scope) => !ours.has(scope));
-    if (taken.length === 0) return first;
-    for (const claim of await this.#find(manager, taken)) first.set(claim.scope, claim);
-    return first;
+    return new Map(counting.map((claim) => [claim.scope, claim]));
+  }
+
+  /** The claim that counts for a scope, or null. */
+  async find(manager: EntityManager, scope: string): Promise<IdempotencyClaim | null> {
+    const [claim] = await rows<IdempotencyClaim>(
+      manager,
+      `select scope, request_hash as "requestHash", run_id as "runId"
+         from idempotency_keys
+        where scope = $1`,
+      [scope],
+    );
+    return claim ?? null;
   }
 
   /** Removes keys that are older than the time, a bounded number of them; answers how many. */
@@ -64,16 +74,6 @@ export class IdempotencyRepository {
                    for update skip locked
               )`,
       [time.toISOString(), limit],
-    );
-  }
-
-  #find(manager: EntityManager, scopes: readonly string[]): Promise<IdempotencyClaim[]> {
-    return rows<IdempotencyClaim>(
-      manager,
-      `select scope, request_hash as "requestHash", run_id as "runId"
-         from idempotency_keys
-        where scope = any($1::text[])`,
-      [scopes],
     );
   }
 }

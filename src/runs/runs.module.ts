@@ -4,6 +4,8 @@ import { AttemptRepository } from './attempt.repository.js';
 import { AuditController } from './audit/audit.controller.js';
 import { AuditRepository } from './audit/audit.repository.js';
 import { EventRepository } from './event.repository.js';
+import { IdempotencyRetentionJob } from './idempotency-retention.job.js';
+import { IdempotencyRetentionSchedule } from './idempotency-retention.schedule.js';
 import { IdempotencyRepository } from './idempotency.repository.js';
 import { QueueRepository } from './queue.repository.js';
 import { JournalMetrics } from './run-journal/journal-metrics.js';
@@ -27,6 +29,8 @@ import { RunsService } from './runs.service.js';
     EventRepository,
     QueueRepository,
     IdempotencyRepository,
+    IdempotencyRetentionJob,
+    IdempotencyRetentionSchedule,
     AuditRepository,
     RunListRepository,
     RunListService,

@@ -53,6 +53,12 @@ export class RunsService {
       : { run: toOpRunDto(recordOfNewRun(creation.run, fresh), []), replayed: false };
   }
 
+  /** What a creation is answered with that was carried out before, or null when it was not. @throws IdempotencyMismatch */
+  async findReplay(idempotency: Idempotency): Promise<CreatedRun | null> {
+    const id = await this.journal.findReplay(idempotency);
+    return id === null ? null : { run: await this.reader.getRun(id), replayed: true };
+  }
+
   /** An admin's direct mutation; it is written to the audit log and not to the timeline. */
   async patch(id: string, body: UpdateRunDto, keyName: string): Promise<OpRunDto> {
     const state = body.state === undefined ? undefined : checkedState(body.state);

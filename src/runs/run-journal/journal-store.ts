@@ -25,6 +25,11 @@ export class JournalStore {
     return claims.length === 0 ? new Map() : this.idempotency.register(manager, claims);
   }
 
+  /** The claim that counts for an idempotency key, or null. */
+  findClaim(manager: EntityManager, scope: string): Promise<IdempotencyClaim | null> {
+    return this.idempotency.find(manager, scope);
+  }
+
   /** Locks runs by id; never waits in a circle with another group. */
   async lock(manager: EntityManager, ids: ReadonlySet<string>): Promise<Run[]> {
     return ids.size === 0 ? [] : this.runs.lock(manager, [...ids]);

@@ -82,6 +82,13 @@ export class RunJournal {
     return 'replayOf' in result ? result : { run: runOf(result) };
   }
 
+  /** The id of the run that an earlier request with this key made, or null. @throws IdempotencyMismatch */
+  async findReplay({ scope, requestHash }: Idempotency): Promise<string | null> {
+    const claim = await this.store.findClaim(this.dataSource.manager, scope);
+    if (claim && claim.requestHash !== requestHash) throw new IdempotencyMismatch();
+    return claim?.runId ?? null;
+  }
+
   /** Carries out a command on a run. @throws RunNotFound, RunRejected, JournalOverloaded, or what the database says */
   async change(runId: string, command: RunCommand): Promise<Run> {
     return runOf(await this.#submit({ kind: 'change', runId, command }));
