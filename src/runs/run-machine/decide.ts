@@ -122,7 +122,7 @@ function decideEvent(run: Run, command: Command<'event'>, t: Date): Outcome {
   const { effect } = event;
   const forced = effect.kind === 'RETRIED' && effect.force;
   if (isTerminal(run.state) && !forced) return { rejection: { reason: 'locked', state: run.state } };
-  const fence = checkFence(run, reporter, effect.kind === 'STARTED');
+  const fence = checkFence(run, reporter, effect.kind === 'STARTED' ? effect.workerId : null);
   if (fence) return { rejection: fence };
 
   switch (effect.kind) {
@@ -228,13 +228,14 @@ function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
   };
 }
 
-/** Refuses a reporter who does not hold the run; a run in nobody's hands may be taken up by STARTED. */
-function checkFence(run: Run, reporter: Reporter, starts: boolean): Rejection | undefined {
+/**
+ * Refuses a reporter who does not hold the run. A run in nobody's hands may be taken up by STARTED.
+ * @param starting the worker that STARTED names; null for another event
+ */
+function checkFence(run: Run, reporter: Reporter, starting: string | null): Rejection | undefined {
   const { workerId, attempt } = reporter;
-  if (workerId !== undefined) {
-    const holds =
-      isInExecution(run.state) && (run.workerId === workerId || (starts && run.workerId === null));
-    if (!holds) return { reason: 'other-worker', workerId };
+  if (workerId !== undefined && !(isInExecution(run.state) && workerId === (run.workerId ?? starting))) {
+    return { reason: 'other-worker', workerId };
   }
   if (attempt !== undefined && attempt !== run.attempt) return { reason: 'stale-attempt', attempt };
   return undefined;
