@@ -75,6 +75,21 @@ describe('image pull', { timeout: 60_000 }, () => {
     await assert.rejects(runtime(50).pull('tool', NEVER), /could not be pulled.*no progress for 0.05 s/);
   });
 
+  it('lets a pull take its time that goes on', async () => {
+    engine.answerNext('POST /images/create', (response) => {
+      response.writeHead(200);
+      let layers = 0;
+      const timer = setInterval(() => {
+        layers += 1;
+        response.write('{"status":"Downloading"}\n');
+        if (layers < 6) return;
+        clearInterval(timer);
+        response.end();
+      }, 250);
+    });
+    await runtime(1_000).pull('tool', NEVER);
+  });
+
   it('ends when it is told to, without looking for a local image', async () => {
     engine.images.add('tool:latest');
     engine.answerNext('POST /images/create', silence);
