@@ -1,26 +1,26 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { hashApiKey, isMistypedApiKey, makeApiKey } from './api-key.js';
+import { hashApiKey, isApiKey, makeApiKey, prefixOf } from './api-key.js';
 
 test('keys show their purpose and never repeat', () => {
   const keys = Array.from({ length: 200 }, () => makeApiKey('worker'));
   assert.equal(new Set(keys).size, 200);
   for (const key of keys) {
     assert.match(key, /^ls_worker_[0-9A-Za-z]{38}$/);
-    assert.equal(isMistypedApiKey(key), false);
+    assert.equal(isApiKey(key), true);
   }
 });
 
-test('a key with one wrong letter is known as mistyped', () => {
+test('a key with one wrong letter is no key', () => {
   const key = makeApiKey('admin');
   const secret = key.lastIndexOf('_') + 1;
   for (let at = secret; at < key.length; at += 1) {
     const wrong = key[at] === 'a' ? 'b' : 'a';
-    assert.equal(isMistypedApiKey(key.slice(0, at) + wrong + key.slice(at + 1)), true, `letter ${at}`);
+    assert.equal(isApiKey(key.slice(0, at) + wrong + key.slice(at + 1)), false, `letter ${at}`);
   }
 });
 
-test('a key of another make is nobody’s typing error', () => {
+test('a text of another make is no key', () => {
   for (const text of [
     '',
     'secret',
@@ -28,8 +28,16 @@ test('a key of another make is nobody’s typing error', () => {
     `ls_admin_${'a'.repeat(37)}`,
     `LS_admin_${'a'.repeat(38)}`,
   ]) {
-    assert.equal(isMistypedApiKey(text), false);
+    assert.equal(isApiKey(text), false);
   }
+});
+
+test('a prefix shows the purpose and four letters, which leaves 160 bits and more in the dark', () => {
+  const key = makeApiKey('client');
+  const prefix = prefixOf(key);
+  assert.match(prefix, /^ls_client_[0-9A-Za-z]{4}$/);
+  assert.ok(key.startsWith(prefix));
+  assert.ok(Math.log2(62) * (32 - 4) >= 160);
 });
 
 test('a hash is the SHA-256 in hexadecimal', () => {
