@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { readdir } from 'node:fs/promises';
+import { createServer, type AddressInfo } from 'node:net';
+import { describe, it } from 'node:test';
+import { launchService, makeDataDir, runService, startService } from '../support/service-process.js';
+import { senderTo } from '../support/test-app.js';
+import { databaseUrl, serverUrl } from '../support/test-database.js';
+
+const SECRET = 'do-not-print-me';
+
+describe('the service at its start', () => {
+  it('prints one line with the port that it took, whatever the log level', async () => {
+    const service = await startService({ env: { SERVICE_LOG_LEVEL: 'error' }, args: ['--port', '0'] });
+    const lines = service.stdout.split('\n').filter((line) => line.includes('listening on http://'));
+    assert.equal(lines.length, 1);
+    assert.match(lines[0] ?? '', /listening on http:\/\/127\.0\.0\.1:[1-9]\d*\b/);
+    assert.equal((await senderTo(service.url)('GET', '/health/live')).status, 200);
+    assert.equal(await service.stop(), 0);
+  });
+
+  it('listens where it is told to, flags before variables', async () => {
+    const service = await startService({
+      env: { SERVICE_HOST: '127.0.0.9', SERVICE_PORT: '1' },
+      args: ['--host', 'localhost', '--port', '0'],
+    });
+    assert.match(service.url, /^http:\/\/(?:127\.0\.0\.1|\[::1\]):\d+$/);
+    assert.equal(await service.stop(), 0);
+  });
+
+  it('refuses wrong settings with exit code 2, a line for each and no secret', async () => {
+    const { code, stdout, stderr } = await runService({
+      env: {
+        SERVICE_PORT: 'eighty',
+        SERVICE_LOG_LEVEL: 'loud',
+        SERVICE_API_KEYS: `root:${SECRET}`,
+        DATABASE_URL: `mysql://me:${SECRET}@localhost/x`,
+      },
+      args: ['--workers', '0', '--colour', SECRET],
+    });
+    assert.equal(code, 2);
+    assert.equal(stdout, '');
+    const lines = stderr.trimEnd().split('\n');
+    assert.equal(lines.length, 6, stderr);
+    for (const name of [
+      'SERVICE_PORT must be an integer from 0 to 65535, got "eighty"',
+      'SERVICE_LOG_LEVEL must be debug, info, warning or error, got "loud"',
+      'SERVICE_API_KEYS must be',
+      'DATABASE_URL must be',
+      '--workers (SERVICE_WORKERS) must be',
+      'unknown flag --colour',
+    ]) {
+      assert.equal(lines.filter((line) => line.startsWith(name)).length, 1, name);
+    }
+    assert.doesNotMatch(stderr, new RegExp(SECRET));
+  });
+
+  it('refuses a scheduling strategy that it does not have with exit code 2, and stops its database', async () => {
+    const dataDir = await makeDataDir();
+    const { code, stderr } = await runService({ dataDir, env: { SERVICE_SCHEDULER: 'astrology' } });
+    assert.equal(code, 2);
+    assert.match(stderr, /^SERVICE_SCHEDULER: .*'astrology'.*direct.*\n$/);
+    assert.ok(!(await readdir(`${dataDir}/postgres`)).includes('postmaster.pid'));
+  });
+
+  it('ends with exit code 1 and one line when its port is taken, before it starts a database', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    await new Promise((resolve) => other.once('listening', resolve));
+    const address: AddressInfo | string | null = other.address();
+    assert.ok(address !== null && typeof address === 'object');
+    try {
+      const dataDir = await makeDataDir();
+      const before = await readdir(dataDir);
+      const { code, stdout, stderr } = await runService({ dataDir, args: ['--port', String(address.port)] });
+      assert.equal(code, 1);
+      assert.match(
+        stderr,
+        new RegExp(String.raw`^cannot listen on 127\.0\.0\.1:${address.port}: .*already.*\n$`),
+      );
+      assert.equal(stdout, '');
+      assert.deepEqual(await readdir(dataDir), before);
+    } finally {
+      other.close();
+    }
+  });
+
+  it('gives up waiting for a database when it is told to stop', async () => {
+    const env = { DATABASE_URL: `postgres://me:${SECRET}@127.0.0.1:1/x` };
+    const service = await launchService({ env });
+    await service.untilOutput(/does not answer yet/);
+    service.signal('SIGTERM');
+    assert.deepEqual(await service.exited, { code: 0, signal: null });
+    assert.doesNotMatch(service.output, new RegExp(SECRET));
+  });
+
+  it('ends with exit code 1 and one line when its database refuses it', async () => {
+    const url = new URL(databaseUrl(await serverUrl(), 'no_such_database'));
+    url.password = SECRET;
+    const { code, stderr } = await runService({ env: { DATABASE_URL: url.toString() } });
+    assert.equal(code, 1);
+    assert.match(stderr, /^Cannot connect to the database .*no_such_database.*\n$/);
+    assert.doesNotMatch(stderr, new RegExp(SECRET));
+  });
+});
