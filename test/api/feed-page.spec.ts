@@ -147,7 +147,7 @@ describe('GET /feed', () => {
   test('keeps a page of big events small, and says that more follow', async () => {
     const id = await createRun(service.send, 'big');
     const big = 'x'.repeat(900_000);
-    for (let n = 0; n < 8; n += 1) assert.equal(await note(service.send, id, n, { big }), 200);
+    for (let n = 0; n < 8; n += 1) assert.equal(await note(service.send, id, n, { big }), 204);
     const sizes: number[] = [];
     let place = '';
     for (let more = true; more;) {
@@ -323,7 +323,7 @@ describe('a service without a feed', () => {
 
   test('refuses readers with 503 and takes runs with topics all the same', async () => {
     const id = await createRun(service.send, 'off');
-    assert.equal(await note(service.send, id, 1), 200);
+    assert.equal(await note(service.send, id, 1), 204);
     for (const path of ['/feed?topic=off', '/feed?topic=off&wait=1', '/feed/stream?topic=off']) {
       const { status, body, headers } = await service.send('GET', path);
       assert.equal(status, 503, path);

@@ -121,7 +121,7 @@ export class EventStreamReader {
       this.comments += 1;
       return;
     }
-    const [, id, data] = /^id: (\S+)\ndata: (.+)$/.exec(block) ?? assert.fail(`not an event: ${block}`);
+    const [, id, data] = /^id: (\S+)\ndata: ([^\n\r]+)$/.exec(block) ?? assert.fail(`not an event: ${block}`);
     const event = { id: id ?? '', data: JSON.parse(data ?? '') as unknown };
     this.events.push(event);
     this.onEvent(event);

@@ -65,8 +65,11 @@ export async function createRun(send: Send, topic: string | null): Promise<strin
   return String(created.body.id);
 }
 
-/** Posts an event that has no effect on its run's state. @returns the status of the answer */
+/** Posts an event that has no effect on its run's state. @returns the status of the answer, 204 unless it was refused */
 export async function note(send: Send, runId: string, msg: string | number, payload = {}): Promise<number> {
-  const answer = await send('POST', `/runs/${runId}/events`, { body: { type: 'NOTE', msg, payload } });
+  const answer = await send('POST', `/runs/${runId}/events`, {
+    body: { type: 'NOTE', msg, payload },
+    headers: { Prefer: 'return=minimal' },
+  });
   return answer.status;
 }
