@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { rows } from '../../src/database/sql.js';
-import { assertError, assertInvalid, bodyOf } from '../support/answer-shapes.js';
+import { assertError, bodyOf } from '../support/answer-shapes.js';
 import { RunSteps } from '../support/run-steps.js';
 import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../support/test-app.js';
 
@@ -47,8 +47,6 @@ describe('PATCH of a run', () => {
   const patch = (id: string, body: unknown, key: string = KEYS.admin): Promise<TestAnswer> =>
     service.send('PATCH', `/runs/${id}`, { body, key });
   const patched = async (id: string, body: unknown): Promise<Json> => bodyOf(await patch(id, body), 'OpRun');
-  /** Everything but the times of change, which every mutation moves. */
-  const without = ({ updatedAt: _, ...rest }: Json): Json => rest;
 
   for (const from of STATES) {
     for (const to of STATES) {
@@ -61,8 +59,8 @@ describe('PATCH of a run', () => {
         const feed = await feedSize();
         const run = await patched(found.id, { state: to });
         assert.deepEqual(await steps.get(run.id), run);
-        assert.deepEqual(without(run), {
-          ...without(found),
+        assert.deepEqual(without(run, 'updatedAt'), {
+          ...without(found, 'updatedAt'),
           state: to,
           execution_summary: summaryAfter(found, run, to),
         });
@@ -77,8 +75,8 @@ describe('PATCH of a run', () => {
         assert.equal(attempt.finished_at, run.execution_summary.finished_at ?? null);
         // An emergency leaves no trace but the audit log's.
         assert.deepEqual(
-          (await steps.poll(run.id)).map(({ state: _, ...entry }) => entry),
-          timeline.map(({ state: _, ...entry }) => entry),
+          (await steps.poll(run.id)).map((entry) => without(entry, 'state')),
+          timeline.map((entry) => without(entry, 'state')),
         );
         assert.equal(await feedSize(), feed);
         await assertBehaves(run.id, to);
@@ -218,7 +216,7 @@ describe('PATCH of a run', () => {
     test(`changes nothing but updatedAt by ${JSON.stringify(body)}`, async () => {
       const run = await steps.running();
       const changed = await patched(run.id, body);
-      assert.deepEqual(without(changed), without(run));
+      assert.deepEqual(without(changed, 'updatedAt'), without(run, 'updatedAt'));
       assert.ok(changed.updatedAt >= run.updatedAt);
     });
   }
@@ -298,6 +296,11 @@ function finished(summary: Json, at: string): Json {
   const { started_at: startedAt } = summary;
   const duration = startedAt === undefined ? {} : { duration_ms: Date.parse(at) - Date.parse(startedAt) };
   return { ...summary, finished_at: at, ...duration };
+}
+
+/** The object without one of its fields. */
+function without(object: Json, name: string): Json {
+  return Object.fromEntries(Object.entries(object).filter(([key]) => key !== name));
 }
 
 function isTerminal(state: string): boolean {
