@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { DOWN } from './testing/fake-service.js';
 import { makeScene } from './testing/scene.js';
 import { errorMessage } from './testing/timeline.js';
 
@@ -77,5 +78,18 @@ test('reports the chosen GPU and hands it to the container', async () => {
   assert.equal(container.spec.limits.gpuId, 1);
   assert.deepEqual(run.timeline[0]?.payload, { worker_id: 'rack/7:a', gpu_id: 1 });
   container.end(0);
+  await scene.end();
+});
+
+test('takes no more work while the ends of too many runs are still to be reported', async () => {
+  const scene = makeScene();
+  for (let n = 0; n < 30; n++) scene.service.add(`run-${n}`);
+  scene.service.onCall = ({ event }) => (event?.type === 'COMPLETED' ? DOWN : undefined);
+  scene.runtime.onStart = (container) => container.end(0);
+  await scene.start();
+  await scene.clock.pass(120_000);
+  assert.equal(scene.runtime.containers.length, 8);
+  scene.service.onCall = () => undefined;
+  for (const run of scene.service.runs.values()) await scene.reaches(run, 'COMPLETED');
   await scene.end();
 });

@@ -158,3 +158,30 @@ for (const status of [401, 403]) {
     });
   }
 }
+
+test('ends with 0 when the last report on shutdown finds the run in other hands', async () => {
+  const scene = makeScene({ env: { SERVICE_WORKER_TICK: '3600', SERVICE_WORKER_DRAIN: '1' } });
+  const run = scene.service.add('run-1');
+  await scene.start();
+  await scene.container();
+  await scene.reaches(run, 'RUNNING');
+  run.workerId = 'other';
+  assert.equal(await scene.end(), 0);
+  assert.deepEqual(types(run), ['STARTED']);
+});
+
+test('reports FAILED for a run whose claim is answered after the drain time', async () => {
+  const scene = makeScene({ env: { SERVICE_WORKER_DRAIN: '0' } });
+  const run = scene.service.add('run-1');
+  const claim = scene.service.claim.bind(scene.service);
+  scene.service.claim = async (workerId, key) => {
+    await scene.clock.sleep(5000);
+    return claim(workerId, key);
+  };
+  await scene.start();
+  await scene.clock.pass(1000);
+  assert.equal(await scene.end(), 0);
+  assert.equal(run.state, 'FAILED');
+  assert.equal(errorMessage(run), "Worker 'rack/7:a' is shutting down");
+  assert.equal(scene.runtime.containers.length, 0);
+});

@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Stopped, StopSignal } from './stop-signal.js';
+
+const isStopped = (kind: string) => (error: unknown) =>
+  error instanceof Stopped && error.reason.kind === kind;
+
+test('passes on what a promise gives while nobody asks to stop', async () => {
+  const stop = new StopSignal();
+  stop.check();
+  assert.equal(await stop.unlessStopped(Promise.resolve(5)), 5);
+  await assert.rejects(stop.unlessStopped(Promise.reject(new Error('own fault'))), /own fault/);
+});
+
+test('leaves a promise that does not listen, with the first reason', async () => {
+  const stop = new StopSignal();
+  const waiting = stop.unlessStopped(new Promise(() => undefined));
+  stop.ask({ kind: 'shutting-down' });
+  stop.ask({ kind: 'key-refused' });
+  await assert.rejects(waiting, isStopped('shutting-down'));
+  await assert.rejects(stop.unlessStopped(new Promise(() => undefined)), isStopped('shutting-down'));
+  assert.throws(() => stop.check(), isStopped('shutting-down'));
+});
+
+test('takes the failure of what was interrupted for the stop that it is', async () => {
+  const stop = new StopSignal();
+  const interrupted = new Promise((_, reject) => {
+    stop.signal.addEventListener('abort', () => reject(new Error('aborted')));
+  });
+  const waiting = stop.unlessStopped(interrupted);
+  stop.ask({ kind: 'key-refused' });
+  await assert.rejects(waiting, isStopped('key-refused'));
+});
