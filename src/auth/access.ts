@@ -46,5 +46,5 @@ export function missingScope(access: Access, caller: Caller): Scope | undefined 
 
 function declare(access: Access, secured: boolean): MethodDecorator & ClassDecorator {
   const metadata = SetMetadata(ACCESS, access);
-  return secured ? applyDecorators(metadata, ApiSecurity('api-key'), ApiErrors(401, 403)) : metadata;
+  return secured ? applyDecorators(metadata, ApiSecurity('api-key'), ApiErrors(401, 403, 429)) : metadata;
 }

@@ -1,4 +1,4 @@
-import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { access, chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeApiKey } from './api-key.js';
 
@@ -10,13 +10,21 @@ export interface AdminKeyFile {
   readonly created: boolean;
 }
 
+/** Whether an admin key was made in this data folder before. */
+export function hasAdminKey(dataDir: string): Promise<boolean> {
+  return access(pathIn(dataDir)).then(
+    () => true,
+    () => false,
+  );
+}
+
 /**
  * The admin key of an installation that was given none: made at the first start, read at the next ones.
  * Several processes may start at once: one makes it, the others read that one.
  * @throws Error when the file cannot be written or is empty
  */
 export async function ensureAdminKey(dataDir: string): Promise<AdminKeyFile> {
-  const path = join(dataDir, 'admin-key');
+  const path = pathIn(dataDir);
   await mkdir(dataDir, { recursive: true });
   const fresh = makeApiKey('admin');
   try {
@@ -29,6 +37,10 @@ export async function ensureAdminKey(dataDir: string): Promise<AdminKeyFile> {
   const key = (await readWhenWritten(path)).trim();
   if (key === '') throw new Error(`${path} is empty: remove it to have a new admin key made`);
   return { key, path, created: false };
+}
+
+function pathIn(dataDir: string): string {
+  return join(dataDir, 'admin-key');
 }
 
 /** The file's maker creates and fills it in two steps; a reader in between waits for the second. */

@@ -1,31 +1,83 @@
-import { Inject, Injectable } from '@nestjs/common';
-import type { ApiKeySetting } from '../settings/settings.js';
+import { Injectable } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import { v7 as uuidv7 } from 'uuid';
+import { InvalidRequest } from '../http/domain-error.js';
+import { VALIDATION_FAILED } from '../http/problems.js';
+import { Log } from '../logging/logger.js';
 import type { Caller, Scope } from './access.js';
-import { hashApiKey, isMistypedApiKey } from './api-key.js';
+import { hashApiKey, makeApiKey, prefixOf } from './api-key.js';
+import { ApiKeysRepository, type KeyPlace } from './api-keys.repository.js';
+import { ApiKeyNotFound } from './auth.errors.js';
+import {
+  MOST_LISTED_KEYS,
+  toApiKeyDto,
+  type ApiKeyDto,
+  type CreateApiKeyDto,
+  type CreatedApiKeyDto,
+  type ListApiKeysQueryDto,
+} from './dto/api-key.dto.js';
+import { readTimestamp } from './read-timestamp.js';
+import { StoredKeys } from './stored-keys.js';
 
-/** Injection token of the keys that the process was started with. */
-export const STARTING_KEYS = Symbol('STARTING_KEYS');
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** Knows who a key belongs to. Keys are kept as hashes only. */
+/** The use cases of API keys in the database. */
 @Injectable()
 export class ApiKeysService {
-  readonly #callers = new Map<string, Caller>();
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly keys: ApiKeysRepository,
+    private readonly stored: StoredKeys,
+    private readonly log: Log,
+  ) {}
 
-  /** @param keys a key that is listed with several scopes has them all */
-  constructor(@Inject(STARTING_KEYS) keys: readonly ApiKeySetting[]) {
-    for (const { scope, key } of keys) {
-      const hash = hashApiKey(key);
-      const scopes = new Set<Scope>([...(this.#callers.get(hash)?.scopes ?? []), scope]);
-      this.#callers.set(hash, {
-        id: hash,
-        name: `settings:${[...scopes].join('+')}`,
-        scopes,
-      });
-    }
+  /**
+   * Makes a key and answers it with its secret, which is kept nowhere.
+   * @throws InvalidRequest when the key would have expired already
+   */
+  async create(body: CreateApiKeyDto, by: Caller): Promise<CreatedApiKeyDto> {
+    const key = makeApiKey(purposeOf(body.scopes));
+    const row = await this.keys.insert(this.dataSource.manager, {
+      id: uuidv7(),
+      name: body.name,
+      scopes: body.scopes,
+      prefix: prefixOf(key),
+      hash: hashApiKey(key),
+      expiresAt: body.expires_at === undefined ? null : readTimestamp(body.expires_at),
+    });
+    if (!row) throw new InvalidRequest(VALIDATION_FAILED, ['expires_at must lie in the future']);
+    this.log.info('made an API key', { keyId: row.id, keyName: row.name, scopes: row.scopes, by: by.name });
+    return { ...toApiKeyDto(row), key };
   }
 
-  /** The caller that the key belongs to, or null. */
-  verify(key: string): Caller | null {
-    return isMistypedApiKey(key) ? null : (this.#callers.get(hashApiKey(key)) ?? null);
+  /** Keys of any state, newest first. @throws InvalidRequest when `after` is not the id of a key */
+  async list({ limit = MOST_LISTED_KEYS, after }: ListApiKeysQueryDto): Promise<ApiKeyDto[]> {
+    const place = after === undefined ? null : await this.#place(after);
+    return (await this.keys.list(this.dataSource.manager, place, limit)).map(toApiKeyDto);
   }
+
+  /**
+   * Revokes a key: here at once, in other processes when what they know of it is no longer believed. Revoking a
+   * revoked key changes nothing.
+   * @throws ApiKeyNotFound
+   */
+  async revoke(id: string, by: Caller): Promise<void> {
+    const hash = UUID.test(id) ? await this.keys.revoke(this.dataSource.manager, id) : null;
+    if (hash === null) throw new ApiKeyNotFound(id);
+    this.stored.revoked(hash);
+    this.log.info('revoked an API key', { keyId: id, by: by.name });
+  }
+
+  async #place(id: string): Promise<KeyPlace> {
+    const place = UUID.test(id) ? await this.keys.findPlace(this.dataSource.manager, id) : null;
+    if (!place) throw new InvalidRequest('The cursor is not the id of an API key');
+    return place;
+  }
+}
+
+/** What the key says about itself: its scope, or that it has several. */
+function purposeOf(scopes: readonly Scope[]): string {
+  if (scopes.includes('admin')) return 'admin';
+  const [only] = scopes;
+  return scopes.length === 1 && only !== undefined ? only : 'multi';
 }

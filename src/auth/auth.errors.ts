@@ -27,3 +27,31 @@ export class MissingScope extends DomainError {
     super(`API key lacks scope '${scope}'`);
   }
 }
+
+/** The database did not say in time whether the API key is good. */
+export class KeyCheckTooSlow extends DomainError {
+  readonly kind = 'unavailable';
+
+  constructor() {
+    super('The API key could not be checked in time', { retryAfterSeconds: 1 });
+  }
+}
+
+/** No API key has this id. */
+export class ApiKeyNotFound extends DomainError {
+  readonly kind = 'not-found';
+
+  constructor(id: string) {
+    super(`API key '${id}' not found`);
+  }
+}
+
+/** The API key has had its requests for the present minute. */
+export class TooManyRequests extends DomainError {
+  readonly kind = 'rate-limited';
+
+  /** @param seconds until the next minute begins */
+  constructor(seconds: number) {
+    super('Too many requests', { retryAfterSeconds: seconds });
+  }
+}

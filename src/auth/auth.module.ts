@@ -1,33 +1,46 @@
 import { Module } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
-import { PassportModule } from '@nestjs/passport';
+import { getOptionsToken, ThrottlerStorage } from '@nestjs/throttler';
+import { DataSource } from 'typeorm';
 import { Log } from '../logging/logger.js';
-import { Settings, type ApiKeySetting } from '../settings/settings.js';
+import { Settings } from '../settings/settings.js';
 import { AccessCoverage } from './access-coverage.js';
-import { ensureAdminKey } from './admin-key-file.js';
 import { ApiKeyGuard } from './api-key.guard.js';
-import { BearerStrategy, XApiKeyStrategy } from './api-key.strategies.js';
-import { ApiKeysService, STARTING_KEYS } from './api-keys.service.js';
+import { ApiKeyPassport } from './api-key-passport.js';
+import { ApiKeyVerifier } from './api-key-verifier.js';
+import { ApiKeysController } from './api-keys.controller.js';
+import { ApiKeysRepository } from './api-keys.repository.js';
+import { ApiKeysService } from './api-keys.service.js';
+import { KeyUsage } from './key-usage.js';
+import { MonotonicClock } from './monotonic-clock.js';
+import { rateLimitOptions, RateLimitGuard } from './rate-limit.guard.js';
+import { RateWindows } from './rate-windows.js';
+import { STARTING_KEYS, startingKeys } from './starting-keys.js';
+import { StoredKeys } from './stored-keys.js';
 
-/** Who may call what. The application binds its guard before every other one. */
+/** Who may call what, and how often. The application binds the two guards before every other one, in this order. */
 @Module({
-  imports: [PassportModule, DiscoveryModule],
+  imports: [DiscoveryModule],
+  controllers: [ApiKeysController],
   providers: [
-    { provide: STARTING_KEYS, inject: [Settings, Log], useFactory: startingKeys },
+    MonotonicClock,
+    ApiKeysRepository,
+    {
+      provide: STARTING_KEYS,
+      inject: [Settings, ApiKeysRepository, DataSource, Log],
+      useFactory: startingKeys,
+    },
+    StoredKeys,
+    KeyUsage,
+    ApiKeyVerifier,
+    ApiKeyPassport,
     ApiKeysService,
-    XApiKeyStrategy,
-    BearerStrategy,
     AccessCoverage,
     ApiKeyGuard,
+    { provide: getOptionsToken(), inject: [Settings], useFactory: rateLimitOptions },
+    { provide: ThrottlerStorage, useClass: RateWindows },
+    RateLimitGuard,
   ],
-  exports: [ApiKeyGuard],
+  exports: [ApiKeyGuard, RateLimitGuard],
 })
 export class AuthModule {}
-
-/** The keys of the settings; without any, one admin key that is kept in the data folder. */
-async function startingKeys(settings: Settings, log: Log): Promise<readonly ApiKeySetting[]> {
-  if (settings.apiKeys.length > 0) return settings.apiKeys;
-  const { key, path, created } = await ensureAdminKey(settings.dataDir);
-  log.info(`${created ? 'made an admin API key, kept in' : 'the admin API key is in'} ${path}`);
-  return [{ scope: 'admin', key }];
-}

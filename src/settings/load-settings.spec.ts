@@ -35,6 +35,7 @@ describe('settings', () => {
       feedEnabled: true,
       feedRetentionDays: 7,
       maxBodyBytes: 1_048_576,
+      rateLimit: 0,
       dbPoolSize: 10,
       workerPool: undefined,
     });
@@ -79,6 +80,7 @@ describe('settings', () => {
       SERVICE_FEED_ENABLED: 'false',
       SERVICE_FEED_RETENTION_DAYS: '0',
       SERVICE_MAX_BODY_BYTES: '1',
+      SERVICE_RATE_LIMIT: '10000000',
       SERVICE_DB_POOL_SIZE: '2',
       SERVICE_WORKER_POOL: 'memory',
     });
@@ -100,6 +102,7 @@ describe('settings', () => {
       feedEnabled: false,
       feedRetentionDays: 0,
       maxBodyBytes: 1,
+      rateLimit: 10_000_000,
       dbPoolSize: 2,
       workerPool: 'memory',
     });
@@ -116,6 +119,7 @@ describe('settings', () => {
       scheduler: 'fit',
       'feed-retention-days': '30',
       'max-body-bytes': '2048',
+      'rate-limit': '600',
       'db-pool-size': '20',
       'worker-pool': 'memory',
     };
@@ -175,6 +179,9 @@ describe('settings', () => {
     ['SERVICE_FEED_RETENTION_DAYS', '1.5'],
     ['SERVICE_MAX_BODY_BYTES', '0'],
     ['SERVICE_MAX_BODY_BYTES', '1mb'],
+    ['SERVICE_RATE_LIMIT', '-1'],
+    ['SERVICE_RATE_LIMIT', '10000001'],
+    ['SERVICE_RATE_LIMIT', 'off'],
     ['SERVICE_DB_POOL_SIZE', '1'],
     ['SERVICE_WORKER_POOL', 'redis'],
   ] as const) {

@@ -1,0 +1,40 @@
+import { Inject, Injectable } from '@nestjs/common';
+import type { Caller, Scope } from './access.js';
+import { hashApiKey, isApiKey } from './api-key.js';
+import { KeyUsage } from './key-usage.js';
+import { STARTING_KEYS, type StartingKey } from './starting-keys.js';
+import { StoredKeys } from './stored-keys.js';
+
+/** Knows who a key belongs to: first the keys that the process was started with, then those of the database. */
+@Injectable()
+export class ApiKeyVerifier {
+  readonly #starting = new Map<string, Caller>();
+
+  /** @param startingKeys a key that is listed with several scopes has them all */
+  constructor(
+    @Inject(STARTING_KEYS) startingKeys: readonly StartingKey[],
+    private readonly stored: StoredKeys,
+    private readonly usage: KeyUsage,
+  ) {
+    for (const { scope, key, origin } of startingKeys) {
+      const hash = hashApiKey(key);
+      const scopes = new Set<Scope>([...(this.#starting.get(hash)?.scopes ?? []), scope]);
+      this.#starting.set(hash, { id: hash, name: `${origin}:${[...scopes].join('+')}`, scopes });
+    }
+  }
+
+  /**
+   * The caller that the key belongs to, or null. Keys of settings may have any form; anything else that is not in the
+   * form of our keys, or is mistyped, is refused without asking the database.
+   * @throws what the database fails with, when the key could be one of its
+   */
+  async verify(key: string): Promise<Caller | null> {
+    const hash = hashApiKey(key);
+    const starting = this.#starting.get(hash);
+    if (starting) return starting;
+    if (!isApiKey(key)) return null;
+    const caller = await this.stored.find(hash);
+    if (caller) this.usage.note(caller.id);
+    return caller;
+  }
+}

@@ -1,0 +1,107 @@
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { IsOptional, ValidateBy } from 'class-validator';
+import { IsText } from '../../http/dto-decorators.js';
+import { QueryInteger, QueryString } from '../../http/query-decorators.js';
+import { SCOPES, type Scope } from '../access.js';
+import type { ApiKeyRow } from '../api-keys.repository.js';
+import { readTimestamp } from '../read-timestamp.js';
+
+/** Keys of a page unless asked otherwise, and at most. */
+export const MOST_LISTED_KEYS = 1000;
+
+const PRINTABLE = /^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]*$/u;
+
+/** An API key to be made. */
+@ApiSchema({ name: 'ApiKeyCreate' })
+export class CreateApiKeyDto {
+  /** Says whose key it is; the audit log shows it. @example nightly import */
+  @IsText({ min: 1, max: 128, pattern: PRINTABLE, form: 'a printable text' })
+  name: string;
+
+  /** What the key is allowed to do; `admin` includes the others. @example ["client"] */
+  @ValidateBy({
+    name: 'isScopeList',
+    validator: {
+      validate: isScopeList,
+      defaultMessage: () => `$property must be a list of different scopes out of ${SCOPES.join(', ')}`,
+    },
+  })
+  @ApiProperty({ enum: SCOPES, enumName: 'Scope', isArray: true, minItems: 1, uniqueItems: true })
+  scopes: Scope[];
+
+  /** From then on the key is refused; never unless given. @example 2100-01-31T09:00:00Z */
+  @IsOptional()
+  @ValidateBy({
+    name: 'isTimestamp',
+    validator: {
+      validate: (value: unknown) => typeof value === 'string' && readTimestamp(value) !== null,
+      defaultMessage: () => '$property must be an ISO 8601 date and time with a zone',
+    },
+  })
+  @ApiProperty({ type: 'string', format: 'date-time', required: false })
+  expires_at?: string;
+}
+
+/** An API key without its secret. */
+@ApiSchema({ name: 'ApiKey' })
+export class ApiKeyDto {
+  /** UUID version 7. */
+  id: string;
+  name: string;
+  @ApiProperty({ enum: SCOPES, enumName: 'Scope', isArray: true })
+  scopes: Scope[];
+  /** The beginning of the key, by which people tell keys apart. @example ls_client_Ab3d */
+  prefix: string;
+  @ApiProperty({ type: 'string', format: 'date-time' })
+  created_at: string;
+  @ApiProperty({ type: 'string', format: 'date-time', nullable: true })
+  expires_at: string | null;
+  /** Written at most once a minute. */
+  @ApiProperty({ type: 'string', format: 'date-time', nullable: true })
+  last_used_at: string | null;
+  @ApiProperty({ type: 'string', format: 'date-time', nullable: true })
+  revoked_at: string | null;
+}
+
+/** An API key that was just made. */
+@ApiSchema({ name: 'CreatedApiKey' })
+export class CreatedApiKeyDto extends ApiKeyDto {
+  /** The secret. It is shown this once. */
+  key: string;
+}
+
+/** Query of GET /api-keys. */
+export class ListApiKeysQueryDto {
+  /** Keys of a page; 1,000 unless given. */
+  @IsOptional()
+  @QueryInteger({ min: 1, max: MOST_LISTED_KEYS })
+  limit?: number;
+
+  /** Id of the last key of the page before; the page continues with older ones. */
+  @IsOptional()
+  @QueryString()
+  after?: string;
+}
+
+/** The key as admins see it. */
+export function toApiKeyDto(row: ApiKeyRow): ApiKeyDto {
+  return {
+    id: row.id,
+    name: row.name,
+    scopes: SCOPES.filter((scope) => row.scopes.includes(scope)),
+    prefix: row.prefix,
+    created_at: row.createdAt.toISOString(),
+    expires_at: row.expiresAt?.toISOString() ?? null,
+    last_used_at: row.lastUsedAt?.toISOString() ?? null,
+    revoked_at: row.revokedAt?.toISOString() ?? null,
+  };
+}
+
+function isScopeList(value: unknown): boolean {
+  return (
+    Array.isArray(value) &&
+    value.length > 0 &&
+    new Set(value).size === value.length &&
+    value.every((item) => SCOPES.some((scope) => scope === item))
+  );
+}
