@@ -11,7 +11,27 @@ export interface RunPlace {
   readonly id: string;
 }
 
+/** Where a walk through the list begins, and whether it goes to older or to newer runs. */
+export interface RunWalk {
+  /** Left out of the walk; null: the end of the list that lies behind. */
+  readonly place: RunPlace | null;
+  readonly direction: 'older' | 'newer';
+}
+
 const OPERATORS: Record<CreatedBound, string> = { gte: '>=', lte: '<=', gt: '>', lt: '<' };
+
+const KEEPS: Record<CreatedBound, (time: Date, bound: Date) => boolean> = {
+  gte: (time, bound) => time >= bound,
+  lte: (time, bound) => time <= bound,
+  gt: (time, bound) => time > bound,
+  lt: (time, bound) => time < bound,
+};
+
+/** Bounds on the side that a walk comes from. */
+const BEHIND: Record<RunWalk['direction'], readonly CreatedBound[]> = {
+  older: ['lte', 'lt'],
+  newer: ['gte', 'gt'],
+};
 
 const COLUMNS = `
   id, state, priority, progress, attempt, attempt_id as "attemptId", first_event as "firstEvent",
@@ -41,28 +61,16 @@ export class RunListRepository {
    * Runs that pass the filter, from the place on, walking to older or to newer ones; the place itself is left out.
    * The order is that of the walk.
    */
-  list(
-    manager: EntityManager,
-    filter: RunFilter,
-    from: { readonly place: RunPlace | null; readonly direction: 'older' | 'newer' },
-    limit: number,
-  ): Promise<RunEntity[]> {
+  list(manager: EntityManager, filter: RunFilter, walk: RunWalk, limit: number): Promise<RunEntity[]> {
     const params: unknown[] = [];
     const bind = (value: unknown, type: string): string => `$${params.push(value)}::${type}`;
-    const conditions = conditionsOf(filter, bind);
-    const older = from.direction === 'older';
-    if (from.place) {
-      const { createdAt, id } = from.place;
-      const place = `(${bind(createdAt.toISOString(), 'timestamptz')}, ${bind(id, 'uuid')})`;
-      conditions.push(`(created_at, id) ${older ? '<' : '>'} ${place}`);
-    }
-    const order = older ? 'created_at desc, id desc' : 'created_at, id';
+    const conditions = [...fieldConditions(filter, bind), ...timeConditions(filter, walk, bind)];
     return rows<RunEntity>(
       manager,
       `select ${COLUMNS}
          from runs
         ${conditions.length > 0 ? `where ${conditions.join(' and ')}` : ''}
-        order by ${order}
+        order by ${walk.direction === 'older' ? 'created_at desc, id desc' : 'created_at, id'}
         limit ${bind(limit, 'integer')}`,
       params,
     );
@@ -81,16 +89,31 @@ export class RunListRepository {
   }
 }
 
-function conditionsOf(filter: RunFilter, bind: (value: unknown, type: string) => string): string[] {
-  const conditions: string[] = [];
-  if (filter.state !== undefined) conditions.push(`state = ${bind(filter.state, 'text')}`);
-  if (filter.definitionId !== undefined)
-    conditions.push(`definition_id = ${bind(filter.definitionId, 'text')}`);
-  if (filter.image !== undefined) conditions.push(`image = ${bind(filter.image, 'text')}`);
-  if (filter.topic !== undefined) conditions.push(`topic = ${bind(filter.topic, 'text')}`);
-  for (const bound of CREATED_BOUNDS) {
-    const time = filter.created[bound];
-    if (time) conditions.push(`created_at ${OPERATORS[bound]} ${bind(time.toISOString(), 'timestamptz')}`);
-  }
-  return conditions;
+type Bind = (value: unknown, type: string) => string;
+
+function fieldConditions({ state, definitionId, image, topic }: RunFilter, bind: Bind): string[] {
+  const fields = { state, definition_id: definitionId, image, topic };
+  return Object.entries(fields).flatMap(([column, value]) =>
+    value === undefined ? [] : [`${column} = ${bind(value, 'text')}`],
+  );
+}
+
+/**
+ * Of the conditions on the side that the walk comes from, only the tightest: an index scan begins at one of them, not
+ * necessarily that one, and reads in vain up to the others.
+ */
+function timeConditions({ created }: RunFilter, { place, direction }: RunWalk, bind: Bind): string[] {
+  const given = CREATED_BOUNDS.flatMap((name) => {
+    const time = created[name];
+    return time ? [{ name, time, isBehind: BEHIND[direction].includes(name) }] : [];
+  });
+  const bounds = given.filter(
+    ({ name, time, isBehind }) => !(place && isBehind && KEEPS[name](place.createdAt, time)),
+  );
+  const conditions = bounds.map(
+    ({ name, time }) => `created_at ${OPERATORS[name]} ${bind(time.toISOString(), 'timestamptz')}`,
+  );
+  if (!place || bounds.some(({ isBehind }) => isBehind)) return conditions;
+  const at = `(${bind(place.createdAt.toISOString(), 'timestamptz')}, ${bind(place.id, 'uuid')})`;
+  return [...conditions, `(created_at, id) ${direction === 'older' ? '<' : '>'} ${at}`];
 }

@@ -1,0 +1,150 @@
+import 'reflect-metadata';
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { execute, rows } from '../../src/database/sql.js';
+import type { RunFilter } from '../../src/runs/run-list/run-filter.js';
+import {
+  RunListRepository,
+  type RunPlace,
+  type RunWalk,
+} from '../../src/runs/run-list/run-list.repository.js';
+import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
+
+const RUNS = 50_000;
+const LIMIT = 100;
+const START = Date.parse('2026-01-01T00:00:00.000Z');
+/** Ten runs share each millisecond. */
+const END = START + RUNS / 10;
+
+/**
+ * Blocks that one page may touch: a page's rows are fetched one by one, each perhaps from a block of its own, and the
+ * walk down an index of this size passes three levels.
+ */
+const MOST_BLOCKS = 2 * LIMIT + 50;
+
+const FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
+  ['no filter', { created: {} }],
+  ['a frequent state', { state: 'COMPLETED', created: {} }],
+  ['a rare state', { state: 'RUNNING', created: {} }],
+  ['a state that no run has', { state: 'CANCELLED', created: {} }],
+  ['a frequent image', { image: 'often', created: {} }],
+  ['a rare image', { image: 'rare', created: {} }],
+  ['an image that no run has', { image: 'never', created: {} }],
+  ['a frequent definition', { definitionId: 'often', created: {} }],
+  ['a rare definition', { definitionId: 'rare', created: {} }],
+  ['a frequent topic', { topic: 'often', created: {} }],
+  ['a rare topic', { topic: 'rare', created: {} }],
+  ['created[gte]', { created: { gte: new Date(START) } }],
+  ['created[gt]', { created: { gt: new Date(START) } }],
+  ['created[lte]', { created: { lte: new Date(END) } }],
+  ['created[lt]', { created: { lt: new Date(END) } }],
+  ['both ends of the time', { created: { gte: new Date(START), lte: new Date(END) } }],
+  ['a state and both ends', { state: 'COMPLETED', created: { gt: new Date(START), lt: new Date(END) } }],
+  ['a topic and both ends', { topic: 'often', created: { gte: new Date(START), lt: new Date(END) } }],
+];
+
+interface Plan {
+  readonly 'Node Type': string;
+  readonly 'Actual Rows': number;
+  readonly 'Actual Loops': number;
+  readonly 'Rows Removed by Filter'?: number;
+  readonly 'Shared Hit Blocks': number;
+  readonly 'Shared Read Blocks': number;
+  readonly Plans?: readonly Plan[];
+}
+
+describe(`a page of a list of ${RUNS} runs`, () => {
+  let database: TestDatabase;
+  /** Oldest, middle and newest run of the whole table. */
+  let places: Readonly<Record<'first' | 'middle' | 'last', RunPlace>>;
+
+  before(async () => {
+    database = await openTestDatabase();
+    await fill(database);
+    const at = async (offset: number): Promise<RunPlace> => {
+      const [place] = await rows<RunPlace>(
+        database.dataSource,
+        `select created_at as "createdAt", id from runs order by created_at, id offset $1 limit 1`,
+        [offset],
+      );
+      assert.ok(place);
+      return place;
+    };
+    places = { first: await at(0), middle: await at(RUNS / 2), last: await at(RUNS - 1) };
+  });
+  after(() => database.close());
+
+  for (const [title, filter] of FILTERS) {
+    test(`under ${title} reads the index in its order and touches few blocks, wherever it lies`, async () => {
+      for (const direction of ['older', 'newer'] as const) {
+        for (const [where, place] of [['the end', null], ...Object.entries(places)] as const) {
+          const plan = await explain(database, filter, { place, direction });
+          const nodes = flatten(plan);
+          const types = nodes.map((node) => node['Node Type']);
+          const page = `${direction} than ${where}`;
+          assert.ok(
+            types.every((type) => type === 'Limit' || type === 'Index Scan'),
+            `${page}: only an index scan, not ${types.join(', ')}`,
+          );
+          for (const node of nodes) {
+            assert.ok(node['Actual Rows'] * node['Actual Loops'] <= LIMIT + 1, page);
+            assert.equal(node['Rows Removed by Filter'] ?? 0, 0, `${page}: no row is read in vain`);
+          }
+          const blocks = plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
+          assert.ok(blocks <= MOST_BLOCKS, `${page}: ${blocks} blocks`);
+        }
+      }
+    });
+  }
+});
+
+/** Runs whose ids do not follow their times, half of them updated since, as a table in use looks. */
+async function fill({ dataSource }: TestDatabase): Promise<void> {
+  await execute(
+    dataSource,
+    `insert into runs (
+       id, state, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims,
+       max_attempts, image, inputs, outputs_template, ram_mb, vram_mb, cpu, topic, definition_id,
+       definition_version, queued_at, finished_at, created_at, updated_at
+     )
+     select gen_random_uuid(),
+            case when n % 1000 = 0 then 'RUNNING' when n % 2 = 0 then 'COMPLETED' else 'PENDING' end,
+            0, 0, 1, gen_random_uuid(), 0, 0, 0, 0,
+            1, case when n % 5000 = 0 then 'rare' when n % 2 = 0 then 'often' else 'image-' || n % 100 end,
+            '{}', '{}', 0, 0, 0,
+            case when n % 5000 = 0 then 'rare' when n % 2 = 0 then 'often' end,
+            case when n % 5000 = 0 then 'rare' when n % 2 = 0 then 'often' end,
+            case when n % 2 = 0 then '1' end,
+            t, case when n % 1000 <> 0 and n % 2 = 0 then t end, t, t
+       from (
+         select n, $1::timestamptz + n / 10 * interval '1 millisecond' as t
+           from generate_series(0, $2::integer - 1) as n
+       ) as series`,
+    [new Date(START).toISOString(), RUNS],
+  );
+  await execute(dataSource, `update runs set updated_at = updated_at where state = 'COMPLETED'`);
+  await execute(dataSource, 'analyze runs');
+}
+
+/** The plan of the very statement that the repository sends. */
+async function explain({ dataSource }: TestDatabase, filter: RunFilter, walk: RunWalk): Promise<Plan> {
+  const runner = dataSource.createQueryRunner();
+  try {
+    let plan: Plan | undefined;
+    const send = runner.query.bind(runner);
+    runner.query = async (sql: string, params?: unknown[]) => {
+      const [row] = await send(`explain (analyze, buffers, format json) ${sql}`, params);
+      plan = row['QUERY PLAN'][0].Plan;
+      return { records: [], affected: 0, raw: [] };
+    };
+    await new RunListRepository().list(runner.manager, filter, walk, LIMIT + 1);
+    assert.ok(plan);
+    return plan;
+  } finally {
+    await runner.release();
+  }
+}
+
+function flatten(plan: Plan): Plan[] {
+  return [plan, ...(plan.Plans ?? []).flatMap(flatten)];
+}
