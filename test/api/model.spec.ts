@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import fc from 'fast-check';
+import { ENTITIES } from '../../src/database/entities/all.js';
+import { RUN_STATES } from '../../src/runs/run-machine/run-state.js';
+import { rows } from '../../src/database/sql.js';
+import { beginSequence, MODEL_COMMANDS, type Processes } from '../support/model-commands.js';
+import { checkInvariants } from '../support/run-invariants.js';
+import { RunSteps } from '../support/run-steps.js';
+import { startTestApp, type TestApp } from '../support/test-app.js';
+import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
+
+const SEQUENCES = 100;
+/** TEST_SEED=n tries other sequences; a failure prints the seed and the path of the shrunk one. */
+const SEED = Number(process.env['TEST_SEED'] ?? 20_260_101);
+
+/** Refusals that the sequences must run into. Used-up retries are too rare, 1,000 attempts too far away. */
+const REFUSALS = ['locked', 'other-worker', 'stale-attempt', 'not-in-execution'];
+
+describe('two processes on one database', () => {
+  let database: TestDatabase;
+  let first: TestApp;
+  let second: TestApp;
+
+  before(async () => {
+    database = await openTestDatabase({ entities: ENTITIES });
+    first = await startTestApp({ database });
+    second = await startTestApp({ database });
+  });
+  after(async () => {
+    await first.close();
+    await second.close();
+    await database.close();
+  });
+
+  async function forgetEverything(): Promise<void> {
+    const tables = await rows<{ name: string }>(
+      database.dataSource,
+      `select tablename as name from pg_tables where schemaname = 'public' and tablename <> 'migrations'`,
+    );
+    // Far quicker than truncate while there is next to nothing in them.
+    await database.dataSource.query(tables.map(({ name }) => `delete from "${name}"`).join(';'));
+  }
+
+  test('answer every sequence of commands as the pure machine does, and leave what always holds', async (t) => {
+    t.diagnostic(`seed ${SEED}`);
+    let sequence = 0;
+    const seen = new Set<string>();
+    const steps = [new RunSteps(first.send), new RunSteps(second.send)] as const;
+    const property = fc.asyncProperty(MODEL_COMMANDS, async (commands) => {
+      sequence += 1;
+      await forgetEverything();
+      const real: Processes = { steps, prefix: `s${sequence}-` };
+      const model = await beginSequence(real, seen);
+      await fc.asyncModelRun(() => ({ model, real }), commands);
+      await checkInvariants(database.dataSource);
+    });
+    await fc.assert(property, { numRuns: SEQUENCES, seed: SEED, endOnFailure: false });
+    const missed = [...RUN_STATES, ...REFUSALS].filter((what) => !seen.has(what));
+    assert.deepEqual(missed, [], 'the sequences came far enough');
+  });
+});
