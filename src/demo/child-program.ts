@@ -13,8 +13,6 @@ export interface ChildPlan {
   readonly env: NodeJS.ProcessEnv;
   /** File that gets everything it prints; emptied first. */
   readonly logFile: string;
-  /** Time between SIGTERM and SIGKILL in milliseconds. */
-  readonly stopGraceMs: number;
 }
 
 /** A child program ended that was to go on. */
@@ -44,6 +42,7 @@ export class ChildProgram {
   private readonly watchers = new Set<(line: string) => void>();
   private readonly ended: Promise<string>;
   private stopping = false;
+  private lostAlready = false;
 
   constructor(private readonly plan: ChildPlan) {
     this.log = createWriteStream(plan.logFile, { mode: 0o600 });
@@ -83,18 +82,28 @@ export class ChildProgram {
     }
   }
 
-  /** Stops the program; answers how it ended when that was not as it should be, else null. May be called twice. */
-  async stop(): Promise<string | null> {
+  /** Whether it ended without having been told to. */
+  get isLost(): boolean {
+    return this.lostAlready;
+  }
+
+  /**
+   * Stops the program; harmless when it has ended.
+   * @param graceMs time between SIGTERM and SIGKILL
+   * @returns how it ended when that was not as it should be, else null
+   */
+  async stop(graceMs: number): Promise<string | null> {
     this.stopping = true;
     this.child.kill('SIGTERM');
-    const timer = setTimeout(() => this.child.kill('SIGKILL'), this.plan.stopGraceMs);
+    const timer = setTimeout(() => this.child.kill('SIGKILL'), graceMs);
     const how = await this.ended;
     clearTimeout(timer);
     await new Promise((resolve) => {
       this.log.end(() => resolve(undefined));
       this.log.once('error', resolve);
     });
-    return how === 'exit code 0' ? null : how;
+    // A program that does not listen for signals yet has started nothing yet.
+    return how === 'exit code 0' || how === 'SIGTERM' ? null : how;
   }
 
   private take(line: string): void {
@@ -108,6 +117,7 @@ export class ChildProgram {
     const how = await this.ended;
     // One that was told to stop is not lost: nothing that waits for `lost` is to go on.
     if (this.stopping) return new Promise<never>(() => undefined);
+    this.lostAlready = true;
     throw new ChildEnded(this.plan.name, how, this.tail);
   }
 }

@@ -2,7 +2,8 @@ import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createLongshoreClient, type LongshoreClient } from '../client/client.js';
 import type { Settings } from '../settings/settings.js';
-import { ChildProgram } from './child-program.js';
+import { removeRuns } from './abandoned-runs.js';
+import { ChildProgram, type ChildPlan } from './child-program.js';
 import { planDemo, serviceEnvironment, workerEnvironment, type DemoPlan } from './demo-plan.js';
 import { chooseDemoRuntime, type DemoRuntime } from './example-images.js';
 import { EXAMPLES, imageName, type Example } from './examples.js';
@@ -13,10 +14,11 @@ import type { Terminal } from './terminal.js';
 /** The compiled sources that this file belongs to. */
 const SOURCES = join(import.meta.dirname, '..');
 
-/** The service drains for 10 s at most, and then stops its database. */
-const SERVICE_STOP_MS = 60_000;
-/** The worker stops its containers and reports how they ended. */
-const WORKER_STOP_MS = 60_000;
+const LISTENING = /listening on (https?:\/\/[^\s"\\]+)/;
+
+/** The service drains for 10 s at most, and then stops its database; the worker stops its containers. */
+const STOP_MS = 60_000;
+const HOPELESS_STOP_MS = 2_000;
 /** The examples take seconds; pulling their base images may take longer. */
 const RUNS_MS = 300_000;
 
@@ -35,9 +37,16 @@ interface Service {
   readonly keyFile: string;
 }
 
+interface Child {
+  readonly name: string;
+  readonly program: ChildProgram;
+  /** Removes what it leaves behind when it dies. */
+  readonly removeRemains: () => Promise<void>;
+}
+
 /** Runs the service, a worker and a run of each example, and cleans up behind them. */
 export class Demo {
-  private readonly children: { readonly name: string; readonly program: ChildProgram }[] = [];
+  private readonly children: Child[] = [];
 
   constructor(private readonly parts: DemoParts) {}
 
@@ -74,50 +83,59 @@ export class Demo {
     return this.whileAlive(new Promise<never>(() => undefined));
   }
 
-  /** Stops worker, service and database, in this order. @returns what did not stop as it should, in words */
+  /**
+   * Stops worker, service and database, in this order, and removes what one of them left behind that died.
+   * @returns what did not stop as it should, in words
+   */
   async close(): Promise<readonly string[]> {
     const problems: string[] = [];
-    for (const { name, program } of this.children.splice(0).toReversed()) {
-      const how = await program.stop();
-      if (how !== null) problems.push(`the ${name} did not stop cleanly (${how})`);
+    for (const { name, program, removeRemains } of this.children.toReversed()) {
+      // Without a service the worker cannot report how its runs end, and would try for a minute.
+      const isHopeless = this.children.some((child) => child.name === 'service' && child.program.isLost);
+      const wasLost = program.isLost;
+      const how = await program.stop(isHopeless ? HOPELESS_STOP_MS : STOP_MS);
+      if (how === null) continue;
+      if (!wasLost && !isHopeless) problems.push(`the ${name} did not stop cleanly (${how})`);
+      await removeRemains().catch((error: unknown) => {
+        problems.push(`what the ${name} left could not be removed: ${String(error)}`);
+      });
     }
     return problems;
   }
 
   private async startService(plan: DemoPlan): Promise<Service> {
-    const program = this.start('service', plan, {
-      script: join(SOURCES, 'main.js'),
-      env: serviceEnvironment(plan, this.parts.env),
-      stopGraceMs: SERVICE_STOP_MS,
+    const env = serviceEnvironment(plan, this.parts.env);
+    const program = this.start({
+      ...servicePlan(plan, env, 'demo-service.log'),
+      removeRemains: () => stopDatabase(plan, env),
     });
-    const [, url = ''] = await this.whileAlive(program.untilLine(/listening on (https?:\/\/[^\s"\\]+)/));
+    const [, url = ''] = await this.whileAlive(program.untilLine(LISTENING));
     const keyFile = join(plan.dataDir, 'admin-key');
     return { url, apiKey: (await readFile(keyFile, 'utf8')).trim(), keyFile };
   }
 
   private async startWorker(plan: DemoPlan, service: Service, runtime: DemoRuntime): Promise<void> {
-    const { terminal, env } = this.parts;
+    const { terminal } = this.parts;
     terminal.say(
       runtime.name === 'docker'
         ? `the worker runs containers: ${runtime.reason}`
         : `the worker runs the examples as plain processes, without isolation: ${runtime.reason}`,
     );
-    const program = this.start('worker', plan, {
+    const env = workerEnvironment(plan, this.parts.env, { ...service, runtime: runtime.name });
+    const program = this.start({
+      name: 'worker',
       script: join(SOURCES, 'agent', 'main.js'),
-      env: workerEnvironment(plan, env, { ...service, runtime: runtime.name }),
-      stopGraceMs: WORKER_STOP_MS,
+      env,
+      logFile: join(plan.dataDir, 'demo-worker.log'),
+      removeRemains: () => removeRuns(env, plan.workerId),
     });
     await this.whileAlive(program.untilLine(/./));
   }
 
-  private start(
-    name: string,
-    { dataDir }: DemoPlan,
-    plan: { script: string; env: NodeJS.ProcessEnv; stopGraceMs: number },
-  ): ChildProgram {
+  private start({ removeRemains, ...plan }: ChildPlan & Pick<Child, 'removeRemains'>): ChildProgram {
     this.parts.stop.throwIfAborted();
-    const program = new ChildProgram({ name, logFile: join(dataDir, `demo-${name}.log`), ...plan });
-    this.children.push({ name, program });
+    const program = new ChildProgram(plan);
+    this.children.push({ name: plan.name, program, removeRemains });
     return program;
   }
 
@@ -203,4 +221,23 @@ export class Demo {
       if (onAbort !== undefined) stop.removeEventListener('abort', onAbort);
     }
   }
+}
+
+function servicePlan({ dataDir }: DemoPlan, env: NodeJS.ProcessEnv, log: string): ChildPlan {
+  return {
+    name: 'service',
+    script: join(SOURCES, 'main.js'),
+    env,
+    logFile: join(dataDir, log),
+  };
+}
+
+/** The database outlives a service that dies; a second service finds it, and stops it at its own end. */
+async function stopDatabase(plan: DemoPlan, env: NodeJS.ProcessEnv): Promise<void> {
+  const program = new ChildProgram(
+    servicePlan(plan, { ...env, SERVICE_PORT: '0' }, 'demo-service-cleanup.log'),
+  );
+  await program.untilLine(LISTENING);
+  const how = await program.stop(STOP_MS);
+  if (how !== null) throw new Error(`the service that was to stop the database ended with ${how}`);
 }

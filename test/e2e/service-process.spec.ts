@@ -1,20 +1,25 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { readdir, stat } from 'node:fs/promises';
+import { readFile, readdir, stat } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
 import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { readPostmasterFile } from '../../src/database/embedded-postgres/postmaster-file.js';
+import { ordinaryUser } from '../support/ordinary-user.js';
 import {
   launchService,
   makeDataDir,
-  SERVICE_MAIN,
   startService,
   until,
   type ServiceProcess,
 } from '../support/service-process.js';
 import { senderTo, type Send } from '../support/test-app.js';
+
+/** The bit of SIGTERM (15) in a set of signals. */
+const SIGTERM_BIT = 1n << 14n;
+
+const noProc = existsSync('/proc/self/status') ? false : 'needs /proc';
 
 const BODY = JSON.stringify({ image: 'in-flight', inputs: { text: 'late' } });
 
@@ -118,6 +123,17 @@ describe('the service on a signal', () => {
     await assertStopped(service);
   });
 
+  it('exits 0 when the signal comes while it is loaded', { skip: noProc }, async () => {
+    const service = await launchService();
+    await until(async () => {
+      const [, caught = '0'] =
+        /^SigCgt:\s*([0-9a-f]+)$/m.exec(await readFile(`/proc/${service.pid}/status`, 'utf8')) ?? [];
+      return (BigInt(`0x${caught}`) & SIGTERM_BIT) !== 0n;
+    }, 'it does not listen for SIGTERM');
+    service.signal('SIGTERM');
+    assert.deepEqual(await service.exited, { code: 0, signal: null });
+  });
+
   it('exits 0 and leaves nothing running when the signal comes while it makes its database', async () => {
     const dataDir = await makeDataDir();
     const service = await launchService({ dataDir });
@@ -190,23 +206,3 @@ describe('the service as installed', () => {
     await assertStopped(service);
   });
 });
-
-/** An account without rights that can read this checkout, or why there is none. */
-function ordinaryUser(): { uid: number; gid: number } | string {
-  if (process.getuid?.() !== 0) return 'every test here runs as an ordinary user';
-  try {
-    const user = { uid: idOfNobody('-u'), gid: idOfNobody('-g') };
-    try {
-      execFileSync(process.execPath, ['--check', SERVICE_MAIN], { ...user, stdio: 'ignore', cwd: '/' });
-    } catch {
-      return 'the account nobody cannot read this checkout, or not run this Node';
-    }
-    return user;
-  } catch {
-    return 'there is no account nobody';
-  }
-}
-
-function idOfNobody(option: '-u' | '-g'): number {
-  return Number(execFileSync('id', [option, 'nobody'], { encoding: 'utf8' }).trim());
-}

@@ -1,0 +1,13 @@
+import { RunFolders } from '../agent/run-folder.js';
+import { chooseRuntime } from '../agent/runtime/choose-runtime.js';
+
+/**
+ * Removes what a worker that died left behind: the containers or processes of its runs, and their folders.
+ * @param env the worker's environment
+ */
+export async function removeRuns(env: NodeJS.ProcessEnv, workerId: string): Promise<void> {
+  const log = { info: () => undefined, warn: () => undefined };
+  const runtime = await chooseRuntime({ env, workerId, log });
+  await runtime.removeLeftovers();
+  await new RunFolders(workerId).prepare();
+}

@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { readPostmasterFile } from '../../src/database/embedded-postgres/postmaster-file.js';
+import { COMPILED, launch, makeDataDir, type ProcessOptions, type TestProcess } from './service-process.js';
+
+/** A demo as a process of its own. */
+export interface DemoProcess extends TestProcess {
+  readonly dataDir: string;
+}
+
+/** Starts the demo on a free port, with the runtime that needs no container engine. */
+export async function startDemo(options: ProcessOptions = {}): Promise<DemoProcess> {
+  const dataDir = await makeDataDir(options.user);
+  const demo = await launch(join(COMPILED, 'src', 'demo', 'main.js'), {
+    ...options,
+    env: demoEnvironment(dataDir, options.env),
+  });
+  return Object.assign(demo, { dataDir });
+}
+
+/** What a demo under test is told. */
+export function demoEnvironment(
+  dataDir: string,
+  env: ProcessOptions['env'] = {},
+): Readonly<Record<string, string>> {
+  return { SERVICE_PORT: '0', SERVICE_DATA_DIR: dataDir, SERVICE_WORKER_RUNTIME: 'process', ...env };
+}
+
+/** The pids of a demo's service or worker. */
+export async function childPids(
+  { dataDir }: Pick<DemoProcess, 'dataDir'>,
+  name: 'service' | 'worker',
+): Promise<readonly number[]> {
+  const script = name === 'service' ? '/src/main.js' : '/src/agent/main.js';
+  const found = (await processesOf(dataDir)).filter(({ command }) => command.includes(script));
+  return found.map(({ pid }) => pid);
+}
+
+/** @throws AssertionError when a process of the demo still runs: service, worker, database or an example */
+export async function assertNothingLeft({ dataDir }: Pick<DemoProcess, 'dataDir'>): Promise<void> {
+  assert.equal(await readPostmasterFile(join(dataDir, 'postgres')), null, 'the database still runs');
+  assert.deepEqual(await processesOf(dataDir), []);
+}
+
+/** Processes with the demo's data directory in their command line or environment; none where there is no /proc. */
+async function processesOf(dataDir: string): Promise<{ readonly pid: number; readonly command: string }[]> {
+  const worker = `demo-${createHash('sha256').update(dataDir).digest('hex').slice(0, 8)}`;
+  const found: { pid: number; command: string }[] = [];
+  for (const pid of await readdir('/proc').catch(() => [])) {
+    if (!/^\d+$/.test(pid) || Number(pid) === process.pid) continue;
+    const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+    const environment = await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '');
+    // The programs of the examples know nothing but the folder of their run, which names the worker.
+    if ([dataDir, worker].some((text) => command.includes(text) || environment.includes(text))) {
+      found.push({ pid: Number(pid), command: command.replaceAll('\0', ' ') });
+    }
+  }
+  return found;
+}
