@@ -4,6 +4,7 @@ import type { Request, Response } from 'express';
 import { ACCESS, missingScope, type Access, type Caller } from './access.js';
 import { ApiKeyPassport, isCaller } from './api-key-passport.js';
 import { InvalidApiKey, MissingApiKey, MissingScope } from './auth.errors.js';
+import { OpenAnswers } from './open-answers.js';
 
 /** Lets a request through to its route when its key is good for it; comes before everything else that is judged. */
 @Injectable()
@@ -11,6 +12,7 @@ export class ApiKeyGuard implements CanActivate {
   constructor(
     private readonly reflector: Reflector,
     private readonly passport: ApiKeyPassport,
+    private readonly openAnswers: OpenAnswers,
   ) {}
 
   /** @throws MissingApiKey, InvalidApiKey, MissingScope */
@@ -22,11 +24,13 @@ export class ApiKeyGuard implements CanActivate {
     if (access.kind === 'public') return true;
     const http = context.switchToHttp();
     const request = http.getRequest<Request>();
-    const caller = await this.passport.authenticate(request, http.getResponse<Response>());
+    const response = http.getResponse<Response>();
+    const caller = await this.passport.authenticate(request, response);
     if (!caller) throw carriesKey(request) ? new InvalidApiKey() : new MissingApiKey();
     const missing = missingScope(access, caller);
     if (missing) throw new MissingScope(missing);
     Reflect.set(request, 'user', caller);
+    this.openAnswers.watch(caller, response);
     return true;
   }
 }

@@ -57,8 +57,8 @@ export class ApiKeysService {
   }
 
   /**
-   * Revokes a key: here at once, in other processes when what they know of it is no longer believed. Revoking a
-   * revoked key changes nothing.
+   * Revokes a key: here at once, in other processes when what they know of it is no longer believed. Answers under
+   * way by that key are broken off. Revoking a revoked key changes nothing.
    * @throws ApiKeyNotFound
    */
   async revoke(id: string, by: Caller): Promise<void> {

@@ -13,6 +13,7 @@ import { ApiKeysRepository } from './api-keys.repository.js';
 import { ApiKeysService } from './api-keys.service.js';
 import { KeyUsage } from './key-usage.js';
 import { MonotonicClock } from './monotonic-clock.js';
+import { OpenAnswers } from './open-answers.js';
 import { rateLimitOptions, RateLimitGuard } from './rate-limit.guard.js';
 import { RateWindows } from './rate-windows.js';
 import { STARTING_KEYS, startingKeys } from './starting-keys.js';
@@ -31,6 +32,7 @@ import { StoredKeys } from './stored-keys.js';
       useFactory: startingKeys,
     },
     StoredKeys,
+    OpenAnswers,
     KeyUsage,
     ApiKeyVerifier,
     ApiKeyPassport,

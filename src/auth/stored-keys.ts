@@ -8,9 +8,9 @@ import { MonotonicClock } from './monotonic-clock.js';
 
 /**
  * How long an answer of the database about a key is believed, in milliseconds, counted from the moment of asking.
- * It is what keeps a revocation in one process unnoticed in another: no answer is ever used later than that.
+ * It bounds how long a process goes on taking a key that another one revoked: no answer is ever used later than that.
  */
-export const BELIEVED_MS = 4_000;
+export const BELIEVED_MS = 3_000;
 
 /** Entries kept of keys that are good, and as many again of keys that are not. */
 const MOST_ENTRIES = 10_000;
@@ -48,6 +48,8 @@ interface Batch {
 export class StoredKeys {
   readonly #good = new BoundedCache<Verdict>(MOST_ENTRIES);
   readonly #bad = new BoundedCache<Verdict>(MOST_ENTRIES);
+  /** Hash of the key by which each caller was found. */
+  readonly #hashes = new WeakMap<Caller, string>();
   /** By each hash whose answer is outstanding. */
   readonly #outstanding = new Map<string, Batch>();
   #filling: Batch | undefined;
@@ -72,6 +74,17 @@ export class StoredKeys {
     return verdict.endsAt > now ? verdict.caller : null;
   }
 
+  /** Whether the caller was found here, by a key that can be revoked. */
+  knows(caller: Caller): boolean {
+    return this.#hashes.has(caller);
+  }
+
+  /** Whether the key by which the caller was found is still good. @throws as `find` */
+  async isStillGood(caller: Caller): Promise<boolean> {
+    const hash = this.#hashes.get(caller);
+    return hash === undefined || (await this.find(hash)) !== null;
+  }
+
   /** Takes note that the key with this hash was revoked just now; answers that are under way do not count. */
   revoked(hash: string): void {
     this.#keep(hash, { askedAt: this.clock.now(), caller: null, endsAt: Infinity });
@@ -84,6 +97,7 @@ export class StoredKeys {
   #keep(hash: string, verdict: Verdict): void {
     const [home, other] = verdict.caller ? [this.#good, this.#bad] : [this.#bad, this.#good];
     home.set(hash, verdict);
+    if (verdict.caller) this.#hashes.set(verdict.caller, hash);
     other.delete(hash);
   }
 

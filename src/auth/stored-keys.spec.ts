@@ -1,0 +1,163 @@
+import 'reflect-metadata';
+import assert from 'node:assert/strict';
+import { beforeEach, describe, test } from 'node:test';
+import { KeyCheckTooSlow } from './auth.errors.js';
+import { BELIEVED_MS, StoredKeys } from './stored-keys.js';
+import { FakeKeys, NO_DATABASE } from './testing/fake-keys.js';
+import { ManualClock } from './testing/manual-clock.js';
+
+const AWAY = new Error('the database is away');
+
+describe('keys of the database', () => {
+  let keys: FakeKeys;
+  let clock: ManualClock;
+  let stored: StoredKeys;
+
+  beforeEach(() => {
+    keys = new FakeKeys();
+    clock = new ManualClock();
+    stored = new StoredKeys(NO_DATABASE, keys, clock);
+  });
+
+  const isGood = async (hash: string): Promise<boolean> => (await stored.find(hash)) !== null;
+
+  test('say whose they are', async () => {
+    keys.add('h', { id: 'i', name: 'n', scopes: ['worker', 'client', 'of a later version'] });
+    assert.deepEqual(await stored.find('h'), { id: 'i', name: 'n', scopes: new Set(['client', 'worker']) });
+    assert.equal(await stored.find('other'), null);
+  });
+
+  test('are asked about once per hash, however many requests come at once', async () => {
+    keys.add('h');
+    const answers = await Promise.all(Array.from({ length: 1000 }, () => isGood('h')));
+    assert.ok(answers.every(Boolean));
+    assert.deepEqual(keys.asked, [['h']]);
+  });
+
+  test('are asked about in one statement at a time, so that a flood of different keys needs one connection', async () => {
+    keys.hold();
+    const first = isGood('first');
+    await new Promise(setImmediate);
+    const flood = Promise.all(Array.from({ length: 1200 }, (_, n) => isGood(`wrong ${n}`)));
+    await new Promise(setImmediate);
+    assert.deepEqual(keys.asked, [['first']]);
+    keys.release();
+    await Promise.all([first, flood]);
+    assert.deepEqual(
+      keys.asked.map(({ length }) => length),
+      [1, 500, 500, 200],
+    );
+  });
+
+  test('are not asked about again while the answer is believed, good or bad', async () => {
+    keys.add('good');
+    for (let n = 0; n < 10; n += 1) {
+      assert.deepEqual([await isGood('good'), await isGood('bad')], [true, false]);
+      clock.advance((BELIEVED_MS - 1) / 10);
+    }
+    assert.equal(keys.asked.flat().length, 2);
+  });
+
+  test('that were revoked elsewhere are refused when the answer is no longer believed', async () => {
+    keys.add('h');
+    assert.equal(await isGood('h'), true);
+    keys.usable.delete('h');
+    clock.advance(BELIEVED_MS - 1);
+    assert.equal(await isGood('h'), true);
+    clock.advance(1);
+    assert.equal(await isGood('h'), false);
+    assert.ok(BELIEVED_MS < 5_000);
+  });
+
+  test('that were made elsewhere after a refusal are taken when the answer is no longer believed', async () => {
+    assert.equal(await isGood('h'), false);
+    keys.add('h');
+    clock.advance(BELIEVED_MS);
+    assert.equal(await isGood('h'), true);
+  });
+
+  test('that were revoked here are refused at once, also by an answer that was under way', async () => {
+    keys.add('h');
+    keys.hold();
+    const underWay = isGood('h');
+    await new Promise(setImmediate);
+    clock.advance(1);
+    keys.usable.delete('h');
+    stored.revoked('h');
+    assert.equal(await isGood('h'), false);
+    keys.release();
+    assert.equal(await underWay, false);
+    assert.equal(await isGood('h'), false);
+  });
+
+  test('that expire are refused from that moment on, known or not', async () => {
+    keys.add('h', { expiresInMs: 1_000 });
+    assert.equal(await isGood('h'), true);
+    clock.advance(999);
+    assert.equal(await isGood('h'), true);
+    clock.advance(1);
+    assert.equal(await isGood('h'), false);
+    assert.equal(keys.asked.length, 1);
+  });
+
+  test('that are known go on without the database until the answer is no longer believed', async () => {
+    keys.add('h');
+    await stored.find('h');
+    keys.failure = AWAY;
+    clock.advance(BELIEVED_MS - 1);
+    assert.equal(await isGood('h'), true);
+    clock.advance(1);
+    await assert.rejects(stored.find('h'), AWAY);
+  });
+
+  test('that cannot be asked about are neither good nor bad, and asked about anew', async () => {
+    keys.add('h');
+    keys.failure = AWAY;
+    const failed = await Promise.allSettled([stored.find('h'), stored.find('h'), stored.find('x')]);
+    assert.ok(failed.every(({ status }) => status === 'rejected'));
+    keys.failure = undefined;
+    assert.deepEqual([await isGood('h'), await isGood('x')], [true, false]);
+  });
+
+  test('are given up when the answer is too late to be believed, and do not block later questions', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    keys.add('h');
+    keys.hold();
+    const late = stored.find('h');
+    await new Promise(setImmediate);
+    t.mock.timers.tick(BELIEVED_MS);
+    await assert.rejects(late, KeyCheckTooSlow);
+    keys.release();
+    assert.equal(await isGood('h'), true);
+  });
+
+  test('are not judged by an answer that has become too old', async () => {
+    keys.add('h');
+    keys.hold();
+    const late = stored.find('h');
+    await new Promise(setImmediate);
+    clock.advance(BELIEVED_MS);
+    keys.release();
+    await assert.rejects(late, KeyCheckTooSlow);
+  });
+
+  test('that are wrong displace no right one, however many there are', async () => {
+    keys.add('h');
+    await stored.find('h');
+    await Promise.all(Array.from({ length: 30_000 }, (_, n) => stored.find(`wrong ${n}`)));
+    keys.failure = AWAY;
+    assert.equal(await isGood('h'), true);
+    await assert.rejects(stored.find('wrong 0'), AWAY);
+  });
+
+  test('can be asked about by their caller', async () => {
+    keys.add('h');
+    const caller = await stored.find('h');
+    assert.ok(caller);
+    assert.deepEqual([stored.knows(caller), await stored.isStillGood(caller)], [true, true]);
+    stored.revoked('h');
+    assert.equal(await stored.isStillGood(caller), false);
+    const stranger = { ...caller };
+    assert.deepEqual([stored.knows(stranger), await stored.isStillGood(stranger)], [false, true]);
+  });
+});
