@@ -1,46 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { rows } from '../../src/database/sql.js';
+import { ROUTE_ACCESS, routesOf, type DocumentedRoute } from '../support/route-access.js';
 import { KEYS, startTestApp, type TestApp } from '../support/test-app.js';
-
-type Scope = keyof typeof KEYS;
-
-/** Who may call each route: `public`, `any` key, or the scopes beside admin. Every route must be named here. */
-const ACCESS: Readonly<Record<string, 'public' | 'any' | readonly Scope[]>> = {
-  'GET /health': 'public',
-  'GET /health/live': 'public',
-  'GET /metrics': 'any',
-  'POST /runs': ['client'],
-  'GET /runs': ['client', 'worker'],
-  'GET /runs/{id}': ['client', 'worker'],
-  'PATCH /runs/{id}': [],
-  'POST /runs/{id}/retry': ['client'],
-  'POST /runs/{id}/cancel': ['client'],
-  'GET /runs/{id}/events': ['client', 'worker'],
-  'POST /runs/{id}/events': ['client', 'worker'],
-  'GET /runs/{id}/attempts': ['client', 'worker'],
-  'GET /workers': ['client'],
-  'POST /workers/heartbeat': ['worker'],
-  'POST /workers/{worker_id}/claim': ['worker'],
-  'POST /definitions': ['client'],
-  'GET /definitions': ['client'],
-  'GET /definitions/{name}': ['client'],
-  'POST /definitions/{name}/runs': ['client'],
-  'GET /feed': ['client'],
-  'GET /feed/stream': ['client'],
-  'GET /audit': [],
-  'POST /api-keys': [],
-  'GET /api-keys': [],
-  'DELETE /api-keys/{id}': [],
-};
 
 const WRONG_KEY = 'a-key-that-nobody-was-given';
 const MISSING = { status: 401, body: { detail: 'Missing API key' } };
 const INVALID = { status: 401, body: { detail: 'Invalid API key' } };
-
-interface Operation {
-  readonly security?: readonly Record<string, unknown>[];
-}
 
 interface Verdict {
   readonly status: number;
@@ -50,23 +16,22 @@ interface Verdict {
 
 describe('access to the routes of the OpenAPI document', () => {
   let service: TestApp;
-  let routes: (readonly [route: string, operation: Operation])[];
+  let routes: DocumentedRoute[];
   const refusals: string[] = [];
 
   before(async () => {
     service = await startTestApp();
     const { body } = await service.send('GET', '/docs-json', { key: null });
-    const paths: Record<string, Record<string, Operation>> = body.paths;
-    routes = Object.entries(paths).flatMap(([path, operations]) =>
-      Object.entries(operations).map(
-        ([method, operation]) => [`${method.toUpperCase()} ${path}`, operation] as const,
-      ),
-    );
+    routes = routesOf(body);
     assert.ok(routes.length >= 13);
   });
   after(() => service.close());
 
-  async function knock(route: string, headers: Record<string, string>, method?: string): Promise<Verdict> {
+  async function knock(
+    route: string,
+    headers: Readonly<Record<string, string>>,
+    method?: string,
+  ): Promise<Verdict> {
     const [verb = '', path = ''] = route.split(' ');
     const abort = new AbortController();
     const response = await fetch(service.url + path.replaceAll(/\{\w+\}/g, 'x'), {
@@ -87,20 +52,20 @@ describe('access to the routes of the OpenAPI document', () => {
   }
 
   test('is laid down here for each of them', () => {
-    const unknown = routes.map(([route]) => route).filter((route) => !(route in ACCESS));
+    const unknown = routes.map(([route]) => route).filter((route) => !(route in ROUTE_ACCESS));
     assert.deepEqual(unknown, []);
   });
 
   test('is documented: every route but the public ones asks for the API key', () => {
     for (const [route, { security }] of routes) {
-      const expected = ACCESS[route] === 'public' ? undefined : [{ 'api-key': [] }];
+      const expected = ROUTE_ACCESS[route] === 'public' ? undefined : [{ 'api-key': [] }];
       assert.deepEqual(security, expected, route);
     }
   });
 
   test('needs a key, in either header, that is one of ours', async () => {
     for (const [route] of routes) {
-      if (ACCESS[route] === 'public') continue;
+      if (ROUTE_ACCESS[route] === 'public') continue;
       assert.deepEqual(await knock(route, {}), MISSING, route);
       for (const headers of [
         { 'X-API-Key': WRONG_KEY },
@@ -119,7 +84,7 @@ describe('access to the routes of the OpenAPI document', () => {
   for (const scope of ['admin', 'client', 'worker'] as const) {
     test(`is what the scope ${scope} has, in either header`, async () => {
       for (const [route] of routes) {
-        const access = ACCESS[route] ?? [];
+        const access = ROUTE_ACCESS[route] ?? [];
         const allowed = typeof access === 'string' || scope === 'admin' || access.includes(scope);
         const lacking = typeof access === 'string' ? '' : (access[0] ?? 'admin');
         for (const headers of [
@@ -140,7 +105,7 @@ describe('access to the routes of the OpenAPI document', () => {
   }
 
   test('is free where it is public, whatever key comes along', async () => {
-    const open = Object.keys(ACCESS).filter((route) => ACCESS[route] === 'public');
+    const open = Object.keys(ROUTE_ACCESS).filter((route) => ROUTE_ACCESS[route] === 'public');
     for (const route of [...open, 'GET /docs', 'GET /docs-json']) {
       for (const headers of [{}, { 'X-API-Key': WRONG_KEY }]) {
         assert.equal((await knock(route, headers)).status, 200, route);
@@ -150,7 +115,7 @@ describe('access to the routes of the OpenAPI document', () => {
 
   test('to a HEAD is as to the GET', async () => {
     for (const [route] of routes) {
-      if (!route.startsWith('GET ') || ACCESS[route] === 'public') continue;
+      if (!route.startsWith('GET ') || ROUTE_ACCESS[route] === 'public') continue;
       assert.equal((await knock(route, {}, 'HEAD')).status, 401, route);
     }
   });
