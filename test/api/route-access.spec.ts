@@ -8,6 +8,8 @@ const WRONG_KEY = 'a-key-that-nobody-was-given';
 const MISSING = { status: 401, body: { detail: 'Missing API key' } };
 const INVALID = { status: 401, body: { detail: 'Invalid API key' } };
 
+type Headers = Readonly<Record<string, string>>;
+
 interface Verdict {
   readonly status: number;
   /** The body of a refusal; routes that let the caller in may answer for ever, so their body is not read. */
@@ -67,7 +69,7 @@ describe('access to the routes of the OpenAPI document', () => {
     for (const [route] of routes) {
       if (ROUTE_ACCESS[route] === 'public') continue;
       assert.deepEqual(await knock(route, {}), MISSING, route);
-      for (const headers of [
+      const wrong: readonly Headers[] = [
         { 'X-API-Key': WRONG_KEY },
         { Authorization: `Bearer ${WRONG_KEY}` },
         { Authorization: `Basic ${Buffer.from(`admin:${KEYS.admin}`).toString('base64')}` },
@@ -75,7 +77,8 @@ describe('access to the routes of the OpenAPI document', () => {
         { 'X-API-Key': KEYS.admin.toUpperCase() },
         { 'X-API-Key': `${KEYS.admin}, ${KEYS.admin}` },
         { 'X-API-Key': `Bearer ${KEYS.admin}` },
-      ]) {
+      ];
+      for (const headers of wrong) {
         assert.deepEqual(await knock(route, headers), INVALID, `${route} ${JSON.stringify(headers)}`);
       }
     }
@@ -90,7 +93,7 @@ describe('access to the routes of the OpenAPI document', () => {
         for (const headers of [
           { 'X-API-Key': KEYS[scope] },
           { Authorization: `Bearer ${KEYS[scope]}` },
-        ] as Record<string, string>[]) {
+        ] as Headers[]) {
           const verdict = await knock(route, headers);
           if (allowed) assert.ok(verdict.status !== 401 && verdict.status !== 403, route);
           else
@@ -107,7 +110,7 @@ describe('access to the routes of the OpenAPI document', () => {
   test('is free where it is public, whatever key comes along', async () => {
     const open = Object.keys(ROUTE_ACCESS).filter((route) => ROUTE_ACCESS[route] === 'public');
     for (const route of [...open, 'GET /docs', 'GET /docs-json']) {
-      for (const headers of [{}, { 'X-API-Key': WRONG_KEY }]) {
+      for (const headers of [{}, { 'X-API-Key': WRONG_KEY }] as Headers[]) {
         assert.equal((await knock(route, headers)).status, 200, route);
       }
     }
@@ -122,7 +125,7 @@ describe('access to the routes of the OpenAPI document', () => {
 
   test('is no question where there is no route: 404 with and without a key', async () => {
     for (const route of ['GET /nope', 'POST /health', 'DELETE /runs/{id}', 'GET /Runs/{id}', 'GET /runs/']) {
-      for (const headers of [{}, { 'X-API-Key': WRONG_KEY }, { 'X-API-Key': KEYS.admin }]) {
+      for (const headers of [{}, { 'X-API-Key': WRONG_KEY }, { 'X-API-Key': KEYS.admin }] as Headers[]) {
         assert.equal((await knock(route, headers)).status, 404, route);
       }
     }

@@ -1,0 +1,50 @@
+import type { KEYS } from './test-app.js';
+
+/** A scope of API keys. */
+export type TestScope = keyof typeof KEYS;
+
+/** Who may call each route: `public`, `any` key, or the scopes beside admin. Every route must be named here. */
+export const ROUTE_ACCESS: Readonly<Record<string, 'public' | 'any' | readonly TestScope[]>> = {
+  'GET /health': 'public',
+  'GET /health/live': 'public',
+  'GET /metrics': 'any',
+  'POST /runs': ['client'],
+  'GET /runs': ['client', 'worker'],
+  'GET /runs/{id}': ['client', 'worker'],
+  'PATCH /runs/{id}': [],
+  'POST /runs/{id}/retry': ['client'],
+  'POST /runs/{id}/cancel': ['client'],
+  'GET /runs/{id}/events': ['client', 'worker'],
+  'POST /runs/{id}/events': ['client', 'worker'],
+  'GET /runs/{id}/attempts': ['client', 'worker'],
+  'GET /workers': ['client'],
+  'POST /workers/heartbeat': ['worker'],
+  'POST /workers/{worker_id}/claim': ['worker'],
+  'POST /definitions': ['client'],
+  'GET /definitions': ['client'],
+  'GET /definitions/{name}': ['client'],
+  'POST /definitions/{name}/runs': ['client'],
+  'GET /feed': ['client'],
+  'GET /feed/stream': ['client'],
+  'GET /audit': [],
+  'POST /api-keys': [],
+  'GET /api-keys': [],
+  'DELETE /api-keys/{id}': [],
+};
+
+/** A route of an OpenAPI document, such as `GET /runs/{id}`, and what the document says of it. */
+export type DocumentedRoute = readonly [
+  route: string,
+  operation: { readonly security?: readonly Record<string, unknown>[] },
+];
+
+/** The routes of an OpenAPI document. */
+export function routesOf(document: {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, DocumentedRoute[1]>>>>;
+}): DocumentedRoute[] {
+  return Object.entries(document.paths).flatMap(([path, operations]) =>
+    Object.entries(operations).map(
+      ([method, operation]) => [`${method.toUpperCase()} ${path}`, operation] as const,
+    ),
+  );
+}
