@@ -41,7 +41,7 @@ describe('the audit log', () => {
       [{ outputs: {}, state: 'FAILED', priority: 3 }, KEYS.admin],
       [{}, KEYS.admin],
     ];
-    const times = [];
+    const times: string[] = [];
     for (const [body, key] of patches) times.push((await patch(id, body, key)).updatedAt);
     const entries = (await list('?limit=5')).toReversed();
     assert.deepEqual(

@@ -70,9 +70,10 @@ export function inOrder(runs: readonly ListedRun[]): ListedRun[] {
 
 /** Reads the list from its newest run to its end, each page from another of the processes. */
 export function forwards(sends: readonly Send[], filter: Filter, limit: number): Promise<WalkedPage[]> {
-  return walk(sends, filter, limit, (page) =>
-    page === undefined ? {} : { starting_after: page.ids.at(-1) ?? '' },
-  );
+  return walk(sends, filter, limit, (page) => {
+    const last = page?.ids.at(-1);
+    return last === undefined ? [] : ['starting_after', last];
+  });
 }
 
 /** Reads the list from a run back to its newest; without a run there is nothing to walk. */
@@ -83,16 +84,14 @@ export async function backwards(
   from: string | undefined,
 ): Promise<WalkedPage[]> {
   if (from === undefined) return [];
-  return walk(sends, filter, limit, (page) => ({
-    ending_before: page === undefined ? from : (page.ids[0] ?? ''),
-  }));
+  return walk(sends, filter, limit, (page) => ['ending_before', page?.ids[0] ?? from]);
 }
 
 /** What a page must be, and what it is. */
 export const expectedPage = {
   /** The page that the service answers. */
   async ask(send: Send, { filter, cursor, direction, limit }: Question): Promise<object> {
-    const { ids, hasMore } = await readPage(send, filter, limit, { [direction]: cursor });
+    const { ids, hasMore } = await readPage(send, filter, limit, [direction, cursor]);
     return { ids, hasMore };
   },
   /** The page by the rules, worked out from all runs in order. */
@@ -112,7 +111,7 @@ async function walk(
   sends: readonly Send[],
   filter: Filter,
   limit: number,
-  cursorAfter: (page: WalkedPage | undefined) => Readonly<Record<string, string>>,
+  cursorAfter: (page: WalkedPage | undefined) => Cursor,
 ): Promise<WalkedPage[]> {
   const pages: WalkedPage[] = [];
   for (;;) {
@@ -129,10 +128,11 @@ async function readPage(
   send: Send,
   { created = {}, ...fields }: Filter,
   limit: number,
-  cursor: Readonly<Record<string, string>>,
+  [name, id]: Cursor,
 ): Promise<WalkedPage> {
-  const query = new URLSearchParams({ ...fields, ...cursor, limit: String(limit), include_events: 'false' });
-  for (const [name, seconds] of Object.entries(created)) query.set(`created[${name}]`, String(seconds));
+  const query = new URLSearchParams({ ...fields, limit: String(limit), include_events: 'false' });
+  if (name !== undefined && id !== undefined) query.set(name, id);
+  for (const [bound, seconds] of Object.entries(created)) query.set(`created[${bound}]`, String(seconds));
   const { status, body, text } = await send('GET', `/runs?${query.toString()}`);
   assert.equal(status, 200, text);
   const runs: ListedRun[] = body.data.map((run: Listed) => ({
@@ -145,6 +145,9 @@ async function readPage(
   }));
   return { runs, ids: runs.map(({ id }) => id), hasMore: body.has_more };
 }
+
+/** Name and value of a cursor's parameter; empty for none. */
+type Cursor = readonly [] | readonly [name: Question['direction'], id: string];
 
 interface Listed extends ListedRun {
   readonly event_delivery: { readonly topic: string } | null;
