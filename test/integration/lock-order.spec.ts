@@ -17,15 +17,14 @@ describe('locks of two processes', () => {
       const [first] = journals;
       assert.ok(first);
       const topics = ['a', 'b', 'c'];
-      const runs = await Promise.all(
-        Array.from({ length: 30 }, (_, i) =>
-          first.create(freshRun({ eventDelivery: { topic: topics[i % 3] ?? 'a' } })),
-        ),
+      const runs = Array.from({ length: 30 }, (_, i) =>
+        freshRun({ eventDelivery: { topic: topics[i % 3] ?? 'a' } }),
       );
+      await Promise.all(runs.map((run) => first.create(run)));
       for (let round = 0; round < 25; round += 1) {
         const orders = [runs, runs.toReversed()];
         await Promise.all(
-          journals.flatMap((journal, i) => (orders[i] ?? []).map(({ run }) => journal.change(run.id, NOTE))),
+          journals.flatMap((journal, i) => (orders[i] ?? []).map(({ id }) => journal.change(id, NOTE))),
         );
       }
       // A connection hands its counts over when it ends, at the latest.
