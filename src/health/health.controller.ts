@@ -2,6 +2,7 @@ import { Controller, Get, Res } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiServiceUnavailableResponse, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { Public } from '../auth/access.js';
+import { ApiErrors } from '../http/error.dto.js';
 import { HealthService } from './health.service.js';
 
 const STRINGS = { type: 'object', additionalProperties: { type: 'string' } } as const;
@@ -19,6 +20,7 @@ export class HealthController {
   @ApiServiceUnavailableResponse({
     schema: { ...STRINGS, example: { status: 'unavailable', database: 'unreachable' } },
   })
+  @ApiErrors(400)
   async ready(@Res({ passthrough: true }) response: Response): Promise<Record<string, string>> {
     const answer = await this.health.check();
     if (answer['status'] !== 'ok') response.status(503).setHeader('Retry-After', '1');
@@ -29,6 +31,7 @@ export class HealthController {
   @Public()
   @ApiOperation({ operationId: 'getLiveness', summary: 'Does the process answer?' })
   @ApiOkResponse({ schema: { ...STRINGS, example: { status: 'ok' } } })
+  @ApiErrors(400)
   live(): Record<string, string> {
     return { status: 'ok' };
   }

@@ -1,5 +1,5 @@
 import { applyDecorators } from '@nestjs/common';
-import { ApiProperty, ApiResponse } from '@nestjs/swagger';
+import { ApiProperty, ApiResponse, type ApiResponseNoStatusOptions } from '@nestjs/swagger';
 
 /** The body of every error answer. */
 export class ErrorDto {
@@ -25,9 +25,24 @@ const MEANINGS = {
   503: 'The service cannot answer now; `Retry-After` says when to come again.',
 } as const;
 
+const RETRY_AFTER = {
+  'Retry-After': { required: true, description: 'Whole seconds', schema: { type: 'integer', minimum: 1 } },
+} as const;
+
+/** Headers that come with every error of a status. */
+const HEADERS: Readonly<Partial<Record<number, ApiResponseNoStatusOptions['headers']>>> = {
+  401: { 'WWW-Authenticate': { required: true, schema: { type: 'string' } } },
+  429: RETRY_AFTER,
+  503: RETRY_AFTER,
+};
+
 /** Documents the error answers of a route, each with the one error body. */
 export function ApiErrors(...statuses: (keyof typeof MEANINGS)[]): MethodDecorator & ClassDecorator {
   return applyDecorators(
-    ...statuses.map((status) => ApiResponse({ status, description: MEANINGS[status], type: ErrorDto })),
+    ...statuses.map((status) => {
+      const headers = HEADERS[status];
+      const answer = { status, description: MEANINGS[status], type: ErrorDto };
+      return ApiResponse(headers ? { ...answer, headers } : answer);
+    }),
   );
 }

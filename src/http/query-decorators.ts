@@ -40,7 +40,7 @@ export function QueryString(shape: QueryText = {}): PropertyDecorator {
     query(read, `must be ${words}`),
     ApiProperty({
       type: 'string',
-      ...schemaText(shape),
+      ...schemaText({ min: 1, ...shape }),
       ...(oneOf === undefined ? {} : { enum: [...oneOf] }),
     }),
   );

@@ -2,6 +2,7 @@ import { Controller, Get, Header } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import { Registry } from 'prom-client';
 import { AllowAnyKey } from '../auth/access.js';
+import { ApiErrors } from '../http/error.dto.js';
 
 /** HTTP of the metrics. */
 @ApiTags('operations')
@@ -16,6 +17,7 @@ export class MetricsController {
     operationId: 'getMetrics',
     summary: 'Metrics of this process in the Prometheus text format',
   })
+  @ApiErrors(400)
   @ApiOkResponse({ content: { 'text/plain': { schema: { type: 'string' } } } })
   get(): Promise<string> {
     return this.registry.metrics();

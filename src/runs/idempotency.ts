@@ -55,7 +55,7 @@ export function ApiIdempotentCreation(type: Type): MethodDecorator {
       description:
         '1-255 printable ASCII characters. The same key with the same body answers with the first run again; ' +
         'with another body: 409. Kept for 48 hours.',
-      schema: { type: 'string', minLength: 1, maxLength: 255 },
+      schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[\\x20-\\x7e]*$' },
     }),
     ApiCreatedResponse({
       type,

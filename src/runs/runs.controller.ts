@@ -159,6 +159,7 @@ export class RunsController {
     name: WORKER_ID_HEADER,
     required: false,
     description: 'The worker that reports; 409 when the run is not assigned to it.',
+    schema: { type: 'string', minLength: 1, maxLength: 128 },
   })
   @ApiHeader({
     name: RUN_ATTEMPT_HEADER,

@@ -24,7 +24,7 @@ export class WorkersController {
   @AllowScopes('client')
   @ApiOperation({ operationId: 'listWorkers', summary: 'List all registered workers, active or not' })
   @ApiOkResponse({ type: [WorkerDto] })
-  @ApiErrors(503)
+  @ApiErrors(400, 503)
   async list(): Promise<WorkerDto[]> {
     return (await this.pool.list()).map(toWorkerDto);
   }
@@ -58,7 +58,7 @@ export class WorkersController {
   @ApiOperation({ operationId: 'claimRuns', summary: 'Ask for work' })
   @ApiParam({ name: 'worker_id', description: 'The worker that asks' })
   @ApiOkResponse({ type: ClaimedOpsDto })
-  @ApiErrors(400, 503)
+  @ApiErrors(400, 404, 503)
   async claim(
     @Param('worker_id') workerId: string,
     @Res({ passthrough: true }) response: Response,

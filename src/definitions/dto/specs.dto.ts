@@ -3,6 +3,14 @@ import { Allow, IsBoolean, IsOptional } from 'class-validator';
 import { IsText } from '../../http/dto-decorators.js';
 import type { JsonValue } from '../../json/json-value.js';
 
+const ANY_VALUE = [
+  { type: 'string' },
+  { type: 'number' },
+  { type: 'boolean' },
+  { type: 'object', additionalProperties: true },
+  { type: 'array', items: {} },
+];
+
 /** What a definition says of one input. */
 @ApiSchema({ name: 'InputSpecInput' })
 export class InputSpecInputDto {
@@ -18,7 +26,7 @@ export class InputSpecInputDto {
   /** Used when a run does not give it; null is none. */
   @IsOptional()
   @Allow()
-  @ApiProperty({ required: false, description: 'Any JSON value of the type' })
+  @ApiProperty({ required: false, oneOf: ANY_VALUE, description: 'Any JSON value of the type' })
   default?: JsonValue;
 }
 
@@ -36,6 +44,6 @@ export class InputSpecDto {
   type: string;
   required: boolean;
   /** null is none. */
-  @ApiProperty({ nullable: true, description: 'Any JSON value of the type' })
+  @ApiProperty({ oneOf: [...ANY_VALUE, { type: 'null' }], description: 'Any JSON value of the type' })
   default: JsonValue;
 }

@@ -2,11 +2,13 @@ import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional, ValidateBy } from 'class-validator';
 import { IsText, JsonObject } from '../../http/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '../../json/json-value.js';
+import { EVENT_TYPE_PATTERN } from '../run-machine/run-event.js';
 
 /** An event for a run's timeline. */
 @ApiSchema({ name: 'AddEventRequest' })
 export class AddEventDto {
   /** STARTED, PROGRESS, COMPLETED, FAILED, CANCELLED, RETRIED, or a type of your own. @example PROGRESS */
+  @ApiProperty({ pattern: EVENT_TYPE_PATTERN.source })
   @IsText({ min: 1, max: 64 })
   type: string;
 

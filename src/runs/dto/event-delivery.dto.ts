@@ -12,6 +12,7 @@ export class EventDeliveryDto {
 
   /** Labels for whoever reads the feed. */
   @IsOptional()
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
   @JsonObject()
   @ValidateBy({
     name: 'isTextMap',
@@ -21,6 +22,5 @@ export class EventDeliveryDto {
       defaultMessage: () => '$property must be an object whose values are strings',
     },
   })
-  @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
   attributes?: Record<string, string>;
 }

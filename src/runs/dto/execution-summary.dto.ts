@@ -8,11 +8,11 @@ export class ExecutionSummaryDto {
   /** GPU it uses. */
   @ApiProperty({ type: 'integer', required: false })
   gpu_id?: number;
-  /** ISO 8601. */
+  @ApiProperty({ type: 'string', format: 'date-time', required: false })
   assigned_at?: string;
-  /** ISO 8601. */
+  @ApiProperty({ type: 'string', format: 'date-time', required: false })
   started_at?: string;
-  /** ISO 8601. */
+  @ApiProperty({ type: 'string', format: 'date-time', required: false })
   finished_at?: string;
   /** Milliseconds from entering the queue to the assignment. */
   @ApiProperty({ type: 'integer', required: false })

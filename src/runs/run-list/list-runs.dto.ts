@@ -7,7 +7,20 @@ import { RUN_STATES } from '../run-machine/run-state.js';
 /** Runs of a page unless asked otherwise. */
 export const DEFAULT_RUN_LIMIT = 10;
 
-const UNIX_TIME = { type: 'integer', description: 'UNIX timestamp in seconds' } as const;
+/**
+ * Bounds of the timestamps, in seconds: the years 1 to 9999, which a PostgreSQL timestamp and a JavaScript Date both hold.
+ */
+export const EARLIEST_CREATED = -62_135_596_800;
+export const LATEST_CREATED = 253_402_300_799;
+
+const UNIX_TIME = {
+  type: 'integer',
+  description: 'UNIX timestamp in seconds',
+  minimum: EARLIEST_CREATED,
+  maximum: LATEST_CREATED,
+  // The rule below it reads text, which has a length.
+  minLength: undefined,
+} as const;
 
 /** Query of GET /runs. All filters that are given must hold. */
 export class ListRunsQueryDto {
@@ -27,15 +40,15 @@ export class ListRunsQueryDto {
   ending_before?: string;
 
   /** State of the run. */
+  @ApiProperty({ enum: RUN_STATES, enumName: 'RunState', required: false })
   @IsOptional()
   @QueryString()
-  @ApiProperty({ enum: RUN_STATES, enumName: 'RunState', required: false })
   state?: string;
 
   /** The same as `state`. */
+  @ApiProperty({ enum: RUN_STATES, enumName: 'RunState', required: false })
   @IsOptional()
   @QueryString()
-  @ApiProperty({ enum: RUN_STATES, enumName: 'RunState', required: false })
   status?: string;
 
   /** Id of the definition that the run was made from. */
@@ -54,27 +67,27 @@ export class ListRunsQueryDto {
   topic?: string;
 
   /** Created at this time or after it. */
+  @ApiProperty({ ...UNIX_TIME, required: false })
   @IsOptional()
   @QueryString()
-  @ApiProperty({ ...UNIX_TIME, required: false })
   'created[gte]'?: string;
 
   /** Created at this time or before it. */
+  @ApiProperty({ ...UNIX_TIME, required: false })
   @IsOptional()
   @QueryString()
-  @ApiProperty({ ...UNIX_TIME, required: false })
   'created[lte]'?: string;
 
   /** Created after this time. */
+  @ApiProperty({ ...UNIX_TIME, required: false })
   @IsOptional()
   @QueryString()
-  @ApiProperty({ ...UNIX_TIME, required: false })
   'created[gt]'?: string;
 
   /** Created before this time. */
+  @ApiProperty({ ...UNIX_TIME, required: false })
   @IsOptional()
   @QueryString()
-  @ApiProperty({ ...UNIX_TIME, required: false })
   'created[lt]'?: string;
 
   /** false leaves `events` empty, for callers who poll states. */

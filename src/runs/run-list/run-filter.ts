@@ -1,6 +1,11 @@
 import { InvalidRequest } from '../../http/domain-error.js';
 import { isRunState, type RunState } from '../run-machine/run-state.js';
-import { DEFAULT_RUN_LIMIT, type ListRunsQueryDto } from './list-runs.dto.js';
+import {
+  DEFAULT_RUN_LIMIT,
+  EARLIEST_CREATED,
+  LATEST_CREATED,
+  type ListRunsQueryDto,
+} from './list-runs.dto.js';
 
 /** Bounds on the time of creation; `gt` and `lt` exclude the moment itself. */
 export const CREATED_BOUNDS = ['gte', 'lte', 'gt', 'lt'] as const;
@@ -23,10 +28,6 @@ export interface RunPage {
   /** Id of the run that the page adjoins; undefined for the newest page. */
   readonly cursor?: string | undefined;
 }
-
-// What a PostgreSQL timestamp and a JavaScript Date both hold: the years 1 to 9999.
-const EARLIEST = -62_135_596_800;
-const LATEST = 253_402_300_799;
 
 /** @throws InvalidRequest when states contradict each other or a value cannot be read */
 export function readFilter(query: ListRunsQueryDto): RunFilter {
@@ -71,6 +72,7 @@ export function checkedState(text: string): RunState {
 
 function readUnixTime(text: string): Date {
   const seconds = /^[+-]?\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
-  if (!(seconds >= EARLIEST && seconds <= LATEST)) throw new InvalidRequest('Invalid created timestamp');
+  if (!(seconds >= EARLIEST_CREATED && seconds <= LATEST_CREATED))
+    throw new InvalidRequest('Invalid created timestamp');
   return new Date(seconds * 1000);
 }

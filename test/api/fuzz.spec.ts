@@ -1,0 +1,183 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import * as fc from 'fast-check';
+import { rows } from '../../src/database/sql.js';
+import { ApiDescription, type AnswerParts } from '../support/fuzz/api-document.js';
+import { Draw } from '../support/fuzz/draw.js';
+import { KnownThings } from '../support/fuzz/known-things.js';
+import { drawRequest, type DrawnRequest } from '../support/fuzz/request-draw.js';
+import { startTestApp, type TestApp } from '../support/test-app.js';
+
+const SEED = Number(process.env['FUZZ_SEED'] ?? 20_260_310);
+const REQUESTS = Number(process.env['FUZZ_REQUESTS'] ?? 1500);
+/** Every so many-th request is watched for what it changes. */
+const WATCHED = 6;
+
+/** The only body that may hold fields which the description does not know. */
+const LENIENT = new Set(['sendHeartbeat']);
+
+/** Rules about fields that no schema says, as the service words them. */
+const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
+  addEvent:
+    /^(?:payload\.(?:worker_id|gpu_id|outputs|error_message|force) |msg must be an integer from 0|type RECLAIMED )/,
+  upsertDefinition: /^input_specs.*\.default must be /,
+  sendHeartbeat: /^resources\.gpus\[\d+\]\.id must not repeat /,
+  createApiKey: /^expires_at must /,
+  readFeed: /^$/,
+};
+
+const TELLTALE = /\.[jt]s:\d|node_modules|select |insert into|violates|relation "|SQLSTATE|\n\s+at /i;
+
+describe('requests drawn from the API description', () => {
+  let service: TestApp;
+  let api: ApiDescription;
+
+  before(async () => {
+    service = await startTestApp();
+    api = new ApiDescription((await service.send('GET', '/docs-json', { key: null })).body);
+  });
+  after(() => service.close());
+
+  test(`${REQUESTS} of them, seed ${SEED}: each is answered as the description says`, async (t) => {
+    const known = new KnownThings();
+    // What says more can go wrong in more ways.
+    const weighted = api.operations.flatMap((operation) =>
+      Array.from({ length: operation.body ? 4 : operation.parameters.length > 0 ? 2 : 1 }, () => operation),
+    );
+    const tally = new Map<string, number>();
+    let sent = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.gen(), async (generator) => {
+        const draw = new Draw(generator);
+        const operation = draw.pick(weighted);
+        assert.ok(operation);
+        const request = drawRequest(api, operation, draw, known);
+        sent += 1;
+        const untouched = sent % WATCHED === 0 ? await snapshot(service) : undefined;
+        const answer = await send(service.url, request);
+        try {
+          check(api, request, answer);
+          if (untouched !== undefined && answer.status >= 400) {
+            assert.deepEqual(await snapshot(service), untouched, 'a refused request changes nothing');
+          }
+        } catch (error) {
+          throw new Error(describeRequest(request, answer), { cause: error });
+        }
+        if (answer.status < 300) known.learn(operation.path, answer.body);
+        const kind = `${operation.id} ${answer.status}`;
+        tally.set(kind, (tally.get(kind) ?? 0) + 1);
+      }),
+      // Requests depend on those before them, so a failing case cannot be made smaller on its own.
+      { seed: SEED, numRuns: REQUESTS, endOnFailure: true },
+    );
+    const counts = [...tally].map(([kind, n]) => `${kind}: ${n}`).toSorted();
+    t.diagnostic(`seed ${SEED}; ${counts.join(', ')}`);
+    for (const { id, responses } of api.operations) {
+      const success = Object.keys(responses).filter((status) => status.startsWith('2'));
+      assert.ok(
+        REQUESTS < 1000 || success.some((status) => tally.has(`${id} ${status}`)),
+        `${id} was carried out at least once`,
+      );
+    }
+  });
+});
+
+/** @throws AssertionError when the answer is not what the description and the request ask for */
+function check(api: ApiDescription, request: DrawnRequest, answer: AnswerParts): void {
+  const { operation, flaw } = request;
+  const { status, body, text, headers } = answer;
+  assert.ok(status < 500, `no ${status}`);
+  // A path that is spoiled may name no operation at all.
+  if (status === 404 && Object(body).detail === 'Not found') assertErrorShape(answer);
+  else api.check(operation, answer);
+  assert.equal(headers.get('x-powered-by'), null);
+  if (status >= 400) assertErrorShape(answer);
+  if (flaw && flaw.refusedWith.length > 0)
+    assert.ok(flaw.refusedWith.includes(status), `${flaw.name}: ${status}`);
+  const lines: unknown[] = Object(body).errors ?? [];
+  if (flaw === undefined) assertNoFieldRefused(operation.id, Object(body).detail, lines);
+  if (operation.body && status < 300 && !hasNull(request.value)) {
+    assert.ok(
+      api.takesBody(operation, request.value, LENIENT.has(operation.id)),
+      `the description does not allow this body, which was taken: ${text.slice(0, 200)}`,
+    );
+  }
+}
+
+function assertErrorShape({ headers, body, text }: AnswerParts): void {
+  assert.match(headers.get('content-type') ?? '', /^application\/json\b/);
+  const { detail, errors, ...others } = Object(body);
+  assert.ok(typeof detail === 'string' && detail !== '', `detail is a text: ${text}`);
+  assert.deepEqual(others, {}, 'nothing but detail and errors');
+  if (errors !== undefined) {
+    assert.ok(Array.isArray(errors) && errors.length > 0 && errors.every((line) => typeof line === 'string'));
+  }
+  assert.doesNotMatch(text, TELLTALE);
+}
+
+/** A request that the description allows is not refused for its fields, but by rules that no schema says. */
+function assertNoFieldRefused(id: string, detail: unknown, lines: readonly unknown[]): void {
+  if (typeof detail !== 'string' || !/^(?:Request validation failed|Malformed)/.test(detail)) return;
+  const rule = RULES_BEYOND_SCHEMAS[id];
+  const others = lines.filter((line) => rule?.test(String(line)) !== true);
+  assert.deepEqual(others, [], `${detail}, although the description allows the request`);
+}
+
+/** null for an optional field counts as absent, which the description does not spell out. */
+function hasNull(value: unknown): boolean {
+  if (value === null) return true;
+  return typeof value === 'object' && Object.values(value).some(hasNull);
+}
+
+async function send(baseUrl: string, request: DrawnRequest): Promise<AnswerParts> {
+  const { operation, target, headers, body } = request;
+  const stop = new AbortController();
+  const response = await fetch(baseUrl + target, {
+    method: operation.method,
+    headers,
+    signal: stop.signal,
+    ...(body === undefined ? {} : { body }),
+  });
+  const { status } = response;
+  if (response.headers.get('content-type')?.startsWith('text/event-stream') === true) {
+    // A stream does not end by itself.
+    stop.abort();
+    return { status, headers: response.headers, text: ' ', body: undefined };
+  }
+  const text = await response.text();
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(text);
+  } catch {
+    // Not JSON: the content type will tell.
+  }
+  return { status, headers: response.headers, text, body: parsed };
+}
+
+/** Sizes and checksums of all tables, and the pool of workers. */
+async function snapshot(service: TestApp): Promise<unknown> {
+  const tables = await rows<{ name: string }>(
+    service.dataSource,
+    `select table_name as name from information_schema.tables where table_schema = 'public' order by 1`,
+  );
+  const parts = tables.map(
+    ({ name }) =>
+      `select '${name}' as name, count(*), sum(hashtextextended(t::text, 0)) as checksum from ${name} t`,
+  );
+  return [
+    await rows(service.dataSource, parts.join(' union all ')),
+    (await service.send('GET', '/workers')).body,
+  ];
+}
+
+function describeRequest(
+  { operation, target, headers, body, flaw }: DrawnRequest,
+  answer: AnswerParts,
+): string {
+  const sent = body === undefined ? '' : body.toString().slice(0, 1000);
+  const flawed = flaw === undefined ? 'as described' : flaw.name;
+  return [
+    `${operation.id} (${flawed}): ${operation.method} ${target.slice(0, 500)} ${JSON.stringify(headers)} ${sent}`,
+    `answered ${answer.status} ${answer.text.slice(0, 500)}`,
+  ].join('\n');
+}

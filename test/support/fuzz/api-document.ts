@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+
+/** A JSON Schema as an OpenAPI 3.1 document holds it. */
+export interface Schema {
+  readonly $ref?: string;
+  readonly allOf?: readonly Schema[];
+  readonly oneOf?: readonly Schema[];
+  readonly type?: string | readonly string[];
+  readonly enum?: readonly unknown[];
+  readonly format?: string;
+  readonly pattern?: string;
+  readonly minLength?: number;
+  readonly maxLength?: number;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly minItems?: number;
+  readonly uniqueItems?: boolean;
+  readonly items?: Schema;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+  readonly additionalProperties?: boolean | Schema;
+}
+
+/** A parameter in the path, the query or a header. */
+export interface Parameter {
+  readonly name: string;
+  readonly in: 'path' | 'query' | 'header';
+  readonly required?: boolean;
+  readonly schema: Schema;
+}
+
+interface Media {
+  readonly schema: Schema;
+}
+
+interface Answer {
+  readonly headers?: Readonly<Record<string, Media & { readonly required?: boolean }>>;
+  readonly content?: Readonly<Record<string, Media>>;
+}
+
+interface Documented {
+  readonly operationId: string;
+  readonly parameters?: readonly Parameter[];
+  readonly requestBody?: { readonly content: Readonly<Record<string, Media>> };
+  readonly responses: Readonly<Record<string, Answer>>;
+  readonly security?: readonly unknown[];
+}
+
+/** The parts of the document that the tests read. */
+export interface ApiDocument {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Documented>>>>;
+  readonly components: { readonly schemas: Readonly<Record<string, Schema>> };
+}
+
+/** One operation of the API. */
+export interface Operation {
+  readonly id: string;
+  readonly method: string;
+  /** Template, such as `/runs/{id}`. */
+  readonly path: string;
+  readonly parameters: readonly Parameter[];
+  readonly body: Schema | undefined;
+  readonly responses: Readonly<Record<string, Answer>>;
+  /** Whether it asks for an API key. */
+  readonly secured: boolean;
+}
+
+/** What a service answered. */
+export interface AnswerParts {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  readonly body: unknown;
+}
+
+/** An API's description, and what it says of requests and answers. Objects may hold only what is described. */
+export class ApiDescription {
+  readonly operations: readonly Operation[];
+  readonly #document: ApiDocument;
+  readonly #ajv: Ajv2020;
+
+  constructor(document: ApiDocument) {
+    this.#document = document;
+    this.operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, documented]) => ({
+        id: documented.operationId,
+        method: method.toUpperCase(),
+        path,
+        parameters: documented.parameters ?? [],
+        body: documented.requestBody?.content['application/json']?.schema,
+        responses: documented.responses,
+        secured: documented.security !== undefined,
+      })),
+    );
+    // OpenAPI's own keywords (example, discriminator ...) are no errors.
+    this.#ajv = new Ajv2020({ strict: false });
+    formats.default(this.#ajv);
+    this.#ajv.addSchema(closed({ ...document, $id: 'closed' }), 'closed');
+    this.#ajv.addSchema({ ...document, $id: 'open' }, 'open');
+  }
+
+  /** The schema that a reference stands for, or the schema itself. */
+  resolve(schema: Schema): Schema {
+    const [only, ...others] = schema.allOf ?? [];
+    if (only && others.length === 0) return this.resolve(only);
+    if (schema.$ref === undefined) return schema;
+    const name = schema.$ref.split('/').at(-1) ?? '';
+    const found = this.#document.components.schemas[name];
+    assert.ok(found, `${schema.$ref} is in the document`);
+    return this.resolve(found);
+  }
+
+  /** Whether the body is one that the description allows. @param lenient unknown fields are allowed */
+  takesBody(operation: Operation, body: unknown, lenient: boolean): boolean {
+    const place = ['paths', operation.path, operation.method.toLowerCase(), 'requestBody', 'content'];
+    const validate = this.#validator([...place, 'application/json', 'schema'], lenient ? 'open' : 'closed');
+    return validate(body);
+  }
+
+  /** @throws AssertionError when the description does not allow the operation this answer */
+  check(operation: Operation, answer: AnswerParts): void {
+    const { status, headers, text } = answer;
+    const documented = operation.responses[String(status)];
+    assert.ok(documented, `status ${status} is not documented: ${text.slice(0, 200)}`);
+    const place = ['paths', operation.path, operation.method.toLowerCase(), 'responses', String(status)];
+    const [mediaType = ''] = (headers.get('content-type') ?? '').split(';');
+    const types = Object.keys(documented.content ?? {});
+    if (types.length === 0) assert.equal(text, '', 'an answer without a documented body has none');
+    else assert.ok(types.includes(mediaType), `content type ${mediaType} is documented`);
+    if (mediaType === 'application/json') {
+      this.#assertValid([...place, 'content', mediaType, 'schema'], answer.body, text);
+    }
+    for (const [name, { schema, required }] of Object.entries(documented.headers ?? {})) {
+      const value = headers.get(name);
+      assert.ok(value !== null || required !== true, `header ${name} is there`);
+      if (value === null) continue;
+      const { type } = this.resolve(schema);
+      const read = type === 'integer' || type === 'number' ? Number(value) : value;
+      this.#assertValid([...place, 'headers', name, 'schema'], read, `header ${name}: ${value}`);
+    }
+  }
+
+  #assertValid(place: readonly string[], value: unknown, shown: string): void {
+    const validate = this.#validator(place, 'closed');
+    const [problem] = validate(value) ? [] : (validate.errors ?? []);
+    const { instancePath = '', message = 'is not valid', params = {} } = problem ?? {};
+    assert.equal(
+      problem,
+      undefined,
+      `${instancePath} ${message} ${JSON.stringify(params)} in ${shown.slice(0, 500)}`,
+    );
+  }
+
+  #validator(place: readonly string[], document: 'open' | 'closed'): ValidateFunction {
+    const pointer = place.map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1')));
+    const validate = this.#ajv.getSchema(`${document}#/${pointer.join('/')}`);
+    assert.ok(validate, `${place.join(' ')} has a schema`);
+    return validate;
+  }
+}
+
+/** The same document, whose objects hold nothing but the fields they declare. */
+function closed(part: unknown): object {
+  const copy = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(copy);
+    if (typeof value !== 'object' || value === null) return value;
+    const entries = Object.entries(value).map(([key, item]) => [key, copy(item)] as const);
+    const closes = 'properties' in value && !('additionalProperties' in value) && 'type' in value;
+    return { ...Object.fromEntries(entries), ...(closes ? { additionalProperties: false } : {}) };
+  };
+  return Object(copy(part));
+}

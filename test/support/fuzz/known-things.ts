@@ -1,0 +1,71 @@
+import type { Draw } from './draw.js';
+
+/** Kinds of things that requests name. */
+const KINDS = [
+  'run',
+  'definition',
+  'version',
+  'worker',
+  'topic',
+  'cursor',
+  'api-key',
+  'image',
+  'event',
+] as const;
+type Kind = (typeof KINDS)[number];
+
+/** What parameters and fields of a name stand for, by the operation's path where that decides. */
+const MEANINGS: readonly (readonly [name: string, path: RegExp, kind: Kind])[] = [
+  ['id', /^\/runs/, 'run'],
+  ['starting_after', /^/, 'run'],
+  ['ending_before', /^/, 'run'],
+  ['id', /^\/api-keys/, 'api-key'],
+  ['id', /^\/definitions/, 'definition'],
+  ['name', /^\/definitions/, 'definition'],
+  ['op_definition', /^/, 'definition'],
+  ['version', /^/, 'version'],
+  ['worker_id', /^/, 'worker'],
+  ['X-Worker-Id', /^/, 'worker'],
+  ['topic', /^/, 'topic'],
+  ['after', /^\/feed/, 'cursor'],
+  ['Last-Event-ID', /^/, 'cursor'],
+  ['image', /^/, 'image'],
+  ['type', /^\/runs/, 'event'],
+];
+
+/** Things that exist, so that requests meet each other. */
+export class KnownThings {
+  readonly #things: Record<Kind, string[]> = {
+    run: [],
+    definition: ['alpha', 'beta'],
+    version: ['1', '2'],
+    worker: ['w1', 'w2'],
+    topic: ['t1', 't2'],
+    cursor: [],
+    'api-key': [],
+    image: ['image-1', 'image-2'],
+    event: ['STARTED', 'PROGRESS', 'COMPLETED', 'FAILED', 'CANCELLED', 'RETRIED', 'RECLAIMED', 'NOTE'],
+  };
+
+  /** A thing that a field of this name may mean, or undefined when nothing is known. */
+  suggest(name: string, path: string, draw: Draw): string | undefined {
+    const [, , kind] = MEANINGS.find(([field, where]) => field === name && where.test(path)) ?? [];
+    return kind === undefined ? undefined : draw.pick(this.#things[kind]);
+  }
+
+  /** Takes in what an answer tells of. */
+  learn(path: string, body: unknown): void {
+    const { id, next_cursor: cursor } = Object(body);
+    if (typeof cursor === 'string') this.#add('cursor', cursor);
+    if (typeof id !== 'string') return;
+    if (/^\/runs|\/runs$/.test(path)) this.#add('run', id);
+    else if (path === '/api-keys') this.#add('api-key', id);
+  }
+
+  #add(kind: Kind, thing: string): void {
+    const things = this.#things[kind];
+    if (things.includes(thing)) return;
+    things.push(thing);
+    if (things.length > 20) things.shift();
+  }
+}

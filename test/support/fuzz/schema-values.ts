@@ -1,0 +1,92 @@
+import type { ApiDescription, Schema } from './api-document.js';
+import type { Draw } from './draw.js';
+import type { KnownThings } from './known-things.js';
+
+const INT = 2 ** 53 - 1;
+const TRIES = 20;
+const TIMES = ['2026-01-02T03:04:05.678Z', '2100-01-31T09:00:00Z', '1999-12-31T23:59:59+01:00'] as const;
+
+/** Draws values that a schema allows, of things that are known where a name suggests it. */
+export class SchemaValues {
+  constructor(
+    private readonly api: ApiDescription,
+    private readonly draw: Draw,
+    private readonly known: KnownThings,
+    /** Path of the operation, which says what a name means. */
+    private readonly path: string,
+  ) {}
+
+  /** A value that the schema allows. @param name of the field that it is for */
+  valid(given: Schema, name: string): unknown {
+    const schema = this.api.resolve(given);
+    if (schema.enum) return this.draw.pick(schema.enum);
+    if (schema.oneOf) return this.valid(this.draw.pick(schema.oneOf) ?? {}, name);
+    const types = typeof schema.type === 'string' ? [schema.type] : (schema.type ?? []);
+    switch (this.draw.pick(types)) {
+      case 'null':
+        return null;
+      case 'boolean':
+        return this.draw.chance(50);
+      case 'integer':
+      case 'number':
+        return this.draw.int(schema.minimum ?? -INT, schema.maximum ?? INT);
+      case 'string':
+        return this.#text(schema, name);
+      case 'array':
+        return this.#list(schema, name);
+      case 'object':
+        return this.#object(schema, name);
+      case undefined:
+      default:
+        return this.draw.json();
+    }
+  }
+
+  #text(schema: Schema, name: string): string {
+    const { minLength = 0, maxLength = 40, format } = schema;
+    if (format === 'date-time') return this.draw.pick(TIMES);
+    const suggested = this.draw.chance(75) ? this.known.suggest(name, this.path, this.draw) : undefined;
+    if (suggested !== undefined && fits(suggested, schema)) return suggested;
+    for (let tries = 0; tries < TRIES; tries += 1) {
+      const text = this.draw.text(minLength, maxLength);
+      if (fits(text, schema)) return text;
+    }
+    return name === 'type' ? 'TYPE' : 'a'.repeat(Math.max(1, minLength));
+  }
+
+  #list({ items = {}, minItems = 0, uniqueItems = false }: Schema, name: string): unknown[] {
+    const list = Array.from({ length: this.draw.int(minItems, minItems + 2) }, () => this.valid(items, name));
+    return uniqueItems ? [...new Set(list)] : list;
+  }
+
+  #object(schema: Schema, name: string): object {
+    const { properties = {}, required = [], additionalProperties: others } = schema;
+    const declared = Object.entries(properties)
+      .filter(([key]) => required.includes(key) || this.draw.chance(50))
+      .map(([key, property]) => [key, this.valid(property, key)] as const);
+    if (others === true) return name === 'payload' ? this.#payload() : this.draw.object();
+    if (typeof others !== 'object') return Object.fromEntries(declared);
+    const keys = Object.keys(this.draw.object());
+    return Object.fromEntries([...declared, ...keys.map((key) => [key, this.valid(others, key)] as const)]);
+  }
+
+  /** What special events look into, among other things. */
+  #payload(): object {
+    const worker = this.known.suggest('worker_id', this.path, this.draw);
+    return (
+      this.draw.pick([
+        { worker_id: worker },
+        { worker_id: worker, gpu_id: this.draw.int(0, 3) },
+        { outputs: this.draw.object() },
+        { error_message: this.draw.text(0, 40) },
+        { force: this.draw.chance(80) },
+      ]) ?? {}
+    );
+  }
+}
+
+function fits(text: string, { minLength = 0, maxLength = Infinity, pattern }: Schema): boolean {
+  const { length } = [...text];
+  if (length < minLength || length > maxLength) return false;
+  return pattern === undefined || new RegExp(pattern, 'u').test(text);
+}
