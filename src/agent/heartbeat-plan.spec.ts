@@ -21,3 +21,15 @@ test('keeps pause and time limit together within a third of the worker timeout',
 test('follows the tick where that is short enough', () => {
   assert.deepEqual(planHeartbeats(2, 60), { intervalMs: 2000, timeLimitMs: 10_000, maxPauseMs: 10_000 });
 });
+
+test('gives whole milliseconds, also where the worker timeout is no multiple of three', () => {
+  fc.assert(
+    fc.property(
+      fc.double({ min: 0.05, max: 10, noNaN: true }),
+      fc.double({ min: 0.1, max: 100, noNaN: true }),
+      (tick, timeout) => {
+        assert.ok(Object.values(planHeartbeats(tick, timeout)).every(Number.isInteger));
+      },
+    ),
+  );
+});

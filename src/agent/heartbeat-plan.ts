@@ -1,4 +1,4 @@
-/** How heartbeats are paced, in milliseconds. */
+/** How heartbeats are paced, in whole milliseconds: Node takes no others for a time limit. */
 export interface HeartbeatPlan {
   /** Pause after an answer. */
   readonly intervalMs: number;
@@ -17,7 +17,11 @@ const LEAST_MS = 10;
  */
 export function planHeartbeats(tickSeconds: number, workerTimeoutSeconds: number): HeartbeatPlan {
   const thirdMs = (workerTimeoutSeconds * 1000) / 3;
-  const intervalMs = Math.max(LEAST_MS, Math.min(tickSeconds * 1000, thirdMs / 2));
-  const timeLimitMs = Math.max(LEAST_MS, Math.min(MAX_TIME_LIMIT_MS, thirdMs - intervalMs));
-  return { intervalMs, timeLimitMs, maxPauseMs: Math.max(intervalMs, thirdMs - timeLimitMs) };
+  const intervalMs = whole(Math.min(tickSeconds * 1000, thirdMs / 2));
+  const timeLimitMs = whole(Math.min(MAX_TIME_LIMIT_MS, thirdMs - intervalMs));
+  return { intervalMs, timeLimitMs, maxPauseMs: Math.max(intervalMs, whole(thirdMs - timeLimitMs)) };
+}
+
+function whole(ms: number): number {
+  return Math.max(LEAST_MS, Math.floor(ms));
 }
