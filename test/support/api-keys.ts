@@ -47,6 +47,17 @@ export function knock({ send }: Pick<TestApp, 'send'>, key: string): Promise<Tes
   return send('GET', '/metrics', { key });
 }
 
+/** Opens a stream of a topic where nothing happens; it is given up after 20 seconds. */
+export function openStream({ url }: Pick<TestApp, 'url'>, key: string): Promise<Response> {
+  const headers = { 'X-API-Key': key };
+  return fetch(`${url}/feed/stream?topic=quiet`, { headers, signal: AbortSignal.timeout(20_000) });
+}
+
+/** Waits for the service to break an answer off. */
+export async function assertBrokenOff(answer: Response): Promise<void> {
+  await assert.rejects(answer.text(), (error) => error instanceof Error && error.name !== 'TimeoutError');
+}
+
 /** The clock of an application's keys and limits, in a test's hands. */
 export class HeldClock {
   #now: number;
