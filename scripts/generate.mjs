@@ -37,7 +37,13 @@ async function schema() {
     ]);
   const cluster = await startTestCluster();
   try {
-    const settings = { url: cluster.url, poolSize: 2, applicationName: 'generate', entities: [], migrations: MIGRATIONS };
+    const settings = {
+      url: cluster.url,
+      poolSize: 2,
+      applicationName: 'generate',
+      entities: [],
+      migrations: MIGRATIONS,
+    };
     const dataSource = await connectDatabase(settings, { deadlineMs: 30_000 });
     try {
       await migrate(dataSource);

@@ -42,20 +42,9 @@ async function generateClient(
   const compiled = join(folder, 'compiled');
   await mkdir(compiled);
   await writeFile(join(folder, 'package.json'), '{"type":"module"}');
-  await run(join(BIN, 'tsc'), [
-    ...[
-      '--ignoreConfig',
-      '--module',
-      'nodenext',
-      '--target',
-      'es2023',
-      '--lib',
-      'es2023,dom,dom.iterable',
-      '--strict',
-    ],
-    ...['--skipLibCheck', '--types', 'node', '--rootDir', source, '--outDir', compiled],
-    ...files.map((name) => join(source, name)),
-  ]);
+  const options = '--ignoreConfig --module nodenext --target es2023 --lib es2023,dom,dom.iterable --strict';
+  const paths = ['--rootDir', source, '--outDir', compiled, ...files.map((name) => join(source, name))];
+  await run(join(BIN, 'tsc'), options.split(' ').concat('--skipLibCheck', '--types', 'node', paths));
   const { client } = await import(pathToFileURL(join(compiled, 'client.gen.js')).href);
   client.setConfig({ baseUrl: service.url, auth: () => KEYS.admin });
   return import(pathToFileURL(join(compiled, 'sdk.gen.js')).href);

@@ -17,6 +17,9 @@ import { senderTo, type Send } from '../support/test-app.js';
 const AGENT_MAIN = join(COMPILED, 'src', 'agent', 'main.js');
 const KEYS = { SERVICE_API_KEYS: 'admin:e2e-admin-key,worker:e2e-worker-key' };
 
+// oxlint-disable-next-line typescript/no-explicit-any -- a run as it comes
+const typesOf = (run: any): string[] => run.events.map(({ type }: { type: string }) => type);
+
 const forTests = await startTestEngine();
 after(async () => {
   if (forTests.skip === false) await forTests.engine.stop();
@@ -85,9 +88,6 @@ describe('a worker with a container engine', { skip: forTests.skip, timeout: 600
     return (await send('GET', `/runs/${id}`)).body;
   };
 
-  // oxlint-disable-next-line typescript/no-explicit-any -- a run as it comes
-  const typesOf = (run: any): string[] => run.events.map(({ type }: { type: string }) => type);
-
   test('pulls an image that only the registry has, runs it, and reports its outputs', async () => {
     const image = await forTests.engine.publishExample('word-count');
     const { id } = await create({ image, inputs: { text: 'to be or not to be' } });
@@ -123,10 +123,7 @@ describe('a worker with a container engine', { skip: forTests.skip, timeout: 600
     const { id } = await create({ image, retry_policy: { max_attempts: 3 } });
     const run = await untilState(id, 'FAILED');
     assert.equal(run.current_attempt, 3);
-    assert.deepEqual(typesOf(run), [
-      ...['STARTED', 'FAILED', 'RETRIED', 'STARTED', 'FAILED', 'RETRIED'],
-      ...['STARTED', 'FAILED'],
-    ]);
+    assert.equal(typesOf(run).join(' '), 'STARTED FAILED RETRIED STARTED FAILED RETRIED STARTED FAILED');
   });
 
   test('keeps a container within its memory', async () => {
