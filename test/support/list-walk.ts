@@ -143,7 +143,7 @@ async function readPage(
     topic: run.event_delivery?.topic ?? null,
     op_definition: run.op_definition,
   }));
-  return { runs, ids: runs.map(({ id }) => id), hasMore: body.has_more };
+  return { runs, ids: runs.map((run) => run.id), hasMore: body.has_more };
 }
 
 /** Name and value of a cursor's parameter; empty for none. */
