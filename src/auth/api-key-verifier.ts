@@ -32,7 +32,7 @@ export class ApiKeyVerifier {
     const hash = hashApiKey(key);
     const starting = this.#starting.get(hash);
     if (starting) return starting;
-    if (!isApiKey(key)) return null;
+    if (!this.stored.hasMet(hash) && !isApiKey(key)) return null;
     const caller = await this.stored.find(hash);
     if (caller) this.usage.note(caller.id);
     return caller;

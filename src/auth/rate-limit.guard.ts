@@ -11,7 +11,6 @@ const MINUTE_MS = 60_000;
 export function rateLimitOptions({ rateLimit }: Pick<Settings, 'rateLimit'>): ThrottlerModuleOptions {
   return {
     throttlers: [{ ttl: MINUTE_MS, limit: rateLimit }],
-    skipIf: () => rateLimit === 0,
     setHeaders: false,
   };
 }
@@ -23,7 +22,8 @@ export function rateLimitOptions({ rateLimit }: Pick<Settings, 'rateLimit'>): Th
 @Injectable()
 export class RateLimitGuard extends ThrottlerGuard {
   protected override shouldSkip(context: ExecutionContext): Promise<boolean> {
-    return Promise.resolve(findCaller(context.switchToHttp().getRequest<Request>()) === null);
+    const isOff = this.throttlers.every(({ limit }) => limit === 0);
+    return Promise.resolve(isOff || findCaller(context.switchToHttp().getRequest<Request>()) === null);
   }
 
   protected override getTracker(request: Request): Promise<string> {

@@ -74,6 +74,11 @@ export class StoredKeys {
     return verdict.endsAt > now ? verdict.caller : null;
   }
 
+  /** Whether the database was asked about this hash before, as far as that is remembered. */
+  hasMet(hash: string): boolean {
+    return this.#known(hash) !== undefined;
+  }
+
   /** Whether the caller was found here, by a key that can be revoked. */
   knows(caller: Caller): boolean {
     return this.#hashes.has(caller);
