@@ -14,7 +14,13 @@ import { describeApi } from './api-description.js';
 const settings = loadSettings([], {});
 const log = createLog({ logLevel: 'error' });
 const dataSource = new DataSource(
-  dataSourceOptions({ url: 'postgres://nowhere', poolSize: 1, applicationName: 'none', entities: [], migrations: [] }),
+  dataSourceOptions({
+    url: 'postgres://nowhere',
+    poolSize: 1,
+    applicationName: 'none',
+    entities: [],
+    migrations: [],
+  }),
 );
 const app = await NestFactory.create(
   AppModule.register({ settings, log, dataSource }),

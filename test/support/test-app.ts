@@ -8,7 +8,11 @@ import { loadSettings } from '../../src/settings/load-settings.js';
 import { openTestDatabase, type TestDatabase } from './test-database.js';
 
 /** Keys that every test application knows, one per scope. */
-export const KEYS = { admin: 'test-admin-key', client: 'test-client-key', worker: 'test-worker-key' } as const;
+export const KEYS = {
+  admin: 'test-admin-key',
+  client: 'test-client-key',
+  worker: 'test-worker-key',
+} as const;
 
 /** One request to the application. */
 export interface TestRequest {
