@@ -1,9 +1,15 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readPostmasterFile } from '../../src/database/embedded-postgres/postmaster-file.js';
-import { COMPILED, launch, makeDataDir, type ProcessOptions, type TestProcess } from './service-process.js';
+import {
+  COMPILED,
+  launch,
+  makeDataDir,
+  processesNaming,
+  type ProcessOptions,
+  type TestProcess,
+} from './service-process.js';
 
 /** A demo as a process of its own. */
 export interface DemoProcess extends TestProcess {
@@ -44,18 +50,8 @@ export async function assertNothingLeft({ dataDir }: Pick<DemoProcess, 'dataDir'
   assert.deepEqual(await processesOf(dataDir), []);
 }
 
-/** Processes with the demo's data directory in their command line or environment; none where there is no /proc. */
-async function processesOf(dataDir: string): Promise<{ readonly pid: number; readonly command: string }[]> {
+function processesOf(dataDir: string): ReturnType<typeof processesNaming> {
+  // The programs of the examples know nothing but the folder of their run, which names the worker.
   const worker = `demo-${createHash('sha256').update(dataDir).digest('hex').slice(0, 8)}`;
-  const found: { pid: number; command: string }[] = [];
-  for (const pid of await readdir('/proc').catch(() => [])) {
-    if (!/^\d+$/.test(pid) || Number(pid) === process.pid) continue;
-    const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
-    const environment = await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '');
-    // The programs of the examples know nothing but the folder of their run, which names the worker.
-    if ([dataDir, worker].some((text) => command.includes(text) || environment.includes(text))) {
-      found.push({ pid: Number(pid), command: command.replaceAll('\0', ' ') });
-    }
-  }
-  return found;
+  return processesNaming([dataDir, worker]);
 }

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { chown, readFile, rm } from 'node:fs/promises';
+import { chown, readdir, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { after } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -182,9 +182,40 @@ export function cleanEnvironment(): NodeJS.ProcessEnv {
   );
 }
 
+/**
+ * Processes with one of the texts in their command line or environment, but for the tests themselves; none where there
+ * is no /proc.
+ */
+export async function processesNaming(
+  texts: readonly string[],
+): Promise<{ readonly pid: number; readonly command: string }[]> {
+  const found: { pid: number; command: string }[] = [];
+  for (const pid of await readdir('/proc').catch(() => [])) {
+    if (!/^\d+$/.test(pid) || Number(pid) === process.pid) continue;
+    const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+    const environment = await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '');
+    if (texts.some((text) => command.includes(text) || environment.includes(text))) {
+      found.push({ pid: Number(pid), command: command.replaceAll('\0', ' ') });
+    }
+  }
+  return found;
+}
+
 async function removeDataDir(directory: string): Promise<void> {
+  // Children of a process that was killed live on in groups of their own.
+  for (const { pid, command } of await processesNaming([directory])) {
+    if (!command.includes('bin/postgres')) killHard(pid);
+  }
   await endServer(join(directory, 'postgres'));
   await rm(directory, { recursive: true, force: true, maxRetries: 5 });
+}
+
+function killHard(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It has ended already.
+  }
 }
 
 async function withPatience<T>(promise: Promise<T>, complaint: () => string): Promise<T> {
