@@ -79,10 +79,13 @@ class SilentLogger implements Logger {
  * A connection that ends when an answer did not come in time. The driver alone gives the statement up but goes on
  * using the connection, on which the statement may still run and a transaction may be open that nobody ends: the
  * next user of that connection would write into it.
+ * Its loss never ends the process: between the pool and its user nobody listens for a moment, and whoever has it then
+ * learns of the loss from its next statement.
  */
 class AnswerBoundClient extends Client {
   constructor(config?: ClientConfig) {
     super(config);
+    this.on('error', () => undefined);
     this.query = new Proxy(this.query.bind(this), {
       apply: (query, _this, args): unknown => {
         const answer: unknown = Reflect.apply(query, undefined, args);
