@@ -97,7 +97,7 @@ export class Notifications implements OnApplicationShutdown {
       );
       this.#session = session;
       try {
-        await session.open([...this.#listeners.keys()]);
+        await Promise.race([session.open([...this.#listeners.keys()]), session.loss()]);
         if (lostAt !== undefined) {
           this.log.info('listening to the database again', {
             afterMs: Math.round(performance.now() - lostAt),
@@ -105,7 +105,7 @@ export class Notifications implements OnApplicationShutdown {
         }
         lostAt = undefined;
         pause = this.#times.firstPause;
-        throw await session.lost;
+        await session.loss();
       } catch (error) {
         void session.close();
         if (this.#stop.signal.aborted) return;
@@ -133,13 +133,13 @@ export class Notifications implements OnApplicationShutdown {
 
 /** One connection from its opening to its loss. */
 class Session {
-  /** Resolves with the reason when the connection is gone. */
-  readonly lost: Promise<Error>;
   readonly #client: Client;
   readonly #channels = new Set<string>();
+  readonly #lost: Promise<Error>;
   #lose: (reason: Error) => void = () => undefined;
   #last: Promise<unknown> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
+  #connected = false;
   #closed = false;
 
   constructor(
@@ -157,7 +157,7 @@ class Session {
       keepAlive: true,
       keepAliveInitialDelayMillis: 10_000,
     });
-    this.lost = new Promise((resolve) => {
+    this.#lost = new Promise((resolve) => {
       this.#lose = resolve;
     });
     this.#client.on('error', (error) => this.#lose(error));
@@ -170,8 +170,14 @@ class Session {
     const connecting = this.#client.connect();
     this.#last = connecting.catch(() => undefined);
     await connecting;
+    this.#connected = true;
     for (const channel of channels) await this.#hear(channel);
     if (!this.#closed) this.#timer = setInterval(() => this.#ask('select 1'), this.times.check);
+  }
+
+  /** Waits until the connection is gone. @throws the reason, always */
+  async loss(): Promise<never> {
+    throw await this.#lost;
   }
 
   /** Whether it listens to the channel already. */
@@ -190,8 +196,14 @@ class Session {
     clearInterval(this.#timer);
     this.#lose(new Error('closed'));
     this.#client.removeAllListeners('notification');
+    const { stream } = this.#client.connection;
+    // The driver does not end a connection that is just being made.
+    if (!this.#connected) {
+      stream.destroy();
+      return;
+    }
     // The server may be out of reach, and then its goodbye never comes.
-    const timer = setTimeout(() => this.#client.connection.stream.destroy(), GOODBYE_MS);
+    const timer = setTimeout(() => stream.destroy(), GOODBYE_MS);
     await this.#client.end().catch(() => undefined);
     clearTimeout(timer);
   }

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { cursorsOf, decodeCursor, encodeCursor } from './feed-cursor.js';
+
+const POSITIONS = [0, 1, 255, 256, 2 ** 32, Number.MAX_SAFE_INTEGER];
+
+test('a cursor gives its position back for its own topic', () => {
+  for (const topic of ['a', 'b c', '\u{1F6A2}'.repeat(255)]) {
+    for (const position of POSITIONS) {
+      const cursor = encodeCursor(topic, position);
+      assert.match(cursor, /^[\w-]{19}$/);
+      assert.equal(cursorsOf(topic)(position), cursor);
+      assert.deepEqual(decodeCursor(topic, cursor), { position, isOfTopic: true });
+    }
+  }
+});
+
+test('a cursor is recognised as that of another topic', () => {
+  assert.deepEqual(decodeCursor('b', encodeCursor('a', 7)), { position: 7, isOfTopic: false });
+});
+
+test('nothing but the one spelling of a cursor is taken', () => {
+  const cursor = encodeCursor('a', 7);
+  const last = cursor.at(-1) ?? '';
+  const sibling = String.fromCharCode(last.charCodeAt(0) + 1);
+  for (const text of [
+    '',
+    'x',
+    ` ${cursor}`,
+    `${cursor}=`,
+    cursor.slice(0, -1) + sibling,
+    cursor.replace('A', '+'),
+  ]) {
+    assert.equal(decodeCursor('a', text), null, text);
+  }
+});
+
+test('a position that no number holds is no cursor', () => {
+  const bytes = Buffer.from(encodeCursor('a', 0), 'base64url');
+  bytes.writeBigUInt64BE(BigInt(Number.MAX_SAFE_INTEGER) + 1n);
+  assert.equal(decodeCursor('a', bytes.toString('base64url')), null);
+});

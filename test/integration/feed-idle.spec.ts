@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
+import { EventStreamReader } from '../support/event-stream.js';
+import { createRun, note } from '../support/feed-app.js';
+import { KEYS, startTestApp, type TestAnswer } from '../support/test-app.js';
+
+const STREAMS = 900;
+const POLLS = 100;
+const QUIET_MS = 2_000;
+
+/** Every statement that any connection of this process sends. */
+const statements: string[] = [];
+const query: unknown = Reflect.get(Client.prototype, 'query');
+assert.ok(typeof query === 'function');
+Reflect.set(
+  Client.prototype,
+  'query',
+  new Proxy(query, {
+    apply: (target, client, args: unknown[]): unknown => {
+      const [statement] = args;
+      statements.push(typeof statement === 'string' ? statement : JSON.stringify(statement));
+      return Reflect.apply(target, client, args);
+    },
+  }),
+);
+
+describe('a thousand readers of the feed', () => {
+  test('cost no statement while they wait, and one query together when an event comes', async () => {
+    const service = await startTestApp();
+    const busy = await createRun(service.send, 'busy');
+    const streams = await Promise.all(
+      Array.from({ length: STREAMS }, (_, n) =>
+        EventStreamReader.open(service.url, `/feed/stream?topic=${n % 10 === 0 ? `idle${n}` : 'busy'}`),
+      ),
+    );
+    const polls: Promise<TestAnswer>[] = Array.from({ length: POLLS }, () =>
+      service.send('GET', '/feed?topic=busy&wait=30', { key: KEYS.client }),
+    );
+    await sleep(1_000);
+
+    statements.length = 0;
+    await sleep(QUIET_MS);
+    assert.deepEqual(statements, []);
+
+    assert.equal(await note(service.send, busy, 'news'), 204);
+    const readers = streams.filter((_, n) => n % 10 !== 0);
+    for (const reader of readers) await reader.count(1);
+    for (const poll of polls) assert.equal((await poll).body.events.length, 1);
+    const reads = statements.filter((sql) => /from feed_topics t\b/.test(sql));
+    // Streams and polls ask for different numbers of events: a query for either.
+    assert.equal(reads.length, 2, reads.join('\n'));
+
+    for (const reader of streams) reader.close();
+    await service.close();
+  });
+});
