@@ -5,6 +5,7 @@ import type Dockerode from 'dockerode';
 import { connectEngine, engineMessage, engineStatus } from '../agent/runtime/docker-engine.js';
 import { readEngineAddress } from '../agent/runtime/engine-address.js';
 import { engineProblem } from '../agent/runtime/docker.runtime.js';
+import { isJsonObject } from '../json/json-value.js';
 
 const BUILD_MS = 120_000;
 const SOURCE_FILES = ['Dockerfile', 'program'] as const;
@@ -119,10 +120,14 @@ async function build(engine: Dockerode, { folder, image, signal }: ImagePlan, so
       abortSignal: AbortSignal.any([signal, AbortSignal.timeout(BUILD_MS)]),
     },
   );
-  await new Promise<void>((resolve, reject) => {
-    engine.modem.followProgress(report, (error) => {
-      if (error === null || error === undefined) resolve();
+  const lines = await new Promise<readonly unknown[]>((resolve, reject) => {
+    engine.modem.followProgress(report, (error: Error | null, told: readonly unknown[]) => {
+      if (error === null || error === undefined) resolve(told);
       else reject(error);
     });
   });
+  // A build that fails does so in its report, after the engine has answered 200.
+  for (const line of lines) {
+    if (isJsonObject(line) && typeof line['error'] === 'string') throw new Error(line['error']);
+  }
 }
