@@ -4,20 +4,19 @@ import { StreamableFile } from '@nestjs/common';
 import type { PolledEventDto, PolledEventsDto } from './dto/event.dto.js';
 
 /**
- * Answers a poll: one page as a plain object, more of them as a stream, so that a timeline of any length is never
+ * Answers a poll: a single page as a plain object, several as a stream, so that a timeline of any length is never
  * held in memory as a whole. A failure in the middle cuts the connection instead of ending the answer early.
- * @param pageSize a shorter first page is the only one
  */
 export async function answerPoll(
   pages: AsyncIterable<PolledEventDto[]>,
-  pageSize: number,
 ): Promise<PolledEventsDto | StreamableFile> {
   const iterator = pages[Symbol.asyncIterator]();
   const first = await iterator.next();
   if (first.done) return { events: [] };
-  if (first.value.length < pageSize) return { events: first.value };
+  const second = await iterator.next();
+  if (second.done) return { events: first.value };
   const rest: AsyncIterable<PolledEventDto[]> = { [Symbol.asyncIterator]: () => iterator };
-  const stream = Readable.from(jsonText(first.value, rest), { objectMode: false });
+  const stream = Readable.from(jsonText([first.value, second.value], rest), { objectMode: false });
   return new StreamableFile(stream, { type: 'application/json; charset=utf-8' }).setErrorHandler(
     (_error, response) => {
       if (response instanceof ServerResponse) response.destroy();
@@ -26,10 +25,10 @@ export async function answerPoll(
 }
 
 async function* jsonText(
-  first: readonly PolledEventDto[],
+  first: readonly PolledEventDto[][],
   rest: AsyncIterable<PolledEventDto[]>,
 ): AsyncGenerator<Buffer> {
-  yield Buffer.from(`{"events":[${commaSeparated(first)}`);
+  yield Buffer.from(`{"events":[${first.map(commaSeparated).join(',')}`);
   for await (const page of rest) yield Buffer.from(`,${commaSeparated(page)}`);
   yield Buffer.from(']}');
 }

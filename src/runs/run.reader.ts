@@ -19,7 +19,10 @@ import { toRunRecord, type RunRecord } from './run-record.js';
 export const EMBEDDED_EVENTS = 1000;
 
 /** Timeline entries read at once for a poll. */
-export const POLL_PAGE = 1000;
+const POLL_PAGE = 1000;
+/** Bytes of messages and payloads after which such a page ends. */
+const POLL_PAGE_BYTES = 4 * 1024 * 1024;
+
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /** Reads runs, their timelines and their attempts. Every method throws RunNotFound for an unknown id. */
@@ -74,10 +77,12 @@ export class RunReader {
   }
 
   async *#pages(run: RunRecord, first: number): AsyncGenerator<PolledEventDto[]> {
-    for (let from = first; from < run.eventCount; from += POLL_PAGE) {
+    for (let from = first; from < run.eventCount; ) {
       const range = { from, to: Math.min(from + POLL_PAGE, run.eventCount) };
-      const page = await this.events.listRanges(this.dataSource.manager, run.id, [range]);
+      const page = await this.events.listPage(this.dataSource.manager, run.id, range, POLL_PAGE_BYTES);
+      if (page.length === 0) return;
       yield page.map((event) => toPolledEventDto(event, run.state));
+      from += page.length;
     }
   }
 

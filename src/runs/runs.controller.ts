@@ -36,7 +36,7 @@ import type { Reporter } from './run-machine/decide.js';
 import type { Idempotency } from './run-journal/run-journal.js';
 import { ListRunsQueryDto, OpRunListDto } from './run-list/list-runs.dto.js';
 import { RunListService } from './run-list/run-list.service.js';
-import { POLL_PAGE, RunReader } from './run.reader.js';
+import { RunReader } from './run.reader.js';
 import { RunsService } from './runs.service.js';
 
 const RUN_ID = { name: 'id', description: 'Id of the run', format: 'uuid' } as const;
@@ -141,7 +141,7 @@ export class RunsController {
     @Param('id') id: string,
     @Query() query: PollEventsQueryDto,
   ): Promise<PolledEventsDto | StreamableFile> {
-    return answerPoll(await this.reader.pollEvents(id, query.after ?? -1), POLL_PAGE);
+    return answerPoll(await this.reader.pollEvents(id, query.after ?? -1));
   }
 
   @Post(':id/events')

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { RunJournal } from '../../src/runs/run-journal/run-journal.js';
+import { RunReader } from '../../src/runs/run.reader.js';
 import { assertInvalid, bodyOf } from '../support/answer-shapes.js';
 import { eventCommand } from '../support/journal.js';
 import { RunSteps } from '../support/run-steps.js';
@@ -109,6 +110,28 @@ describe('the timeline', () => {
     const times = (await steps.poll(long)).map(({ t }) => String(t));
     assert.deepEqual(times.toSorted(), times);
     assert.equal((await steps.get(long)).updatedAt, times.at(-1));
+  });
+
+  test('of large payloads is read a few megabytes at a time, and answered whole', async () => {
+    const { id } = await steps.create();
+    const payload = { x: 'x'.repeat(300_000) };
+    for (let i = 0; i < 40; i += 1) {
+      const answer = await service.send('POST', `/runs/${id}/events`, {
+        body: { type: 'NOTE', msg: i, payload },
+        headers: { Prefer: 'return=minimal' },
+      });
+      assert.equal(answer.status, 204);
+    }
+    const pages: number[][] = [];
+    for await (const page of await service.app.get(RunReader).pollEvents(id, -1)) {
+      assert.ok(JSON.stringify(page).length < 5_000_000, 'a page is bounded');
+      pages.push(idsOf(page));
+    }
+    assert.deepEqual(pages.flat(), range(0, 40));
+    assert.deepEqual(
+      (await steps.poll(id, 20)).map(({ msg, payload: kept }) => [msg, kept.x.length]),
+      range(21, 40).map((msg) => [msg, 300_000]),
+    );
   });
 
   test('a reader that follows the tail while 20 clients write sees every event once and in order', async () => {
