@@ -108,8 +108,7 @@ describe('the service on a signal', () => {
     await assertStopped(service);
   });
 
-  // runProgram (src/database/embedded-postgres) starts pg_ctl within the process group, where the signal ends it.
-  it('does not mind it while it stops its database either', { todo: 'pg_ctl is in the group' }, async () => {
+  it('does not mind it while it stops its database either', async () => {
     const service = await startService();
     const again = setInterval(() => service.signal('SIGINT', 'group'), 20);
     await service.exited;

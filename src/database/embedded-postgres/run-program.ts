@@ -37,6 +37,8 @@ export function runProgram(
       cwd: '/',
       env: programEnvironment(),
       stdio: ['ignore', 'pipe', 'pipe'],
+      // A session of its own: a Ctrl-C that is meant for the service must not end pg_ctl in the middle of a stop.
+      detached: true,
       ...(user === undefined ? {} : { uid: user.uid, gid: user.gid }),
     });
     let output = '';
