@@ -77,7 +77,7 @@ export class RunReader {
   }
 
   async *#pages(run: RunRecord, first: number): AsyncGenerator<PolledEventDto[]> {
-    for (let from = first; from < run.eventCount; ) {
+    for (let from = first; from < run.eventCount;) {
       const range = { from, to: Math.min(from + POLL_PAGE, run.eventCount) };
       const page = await this.events.listPage(this.dataSource.manager, run.id, range, POLL_PAGE_BYTES);
       if (page.length === 0) return;
