@@ -72,6 +72,7 @@ export class CreateRuns1795000000001 implements MigrationInterface {
         t timestamptz(3) not null,
         msg json not null,
         payload json not null,
+        size integer not null check (size >= 0),
         primary key (run_id, index)
       ) with (autovacuum_vacuum_insert_scale_factor = 0.1);
 

@@ -4,61 +4,66 @@ import type { EventEntity } from '../database/entities/event.entity.js';
 import { execute, rows, unnestRows } from '../database/sql.js';
 import type { TimelineEntry } from './run-machine/run.js';
 
-/** A stretch of a timeline: indexes from `from` (inclusive) to `to` (exclusive). */
+/** An entry of a timeline as it is read. */
+export type TimelineRow = Omit<EventEntity, 'size'>;
+
+/** A stretch of a run's timeline: indexes from `from` (inclusive) to `to` (exclusive). */
 export interface TimelineRange {
+  readonly runId: string;
   readonly from: number;
   readonly to: number;
 }
 
 const COLUMNS = 'e.run_id as "runId", e.index, e.attempt, e.type, e.state, e.t, e.msg, e.payload';
 
-/** SQL of the table `events`, the timelines of all runs. */
+/**
+ * SQL of the table `events`, the timelines of all runs. What is read is bounded in bytes by the column `size`, so that
+ * messages and payloads beyond the bound are not even fetched.
+ */
 @Injectable()
 export class EventRepository {
-  /** Entries of one run within any of the ranges, in order of their index. */
-  listRanges(
+  /**
+   * The newest entries of every range, each range's in order of their index: as many as come to `maxBytes`, and at
+   * least one. The ranges of one run must not overlap.
+   */
+  listNewest(
     manager: EntityManager,
-    runId: string,
     ranges: readonly TimelineRange[],
-  ): Promise<EventEntity[]> {
-    return rows<EventEntity>(
+    maxBytes: number,
+  ): Promise<TimelineRow[]> {
+    return rows<TimelineRow>(
       manager,
       `select ${COLUMNS}
-         from unnest($2::integer[], $3::integer[]) as range (first, past)
-         join events e on e.run_id = $1::uuid and e.index >= range.first and e.index < range.past
-        order by e.index`,
-      [runId, ranges.map(({ from }) => from), ranges.map(({ to }) => to)],
+         from (
+           select e.*, sum(e.size) over (partition by w.n order by e.index desc) - e.size as newer_bytes
+             from unnest($1::uuid[], $2::integer[], $3::integer[])
+                  with ordinality as w (run_id, first, past, n)
+             join events e on e.run_id = w.run_id and e.index >= w.first and e.index < w.past
+         ) e
+        where e.newer_bytes < $4::bigint
+        order by e.run_id, e.index`,
+      [
+        ranges.map(({ runId }) => runId),
+        ranges.map(({ from }) => from),
+        ranges.map(({ to }) => to),
+        Math.floor(maxBytes),
+      ],
     );
   }
 
-  /**
-   * Entries of one run within the range, in order of their index, until their messages and payloads come to `maxBytes`
-   * or more: at least one, if there is any. Row by row, so that nothing is read that is not answered.
-   */
-  listPage(
-    manager: EntityManager,
-    runId: string,
-    range: TimelineRange,
-    maxBytes: number,
-  ): Promise<EventEntity[]> {
-    return rows<EventEntity>(
+  /** The first entries of the range, in order: as many as come to `maxBytes`, and at least one if there is any. */
+  listPage(manager: EntityManager, range: TimelineRange, maxBytes: number): Promise<TimelineRow[]> {
+    return rows<TimelineRow>(
       manager,
-      `with recursive page as (
-         select e.run_id, e.index, e.attempt, e.type, e.state, e.t, e.msg, e.payload,
-                octet_length(e.msg::text)::bigint + octet_length(e.payload::text) as bytes
-           from events e
-          where e.run_id = $1::uuid and e.index = $2::integer and e.index < $3::integer
-          union all
-         select e.run_id, e.index, e.attempt, e.type, e.state, e.t, e.msg, e.payload,
-                p.bytes + octet_length(e.msg::text) + octet_length(e.payload::text)
-           from page p
-           join events e on e.run_id = $1::uuid and e.index = p.index + 1
-          where p.bytes < $4::bigint and e.index < $3::integer
-       )
-       select ${COLUMNS}
-         from page e
+      `select ${COLUMNS}
+         from (
+           select e.*, sum(e.size) over (order by e.index) - e.size as older_bytes
+             from events e
+            where e.run_id = $1::uuid and e.index >= $2::integer and e.index < $3::integer
+         ) e
+        where e.older_bytes < $4::bigint
         order by e.index`,
-      [runId, range.from, range.to, maxBytes],
+      [range.runId, range.from, range.to, maxBytes],
     );
   }
 
@@ -74,22 +79,28 @@ export class EventRepository {
         t: 'timestamptz',
         msg: 'json',
         payload: 'json',
+        size: 'integer',
       },
-      entries.map((entry) => ({
-        run_id: entry.runId,
-        index: entry.index,
-        attempt: entry.attempt,
-        type: entry.type,
-        state: entry.state,
-        t: entry.t,
-        msg: JSON.stringify(entry.msg),
-        payload: JSON.stringify(entry.payload),
-      })),
+      entries.map((entry) => {
+        const msg = JSON.stringify(entry.msg);
+        const payload = JSON.stringify(entry.payload);
+        return {
+          run_id: entry.runId,
+          index: entry.index,
+          attempt: entry.attempt,
+          type: entry.type,
+          state: entry.state,
+          t: entry.t,
+          msg,
+          payload,
+          size: Buffer.byteLength(msg) + Buffer.byteLength(payload),
+        };
+      }),
     );
     await execute(
       manager,
-      `insert into events (run_id, index, attempt, type, state, t, msg, payload)
-       select run_id, index, attempt, type, state, t, msg, payload
+      `insert into events (run_id, index, attempt, type, state, t, msg, payload, size)
+       select run_id, index, attempt, type, state, t, msg, payload, size
          from ${source.sql}`,
       source.params,
     );

@@ -1,6 +1,5 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import type { EventEntity } from '../database/entities/event.entity.js';
 import { AttemptRepository } from './attempt.repository.js';
 import {
   toOpAttemptDto,
@@ -10,13 +9,15 @@ import {
 } from './dto/op-attempt.dto.js';
 import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
 import { toPolledEventDto, type PolledEventDto } from './dto/event.dto.js';
-import { EventRepository } from './event.repository.js';
+import { EventRepository, type TimelineRange, type TimelineRow } from './event.repository.js';
 import { RunNotFound } from './run.errors.js';
 import { RunRepository } from './run.repository.js';
 import { toRunRecord, type RunRecord } from './run-record.js';
 
 /** Timeline entries that a run or an attempt shows at most. */
-export const EMBEDDED_EVENTS = 1000;
+const EMBEDDED_EVENTS = 1000;
+/** Bytes of messages and payloads that one answer embeds at most, shared evenly by what embeds them. */
+const EMBEDDED_BYTES = 32 * 1024 * 1024;
 
 /** Timeline entries read at once for a poll. */
 const POLL_PAGE = 1000;
@@ -39,8 +40,23 @@ export class RunReader {
   async getRun(id: string, includeEvents = true): Promise<OpRunDto> {
     const run = await this.#record(id);
     if (!includeEvents || run.eventCount === 0) return toOpRunDto(run, []);
-    const newest = { from: Math.max(0, run.eventCount - EMBEDDED_EVENTS), to: run.eventCount };
-    return toOpRunDto(run, await this.events.listRanges(this.dataSource.manager, id, [newest]));
+    const newest = newestOf({ runId: id, from: 0, to: run.eventCount });
+    return toOpRunDto(run, await this.events.listNewest(this.dataSource.manager, [newest], EMBEDDED_BYTES));
+  }
+
+  /** The newest events of several runs, by the id of the run. */
+  async newestEvents(
+    runs: readonly { readonly id: string; readonly eventCount: number }[],
+  ): Promise<ReadonlyMap<string, TimelineRow[]>> {
+    const byRun = new Map(runs.map(({ id }) => [id, [] as TimelineRow[]]));
+    const ranges = runs
+      .filter(({ eventCount }) => eventCount > 0)
+      .map(({ id, eventCount }) => newestOf({ runId: id, from: 0, to: eventCount }));
+    if (ranges.length === 0) return byRun;
+    const { manager } = this.dataSource;
+    const events = await this.events.listNewest(manager, ranges, EMBEDDED_BYTES / ranges.length);
+    for (const event of events) byRun.get(event.runId)?.push(event);
+    return byRun;
   }
 
   /** All attempts, oldest first, each with its own newest events. */
@@ -52,15 +68,11 @@ export class RunReader {
       const run = toRunRecord(row);
       const ended = await this.attempts.findEnded(manager, id);
       const attempts = [...ended.map(recordOfEndedAttempt), recordOfCurrentAttempt(run)];
-      const events = await this.events.listRanges(
-        manager,
-        id,
-        attempts.map(({ firstEvent, endEvent }) => ({
-          from: Math.max(firstEvent, endEvent - EMBEDDED_EVENTS),
-          to: endEvent,
-        })),
+      const ranges = attempts.map(({ firstEvent, endEvent }) =>
+        newestOf({ runId: id, from: firstEvent, to: endEvent }),
       );
-      const byAttempt = new Map(attempts.map(({ attempt }) => [attempt, [] as EventEntity[]]));
+      const events = await this.events.listNewest(manager, ranges, EMBEDDED_BYTES / ranges.length);
+      const byAttempt = new Map(attempts.map(({ attempt }) => [attempt, [] as TimelineRow[]]));
       for (const event of events) byAttempt.get(event.attempt)?.push(event);
       return attempts.map((attempt) => toOpAttemptDto(run, attempt, byAttempt.get(attempt.attempt) ?? []));
     });
@@ -78,8 +90,8 @@ export class RunReader {
 
   async *#pages(run: RunRecord, first: number): AsyncGenerator<PolledEventDto[]> {
     for (let from = first; from < run.eventCount;) {
-      const range = { from, to: Math.min(from + POLL_PAGE, run.eventCount) };
-      const page = await this.events.listPage(this.dataSource.manager, run.id, range, POLL_PAGE_BYTES);
+      const range = { runId: run.id, from, to: Math.min(from + POLL_PAGE, run.eventCount) };
+      const page = await this.events.listPage(this.dataSource.manager, range, POLL_PAGE_BYTES);
       if (page.length === 0) return;
       yield page.map((event) => toPolledEventDto(event, run.state));
       from += page.length;
@@ -91,6 +103,11 @@ export class RunReader {
     if (!row) throw new RunNotFound(id);
     return toRunRecord(row);
   }
+}
+
+/** The part of a range that is shown where events are embedded. */
+function newestOf({ runId, from, to }: TimelineRange): TimelineRange {
+  return { runId, from: Math.max(from, to - EMBEDDED_EVENTS), to };
 }
 
 /** True when the text has the form of a run's id. */

@@ -13,4 +13,6 @@ export class EventEntity {
   @Column('timestamptz') t: Date;
   @Column('json') msg: string | number;
   @Column('json') payload: JsonObject;
+  /** Bytes of message and payload as JSON. */
+  @Column('integer') size: number;
 }

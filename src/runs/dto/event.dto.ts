@@ -1,7 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import type { EventEntity } from '../../database/entities/event.entity.js';
 import { QueryInteger } from '../../http/query-decorators.js';
 import type { JsonObject } from '../../json/json-value.js';
+import type { TimelineRow } from '../event.repository.js';
 import { RUN_STATES, type RunState } from '../run-machine/run-state.js';
 import { IsOptional } from 'class-validator';
 
@@ -60,13 +60,13 @@ export class PollEventsQueryDto {
 }
 
 /** The entry as it stands in a run or an attempt. */
-export function toTimelineEventDto(event: EventEntity): TimelineEventDto {
+export function toTimelineEventDto(event: TimelineRow): TimelineEventDto {
   const { index, attempt, type, t, msg, payload } = event;
   return { id: index, attempt, type, t: t.toISOString(), msg, payload };
 }
 
 /** The entry as a poll shows it. */
-export function toPolledEventDto(event: EventEntity, state: RunState): PolledEventDto {
+export function toPolledEventDto(event: TimelineRow, state: RunState): PolledEventDto {
   const { index, type, t, msg, payload } = event;
   return { id: index, type, t: t.toISOString(), msg, state, payload };
 }

@@ -1,10 +1,10 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import type { AttemptEntity } from '../../database/entities/attempt.entity.js';
-import type { EventEntity } from '../../database/entities/event.entity.js';
 import type { JsonObject } from '../../json/json-value.js';
 import { RUN_STATES, type RunState } from '../run-machine/run-state.js';
 import { knownState, type RunRecord } from '../run-record.js';
 import { ConstraintsDto } from './constraints.dto.js';
+import type { TimelineRow } from '../event.repository.js';
 import { TimelineEventDto, toTimelineEventDto } from './event.dto.js';
 import { ExecutionSummaryDto, toExecutionSummaryDto } from './execution-summary.dto.js';
 
@@ -22,7 +22,7 @@ export class OpAttemptDto {
   /** 0-100. */
   @ApiProperty({ type: 'integer' })
   progress: number;
-  /** The newest 1,000 timeline entries of this attempt, oldest first. */
+  /** The newest 1,000 timeline entries of this attempt, oldest first; fewer where all come to more than 32 MiB. */
   @ApiProperty({ type: [TimelineEventDto] })
   events: TimelineEventDto[];
   @ApiProperty({ type: 'object', additionalProperties: true })
@@ -59,7 +59,7 @@ export function recordOfCurrentAttempt(run: RunRecord): AttemptRecord {
 export function toOpAttemptDto(
   run: RunRecord,
   attempt: AttemptRecord,
-  events: readonly EventEntity[],
+  events: readonly TimelineRow[],
 ): OpAttemptDto {
   return {
     id: attempt.id,

@@ -1,5 +1,4 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import type { EventEntity } from '../../database/entities/event.entity.js';
 import { QueryBoolean } from '../../http/query-decorators.js';
 import { IsOptional } from 'class-validator';
 import type { JsonObject } from '../../json/json-value.js';
@@ -7,6 +6,7 @@ import { RUN_STATES, type RunState } from '../run-machine/run-state.js';
 import type { RunRecord } from '../run-record.js';
 import { ConstraintsDto } from './constraints.dto.js';
 import { EventDeliveryDto } from './event-delivery.dto.js';
+import type { TimelineRow } from '../event.repository.js';
 import { TimelineEventDto, toTimelineEventDto } from './event.dto.js';
 import { ExecutionSummaryDto, toExecutionSummaryDto } from './execution-summary.dto.js';
 import { RetryPolicyDto } from './retry-policy.dto.js';
@@ -34,7 +34,7 @@ export class OpRunDto {
   /** The template the run was created with until the run completes with outputs of its own. */
   @ApiProperty({ type: 'object', additionalProperties: true })
   outputs: JsonObject;
-  /** The newest 1,000 entries of the timeline, oldest first. */
+  /** The newest 1,000 entries of the timeline, oldest first; fewer where they come to more than 32 MiB in one answer. */
   @ApiProperty({ type: [TimelineEventDto] })
   events: TimelineEventDto[];
   @ApiProperty({ type: ExecutionSummaryDto })
@@ -65,7 +65,7 @@ export class GetRunQueryDto {
 }
 
 /** @param events the newest entries of the timeline, oldest first */
-export function toOpRunDto(run: RunRecord, events: readonly EventEntity[]): OpRunDto {
+export function toOpRunDto(run: RunRecord, events: readonly TimelineRow[]): OpRunDto {
   return {
     id: run.id,
     state: run.state,

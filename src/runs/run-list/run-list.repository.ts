@@ -1,7 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { rows } from '../../database/sql.js';
-import type { EventEntity } from '../../database/entities/event.entity.js';
 import type { RunEntity } from '../../database/entities/run.entity.js';
 import { CREATED_BOUNDS, type CreatedBound, type RunFilter } from './run-filter.js';
 
@@ -73,18 +72,6 @@ export class RunListRepository {
         order by ${walk.direction === 'older' ? 'created_at desc, id desc' : 'created_at, id'}
         limit ${bind(limit, 'integer')}`,
       params,
-    );
-  }
-
-  /** The newest events of several runs, each run's in order. @param most entries of one run at the most */
-  listNewestEvents(manager: EntityManager, runs: readonly RunEntity[], most: number): Promise<EventEntity[]> {
-    return rows<EventEntity>(
-      manager,
-      `select e.run_id as "runId", e.index, e.attempt, e.type, e.state, e.t, e.msg, e.payload
-         from unnest($1::uuid[], $2::integer[]) as wanted (run_id, past)
-         join events e on e.run_id = wanted.run_id and e.index >= wanted.past - $3 and e.index < wanted.past
-        order by e.run_id, e.index`,
-      [runs.map(({ id }) => id), runs.map(({ eventCount }) => eventCount), most],
     );
   }
 }

@@ -191,6 +191,14 @@ test('a locked run answers locked before it looks at the fence, and the fence co
   );
 });
 
+test('a forced retry that claims to hold a locked run is told that it is locked', () => {
+  const fenced = event({ type: 'RETRIED', msg: '', payload: { force: true } }, { workerId: 'w1' });
+  assert.equal(
+    refusal(decide(IN_STATE.COMPLETED, fenced, later(9))),
+    'Run is already in terminal state COMPLETED',
+  );
+});
+
 test('time never goes back within a run, whatever the clock says', () => {
   const { run, entries } = accepted(decide(IN_STATE.RUNNING, event({ type: 'NOTE', msg: '' }), new Date(0)));
   assert.deepEqual(run.updatedAt, IN_STATE.RUNNING.updatedAt);

@@ -121,8 +121,9 @@ function decideEvent(run: Run, command: Command<'event'>, t: Date): Outcome {
   const { event, reporter, nextAttemptId } = command;
   const { effect } = event;
   const forced = effect.kind === 'RETRIED' && effect.force;
-  if (isTerminal(run.state) && !forced) return { rejection: { reason: 'locked', state: run.state } };
   const fence = checkFence(run, reporter, effect.kind === 'STARTED' ? effect.workerId : null);
+  if (isTerminal(run.state) && (!forced || fence))
+    return { rejection: { reason: 'locked', state: run.state } };
   if (fence) return { rejection: fence };
 
   switch (effect.kind) {
