@@ -652,7 +652,7 @@ export interface components {
             /** @description 1-based. */
             attempt: number;
             constraints: components["schemas"]["Constraints"];
-            /** @description The newest 1,000 timeline entries of this attempt, oldest first. */
+            /** @description The newest 1,000 timeline entries of this attempt, oldest first; fewer where all come to more than 32 MiB. */
             events: components["schemas"]["TimelineEvent"][];
             execution_summary: components["schemas"]["ExecutionSummary"];
             /** Format: date-time */
@@ -726,7 +726,7 @@ export interface components {
             /** @description Number of the current attempt, from 1. */
             current_attempt: number;
             event_delivery: components["schemas"]["EventDelivery"] | null;
-            /** @description The newest 1,000 entries of the timeline, oldest first. */
+            /** @description The newest 1,000 entries of the timeline, oldest first; fewer where they come to more than 32 MiB in one answer. */
             events: components["schemas"]["TimelineEvent"][];
             execution_summary: components["schemas"]["ExecutionSummary"];
             /**

@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable, Optional, type OnApplicationShutdown } from '@nestjs/common';
 import { Client } from 'pg';
@@ -45,6 +46,8 @@ export class Notifications implements OnApplicationShutdown {
   readonly #listeners = new Map<string, Set<NotificationListener>>();
   readonly #times: NotificationTimes;
   readonly #stop = new AbortController();
+  // The first subscription may come from a request, whose id has no place in the lines that this logs later on.
+  readonly #scope = new AsyncResource('Notifications');
   #running: Promise<void> | undefined;
   #session: Session | undefined;
 
@@ -77,7 +80,7 @@ export class Notifications implements OnApplicationShutdown {
         if (listeners.has(entry)) entry(null);
       });
     }
-    if (!this.#stop.signal.aborted) this.#running ??= this.#run();
+    if (!this.#stop.signal.aborted) this.#running ??= this.#scope.runInAsyncScope(() => this.#run());
     return () => void listeners.delete(entry);
   }
 

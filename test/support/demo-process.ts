@@ -31,7 +31,9 @@ export function demoEnvironment(
   dataDir: string,
   env: ProcessOptions['env'] = {},
 ): Readonly<Record<string, string>> {
-  return { SERVICE_PORT: '0', SERVICE_DATA_DIR: dataDir, SERVICE_WORKER_RUNTIME: 'process', ...env };
+  // What the worker keeps in the temporary folder goes with the data directory.
+  const places = { SERVICE_DATA_DIR: dataDir, TMPDIR: dataDir };
+  return { SERVICE_PORT: '0', SERVICE_WORKER_RUNTIME: 'process', ...places, ...env };
 }
 
 /** The pids of a demo's service or worker. */
