@@ -1,4 +1,5 @@
 import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import type { DataSource } from 'typeorm';
 import { MIGRATIONS } from '../migrations/all.js';
@@ -15,6 +16,9 @@ import { AddressUnusable, tryAddress } from './listen-address.js';
 import type { Log } from './logging/logger.js';
 import { RunJournal } from './runs/run-journal/run-journal.js';
 import type { Settings } from './settings/settings.js';
+
+/** How long finishing may take altogether, in milliseconds: the drain's limit and a moment for the last commit. */
+const STOP_PATIENCE_MS = 11_000;
 
 /** How long the service waits at start for a database that is not there yet. */
 const DATABASE_PATIENCE_MS = 30_000;
@@ -138,8 +142,10 @@ async function unlessStopped<T>(
 }
 
 async function finishRequests(app: NestExpressApplication): Promise<void> {
+  const limit = sleep(STOP_PATIENCE_MS, undefined, { ref: false });
   await app.get(Drain).begin();
-  await app.get(RunJournal).idle();
+  // Requests that are cut off may leave commands behind whose database does not answer.
+  await Promise.race([app.get(RunJournal).idle(), limit]);
 }
 
 function urlOf(app: NestExpressApplication): string {

@@ -5,6 +5,9 @@ import type { DataSourceOptions, Logger, MigrationInterface } from 'typeorm';
 /** Longest run of one statement on the server, in milliseconds. */
 const STATEMENT_TIMEOUT_MS = 15_000;
 
+/** Longest wait for a lock, in milliseconds: whoever holds one for longer is stuck, and must not stop everybody else. */
+const LOCK_TIMEOUT_MS = 3_000;
+
 /**
  * Longest wait for the answer to one statement, in milliseconds. It is longer than the server's own limit, so it
  * strikes only when the server cannot be heard any more: the driver would wait for ever on a silent network.
@@ -59,6 +62,7 @@ export function dataSourceOptions(settings: DatabaseSettings): DataSourceOptions
       keepAlive: true,
       keepAliveInitialDelayMillis: 10_000,
       statement_timeout: STATEMENT_TIMEOUT_MS,
+      lock_timeout: LOCK_TIMEOUT_MS,
       query_timeout: ANSWER_TIMEOUT_MS,
       idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
     },

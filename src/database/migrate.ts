@@ -30,7 +30,13 @@ export async function migrate(dataSource: DataSource, options: MigrateOptions = 
     ...base,
     entities: [],
     poolSize: 2,
-    extra: { ...base.extra, statement_timeout: 0, query_timeout: 0, idle_in_transaction_session_timeout: 0 },
+    extra: {
+      ...base.extra,
+      statement_timeout: 0,
+      lock_timeout: 0,
+      query_timeout: 0,
+      idle_in_transaction_session_timeout: 0,
+    },
   });
   await source.initialize();
   try {

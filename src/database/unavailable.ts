@@ -34,8 +34,8 @@ const DRIVER_MESSAGES = [
  */
 const SERVER_CLASSES: ReadonlySet<string> = new Set(['08', '53', '57', '58', 'XX']);
 
-/** Single states beside the classes: the server turned read-only, as a standby or a failing one is. */
-const SERVER_STATES: ReadonlySet<string> = new Set(['25006']);
+/** Single states beside the classes: the server turned read-only, as a standby or a failing one is; a lock was not to be had. */
+const SERVER_STATES: ReadonlySet<string> = new Set(['25006', '55P03']);
 
 /**
  * Whether the error means that the database could not do its work now, for reasons that have nothing to do with
@@ -54,6 +54,11 @@ export function isDatabaseUnavailable(error: unknown): boolean {
     if (source instanceof QueryRunnerProviderAlreadyReleasedError) return true;
     return source instanceof Error && DRIVER_MESSAGES.some((message) => source.message.startsWith(message));
   });
+}
+
+/** Whether one statement was given up because it, or the lock it waited for, took too long; the server is well. */
+export function isStatementGivenUp(error: unknown): boolean {
+  return sources(error).some((source) => ['57014', '55P03'].includes(codeOf(source) ?? ''));
 }
 
 /** Whether the database refused a value as such (SQLSTATE class 22), for example a NUL character in a text. */

@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import type { EventEntity } from '../database/entities/event.entity.js';
 import { execute, rows, unnestRows } from '../database/sql.js';
+import { jsonText } from '../json/json-text.js';
 import type { TimelineEntry } from './run-machine/run.js';
 
 /** An entry of a timeline as it is read. */
@@ -23,8 +24,8 @@ const COLUMNS = 'e.run_id as "runId", e.index, e.attempt, e.type, e.state, e.t, 
 @Injectable()
 export class EventRepository {
   /**
-   * The newest entries of every range, each range's in order of their index: as many as come to `maxBytes`, and at
-   * least one. The ranges of one run must not overlap.
+   * The newest entries of every range, each range's in order of their index, as many as fit into `maxBytes`. The
+   * ranges of one run must not overlap.
    */
   listNewest(
     manager: EntityManager,
@@ -40,7 +41,7 @@ export class EventRepository {
                   with ordinality as w (run_id, first, past, n)
              join events e on e.run_id = w.run_id and e.index >= w.first and e.index < w.past
          ) e
-        where e.newer_bytes < $4::bigint
+        where e.newer_bytes + e.size <= $4::bigint
         order by e.run_id, e.index`,
       [
         ranges.map(({ runId }) => runId),
@@ -83,7 +84,7 @@ export class EventRepository {
       },
       entries.map((entry) => {
         const msg = JSON.stringify(entry.msg);
-        const payload = JSON.stringify(entry.payload);
+        const payload = jsonText(entry.payload);
         return {
           run_id: entry.runId,
           index: entry.index,

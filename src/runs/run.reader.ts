@@ -59,8 +59,11 @@ export class RunReader {
     return byRun;
   }
 
-  /** All attempts, oldest first, each with its own newest events. */
-  async listAttempts(id: string): Promise<OpAttemptDto[]> {
+  /**
+   * All attempts, oldest first, each with its own newest events. They are made one by one as they are taken, because
+   * each repeats the inputs of the run.
+   */
+  async listAttempts(id: string): Promise<Iterable<OpAttemptDto>> {
     // One snapshot, so that an attempt opened meanwhile is neither missed nor shown twice.
     return this.dataSource.transaction('REPEATABLE READ', async (manager) => {
       const row = isRunId(id) ? await this.runs.find(manager, id) : null;
@@ -74,7 +77,9 @@ export class RunReader {
       const events = await this.events.listNewest(manager, ranges, EMBEDDED_BYTES / ranges.length);
       const byAttempt = new Map(attempts.map(({ attempt }) => [attempt, [] as TimelineRow[]]));
       for (const event of events) byAttempt.get(event.attempt)?.push(event);
-      return attempts.map((attempt) => toOpAttemptDto(run, attempt, byAttempt.get(attempt.attempt) ?? []));
+      return oneByOne(attempts, (attempt) =>
+        toOpAttemptDto(run, attempt, byAttempt.get(attempt.attempt) ?? []),
+      );
     });
   }
 
@@ -108,6 +113,10 @@ export class RunReader {
 /** The part of a range that is shown where events are embedded. */
 function newestOf({ runId, from, to }: TimelineRange): TimelineRange {
   return { runId, from: Math.max(from, to - EMBEDDED_EVENTS), to };
+}
+
+function* oneByOne<T, R>(items: readonly T[], make: (item: T) => R): Generator<R> {
+  for (const item of items) yield make(item);
 }
 
 /** True when the text has the form of a run's id. */

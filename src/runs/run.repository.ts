@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { RunEntity } from '../database/entities/run.entity.js';
 import { execute, rows, unnestRows } from '../database/sql.js';
+import { jsonText } from '../json/json-text.js';
 import type { JsonObject } from '../json/json-value.js';
 import type { NewRun, Run } from './run-machine/run.js';
 
@@ -87,8 +88,8 @@ export class RunRepository {
         priority: run.priority,
         max_attempts: run.maxAttempts,
         image: fresh.image,
-        inputs: JSON.stringify(fresh.inputs),
-        outputs_template: JSON.stringify(fresh.outputsTemplate),
+        inputs: jsonText(fresh.inputs),
+        outputs_template: jsonText(fresh.outputsTemplate),
         ram_mb: run.ramMb,
         vram_mb: run.vramMb,
         cpu: run.cpu,
@@ -151,7 +152,7 @@ export class RunRepository {
         failures: run.failures,
         reclaims: run.reclaims,
         sets_outputs: run.outputs !== undefined,
-        outputs: run.outputs ? JSON.stringify(run.outputs) : null,
+        outputs: run.outputs ? jsonText(run.outputs) : null,
         gpu_id: run.gpuId,
         worker_id: run.workerId,
         error_message: run.errorMessage,

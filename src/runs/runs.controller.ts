@@ -29,7 +29,7 @@ import { PolledEventsDto, PollEventsQueryDto } from './dto/event.dto.js';
 import { OpAttemptDto } from './dto/op-attempt.dto.js';
 import { GetRunQueryDto, OpRunDto } from './dto/op-run.dto.js';
 import { UpdateRunDto } from './dto/update-run.dto.js';
-import { answerPoll } from './event-stream.js';
+import { answerList, answerPoll } from './json-stream.js';
 import { answerCreated, ApiIdempotentCreation, IdempotencyOf } from './idempotency.js';
 import { ReportedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER } from './reporter.js';
 import type { Reporter } from './run-machine/decide.js';
@@ -194,7 +194,7 @@ export class RunsController {
   @ApiParam(RUN_ID)
   @ApiOkResponse({ type: [OpAttemptDto] })
   @ApiErrors(400, 404, 503)
-  listAttempts(@Param('id') id: string): Promise<OpAttemptDto[]> {
-    return this.reader.listAttempts(id);
+  async listAttempts(@Param('id') id: string): Promise<StreamableFile> {
+    return answerList(await this.reader.listAttempts(id));
   }
 }

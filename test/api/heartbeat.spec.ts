@@ -36,12 +36,12 @@ const REFUSED: readonly (readonly [change: Record<string, unknown>, errors: read
       [`resources.gpus[1].vram_mb ${COUNT}`],
     ] as const,
   ]),
-  [{ resources: { ...RESOURCES, gpus: {} } }, ['resources.gpus must be a list']],
+  [{ resources: { ...RESOURCES, gpus: {} } }, ['resources.gpus must be a list of at most 64 items']],
   [{ resources: { ...RESOURCES, gpus: [5] } }, ['resources.gpus[0] must be an object']],
   [{ resources: { ...RESOURCES, gpus: [null] } }, ['resources.gpus[0] must be an object']],
   [
     { resources: { ...RESOURCES, gpus: [{ ...GPU, tags: 'a100' }] } },
-    ['resources.gpus[0].tags must be a list, each a string'],
+    ['resources.gpus[0].tags must be a list of at most 100 items, each a string of at most 128 characters'],
   ],
   [
     { resources: { ...RESOURCES, gpus: [GPU, { ...GPU, id: 1 }, GPU, GPU] } },
@@ -53,9 +53,13 @@ const REFUSED: readonly (readonly [change: Record<string, unknown>, errors: read
   [{ tags: undefined }, ['tags is required']],
   [{ tags: null }, ['tags is required']],
   ...['a', {}, [1], [null], [['a']]].map(
-    (tags) => [{ tags }, ['tags must be a list, each a string']] as const,
+    (tags) =>
+      [
+        { tags },
+        ['tags must be a list of at most 100 items, each a string of at most 128 characters'],
+      ] as const,
   ),
-  [{ running_ops: {} }, ['running_ops must be a list']],
+  [{ running_ops: {} }, ['running_ops must be a list of at most 1000 items']],
   [{ running_ops: ['r'] }, ['running_ops[0] must be an object']],
   [
     { running_ops: [OP, {}] },

@@ -136,6 +136,36 @@ describe('the journal', () => {
     ]);
   });
 
+  test('goes on with the other commands of a group while somebody holds the run of one of them', async () => {
+    const held = await createOn(journal);
+    const free = await createOn(journal);
+    const other = database.dataSource.createQueryRunner();
+    await other.startTransaction();
+    await other.query('select 1 from runs where id = $1 for update', [held.id]);
+    const outcomes = await Promise.allSettled([
+      journal.change(held.id, NOTE),
+      journal.change(free.id, NOTE),
+      journal.create(freshRun()),
+    ]);
+    assert.deepEqual(
+      outcomes.map(({ status }) => status),
+      ['rejected', 'fulfilled', 'fulfilled'],
+    );
+    await other.rollbackTransaction();
+    await other.release();
+    await journal.change(held.id, NOTE);
+    assert.deepEqual(await query('select event_count as n from runs where id = $1', [held.id]), [{ n: 1 }]);
+  });
+
+  test('commits large commands in groups of bounded size, whatever their text is made of', async () => {
+    const { journal: grouped, registry } = journalOn(database.dataSource);
+    const inputs = { quotes: '"\\'.repeat(200_000), words: 'NULL,{}' };
+    const created = await Promise.all(Array.from({ length: 40 }, () => createOn(grouped, { inputs })));
+    assert.ok((await groupCount(registry)) >= 4, 'several groups');
+    const [row] = await query<{ inputs: object }>('select inputs from runs where id = $1', [created[7]?.id]);
+    assert.deepEqual(row?.inputs, inputs);
+  });
+
   test('mirrors the timeline of a run with a topic to the feed, densely and in commit order, from two processes', async () => {
     const other = journalOn(await database.open()).journal;
     const topics = ['a', 'b'];

@@ -87,18 +87,26 @@ export async function startServer(plan: ServerPlan, socketDirectory: string): Pr
   };
 }
 
+/** How often the stop is tried again when a signal ends pg_ctl. */
+const STOP_TRIES = 20;
+
 /**
  * Stops the server cleanly: open sessions are ended, everything is flushed.
  * @throws Error with the output of pg_ctl when it has not ended within `timeoutSeconds`.
  */
 export async function stopServer(plan: ServerPlan, timeoutSeconds: number): Promise<void> {
-  const { code, output } = await runProgram(
-    plan.binaries.pgCtl,
-    ['stop', '-D', plan.cluster, '-m', 'fast', '-w', '-t', String(timeoutSeconds), '-s'],
-    plan.account.runAs,
-  );
-  if (code !== 0)
-    throw new Error(`Stopping PostgreSQL in ${plan.cluster} failed: ${output || `exit code ${code}`}`);
+  const stop = ['stop', '-D', plan.cluster, '-m', 'fast', '-w', '-t', String(timeoutSeconds), '-s'];
+  let result = await runProgram(plan.binaries.pgCtl, stop, plan.account.runAs);
+  // A signal to our process group can reach the new process before it has left the group.
+  for (let tries = 1; result.signal !== null && tries < STOP_TRIES; tries += 1) {
+    result = await runProgram(plan.binaries.pgCtl, stop, plan.account.runAs);
+  }
+  const { code, signal, output } = result;
+  if (code !== 0) {
+    throw new Error(
+      `Stopping PostgreSQL in ${plan.cluster} failed: ${output || `exit code ${code ?? signal}`}`,
+    );
+  }
 }
 
 /** Connection URL of the service's database on the server behind a socket directory. */

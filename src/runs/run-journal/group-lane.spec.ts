@@ -12,12 +12,17 @@ const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve)
 const done = (members: readonly string[]): MemberOutcome<string>[] =>
   members.map((member) => ({ value: member.toUpperCase() }));
 
-function lane(options: { maxGroup?: number; maxWaiting?: number } = {}) {
+function lane(
+  options: { maxGroup?: number; maxWaiting?: number; maxGroupBytes?: number; maxWaitingBytes?: number } = {},
+) {
   const commits: Deferred[] = [];
   const sizes: number[] = [];
   const it = new GroupLane<string, string>({
     maxGroup: options.maxGroup ?? 100,
     maxWaiting: options.maxWaiting ?? 1000,
+    weigh: (member) => member.length,
+    maxGroupBytes: options.maxGroupBytes ?? 1000,
+    maxWaitingBytes: options.maxWaitingBytes ?? 1000,
     commit: (members) => new Promise((resolve, reject) => commits.push({ members, resolve, reject })),
     isFatal: (error) => error === 'database away',
     isRetryable: (error) => error === 'deadlock',
@@ -129,4 +134,29 @@ test('refuses a member when too many wait, and goes on afterwards', async () => 
   const third = await commit(2);
   third.resolve(done(third.members));
   assert.equal(await d, 'D');
+});
+
+test('ends a group at its bound in bytes; a member that is heavier goes alone', async () => {
+  const { it, commit } = lane({ maxGroupBytes: 5 });
+  const answers = ['aa', 'bbb', 'c', 'dddddddd', 'e'].map((member) => it.submit(member));
+  const groups: (readonly string[])[] = [];
+  for (const n of [0, 1, 2, 3]) {
+    const group = await commit(n);
+    groups.push(group.members);
+    group.resolve(done(group.members));
+  }
+  await Promise.all(answers);
+  assert.deepEqual(groups, [['aa', 'bbb'], ['c'], ['dddddddd'], ['e']]);
+});
+
+test('refuses a member when too many bytes wait, but never the only one', async () => {
+  const { it, commit } = lane({ maxWaitingBytes: 4 });
+  const heavy = it.submit('aaaaaaaa');
+  const first = await commit(0);
+  const b = it.submit('bbb');
+  await assert.rejects(it.submit('cc'), LaneFull);
+  first.resolve(done(first.members));
+  const second = await commit(1);
+  second.resolve(done(second.members));
+  assert.deepEqual(await Promise.all([heavy, b]), ['AAAAAAAA', 'BBB']);
 });

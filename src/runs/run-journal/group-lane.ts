@@ -7,6 +7,12 @@ export interface GroupLaneOptions<M, R> {
   readonly maxGroup: number;
   /** Members that may wait; one more is refused. */
   readonly maxWaiting: number;
+  /** What a member costs, in bytes. */
+  readonly weigh: (member: M) => number;
+  /** Bytes after which a group is full; a member that is heavier goes alone. */
+  readonly maxGroupBytes: number;
+  /** Bytes that may wait; a member that would exceed them is refused, unless nothing waits. */
+  readonly maxWaitingBytes: number;
   /** Commits a group as one; answers one outcome a member, in order. A throw: nothing was committed, as far as can be known. */
   readonly commit: (members: readonly M[]) => Promise<readonly MemberOutcome<R>[]>;
   /** True for errors that concern the database as a whole, so that trying members one by one is of no use. */
@@ -26,6 +32,7 @@ export class LaneFull extends Error {
 
 interface Waiting<M, R> {
   readonly member: M;
+  readonly bytes: number;
   readonly resolve: (value: R) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -40,6 +47,7 @@ const RETRIES = 3;
 export class GroupLane<M, R> {
   readonly #options: GroupLaneOptions<M, R>;
   #waiting: Waiting<M, R>[] = [];
+  #waitingBytes = 0;
   #running: Promise<void> | undefined;
 
   constructor(options: GroupLaneOptions<M, R>) {
@@ -56,11 +64,14 @@ export class GroupLane<M, R> {
    * @throws LaneFull when too many wait; otherwise what the commit reported for this member
    */
   submit(member: M): Promise<R> {
-    if (this.#waiting.length >= this.#options.maxWaiting) {
-      return Promise.reject(new LaneFull(this.#waiting.length));
-    }
+    const { maxWaiting, maxWaitingBytes, weigh } = this.#options;
+    const waiting = this.#waiting.length;
+    const bytes = weigh(member);
+    const isTooMuch = waiting > 0 && this.#waitingBytes + bytes > maxWaitingBytes;
+    if (waiting >= maxWaiting || isTooMuch) return Promise.reject(new LaneFull(waiting));
     return new Promise<R>((resolve, reject) => {
-      this.#waiting.push({ member, resolve, reject });
+      this.#waiting.push({ member, bytes, resolve, reject });
+      this.#waitingBytes += bytes;
       this.#running ??= this.#run();
     });
   }
@@ -74,10 +85,22 @@ export class GroupLane<M, R> {
     // The members of one turn of the event loop go together: the first of them does not set off alone.
     await Promise.resolve();
     while (this.#waiting.length > 0) {
-      const group = this.#waiting.splice(0, this.#options.maxGroup);
-      await this.#commit(group);
+      await this.#commit(this.#nextGroup());
     }
     this.#running = undefined;
+  }
+
+  #nextGroup(): Waiting<M, R>[] {
+    const { maxGroup, maxGroupBytes } = this.#options;
+    let bytes = 0;
+    let size = 0;
+    for (const next of this.#waiting) {
+      if (size === maxGroup || (size > 0 && bytes + next.bytes > maxGroupBytes)) break;
+      bytes += next.bytes;
+      size += 1;
+    }
+    this.#waitingBytes -= bytes;
+    return this.#waiting.splice(0, size);
   }
 
   async #commit(group: readonly Waiting<M, R>[]): Promise<void> {

@@ -1,7 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { currentTime } from '../../database/sql.js';
-import { isDatabaseUnavailable, isRetryable } from '../../database/unavailable.js';
+import { isDatabaseUnavailable, isRetryable, isStatementGivenUp } from '../../database/unavailable.js';
+import { jsonText } from '../../json/json-text.js';
 import type { JsonObject } from '../../json/json-value.js';
 import { decide, isRejected, type RunCommand } from '../run-machine/decide.js';
 import type { NewRun, Run } from '../run-machine/run.js';
@@ -48,6 +49,9 @@ type Result = Creation | { readonly claimed: readonly ClaimedRun[] };
 
 const MAX_GROUP = 200;
 const MAX_WAITING = 10_000;
+const MB = 1024 * 1024;
+const MAX_GROUP_BYTES = 8 * MB;
+const MAX_WAITING_BYTES = 64 * MB;
 
 /**
  * The one road of every change to a run. Commands are committed in groups: one transaction with a fixed number of
@@ -66,8 +70,12 @@ export class RunJournal {
     this.#lane = new GroupLane({
       maxGroup: MAX_GROUP,
       maxWaiting: MAX_WAITING,
+      weigh: bytesOf,
+      maxGroupBytes: MAX_GROUP_BYTES,
+      maxWaitingBytes: MAX_WAITING_BYTES,
       commit: (members) => this.#commit(members),
-      isFatal: isDatabaseUnavailable,
+      // A statement that took too long says nothing about the others of its group.
+      isFatal: (error) => isDatabaseUnavailable(error) && !isStatementGivenUp(error),
       isRetryable,
       onGroup: (size, seconds) => metrics.observeGroup(size, seconds),
     });
@@ -209,6 +217,21 @@ function decideMember(
     }
   } catch (error) {
     return { error };
+  }
+}
+
+/** Bytes of what a member brings along. */
+function bytesOf(member: Member): number {
+  switch (member.kind) {
+    case 'create':
+      return jsonText(member.fresh.inputs).length + jsonText(member.fresh.outputsTemplate).length;
+    case 'change': {
+      const { command } = member;
+      if (command.type === 'event') return jsonText(command.event.payload).length;
+      return command.type === 'patch' && command.outputs ? jsonText(command.outputs).length : 0;
+    }
+    case 'claim':
+      return 0;
   }
 }
 

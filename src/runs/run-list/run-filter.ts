@@ -1,4 +1,5 @@
 import { InvalidRequest } from '../../http/domain-error.js';
+import { clip } from '../../json/text.js';
 import { isRunState, type RunState } from '../run-machine/run-state.js';
 import {
   DEFAULT_RUN_LIMIT,
@@ -66,7 +67,7 @@ function readState({ state, status }: ListRunsQueryDto): RunState | undefined {
 
 /** @throws InvalidRequest when the text names no state */
 export function checkedState(text: string): RunState {
-  if (!isRunState(text)) throw new InvalidRequest(`Invalid state '${text}'`);
+  if (!isRunState(text)) throw new InvalidRequest(`Invalid state '${clip(text, 64)}'`);
   return text;
 }
 

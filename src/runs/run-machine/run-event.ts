@@ -110,9 +110,14 @@ function started(payload: JsonObject): EventEffect | string[] {
   const workerId = given(payload, 'worker_id');
   const gpuId = given(payload, 'gpu_id');
   if (typeof workerId !== 'string') problems.push('payload.worker_id must be a string');
+  else if (!isWorkerId(workerId)) problems.push('payload.worker_id must be of 1 to 128 characters');
   if (gpuId !== undefined && !isInt32(gpuId)) problems.push('payload.gpu_id must be an integer');
-  if (typeof workerId !== 'string' || problems.length > 0) return problems;
+  if (!isWorkerId(workerId) || problems.length > 0) return problems;
   return { kind: 'STARTED', workerId, gpuId: typeof gpuId === 'number' ? gpuId : null };
+}
+
+function isWorkerId(value: unknown): value is string {
+  return typeof value === 'string' && value.length >= 1 && value.length <= 128;
 }
 
 /** The payload's own value of the key; null counts as absent. */

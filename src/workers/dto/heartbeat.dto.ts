@@ -1,11 +1,14 @@
 import { ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import { AllowUnknownFields, IsText, IsTextList, Nested, NestedList } from '../../http/dto-decorators.js';
-import type { Heartbeat } from '../pool/worker-pool.js';
+import type { Heartbeat, ReportedRun } from '../pool/worker-pool.js';
 import { WORKER_ID_PATTERN } from '../worker-id.js';
 import { InvalidHeartbeat } from '../workers.errors.js';
 import { ResourcesInputDto } from './resources.dto.js';
 import { RunningOpDto } from './worker-op-run.dto.js';
+
+/** Characters of running runs that are kept whole for a worker. */
+const MAX_KEPT_OPS = 256 * 1024;
 
 /** What a worker says of itself. Fields that this version does not know are ignored. */
 @ApiSchema({ name: 'HeartbeatRequest' })
@@ -23,12 +26,12 @@ export class HeartbeatDto {
   @Nested(() => ResourcesInputDto)
   resources: ResourcesInputDto;
 
-  @IsTextList()
+  @IsTextList({ max: 128 }, { max: 100 })
   tags: string[];
 
   /** Runs that the worker is executing; left out, what it said before stands. */
   @IsOptional()
-  @NestedList(() => RunningOpDto)
+  @NestedList(() => RunningOpDto, { max: 1000 })
   running_ops?: RunningOpDto[];
 }
 
@@ -50,11 +53,20 @@ export function toHeartbeat(dto: HeartbeatDto): Heartbeat {
     ramMb: resources.ram_mb,
     gpus: resources.gpus.map(({ id, vram_mb: vramMb, tags }) => ({ id, vramMb, tags: tags ?? [] })),
     tags: dto.tags,
-    runningOps: dto.running_ops?.map(({ id, image, inputs, constraints }) => ({
-      id,
-      image,
-      inputs,
-      constraints,
-    })),
+    runningOps: dto.running_ops && keptOps(dto.running_ops),
   };
+}
+
+/**
+ * What is kept of the runs that a worker reports. Their inputs and constraints are for people to look at; once they
+ * come to more than a worker's share of memory they are left out, and the heartbeat still counts.
+ */
+function keptOps(ops: readonly RunningOpDto[]): ReportedRun[] {
+  const isSmall = JSON.stringify(ops).length <= MAX_KEPT_OPS;
+  return ops.map(({ id, image, inputs, constraints }) => ({
+    id,
+    image,
+    inputs: isSmall ? inputs : {},
+    constraints: isSmall ? constraints : {},
+  }));
 }

@@ -16,7 +16,7 @@ export class GpuInputDto {
 
   /** Labels such as the family. */
   @IsOptional()
-  @IsTextList()
+  @IsTextList({ max: 128 }, { max: 100 })
   tags?: string[];
 }
 
@@ -31,7 +31,7 @@ export class ResourcesInputDto {
   @IsJsonInteger({ min: 0 })
   ram_mb: number;
 
-  @NestedList(() => GpuInputDto)
+  @NestedList(() => GpuInputDto, { max: 64 })
   gpus: GpuInputDto[];
 }
 

@@ -16,7 +16,16 @@ export async function answerPoll(
   const second = await iterator.next();
   if (second.done) return { events: first.value };
   const rest: AsyncIterable<PolledEventDto[]> = { [Symbol.asyncIterator]: () => iterator };
-  const stream = Readable.from(jsonText([first.value, second.value], rest), { objectMode: false });
+  return streamJson(pollText([first.value, second.value], rest));
+}
+
+/** Answers a list item by item, so that its text is never held in memory as a whole. */
+export function answerList(items: Iterable<object>): StreamableFile {
+  return streamJson(listText(items));
+}
+
+function streamJson(chunks: Iterable<Buffer> | AsyncIterable<Buffer>): StreamableFile {
+  const stream = Readable.from(chunks, { objectMode: false });
   return new StreamableFile(stream, { type: 'application/json; charset=utf-8' }).setErrorHandler(
     (_error, response) => {
       if (response instanceof ServerResponse) response.destroy();
@@ -24,7 +33,16 @@ export async function answerPoll(
   );
 }
 
-async function* jsonText(
+function* listText(items: Iterable<object>): Generator<Buffer> {
+  let separator = '[';
+  for (const item of items) {
+    yield Buffer.from(separator + JSON.stringify(item));
+    separator = ',';
+  }
+  yield Buffer.from(separator === '[' ? '[]' : ']');
+}
+
+async function* pollText(
   first: readonly PolledEventDto[][],
   rest: AsyncIterable<PolledEventDto[]>,
 ): AsyncGenerator<Buffer> {

@@ -1,0 +1,12 @@
+import type { JsonObject } from './json-value.js';
+
+const texts = new WeakMap<JsonObject, string>();
+
+/** The JSON text of an object that nobody changes any more: made once, however often it is asked for. */
+export function jsonText(value: JsonObject): string {
+  const known = texts.get(value);
+  if (known !== undefined) return known;
+  const text = JSON.stringify(value);
+  texts.set(value, text);
+  return text;
+}
