@@ -1,39 +1,4 @@
-/* oxlint-disable no-console -- a command for the terminal */
-// `npm start -- [flags]`: builds when needed, then becomes the service. The service runs in this very process, so a
-// signal that reaches it through npm, through the process group or directly is the same signal.
-import { dirname, join } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
-import { BuildError, buildIfNeeded } from './build-if-needed.mjs';
+// `npm start -- [flags]`: the service.
+import { become } from './become.mjs';
 
-const main = join(dirname(dirname(fileURLToPath(import.meta.url))), 'dist', 'src', 'main.js');
-const abort = new AbortController();
-
-/** Ends a start that has not come to the service yet; once the service listens for signals, they are its own. */
-function stopEarly(signal) {
-  if (process.listenerCount(signal) > 1) {
-    return;
-  }
-  abort.abort();
-  if (!building) {
-    process.exit(0);
-  }
-}
-
-let building = true;
-process.on('SIGTERM', stopEarly);
-process.on('SIGINT', stopEarly);
-try {
-  // Standard output belongs to the service: what the build says goes to standard error.
-  await buildIfNeeded({ signal: abort.signal, say: (line) => console.error(line) });
-} catch (error) {
-  if (abort.signal.aborted) {
-    process.exit(0);
-  }
-  console.error(error instanceof BuildError ? error.message : error);
-  process.exit(1);
-}
-building = false;
-process.argv[1] = main;
-await import(pathToFileURL(main).href);
-process.off('SIGTERM', stopEarly);
-process.off('SIGINT', stopEarly);
+await become('main.js');
