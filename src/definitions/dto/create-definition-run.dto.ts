@@ -2,6 +2,7 @@ import { ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import { IsJsonInteger, JsonObject } from '../../http/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '../../json/json-value.js';
+import { PRIORITY } from '../../runs/dto/field-shapes.js';
 
 /** A run of a definition. */
 @ApiSchema({ name: 'DefinitionRunCreate' })
@@ -13,7 +14,7 @@ export class CreateDefinitionRunDto {
 
   /** Higher is scheduled first; 0 unless given. */
   @IsOptional()
-  @IsJsonInteger({ min: -(2 ** 31), max: 2 ** 31 - 1 })
+  @IsJsonInteger(PRIORITY)
   priority?: number;
 
   /** Template that the container finds in its output file. */

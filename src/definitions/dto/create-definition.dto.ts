@@ -5,6 +5,7 @@ import { ConstraintsInputDto } from '../../runs/dto/constraints.dto.js';
 import { EventDeliveryDto } from '../../runs/dto/event-delivery.dto.js';
 import { RetryPolicyInputDto } from '../../runs/dto/retry-policy.dto.js';
 import { InputSpecInputDto, OutputSpecDto } from './specs.dto.js';
+import { IMAGE_REFERENCE } from '../../runs/dto/field-shapes.js';
 
 const NAME = {
   min: 1,
@@ -25,7 +26,7 @@ export class CreateDefinitionDto {
   version: string;
 
   /** Container image. @example longshore/word-count */
-  @IsText({ min: 1, max: 512, pattern: /^[^\s\p{Cc}]*$/u, form: 'an image reference without white space' })
+  @IsText(IMAGE_REFERENCE)
   image: string;
 
   /** Inputs by name. With any, a run may give only these. */

@@ -5,17 +5,18 @@ import type { JsonObject as JsonObjectValue } from '../../json/json-value.js';
 import { ConstraintsInputDto } from './constraints.dto.js';
 import { EventDeliveryDto } from './event-delivery.dto.js';
 import { RetryPolicyInputDto } from './retry-policy.dto.js';
+import { IMAGE_REFERENCE, PRIORITY } from './field-shapes.js';
 
 /** A run of a container image. */
 @ApiSchema({ name: 'OpRunCreate' })
 export class CreateRunDto {
   /** Container image. @example longshore/word-count */
-  @IsText({ min: 1, max: 512, pattern: /^[^\s\p{Cc}]*$/u, form: 'an image reference without white space' })
+  @IsText(IMAGE_REFERENCE)
   image: string;
 
   /** Higher is scheduled first; 0 unless given. @example 0 */
   @IsOptional()
-  @IsJsonInteger({ min: -(2 ** 31), max: 2 ** 31 - 1 })
+  @IsJsonInteger(PRIORITY)
   priority?: number;
 
   /** What the container finds in its input file. @example {"text": "to be or not to be"} */

@@ -3,6 +3,7 @@ import { IsOptional } from 'class-validator';
 import { IsJsonInteger, IsText, JsonObject } from '../../http/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '../../json/json-value.js';
 import { RUN_STATES } from '../run-machine/run-state.js';
+import { PRIORITY } from './field-shapes.js';
 
 /** A direct mutation of a run. What is left out stays as it is. */
 @ApiSchema({ name: 'OpRunUpdate' })
@@ -20,6 +21,6 @@ export class UpdateRunDto {
 
   /** Higher is scheduled first. */
   @IsOptional()
-  @IsJsonInteger({ min: -(2 ** 31), max: 2 ** 31 - 1 })
+  @IsJsonInteger(PRIORITY)
   priority?: number;
 }

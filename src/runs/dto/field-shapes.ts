@@ -1,0 +1,12 @@
+import type { IntegerRange, TextShape } from '../../http/dto-decorators.js';
+
+/** A container image as runs and definitions name it. */
+export const IMAGE_REFERENCE: TextShape = {
+  min: 1,
+  max: 512,
+  pattern: /^[^\s\p{Cc}]*$/u,
+  form: 'an image reference without white space',
+};
+
+/** A priority: 32 bits with sign. */
+export const PRIORITY: IntegerRange = { min: -(2 ** 31), max: 2 ** 31 - 1 };
