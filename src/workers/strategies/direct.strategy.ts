@@ -1,15 +1,31 @@
-import type { Run } from '../../runs/run-machine/run.js';
-import type { Assignment, ClaimingWorker, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
+import type {
+  CandidateQuery,
+  Choice,
+  Claimant,
+  Obstacle,
+  QueuedRun,
+  SchedulingStrategy,
+} from '../../runs/scheduling-strategy.js';
 
 /** The head of the queue goes to whoever asks: one run a claim, whatever the worker has. */
 export class DirectStrategy implements SchedulingStrategy {
   readonly name = 'direct';
+  readonly takesHead = true;
 
-  candidatesFor(claims: number): number {
-    return claims;
+  candidatesFor(claimants: readonly Claimant[]): CandidateQuery {
+    return { limit: Math.max(1, claimants.length) };
   }
 
-  choose(claims: readonly ClaimingWorker[], candidates: readonly Run[]): readonly Assignment[] {
-    return candidates.slice(0, claims.length).map((run, claim) => ({ claim, runId: run.id, gpuId: null }));
+  /** Nothing ever: every worker that may claim can be given any run. */
+  obstacles(): readonly Obstacle[] {
+    return [];
+  }
+
+  choose(claimants: readonly Claimant[], candidates: readonly QueuedRun[]): Choice {
+    return {
+      assignments: candidates
+        .slice(0, claimants.length)
+        .map((run, claim) => ({ claim, runId: run.id, gpuId: null })),
+    };
   }
 }
