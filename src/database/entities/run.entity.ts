@@ -15,6 +15,11 @@ export class RunEntity {
   @Column('integer') failures: number;
   @Column('integer') reclaims: number;
   @Column('integer', { name: 'max_attempts' }) maxAttempts: number;
+  @Column('integer', { name: 'backoff_s' }) backoffS: number;
+  /** 0: no bound of its own. */
+  @Column('integer', { name: 'max_backoff_s' }) maxBackoffS: number;
+  @Column('integer', { name: 'start_within_s', nullable: true }) startWithinS: number | null;
+  @Column('integer', { name: 'attempt_timeout_s', nullable: true }) attemptTimeoutS: number | null;
   @Column('text') image: string;
   @Column('json') inputs: JsonObject;
   @Column('json', { name: 'outputs_template' }) outputsTemplate: JsonObject;
@@ -31,6 +36,8 @@ export class RunEntity {
   @Column('text', { name: 'worker_id', nullable: true }) workerId: string | null;
   @Column('text', { name: 'error_message', nullable: true }) errorMessage: string | null;
   @Column('timestamptz', { name: 'queued_at' }) queuedAt: Date;
+  /** End of the back-off of a pending run; null: it is not in back-off. */
+  @Column('timestamptz', { name: 'not_before', nullable: true }) notBefore: Date | null;
   @Column('timestamptz', { name: 'assigned_at', nullable: true }) assignedAt: Date | null;
   @Column('timestamptz', { name: 'started_at', nullable: true }) startedAt: Date | null;
   @Column('timestamptz', { name: 'finished_at', nullable: true }) finishedAt: Date | null;
