@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { ClaimingWorker, HeldRun } from '../runs/scheduling-strategy.js';
+import { freeResources } from './free-resources.js';
+
+const WORKER: ClaimingWorker = {
+  id: 'w',
+  cpuCores: 8,
+  ramMb: 1000,
+  gpus: [
+    { id: 1, vramMb: 600, tags: [] },
+    { id: 0, vramMb: 400, tags: [] },
+  ],
+  tags: [],
+};
+
+let runs = 0;
+function held(takes: Partial<HeldRun>): HeldRun {
+  return { runId: `run-${(runs += 1)}`, workerId: 'w', cpu: 0, ramMb: 0, vramMb: 0, gpuId: null, ...takes };
+}
+
+function gpus(...vramMb: readonly number[]): { id: number; vramMb: number }[] {
+  return vramMb.map((left, i) => ({ id: 1 - i, vramMb: left }));
+}
+
+describe('freeResources', () => {
+  it('is everything for a worker without runs, its GPUs in their own order', () => {
+    assert.deepEqual(freeResources(WORKER, []), { cpu: 8, ramMb: 1000, gpus: gpus(600, 400) });
+  });
+
+  it('takes away what every run takes, GPU memory from the GPU that the run was given', () => {
+    const runsHeld = [
+      held({ cpu: 2, ramMb: 300, vramMb: 100, gpuId: 0 }),
+      held({ cpu: 1, ramMb: 50, vramMb: 200, gpuId: 0 }),
+      held({ vramMb: 10, gpuId: 1 }),
+    ];
+    assert.deepEqual(freeResources(WORKER, runsHeld), { cpu: 5, ramMb: 650, gpus: gpus(590, 100) });
+  });
+
+  it('takes GPU memory of a run without a GPU from every GPU', () => {
+    assert.deepEqual(freeResources(WORKER, [held({ vramMb: 100 }), held({ vramMb: 50, gpuId: 0 })]), {
+      cpu: 8,
+      ramMb: 1000,
+      gpus: gpus(500, 250),
+    });
+  });
+
+  it('never falls below nothing', () => {
+    assert.deepEqual(freeResources(WORKER, [held({ cpu: 9, ramMb: 2000, vramMb: 500 })]), {
+      cpu: 0,
+      ramMb: 0,
+      gpus: gpus(100, 0),
+    });
+  });
+
+  it('leaves alone what others hold, and a GPU that the worker has no more', () => {
+    assert.deepEqual(
+      freeResources(WORKER, [held({ workerId: 'other', cpu: 4 }), held({ vramMb: 100, gpuId: 7 })]),
+      { cpu: 8, ramMb: 1000, gpus: gpus(600, 400) },
+    );
+  });
+});
