@@ -32,6 +32,9 @@ describe('settings', () => {
       dataDir: '.data',
       apiKeys: [],
       scheduler: 'direct',
+      fitReserveAfter: 300,
+      reaperInterval: 5,
+      maxReclaims: 3,
       feedEnabled: true,
       feedRetentionDays: 7,
       maxBodyBytes: 1_048_576,
@@ -70,25 +73,28 @@ describe('settings', () => {
       SERVICE_HOST: '::1',
       SERVICE_PORT: '0',
       SERVICE_RELOAD: 'TRUE',
-      SERVICE_WORKERS: '1',
+      SERVICE_WORKERS: '256',
       SERVICE_LOG_LEVEL: 'warning',
       SERVICE_WORKER_TIMEOUT: '0.5',
       DATABASE_URL: 'postgres://me@localhost/db?host=%2Ftmp%2Fx',
       SERVICE_DATA_DIR: '/var/lib/x y',
       SERVICE_API_KEYS: 'admin:a:1, client:b,worker:c',
       SERVICE_SCHEDULER: 'my.Own-strategy_2',
+      SERVICE_FIT_RESERVE_AFTER: '0',
+      SERVICE_REAPER_INTERVAL: '0.25',
+      SERVICE_MAX_RECLAIMS: '0',
       SERVICE_FEED_ENABLED: 'false',
       SERVICE_FEED_RETENTION_DAYS: '0',
       SERVICE_MAX_BODY_BYTES: '1',
       SERVICE_RATE_LIMIT: '10000000',
       SERVICE_DB_POOL_SIZE: '2',
-      SERVICE_WORKER_POOL: 'memory',
+      SERVICE_WORKER_POOL: 'shared',
     });
     assert.deepEqual(valuesOf(settings), {
       host: '::1',
       port: 0,
       reload: true,
-      workers: 1,
+      workers: 256,
       logLevel: 'warning',
       workerTimeout: 0.5,
       databaseUrl: 'postgres://me@localhost/db?host=%2Ftmp%2Fx',
@@ -99,12 +105,15 @@ describe('settings', () => {
         { scope: 'worker', key: 'c' },
       ],
       scheduler: 'my.Own-strategy_2',
+      fitReserveAfter: 0,
+      reaperInterval: 0.25,
+      maxReclaims: 0,
       feedEnabled: false,
       feedRetentionDays: 0,
       maxBodyBytes: 1,
       rateLimit: 10_000_000,
       dbPoolSize: 2,
-      workerPool: 'memory',
+      workerPool: 'shared',
     });
   });
 
@@ -112,16 +121,19 @@ describe('settings', () => {
     const values: Readonly<Record<string, string>> = {
       host: 'localhost',
       port: '65535',
-      workers: '1',
+      workers: '2',
       'log-level': 'debug',
       'worker-timeout': '30',
       'data-dir': '/d',
       scheduler: 'fit',
+      'fit-reserve-after': '0.5',
+      'reaper-interval': '3600',
+      'max-reclaims': '1000',
       'feed-retention-days': '30',
       'max-body-bytes': '2048',
       'rate-limit': '600',
       'db-pool-size': '20',
-      'worker-pool': 'memory',
+      'worker-pool': 'shared',
     };
     const argv = Object.entries(values).flatMap(([flag, value]) => [`--${flag}`, value]);
     const settings = loadSettings([...argv, '--reload'], {});
@@ -174,6 +186,13 @@ describe('settings', () => {
     ['SERVICE_WORKER_TIMEOUT', '86400.5'],
     ['SERVICE_DATA_DIR', 'a\nb'],
     ['SERVICE_SCHEDULER', '../x'],
+    ['SERVICE_FIT_RESERVE_AFTER', '-1'],
+    ['SERVICE_FIT_RESERVE_AFTER', '31536001'],
+    ['SERVICE_REAPER_INTERVAL', '0'],
+    ['SERVICE_REAPER_INTERVAL', '3600.5'],
+    ['SERVICE_MAX_RECLAIMS', '-1'],
+    ['SERVICE_MAX_RECLAIMS', '1001'],
+    ['SERVICE_MAX_RECLAIMS', '2.5'],
     ['SERVICE_FEED_ENABLED', 'maybe'],
     ['SERVICE_FEED_RETENTION_DAYS', '-1'],
     ['SERVICE_FEED_RETENTION_DAYS', '1.5'],
@@ -205,7 +224,7 @@ describe('settings', () => {
   it('report every problem at once, a line each', () => {
     const problems = problemsOf(['--port', 'x', '--nope', 'stray', '--log-level'], {
       SERVICE_WORKERS: 'many',
-      SERVICE_WORKER_POOL: 'shared',
+      SERVICE_WORKER_POOL: 'redis',
       DATABASE_URL: 'mysql://x',
       SERVICE_API_KEYS: 'x',
     });
@@ -238,12 +257,27 @@ describe('settings', () => {
     assert.match(problemsOf(['--port', '--reload']).join('\n'), /^--port \(SERVICE_PORT\) needs a value/);
   });
 
-  it('say honestly that several processes and the shared pool are not available', () => {
-    assert.match(problemsOf(['--workers', '2']).join('\n'), /^--workers .*not available in this version$/);
-    assert.match(
-      problemsOf([], { SERVICE_WORKER_POOL: 'shared' }).join('\n'),
-      /^SERVICE_WORKER_POOL .*not available in this version$/,
-    );
+  it('keep the pool of workers where every process finds it', () => {
+    const problem =
+      'SERVICE_WORKER_POOL must be memory or shared, and shared with several server processes, got "memory"';
+    assert.deepEqual(problemsOf(['--workers', '2'], { SERVICE_WORKER_POOL: 'memory' }), [problem]);
+    assert.deepEqual(problemsOf(['--worker-pool', 'memory'], { SERVICE_WORKERS: '256' }), [
+      problem.replace('SERVICE_WORKER_POOL', '--worker-pool (SERVICE_WORKER_POOL)'),
+    ]);
+    for (const [workers, pool] of [
+      ['1', 'memory'],
+      ['1', 'shared'],
+      ['2', 'shared'],
+      ['2', ''],
+    ] as const) {
+      const settings = loadSettings(['--workers', workers], { SERVICE_WORKER_POOL: pool });
+      assert.equal(settings.workerPool, pool === '' ? undefined : pool);
+    }
+  });
+
+  it('do not blame the pool for a number of processes that is wrong by itself', () => {
+    const problems = problemsOf(['--workers', '257'], { SERVICE_WORKER_POOL: 'memory' });
+    assert.deepEqual(problems, ['--workers (SERVICE_WORKERS) must be an integer from 1 to 256, got "257"']);
   });
 });
 

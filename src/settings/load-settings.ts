@@ -1,6 +1,6 @@
 import { validateSync } from 'class-validator';
 import { quote, readCommandLine } from './command-line.js';
-import { SETTING_KEYS, type SettingField, type SettingKey, type SettingKind } from './setting-keys.js';
+import { SETTING_KEYS, type SettingKey, type SettingKind } from './setting-keys.js';
 import { API_KEY_SCOPES, Settings, type ApiKeySetting } from './settings.js';
 
 /** The settings cannot be used. `problems` holds one line per wrong setting, without any secret. */
@@ -86,23 +86,6 @@ function readValue(kind: Exclude<SettingKind, 'api-keys'>, text: string): boolea
   return kind satisfies never;
 }
 
-/** Settings that are valid but ask for something that is not built yet. */
-function unavailable(settings: Settings, sources: ReadonlyMap<string, Source>): string[] {
-  const problems: string[] = [];
-  const name = (field: SettingField) => sources.get(field)?.name ?? field;
-  if (settings.workers > 1 && settings.workers <= 256) {
-    problems.push(
-      `${name('workers')} must be 1, got "${settings.workers}": several server processes are not available in this version`,
-    );
-  }
-  if (settings.workerPool === 'shared') {
-    problems.push(
-      `${name('workerPool')} must be memory or unset, got "shared": the shared pool is not available in this version`,
-    );
-  }
-  return problems;
-}
-
 /**
  * Builds the settings from the arguments after the script's name and the environment.
  * A flag wins over its variable, a variable over the default; an empty variable counts as unset.
@@ -132,12 +115,15 @@ export function loadSettings(argv: readonly string[], env: NodeJS.ProcessEnv): S
   if (settings.databaseUrl !== undefined && !URL.canParse(settings.databaseUrl)) {
     wrong.add('databaseUrl');
   }
+  // Each process would know its own workers only, and reclaim the runs of the others'.
+  if (settings.workerPool === 'memory' && settings.workers > 1 && !wrong.has('workers')) {
+    wrong.add('workerPool');
+  }
   for (const [field, source] of sources) {
     if (wrong.has(field)) {
       problems.push(wrongValue(source));
     }
   }
-  problems.push(...unavailable(settings, sources));
   if (problems.length > 0) {
     throw new SettingsError(problems);
   }

@@ -59,7 +59,7 @@ export const SETTING_KEYS = [
     secret: false,
     default: '1',
     allowed: 'an integer from 1 to 256',
-    description: 'Number of server processes; this version runs one.',
+    description: 'Server processes that answer on the same port; one that dies is replaced.',
   },
   {
     field: 'logLevel',
@@ -124,6 +124,37 @@ export const SETTING_KEYS = [
     description: 'Strategy that chooses the pending runs a worker gets.',
   },
   {
+    field: 'fitReserveAfter',
+    env: 'SERVICE_FIT_RESERVE_AFTER',
+    flag: 'fit-reserve-after',
+    kind: 'number',
+    secret: false,
+    default: '300',
+    allowed: 'a number of seconds from 0 to 31536000',
+    description:
+      'Seconds for which the strategy "fit" may pass a run over before it keeps a worker free for it.',
+  },
+  {
+    field: 'reaperInterval',
+    env: 'SERVICE_REAPER_INTERVAL',
+    flag: 'reaper-interval',
+    kind: 'number',
+    secret: false,
+    default: '5',
+    allowed: 'a number of seconds greater than 0 and at most 3600',
+    description: 'Seconds between two searches for runs whose worker is lost.',
+  },
+  {
+    field: 'maxReclaims',
+    env: 'SERVICE_MAX_RECLAIMS',
+    flag: 'max-reclaims',
+    kind: 'integer',
+    secret: false,
+    default: '3',
+    allowed: 'an integer from 0 to 1000',
+    description: 'Worker losses that a run survives; the next one makes it FAILED.',
+  },
+  {
     field: 'feedEnabled',
     env: 'SERVICE_FEED_ENABLED',
     flag: 'feed-enabled',
@@ -181,8 +212,9 @@ export const SETTING_KEYS = [
     kind: 'text',
     secret: false,
     default: undefined,
-    allowed: 'memory or shared',
-    description: 'Where the pool of workers is kept; this version keeps it in memory.',
+    allowed: 'memory or shared, and shared with several server processes',
+    description:
+      'Where the pool of workers is kept: memory of the process, or the database; unset is memory for one process and shared for several.',
   },
 ] as const satisfies readonly SettingKey[];
 

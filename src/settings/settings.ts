@@ -52,7 +52,7 @@ export class Settings {
   @IsBoolean()
   readonly reload: boolean;
 
-  /** Number of server processes. */
+  /** Number of server processes; with more than one, `src/cluster` runs them. */
   @IsInt()
   @Min(1)
   @Max(256)
@@ -88,6 +88,24 @@ export class Settings {
   @Matches(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/)
   readonly scheduler: string;
 
+  /** Seconds, possibly a fraction; 0 reserves at the first chance. */
+  @IsNumber()
+  @Min(0)
+  @Max(31_536_000)
+  readonly fitReserveAfter: number;
+
+  /** Seconds, possibly a fraction. */
+  @IsNumber()
+  @IsPositive()
+  @Max(3600)
+  readonly reaperInterval: number;
+
+  /** Worker losses that a run survives. */
+  @IsInt()
+  @Min(0)
+  @Max(1000)
+  readonly maxReclaims: number;
+
   /** False: no feeds, events are on their timelines only. */
   @IsBoolean()
   readonly feedEnabled: boolean;
@@ -115,7 +133,7 @@ export class Settings {
   @Max(1000)
   readonly dbPoolSize: number;
 
-  /** Undefined leaves the choice to the service. */
+  /** Undefined is memory for one process and shared for several; memory is refused with several. */
   @IsOptional()
   @IsIn(WORKER_POOLS)
   readonly workerPool: WorkerPoolKind | undefined;
