@@ -98,7 +98,8 @@ async function openDatabase(
   const connecting = connectDatabase(
     {
       url,
-      poolSize: settings.dbPoolSize,
+      // One more is the journal's own.
+      poolSize: Math.max(1, settings.dbPoolSize - 1),
       applicationName: 'longshore',
       entities: ENTITIES,
       migrations: MIGRATIONS,

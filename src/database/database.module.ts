@@ -1,6 +1,7 @@
 import { Global, Module, type DynamicModule } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { DataSource } from 'typeorm';
+import { JournalDataSource } from './journal-data-source.js';
 import { Notifications } from './notifications.js';
 
 /**
@@ -20,8 +21,8 @@ export class DatabaseModule {
           dataSourceFactory: () => Promise.resolve(dataSource),
         }),
       ],
-      providers: [Notifications],
-      exports: [Notifications],
+      providers: [Notifications, JournalDataSource],
+      exports: [Notifications, JournalDataSource],
     };
   }
 }
