@@ -8,7 +8,8 @@ export type DefinitionRow = Omit<DefinitionEntity, 'createdAt' | 'updatedAt'>;
 
 const COLUMNS = `
   id, version, image, input_specs as "inputSpecs", output_specs as "outputSpecs", ram_mb as "ramMb",
-  vram_mb as "vramMb", cpu, max_attempts as "maxAttempts", topic, attributes,
+  vram_mb as "vramMb", cpu, max_attempts as "maxAttempts", backoff_s as "backoffS", max_backoff_s as "maxBackoffS",
+  start_within_s as "startWithinS", attempt_timeout_s as "attemptTimeoutS", topic, attributes,
   created_at as "createdAt", updated_at as "updatedAt"`;
 
 /** SQL of the table `definitions`. */
@@ -22,12 +23,12 @@ export class DefinitionRepository {
     const [stored] = await rows<DefinitionEntity & { readonly created: boolean }>(
       manager,
       `insert into definitions (
-         id, version, image, input_specs, output_specs, ram_mb, vram_mb, cpu, max_attempts, topic, attributes,
-         created_at, updated_at
+         id, version, image, input_specs, output_specs, ram_mb, vram_mb, cpu, max_attempts, backoff_s, max_backoff_s,
+         start_within_s, attempt_timeout_s, topic, attributes, created_at, updated_at
        )
        values (
-         $1, $2, $3, $4::json, $5::json, $6::integer, $7::integer, $8::integer, $9::integer, $10, $11::json,
-         clock_timestamp(), clock_timestamp()
+         $1, $2, $3, $4::json, $5::json, $6::integer, $7::integer, $8::integer, $9::integer, $10::integer,
+         $11::integer, $12::integer, $13::integer, $14, $15::json, clock_timestamp(), clock_timestamp()
        )
            on conflict (id, version) do update
           set image = excluded.image,
@@ -37,6 +38,10 @@ export class DefinitionRepository {
               vram_mb = excluded.vram_mb,
               cpu = excluded.cpu,
               max_attempts = excluded.max_attempts,
+              backoff_s = excluded.backoff_s,
+              max_backoff_s = excluded.max_backoff_s,
+              start_within_s = excluded.start_within_s,
+              attempt_timeout_s = excluded.attempt_timeout_s,
               topic = excluded.topic,
               attributes = excluded.attributes,
               updated_at = excluded.updated_at
@@ -51,6 +56,10 @@ export class DefinitionRepository {
         row.vramMb,
         row.cpu,
         row.maxAttempts,
+        row.backoffS,
+        row.maxBackoffS,
+        row.startWithinS,
+        row.attemptTimeoutS,
         row.topic,
         row.attributes === null ? null : JSON.stringify(row.attributes),
       ],

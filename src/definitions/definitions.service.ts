@@ -2,6 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import type { DefinitionEntity } from '../database/entities/definition.entity.js';
 import { InvalidRequest } from '../http/domain-error.js';
+import { storedRetryPolicy, toRetryPolicyDto } from '../runs/dto/retry-policy.dto.js';
+import { storedTimeouts, toTimeoutsDto } from '../runs/dto/timeouts.dto.js';
 import type { Idempotency } from '../runs/run-journal/run-journal.js';
 import { RunsService, type CreatedRun } from '../runs/runs.service.js';
 import { DefinitionRepository, type DefinitionRow } from './definition.repository.js';
@@ -66,7 +68,8 @@ export class DefinitionsService {
         inputs: outcome.inputs,
         outputs: body.outputs,
         constraints: { ram_mb: definition.ramMb, vram_mb: definition.vramMb, cpu: definition.cpu },
-        retry_policy: { max_attempts: definition.maxAttempts },
+        retry_policy: toRetryPolicyDto(definition),
+        timeouts: toTimeoutsDto(definition),
         event_delivery: toEventDelivery(definition),
         definition: { id: definition.id, version: definition.version },
       },
@@ -100,7 +103,8 @@ function toRow(body: CreateDefinitionDto): DefinitionRow {
     ramMb: constraints?.ram_mb ?? 0,
     vramMb: constraints?.vram_mb ?? 0,
     cpu: constraints?.cpu ?? 0,
-    maxAttempts: body.retry_policy?.max_attempts ?? 1,
+    ...storedRetryPolicy(body.retry_policy),
+    ...storedTimeouts(body.timeouts),
     topic: delivery?.topic ?? null,
     attributes: delivery?.attributes ?? null,
   };

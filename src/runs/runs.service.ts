@@ -6,9 +6,10 @@ import type { AddEventDto } from './dto/add-event.dto.js';
 import type { ConstraintsInputDto } from './dto/constraints.dto.js';
 import type { EventDeliveryDto } from './dto/event-delivery.dto.js';
 import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
-import type { RetryPolicyInputDto } from './dto/retry-policy.dto.js';
+import { storedRetryPolicy, type RetryPolicyInputDto } from './dto/retry-policy.dto.js';
+import { storedTimeouts, type TimeoutsDto } from './dto/timeouts.dto.js';
 import type { UpdateRunDto } from './dto/update-run.dto.js';
-import type { Reporter } from './run-machine/decide.js';
+import type { Reporter } from './run-machine/run-command.js';
 import type { NewRun } from './run-machine/run.js';
 import { MANUAL_RETRY, readEvent, USER_CANCEL, type RunEvent } from './run-machine/run-event.js';
 import { RunJournal, type Idempotency } from './run-journal/run-journal.js';
@@ -26,6 +27,7 @@ export interface RunRequest {
   readonly outputs?: JsonObject | undefined;
   readonly constraints?: ConstraintsInputDto | undefined;
   readonly retry_policy?: RetryPolicyInputDto | undefined;
+  readonly timeouts?: TimeoutsDto | undefined;
   readonly event_delivery?: EventDeliveryDto | null | undefined;
   readonly definition?: { readonly id: string; readonly version: string } | undefined;
 }
@@ -98,7 +100,7 @@ export class RunsService {
 
   async #record(id: string, event: RunEvent, reporter: Reporter): Promise<void> {
     if (!isRunId(id)) throw new RunNotFound(id);
-    await this.journal.change(id, { type: 'event', event, reporter, nextAttemptId: uuidv7() });
+    await this.journal.change(id, { type: 'event', event, reporter, nextAttempt: nextAttempt() });
   }
 }
 
@@ -120,7 +122,8 @@ function newRun(request: RunRequest): NewRun {
     ramMb: constraints?.ram_mb ?? 0,
     vramMb: constraints?.vram_mb ?? 0,
     cpu: constraints?.cpu ?? 0,
-    maxAttempts: request.retry_policy?.max_attempts ?? 1,
+    ...storedRetryPolicy(request.retry_policy),
+    ...storedTimeouts(request.timeouts),
     eventDelivery: delivery
       ? {
           topic: delivery.topic,

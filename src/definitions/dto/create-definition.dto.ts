@@ -6,6 +6,7 @@ import { EventDeliveryDto } from '../../runs/dto/event-delivery.dto.js';
 import { RetryPolicyInputDto } from '../../runs/dto/retry-policy.dto.js';
 import { InputSpecInputDto, OutputSpecDto } from './specs.dto.js';
 import { IMAGE_REFERENCE } from '../../runs/dto/field-shapes.js';
+import { TimeoutsDto } from '../../runs/dto/timeouts.dto.js';
 
 const NAME = {
   min: 1,
@@ -48,6 +49,11 @@ export class CreateDefinitionDto {
   @IsOptional()
   @Nested(() => RetryPolicyInputDto)
   retry_policy?: RetryPolicyInputDto;
+
+  /** How long its runs may wait for their start and how long an attempt may run. */
+  @IsOptional()
+  @Nested(() => TimeoutsDto)
+  timeouts?: TimeoutsDto;
 
   /** Feed that mirrors the events of its runs. */
   @IsOptional()

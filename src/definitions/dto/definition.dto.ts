@@ -5,7 +5,8 @@ import { QueryString } from '../../http/query-decorators.js';
 import type { JsonObject } from '../../json/json-value.js';
 import { ConstraintsDto } from '../../runs/dto/constraints.dto.js';
 import { EventDeliveryDto } from '../../runs/dto/event-delivery.dto.js';
-import { RetryPolicyDto } from '../../runs/dto/retry-policy.dto.js';
+import { RetryPolicyDto, toRetryPolicyDto } from '../../runs/dto/retry-policy.dto.js';
+import { TimeoutsDto, toTimeoutsDto } from '../../runs/dto/timeouts.dto.js';
 import { InputSpecDto, OutputSpecDto } from './specs.dto.js';
 
 /** One version of a template for runs. */
@@ -24,6 +25,9 @@ export class DefinitionDto {
   constraints: ConstraintsDto;
   @ApiProperty({ type: RetryPolicyDto })
   retry_policy: RetryPolicyDto;
+  /** Time budgets of its runs; absent when there are none. */
+  @ApiProperty({ type: TimeoutsDto, required: false })
+  timeouts?: TimeoutsDto;
   @ApiProperty({ type: EventDeliveryDto, nullable: true })
   event_delivery: EventDeliveryDto | null;
   @ApiProperty({ type: 'string', format: 'date-time' })
@@ -42,6 +46,7 @@ export class DefinitionVersionQueryDto {
 
 /** The definition as clients see it. */
 export function toDefinitionDto(row: DefinitionEntity): DefinitionDto {
+  const timeouts = toTimeoutsDto(row);
   return {
     id: row.id,
     version: row.version,
@@ -49,7 +54,8 @@ export function toDefinitionDto(row: DefinitionEntity): DefinitionDto {
     input_specs: row.inputSpecs,
     output_specs: row.outputSpecs,
     constraints: { ram_mb: row.ramMb, vram_mb: row.vramMb, cpu: row.cpu, gpu_id: null },
-    retry_policy: { max_attempts: row.maxAttempts },
+    retry_policy: toRetryPolicyDto(row),
+    ...(timeouts && { timeouts }),
     event_delivery: toEventDelivery(row),
     createdAt: row.createdAt.toISOString(),
     updatedAt: row.updatedAt.toISOString(),

@@ -6,6 +6,7 @@ import { ConstraintsInputDto } from './constraints.dto.js';
 import { EventDeliveryDto } from './event-delivery.dto.js';
 import { RetryPolicyInputDto } from './retry-policy.dto.js';
 import { IMAGE_REFERENCE, PRIORITY } from './field-shapes.js';
+import { TimeoutsDto } from './timeouts.dto.js';
 
 /** A run of a container image. */
 @ApiSchema({ name: 'OpRunCreate' })
@@ -38,6 +39,11 @@ export class CreateRunDto {
   @IsOptional()
   @Nested(() => RetryPolicyInputDto)
   retry_policy?: RetryPolicyInputDto;
+
+  /** How long the run may wait for its start and how long an attempt may run. */
+  @IsOptional()
+  @Nested(() => TimeoutsDto)
+  timeouts?: TimeoutsDto;
 
   /** Feed that mirrors the run's events. */
   @IsOptional()

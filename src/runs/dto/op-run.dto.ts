@@ -9,7 +9,8 @@ import { EventDeliveryDto } from './event-delivery.dto.js';
 import type { TimelineRow } from '../event.repository.js';
 import { TimelineEventDto, toTimelineEventDto } from './event.dto.js';
 import { ExecutionSummaryDto, toExecutionSummaryDto } from './execution-summary.dto.js';
-import { RetryPolicyDto } from './retry-policy.dto.js';
+import { RetryPolicyDto, toRetryPolicyDto } from './retry-policy.dto.js';
+import { TimeoutsDto, toTimeoutsDto } from './timeouts.dto.js';
 
 /** A run of a container image. */
 @ApiSchema({ name: 'OpRun' })
@@ -43,6 +44,9 @@ export class OpRunDto {
   constraints: ConstraintsDto;
   @ApiProperty({ type: RetryPolicyDto })
   retry_policy: RetryPolicyDto;
+  /** Time budgets; absent when the run has none. */
+  @ApiProperty({ type: TimeoutsDto, required: false })
+  timeouts?: TimeoutsDto;
   @ApiProperty({ type: EventDeliveryDto, nullable: true })
   event_delivery: EventDeliveryDto | null;
   /** Definition that the run was made from; null for one made directly. */
@@ -66,6 +70,7 @@ export class GetRunQueryDto {
 
 /** @param events the newest entries of the timeline, oldest first */
 export function toOpRunDto(run: RunRecord, events: readonly TimelineRow[]): OpRunDto {
+  const timeouts = toTimeoutsDto(run);
   return {
     id: run.id,
     state: run.state,
@@ -78,7 +83,8 @@ export function toOpRunDto(run: RunRecord, events: readonly TimelineRow[]): OpRu
     events: events.map(toTimelineEventDto),
     execution_summary: toExecutionSummaryDto(run, run.reclaims),
     constraints: { ram_mb: run.ramMb, vram_mb: run.vramMb, cpu: run.cpu, gpu_id: run.gpuId },
-    retry_policy: { max_attempts: run.maxAttempts },
+    retry_policy: toRetryPolicyDto(run),
+    ...(timeouts && { timeouts }),
     event_delivery:
       run.topic === null
         ? null

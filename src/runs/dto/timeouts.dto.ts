@@ -1,0 +1,49 @@
+import { ApiSchema } from '@nestjs/swagger';
+import { IsOptional } from 'class-validator';
+import { IsJsonInteger } from '../../http/dto-decorators.js';
+
+/** A time budget in seconds: up to 366 days. */
+const BUDGET = { min: 1, max: 31_622_400 } as const;
+
+/** Time budgets of a run; what is left out is not limited. */
+@ApiSchema({ name: 'Timeouts' })
+export class TimeoutsDto {
+  /**
+   * Seconds within which an attempt has to report STARTED once it can be claimed; over it the run is FAILED for good.
+   * @example 3600
+   */
+  @IsOptional()
+  @IsJsonInteger(BUDGET)
+  start_within_s?: number;
+
+  /**
+   * Seconds that an attempt may run after STARTED; over it the attempt is FAILED, and the retry policy decides what follows.
+   * @example 900
+   */
+  @IsOptional()
+  @IsJsonInteger(BUDGET)
+  attempt_s?: number;
+}
+
+/** Time budgets as they are stored, in seconds; null: not limited. */
+export interface StoredTimeouts {
+  readonly startWithinS: number | null;
+  readonly attemptTimeoutS: number | null;
+}
+
+/** What is stored of the budgets that a request gave. */
+export function storedTimeouts(timeouts: TimeoutsDto | null | undefined): StoredTimeouts {
+  return {
+    startWithinS: timeouts?.start_within_s ?? null,
+    attemptTimeoutS: timeouts?.attempt_s ?? null,
+  };
+}
+
+/** The block `timeouts` with the budgets that were given; undefined, and left out of the answer, when none was. */
+export function toTimeoutsDto({ startWithinS, attemptTimeoutS }: StoredTimeouts): TimeoutsDto | undefined {
+  if (startWithinS === null && attemptTimeoutS === null) return undefined;
+  return {
+    ...(startWithinS === null ? {} : { start_within_s: startWithinS }),
+    ...(attemptTimeoutS === null ? {} : { attempt_s: attemptTimeoutS }),
+  };
+}
