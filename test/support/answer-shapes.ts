@@ -10,6 +10,8 @@ const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 const text: Check = (value, path) => assert.equal(typeof value, 'string', `${path} is a string`);
 const integer: Check = (value, path) => assert.ok(Number.isSafeInteger(value), `${path} is an integer`);
+const positive: Check = (value, path) =>
+  assert.ok(Number.isSafeInteger(value) && Number(value) > 0, `${path} is a positive integer`);
 const uuidV7: Check = (value, path) => assert.match(String(value), UUID_V7, `${path} is a UUID v7`);
 const timestamp: Check = (value, path) => assert.match(String(value), TIMESTAMP, `${path} is a timestamp`);
 const free: Check = (value, path) =>
@@ -62,6 +64,11 @@ const SUMMARY_OF_ATTEMPT = {
   error_message: text,
 };
 const CONSTRAINTS = objectOf({ ram_mb: integer, vram_mb: integer, cpu: integer, gpu_id: orNull(integer) });
+/** Present with one budget at least. */
+const TIMEOUTS: Check = (value, path) => {
+  objectOf({}, { start_within_s: positive, attempt_s: positive })(value, path);
+  assert.notDeepEqual(value, {}, `${path} says something`);
+};
 const TIMELINE_EVENT = objectOf({
   id: integer,
   attempt: integer,
@@ -71,25 +78,28 @@ const TIMELINE_EVENT = objectOf({
   payload: free,
 });
 
-const OP_RUN = objectOf({
-  id: uuidV7,
-  state: oneOf(...RUN_STATES),
-  priority: integer,
-  progress: integer,
-  current_attempt: integer,
-  image: text,
-  inputs: free,
-  outputs: free,
-  events: listOf(TIMELINE_EVENT),
-  execution_summary: objectOf({}, { ...SUMMARY_OF_ATTEMPT, reclaims: integer }),
-  constraints: CONSTRAINTS,
-  retry_policy: objectOf({ max_attempts: integer }),
-  event_delivery: orNull(objectOf({ topic: text }, { attributes: free })),
-  op_definition: orNull(text),
-  op_definition_version: orNull(text),
-  createdAt: timestamp,
-  updatedAt: timestamp,
-});
+const OP_RUN = objectOf(
+  {
+    id: uuidV7,
+    state: oneOf(...RUN_STATES),
+    priority: integer,
+    progress: integer,
+    current_attempt: integer,
+    image: text,
+    inputs: free,
+    outputs: free,
+    events: listOf(TIMELINE_EVENT),
+    execution_summary: objectOf({}, { ...SUMMARY_OF_ATTEMPT, reclaims: integer }),
+    constraints: CONSTRAINTS,
+    retry_policy: objectOf({ max_attempts: integer }, { backoff_s: positive, max_backoff_s: positive }),
+    event_delivery: orNull(objectOf({ topic: text }, { attributes: free })),
+    op_definition: orNull(text),
+    op_definition_version: orNull(text),
+    createdAt: timestamp,
+    updatedAt: timestamp,
+  },
+  { timeouts: TIMEOUTS },
+);
 
 const OP_ATTEMPT = objectOf({
   id: uuidV7,
