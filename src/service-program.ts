@@ -43,7 +43,7 @@ async function runService(settings: Settings, stop: AbortSignal): Promise<number
   const log = createLog(settings);
   let service: RunningService;
   try {
-    service = await serve(settings, log, stop);
+    service = await serve({ settings, log, stop });
   } catch (error) {
     if (!stop.aborted) throw error;
     // Ctrl-C also reaches the programs that make the database: their failure is no failure of ours.

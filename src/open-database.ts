@@ -1,0 +1,109 @@
+import type { DataSource } from 'typeorm';
+import { MIGRATIONS } from '../migrations/all.js';
+import { connectDatabase } from './database/connect.js';
+import { startEmbeddedPostgres } from './database/embedded-postgres/embedded-postgres.js';
+import { ENTITIES } from './database/entities/all.js';
+import { migrate } from './database/migrate.js';
+import type { Log } from './logging/logger.js';
+import type { Opened } from './opened.js';
+import type { Settings } from './settings/settings.js';
+
+/** How long a start waits for a database that is not there yet. */
+const DATABASE_PATIENCE_MS = 30_000;
+
+/** Connections that the embedded PostgreSQL always takes, and those that a process may open beside its pool. */
+const USUAL_CONNECTIONS = 200;
+const BESIDE_THE_POOL = 6;
+
+/** What a start goes by. */
+export interface StartContext {
+  readonly settings: Settings;
+  readonly log: Log;
+  /** Gives the start up when it aborts. */
+  readonly stop: AbortSignal;
+}
+
+/**
+ * The server of DATABASE_URL, or the embedded one, which is started for that.
+ * @returns tells the URL; that of the embedded server may change when the server has to be started again
+ * @throws Error when the embedded one cannot be started
+ */
+export async function openDatabaseServer(
+  { settings, log }: StartContext,
+  opened: Opened,
+): Promise<() => string> {
+  const { databaseUrl } = settings;
+  if (databaseUrl !== undefined) return () => databaseUrl;
+  const connections = (settings.workers + 1) * (settings.dbPoolSize + BESIDE_THE_POOL);
+  const postgres = await startEmbeddedPostgres({
+    dataDir: settings.dataDir,
+    log: (message, fields) => log.info(message, { ...fields }),
+    serverOptions: { max_connections: String(Math.max(USUAL_CONNECTIONS, connections)) },
+  });
+  opened.add(() => postgres.stop());
+  return () => postgres.url;
+}
+
+/**
+ * Connects this process, waiting for a server that is not there yet.
+ * @throws DatabaseConnectError, or the reason of `stop` when that came first
+ */
+export async function openDatabase(
+  url: string,
+  { settings, log, stop }: StartContext,
+  opened: Opened,
+): Promise<DataSource> {
+  const connecting = connectDatabase(
+    {
+      url,
+      // One more is the journal's own.
+      poolSize: settings.dbPoolSize - 1,
+      applicationName: 'longshore',
+      entities: ENTITIES,
+      migrations: MIGRATIONS,
+      onConnectionLost: (error) => log.warn('lost a database connection', { error }),
+    },
+    {
+      deadlineMs: DATABASE_PATIENCE_MS,
+      onRetry: (reason) => log.warn('the database does not answer yet', { reason }),
+    },
+  );
+  const dataSource = await unlessStopped(connecting, stop, (late) => late.destroy());
+  opened.add(async () => {
+    if (dataSource.isInitialized) await dataSource.destroy();
+  });
+  return dataSource;
+}
+
+/**
+ * Brings the database to the state that every process of this service expects: once for all of them, before the first
+ * one answers.
+ * @throws Error when a migration fails
+ */
+export async function prepareDatabase(dataSource: DataSource, log: Log): Promise<void> {
+  const applied = await migrate(dataSource, {
+    onWait: () => log.info('another process is migrating the database; waiting for it'),
+  });
+  if (applied.length > 0) log.info('migrated the database', { applied });
+}
+
+/** @throws the reason of `stop` when that aborts first; what the work brings later goes to `discard` */
+async function unlessStopped<T>(
+  work: Promise<T>,
+  stop: AbortSignal,
+  discard: (late: T) => Promise<void>,
+): Promise<T> {
+  let onAbort: (() => void) | undefined;
+  const stopped = new Promise<never>((_resolve, reject) => {
+    onAbort = () => {
+      work.then(discard).catch(() => undefined);
+      reject(stop.reason instanceof Error ? stop.reason : new Error('the start was given up'));
+    };
+    stop.addEventListener('abort', onAbort);
+  });
+  try {
+    return await Promise.race([work, stopped]);
+  } finally {
+    if (onAbort) stop.removeEventListener('abort', onAbort);
+  }
+}
