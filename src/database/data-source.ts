@@ -1,6 +1,6 @@
-import { Client } from 'pg';
-import type { ClientConfig } from 'pg';
 import type { DataSourceOptions, Logger, MigrationInterface } from 'typeorm';
+import { OutageGate } from './outage-gate.js';
+import { WatchedClient, WatchedPool } from './watched-connections.js';
 
 /** Longest run of one statement on the server, in milliseconds. */
 const STATEMENT_TIMEOUT_MS = 15_000;
@@ -17,8 +17,11 @@ const ANSWER_TIMEOUT_MS = 20_000;
 /** An open transaction whose process stopped talking gives its locks back after this, in milliseconds. */
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000;
 
-/** Longest wait for a connection, new or out of the pool, in milliseconds. */
-const CONNECT_TIMEOUT_MS = 10_000;
+/**
+ * Longest wait for a connection, new or out of the pool, in milliseconds: a request behind an exhausted pool is
+ * refused rather than kept waiting.
+ */
+const CONNECT_TIMEOUT_MS = 3_000;
 
 type EntityClass = new () => object;
 type MigrationClass = new () => MigrationInterface;
@@ -38,7 +41,7 @@ export interface DatabaseSettings {
 
 /**
  * Options of the one kind of TypeORM data source that the service uses: no synchronisation, no extensions, no
- * migrations by itself, every wait bounded. Rows read by plain SQL carry timestamptz as Date, bigint, numeric and
+ * migrations by itself, every wait bounded, an outage gate in front of its connections. Rows read by plain SQL carry timestamptz as Date, bigint, numeric and
  * count as string, json as value.
  */
 export function dataSourceOptions(settings: DatabaseSettings): DataSourceOptions {
@@ -55,8 +58,10 @@ export function dataSourceOptions(settings: DatabaseSettings): DataSourceOptions
     installExtensions: false,
     logger: new SilentLogger(),
     poolErrorHandler: (error: Error) => settings.onConnectionLost?.(error),
+    driver: { Pool: WatchedPool },
     extra: {
-      Client: AnswerBoundClient,
+      gate: new OutageGate(settings.url, settings.applicationName),
+      Client: WatchedClient,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       idleTimeoutMillis: 30_000,
       keepAlive: true,
@@ -77,30 +82,4 @@ class SilentLogger implements Logger {
   logSchemaBuild(): void {}
   logMigration(): void {}
   log(): void {}
-}
-
-/**
- * A connection that ends when an answer did not come in time. The driver alone gives the statement up but goes on
- * using the connection, on which the statement may still run and a transaction may be open that nobody ends: the
- * next user of that connection would write into it.
- * Its loss never ends the process: between the pool and its user nobody listens for a moment, and whoever has it then
- * learns of the loss from its next statement.
- */
-class AnswerBoundClient extends Client {
-  constructor(config?: ClientConfig) {
-    super(config);
-    this.on('error', () => undefined);
-    this.query = new Proxy(this.query.bind(this), {
-      apply: (query, _this, args): unknown => {
-        const answer: unknown = Reflect.apply(query, undefined, args);
-        if (answer instanceof Promise) {
-          answer.catch((error: unknown) => {
-            if (error instanceof Error && error.message === 'Query read timeout')
-              this.connection.stream.destroy();
-          });
-        }
-        return answer;
-      },
-    });
-  }
 }

@@ -1,6 +1,7 @@
 import { Global, Module, type DynamicModule } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { DataSource } from 'typeorm';
+import { DatabaseReach } from './database-reach.js';
 import { JournalDataSource } from './journal-data-source.js';
 import { Notifications } from './notifications.js';
 
@@ -21,8 +22,8 @@ export class DatabaseModule {
           dataSourceFactory: () => Promise.resolve(dataSource),
         }),
       ],
-      providers: [Notifications, JournalDataSource],
-      exports: [Notifications, JournalDataSource],
+      providers: [Notifications, JournalDataSource, DatabaseReach],
+      exports: [Notifications, JournalDataSource, DatabaseReach],
     };
   }
 }

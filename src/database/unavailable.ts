@@ -1,5 +1,12 @@
 import { QueryRunnerAlreadyReleasedError, QueryRunnerProviderAlreadyReleasedError } from 'typeorm';
 
+/** The database is known to be away: nothing was sent to it. */
+export class DatabaseAway extends Error {
+  constructor(reason: unknown) {
+    super(`the database is away: ${reason instanceof Error ? reason.message : String(reason)}`);
+  }
+}
+
 /** Codes of Node's network and file errors that mean "no way to the server at the moment". */
 const NETWORK_CODES: ReadonlySet<string> = new Set([
   'ECONNREFUSED',
@@ -44,6 +51,7 @@ const SERVER_STATES: ReadonlySet<string> = new Set(['25006', '55P03']);
  */
 export function isDatabaseUnavailable(error: unknown): boolean {
   return sources(error).some((source) => {
+    if (source instanceof DatabaseAway) return true;
     const code = codeOf(source);
     if (code !== undefined) {
       if (NETWORK_CODES.has(code)) return true;
@@ -71,6 +79,11 @@ export function isBadValue(error: unknown): boolean {
 /** Whether the transaction lost against another one and did nothing: serialisation failure or deadlock. */
 export function isRetryable(error: unknown): boolean {
   return sources(error).some((source) => ['40001', '40P01'].includes(codeOf(source) ?? ''));
+}
+
+/** Whether the statement would have made a second row where only one may be. */
+export function isDuplicate(error: unknown): boolean {
+  return sources(error).some((source) => codeOf(source) === '23505');
 }
 
 /** The error, what TypeORM wrapped in it, and the parts of an AggregateError (several addresses of one host). */

@@ -16,9 +16,14 @@ export class HealthController {
   @Get()
   @Public()
   @ApiOperation({ operationId: 'getHealth', summary: 'Is the service ready to do its work?' })
-  @ApiOkResponse({ schema: { ...STRINGS, example: { status: 'ok', database: 'ok' } } })
+  @ApiOkResponse({
+    schema: { ...STRINGS, example: { status: 'ok', database: 'ok', journal: 'ok', reaper: 'ok' } },
+  })
   @ApiServiceUnavailableResponse({
-    schema: { ...STRINGS, example: { status: 'unavailable', database: 'unreachable' } },
+    schema: {
+      ...STRINGS,
+      example: { status: 'unavailable', database: 'unreachable', journal: 'ok', reaper: 'ok' },
+    },
   })
   @ApiErrors(400)
   async ready(@Res({ passthrough: true }) response: Response): Promise<Record<string, string>> {

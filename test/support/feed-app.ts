@@ -24,7 +24,7 @@ export async function startFeedApp({ limits, database: given }: FeedAppOptions):
   const keys = Object.entries(KEYS).map(([scope, key]) => `${scope}:${key}`);
   const settings = loadSettings([], { SERVICE_API_KEYS: keys.join(','), SERVICE_LOG_LEVEL: 'debug' });
   const database = given ?? (await openTestDatabase({ entities: ENTITIES }));
-  const dataSource = await database.open(Math.max(1, settings.dbPoolSize - 1));
+  const dataSource = await database.open(settings.dbPoolSize - 1);
   const logged: Record<string, unknown>[] = [];
   const log = createLog(settings, {
     destination: { write: (line: string) => void logged.push(JSON.parse(line)) },

@@ -72,7 +72,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     pretty: false,
   };
   const database = options.database ?? (await openTestDatabase({ entities: ENTITIES }));
-  const dataSource = await database.open(Math.max(1, settings.dbPoolSize - 1));
+  const dataSource = await database.open(settings.dbPoolSize - 1);
   const app = await createApp({ settings, log: createLog(settings, target), dataSource });
   await app.listen(0, '127.0.0.1');
   const url = await app.getUrl();

@@ -13,7 +13,13 @@ const done = (members: readonly string[]): MemberOutcome<string>[] =>
   members.map((member) => ({ value: member.toUpperCase() }));
 
 function lane(
-  options: { maxGroup?: number; maxWaiting?: number; maxGroupBytes?: number; maxWaitingBytes?: number } = {},
+  options: {
+    maxGroup?: number;
+    maxWaiting?: number;
+    maxGroupBytes?: number;
+    maxWaitingBytes?: number;
+    stuckAfterMs?: number;
+  } = {},
 ) {
   const commits: Deferred[] = [];
   const sizes: number[] = [];
@@ -23,6 +29,7 @@ function lane(
     weigh: (member) => member.length,
     maxGroupBytes: options.maxGroupBytes ?? 1000,
     maxWaitingBytes: options.maxWaitingBytes ?? 1000,
+    ...(options.stuckAfterMs === undefined ? {} : { stuckAfterMs: options.stuckAfterMs }),
     commit: (members) => new Promise((resolve, reject) => commits.push({ members, resolve, reject })),
     isFatal: (error) => error === 'database away',
     isRetryable: (error) => error === 'deadlock',
@@ -159,4 +166,49 @@ test('refuses a member when too many bytes wait, but never the only one', async 
   const second = await commit(1);
   second.resolve(done(second.members));
   assert.deepEqual(await Promise.all([heavy, b]), ['AAAAAAAA', 'BBB']);
+});
+
+test('refuses who waits behind a commit that takes too long, and who comes, until that commit has ended', async () => {
+  const { it, commits, commit } = lane({ stuckAfterMs: 30 });
+  const a = it.submit('a');
+  const first = await commit(0);
+  const waits = assert.rejects(it.submit('b'), LaneFull);
+  assert.equal(it.state, 'ok');
+  await waits;
+  assert.equal(it.state, 'stuck');
+  assert.equal(it.waiting, 0);
+  await assert.rejects(it.submit('c'), LaneFull);
+  first.resolve(done(first.members));
+  assert.equal(await a, 'A');
+  await it.idle();
+  assert.equal(it.state, 'ok');
+  const d = it.submit('d');
+  const second = await commit(1);
+  assert.deepEqual(second.members, ['d'], 'nothing was done for who was refused');
+  second.resolve(done(second.members));
+  assert.equal(await d, 'D');
+  assert.equal(commits.length, 2);
+});
+
+test('a commit that fails after it was stuck leaves the lane free', async () => {
+  const { it, commit } = lane({ stuckAfterMs: 10 });
+  const a = it.submit('a');
+  const first = await commit(0);
+  await assert.rejects(it.submit('b'), LaneFull);
+  first.reject('database away');
+  await assert.rejects(a);
+  assert.equal(it.state, 'ok');
+});
+
+test('says that it is overloaded while there is no room', async () => {
+  const { it, commit } = lane({ maxWaiting: 1 });
+  const a = it.submit('a');
+  const first = await commit(0);
+  const b = it.submit('b');
+  assert.equal(it.state, 'overloaded');
+  first.resolve(done(first.members));
+  const second = await commit(1);
+  assert.equal(it.state, 'ok');
+  second.resolve(done(second.members));
+  await Promise.all([a, b]);
 });

@@ -21,14 +21,15 @@ export interface GroupLaneOptions<M, R> {
   readonly isRetryable: (error: unknown) => boolean;
   /** Told the size of every group and the seconds its commit took. */
   readonly onGroup?: (size: number, seconds: number) => void;
+  /** A group that takes longer than this is stuck, in milliseconds: nobody waits behind it. Default 5 s. */
+  readonly stuckAfterMs?: number;
 }
 
-/** Thrown at a member for which there is no room. */
-export class LaneFull extends Error {
-  constructor(waiting: number) {
-    super(`${waiting} commands are waiting already`);
-  }
-}
+/** How a lane is: it takes members, its present group takes too long, or there is no room. */
+export type LaneState = 'ok' | 'stuck' | 'overloaded';
+
+/** Thrown at a member that the lane does not take or does not keep waiting; nothing was done for it. */
+export class LaneFull extends Error {}
 
 interface Waiting<M, R> {
   readonly member: M;
@@ -39,16 +40,20 @@ interface Waiting<M, R> {
 
 const RETRIES = 3;
 
+const STUCK_AFTER_MS = 5_000;
+
 /**
  * Group commit: while one group is being committed, the members that arrive form the next one. No timer is involved,
  * so a member that comes alone is committed at once. Each member gets its own outcome. When a group's commit throws,
- * its members are committed one by one, so that one poisonous member harms nobody else.
+ * its members are committed one by one, so that one poisonous member harms nobody else. While a group takes too long,
+ * whoever waits behind it or comes is refused.
  */
 export class GroupLane<M, R> {
   readonly #options: GroupLaneOptions<M, R>;
   #waiting: Waiting<M, R>[] = [];
   #waitingBytes = 0;
   #running: Promise<void> | undefined;
+  #isStuck = false;
 
   constructor(options: GroupLaneOptions<M, R>) {
     this.#options = options;
@@ -59,16 +64,27 @@ export class GroupLane<M, R> {
     return this.#waiting.length;
   }
 
+  /** Whether it takes members at the moment, and if not, why. */
+  get state(): LaneState {
+    const { maxWaiting, maxWaitingBytes } = this.#options;
+    if (this.#isStuck) return 'stuck';
+    const isFull = this.#waiting.length >= maxWaiting || this.#waitingBytes >= maxWaitingBytes;
+    return isFull ? 'overloaded' : 'ok';
+  }
+
   /**
    * Hands a member in; resolves with its result once its group is committed.
-   * @throws LaneFull when too many wait; otherwise what the commit reported for this member
+   * @throws LaneFull when too many wait or the present group is stuck; otherwise what the commit reported for this member
    */
   submit(member: M): Promise<R> {
     const { maxWaiting, maxWaitingBytes, weigh } = this.#options;
     const waiting = this.#waiting.length;
     const bytes = weigh(member);
     const isTooMuch = waiting > 0 && this.#waitingBytes + bytes > maxWaitingBytes;
-    if (waiting >= maxWaiting || isTooMuch) return Promise.reject(new LaneFull(waiting));
+    if (this.#isStuck) return Promise.reject(new LaneFull('a commit takes too long'));
+    if (waiting >= maxWaiting || isTooMuch) {
+      return Promise.reject(new LaneFull(`${waiting} commands are waiting already`));
+    }
     return new Promise<R>((resolve, reject) => {
       this.#waiting.push({ member, bytes, resolve, reject });
       this.#waitingBytes += bytes;
@@ -85,9 +101,19 @@ export class GroupLane<M, R> {
     // The members of one turn of the event loop go together: the first of them does not set off alone.
     await Promise.resolve();
     while (this.#waiting.length > 0) {
+      const timer = setTimeout(() => this.#getStuck(), this.#options.stuckAfterMs ?? STUCK_AFTER_MS);
       await this.#commit(this.#nextGroup());
+      clearTimeout(timer);
+      this.#isStuck = false;
     }
     this.#running = undefined;
+  }
+
+  /** Refuses everybody who waits: when their turn would come is not known, and nothing was done for them yet. */
+  #getStuck(): void {
+    this.#isStuck = true;
+    this.#waitingBytes = 0;
+    for (const { reject } of this.#waiting.splice(0)) reject(new LaneFull('a commit takes too long'));
   }
 
   #nextGroup(): Waiting<M, R>[] {
