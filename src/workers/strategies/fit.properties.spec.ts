@@ -1,0 +1,270 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import type { Choice, Claimant, HeldRun, QueuedRun } from '../../runs/scheduling-strategy.js';
+import { FitStrategy } from './fit.strategy.js';
+import { ago, claimant, heldBy, NOW, queued } from './strategy.fixtures.js';
+
+const RESERVE_AFTER = 300;
+const fit = new FitStrategy(RESERVE_AFTER);
+
+/** What a choice is made from. */
+interface Scene {
+  readonly claimants: readonly Claimant[];
+  readonly runs: readonly QueuedRun[];
+  readonly reachable: ReadonlySet<string>;
+}
+
+const amount = (max: number): fc.Arbitrary<number> =>
+  fc.oneof({ weight: 1, arbitrary: fc.constant(0) }, { weight: 3, arbitrary: fc.integer({ min: 0, max }) });
+const needs = fc.record({ cpu: amount(6), ramMb: amount(12), vramMb: amount(10) });
+
+function workerArbitrary(id: string): fc.Arbitrary<Claimant> {
+  const has = fc.record({
+    cpu: fc.integer({ min: 0, max: 8 }),
+    ramMb: fc.integer({ min: 0, max: 16 }),
+    gpus: fc.array(fc.integer({ min: 0, max: 12 }), { maxLength: 3 }),
+  });
+  const held = fc.array(fc.tuple(needs, fc.option(fc.integer({ min: 0, max: 2 }))), { maxLength: 3 });
+  return fc.tuple(has, held).map(([resources, takes]) =>
+    claimant(
+      id,
+      resources,
+      takes.map(([take, gpuId], i) => heldBy(id, `${id}-held-${i}`, { ...take, gpuId })),
+    ),
+  );
+}
+
+const claimantsArbitrary = fc
+  .integer({ min: 1, max: 3 })
+  .chain((count) => fc.tuple(...Array.from({ length: count }, (_, i) => workerArbitrary(`w${i}`))));
+
+function sceneArbitrary(waiting: fc.Arbitrary<Partial<QueuedRun>>): fc.Arbitrary<Scene> {
+  return fc.record({
+    claimants: claimantsArbitrary,
+    runs: fc
+      .array(fc.tuple(needs, waiting), { maxLength: 14 })
+      .map((all) => all.map(([asks, more], i) => queued(`run-${i}`, asks, more))),
+    reachable: fc.subarray(['w0', 'w1', 'w2', 'elsewhere']).map((ids) => new Set(ids)),
+  });
+}
+
+/** Runs that nobody has been kept free for and that have not waited too long. */
+const plainScenes = sceneArbitrary(
+  fc.record({ passedOverAt: fc.option(fc.integer({ min: 0, max: 299 }).map(ago)) }),
+);
+const scenes = sceneArbitrary(
+  fc.record({
+    passedOverAt: fc.option(fc.integer({ min: 0, max: 600 }).map(ago)),
+    reservedFor: fc.option(fc.constantFrom('w0', 'w1', 'w2', 'elsewhere'), { freq: 2 }),
+  }),
+);
+
+function choose({ claimants, runs, reachable }: Scene): Choice {
+  return fit.choose(claimants, runs, { now: NOW, reachable });
+}
+
+function couldEverHold(worker: Claimant, run: QueuedRun): boolean {
+  return fit.obstacles({ ...worker, held: [], keptFor: null }, run).length === 0;
+}
+
+/** The run that a worker is kept free for when the choice begins. */
+function keptAtFirst({ runs }: Scene, worker: Claimant): string | null {
+  return runs.find((run) => run.reservedFor === worker.id && couldEverHold(worker, run))?.id ?? null;
+}
+
+function runOf({ runs }: Scene, runId: string): QueuedRun {
+  return runs.find(({ id }) => id === runId) ?? assert.fail(`${runId} is a candidate`);
+}
+
+function asHeld(scene: Scene, workerId: string, { runId, gpuId }: Choice['assignments'][number]): HeldRun {
+  const { cpu, ramMb, vramMb } = runOf(scene, runId);
+  return heldBy(workerId, runId, { cpu, ramMb, vramMb, gpuId });
+}
+
+/** Calls back for each assignment with its worker as it is just before. */
+function replay(
+  scene: Scene,
+  choice: Choice,
+  see: (worker: Claimant, run: QueuedRun, gpuId: number | null) => void,
+): Claimant[] {
+  const present = scene.claimants.map((worker) => ({ ...worker, keptFor: keptAtFirst(scene, worker) }));
+  for (const assignment of choice.assignments) {
+    const worker = present[assignment.claim] ?? assert.fail('the claim is one of those given');
+    see(worker, runOf(scene, assignment.runId), assignment.gpuId);
+    for (const [i, other] of present.entries()) {
+      if (other.keptFor === assignment.runId) present[i] = { ...other, keptFor: null };
+    }
+    const held = [...worker.held, asHeld(scene, worker.id, assignment)];
+    present[assignment.claim] = { ...worker, keptFor: present[assignment.claim]?.keptFor ?? null, held };
+  }
+  return present;
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, n) => total + n, 0);
+
+describe('every choice of the strategy fit', () => {
+  it('stays within what each worker has of each resource, on each GPU', () => {
+    fc.assert(
+      fc.property(scenes, (scene) => {
+        const choice = choose(scene);
+        scene.claimants.forEach((worker, claim) => {
+          const got = choice.assignments
+            .filter((one) => one.claim === claim)
+            .map((one) => asHeld(scene, worker.id, one));
+          const all = [...worker.held, ...got];
+          for (const [key, total] of [
+            ['cpu', worker.cpuCores],
+            ['ramMb', worker.ramMb],
+          ] as const) {
+            if (got.some((run) => run[key] > 0)) assert.ok(sum(all.map((run) => run[key])) <= total, key);
+          }
+          for (const gpu of worker.gpus) {
+            if (!got.some((run) => run.gpuId === gpu.id)) continue;
+            const on = all.filter((run) => run.gpuId === gpu.id || run.gpuId === null);
+            assert.ok(sum(on.map((run) => run.vramMb)) <= gpu.vramMb, `GPU ${gpu.id}`);
+          }
+          for (const run of got) assert.equal(run.gpuId !== null, run.vramMb > 0);
+        });
+      }),
+    );
+  });
+
+  it('names no run twice and nothing that it was not given', () => {
+    fc.assert(
+      fc.property(scenes, (scene) => {
+        const { assignments } = choose(scene);
+        assert.equal(new Set(assignments.map(({ runId }) => runId)).size, assignments.length);
+        for (const { claim, runId, gpuId } of assignments) {
+          runOf(scene, runId);
+          const worker = scene.claimants[claim] ?? assert.fail();
+          assert.ok(gpuId === null || worker.gpus.some(({ id }) => id === gpuId));
+        }
+      }),
+    );
+  });
+
+  it('gives a run only where its own rule sees no obstacle at that moment', () => {
+    fc.assert(
+      fc.property(scenes, (scene) => {
+        replay(scene, choose(scene), (worker, run) => assert.deepEqual(fit.obstacles(worker, run), []));
+      }),
+    );
+  });
+
+  it('leaves no run behind that still fits a worker which is not kept free', () => {
+    fc.assert(
+      fc.property(scenes, (scene) => {
+        const choice = choose(scene);
+        const taken = new Set(choice.assignments.map(({ runId }) => runId));
+        const kept = new Set(choice.reservations?.map(({ workerId }) => workerId));
+        for (const worker of replay(scene, choice, () => {})) {
+          if (kept.has(worker.id)) continue;
+          for (const run of scene.runs) {
+            if (!taken.has(run.id)) assert.notDeepEqual(fit.obstacles(worker, run), [], run.id);
+          }
+        }
+      }),
+    );
+  });
+
+  it('gives the head of the queue to somebody if anybody has room for it', () => {
+    fc.assert(
+      fc.property(plainScenes, (scene) => {
+        const [head] = scene.runs;
+        if (!head) return;
+        const hasRoom = scene.claimants.some((worker) => fit.obstacles(worker, head).length === 0);
+        assert.equal(choose(scene).assignments[0]?.runId === head.id, hasRoom);
+      }),
+    );
+  });
+
+  it('never takes room from a run for one that comes later in the queue', () => {
+    fc.assert(
+      fc.property(plainScenes, (scene) => {
+        const { assignments } = choose(scene);
+        const placeOf = new Map(scene.runs.map(({ id }, i) => [id, i]));
+        const taken = new Set(assignments.map(({ runId }) => runId));
+        scene.runs.forEach((run, at) => {
+          if (taken.has(run.id)) return;
+          scene.claimants.forEach((worker, claim) => {
+            const before = assignments.filter(
+              (one) => one.claim === claim && (placeOf.get(one.runId) ?? 0) < at,
+            );
+            const held = [...worker.held, ...before.map((one) => asHeld(scene, worker.id, one))];
+            assert.notDeepEqual(fit.obstacles({ ...worker, held }, run), []);
+          });
+        });
+      }),
+    );
+  });
+
+  it('uses the GPU with the least memory left that suffices', () => {
+    fc.assert(
+      fc.property(scenes, (scene) => {
+        replay(scene, choose(scene), (worker, run, gpuId) => {
+          if (run.vramMb === 0) return;
+          const left = worker.gpus.map((gpu) => {
+            const on = worker.held.filter((held) => held.gpuId === gpu.id || held.gpuId === null);
+            return { id: gpu.id, vramMb: gpu.vramMb - sum(on.map(({ vramMb }) => vramMb)) };
+          });
+          const suffice = left.filter(({ vramMb }) => vramMb >= run.vramMb).map(({ vramMb }) => vramMb);
+          assert.equal(left.find(({ id }) => id === gpuId)?.vramMb, Math.min(...suffice));
+        });
+      }),
+    );
+  });
+
+  it('is the same for the same question', () => {
+    fc.assert(
+      fc.property(scenes, (scene) => {
+        const before = JSON.stringify(scene);
+        assert.deepEqual(choose(scene), choose(scene));
+        assert.equal(JSON.stringify(scene), before);
+      }),
+    );
+  });
+
+  it('keeps each worker for one run and each run for one worker, which could hold it, and only for the overdue', () => {
+    fc.assert(
+      fc.property(scenes, (scene) => {
+        const choice = choose(scene);
+        const kept = (choice.reservations ?? []).filter(({ workerId }) => workerId !== null);
+        const old = replay(scene, choice, () => {}).filter(({ keptFor }) => keptFor);
+        const workers = [...kept.map(({ workerId }) => workerId), ...old.map(({ id }) => id)];
+        const runs = [...kept.map(({ runId }) => runId), ...old.map(({ keptFor }) => keptFor)];
+        assert.equal(new Set(workers).size, workers.length);
+        assert.equal(new Set(runs).size, runs.length);
+        for (const { runId, workerId } of kept) {
+          const run = runOf(scene, runId);
+          const worker = scene.claimants.find(({ id }) => id === workerId) ?? assert.fail();
+          assert.ok(couldEverHold(worker, run));
+          assert.ok(run.passedOverAt && run.passedOverAt <= ago(RESERVE_AFTER));
+        }
+      }),
+    );
+  });
+
+  it('notes exactly the runs that a worker could hold and that it got a later one instead of', () => {
+    fc.assert(
+      fc.property(scenes, (scene) => {
+        const { assignments, passedOver = [] } = choose(scene);
+        const placeOf = new Map(scene.runs.map(({ id }, i) => [id, i]));
+        const taken = new Set(assignments.map(({ runId }) => runId));
+        const expected = scene.runs.filter(
+          (run, at) =>
+            !taken.has(run.id) &&
+            run.passedOverAt === null &&
+            assignments.some(({ claim, runId }) => {
+              const worker = scene.claimants[claim] ?? assert.fail();
+              return (placeOf.get(runId) ?? 0) > at && couldEverHold(worker, run);
+            }),
+        );
+        assert.deepEqual(
+          passedOver,
+          expected.map(({ id }) => id),
+        );
+      }),
+    );
+  });
+});

@@ -1,0 +1,243 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { Choice, Claimant, QueuedRun } from '../../runs/scheduling-strategy.js';
+import { FitStrategy } from './fit.strategy.js';
+import { ago, claimant, heldBy, NOW, queued } from './strategy.fixtures.js';
+
+const fit = new FitStrategy(300);
+const big = (more: Partial<QueuedRun> = {}): QueuedRun => queued('big', { cpu: 4 }, more);
+const small = (id = 'small'): QueuedRun => queued(id, { cpu: 1 });
+
+function choose(
+  claimants: readonly Claimant[],
+  runs: readonly QueuedRun[],
+  reachable: readonly string[] = [],
+): Choice {
+  return fit.choose(claimants, runs, { now: NOW, reachable: new Set(reachable) });
+}
+
+/** What was given, as `worker: run, run@gpu ...`. */
+function given(claimants: readonly Claimant[], runs: readonly QueuedRun[]): string[] {
+  const { assignments } = choose(claimants, runs);
+  return claimants.map(({ id }, i) => {
+    const own = assignments.filter(({ claim }) => claim === i);
+    return `${id}: ${own.map(({ runId, gpuId }) => (gpuId === null ? runId : `${runId}@${gpuId}`)).join(', ')}`;
+  });
+}
+
+describe('the strategy fit', () => {
+  it('gives as many runs as fit, the first of the queue first, and leaves out what is too large', () => {
+    const runs = [
+      queued('a', { cpu: 2 }),
+      queued('b', { cpu: 5 }),
+      queued('c', { cpu: 1, ramMb: 60 }),
+      queued('d', { ramMb: 60 }),
+      queued('e', { cpu: 1, ramMb: 40 }),
+      queued('f', { cpu: 1 }),
+    ];
+    assert.deepEqual(given([claimant('w', { cpu: 4, ramMb: 100 })], runs), ['w: a, c, e']);
+  });
+
+  it('counts what the worker holds already', () => {
+    const held = [heldBy('w', 'x', { cpu: 3, ramMb: 10 }), heldBy('w', 'y', { cpu: 1 })];
+    const worker = claimant('w', { cpu: 6, ramMb: 100 }, held);
+    assert.deepEqual(given([worker], [queued('a', { cpu: 3 }), queued('b', { cpu: 2, ramMb: 90 })]), [
+      'w: b',
+    ]);
+  });
+
+  it('takes 0 for no requirement, even where nothing is left', () => {
+    const worker = claimant('w', { cpu: 1 }, [heldBy('w', 'x', { cpu: 5, ramMb: 10, vramMb: 10 })]);
+    assert.deepEqual(given([worker], [queued('a'), queued('b', { cpu: 1 }), queued('c')]), ['w: a, c']);
+  });
+
+  it('uses the GPU that a run fills best, the first of equals', () => {
+    const worker = claimant('w', { gpus: [80, 24, 40, 24] });
+    assert.deepEqual(
+      given(
+        [worker],
+        [queued('a', { vramMb: 30 }), queued('b', { vramMb: 20 }), queued('c', { vramMb: 20 })],
+      ),
+      ['w: a@2, b@1, c@3'],
+    );
+  });
+
+  it('lets runs share a GPU while their memory adds up to its own, and not beyond', () => {
+    const worker = claimant('w', { gpus: [24] });
+    const runs = ['a', 'b', 'c', 'd'].map((id) => queued(id, { vramMb: 8 }));
+    assert.deepEqual(given([worker], runs), ['w: a@0, b@0, c@0']);
+  });
+
+  it('wants GPU memory on one single GPU', () => {
+    assert.deepEqual(given([claimant('w', { gpus: [16, 16] })], [queued('a', { vramMb: 20 })]), ['w: ']);
+  });
+
+  it('counts a held run without a GPU on every GPU', () => {
+    const worker = claimant('w', { gpus: [16, 24] }, [heldBy('w', 'x', { vramMb: 10 })]);
+    assert.deepEqual(given([worker], [queued('a', { vramMb: 15 }), queued('b', { vramMb: 14 })]), ['w: b@1']);
+  });
+
+  it('shares runs out among the workers that ask together', () => {
+    const runs = ['a', 'b', 'c', 'd', 'e'].map((id) => queued(id));
+    assert.deepEqual(given([claimant('v'), claimant('w')], runs), ['v: a, c, e', 'w: b, d']);
+  });
+
+  it('says by which resource and by how much a worker is short of a run', () => {
+    const held = [heldBy('w', 'x', { cpu: 3, ramMb: 50, vramMb: 10, gpuId: 1 })];
+    const worker = claimant('w', { cpu: 4, ramMb: 100, gpus: [8, 24] }, held);
+    assert.deepEqual(fit.obstacles(worker, queued('a', { cpu: 2, ramMb: 51, vramMb: 20 })), [
+      { resource: 'cpu', needed: 2, free: 1, total: 4 },
+      { resource: 'ram_mb', needed: 51, free: 50, total: 100 },
+      { resource: 'vram_mb', needed: 20, free: 14, total: 24 },
+    ]);
+    assert.deepEqual(fit.obstacles(worker, queued('b', { cpu: 1, ramMb: 50, vramMb: 14 })), []);
+  });
+
+  it('says that a worker is kept free for another run', () => {
+    const worker = { ...claimant('w', { cpu: 4 }), keptFor: 'big' };
+    assert.deepEqual(fit.obstacles(worker, queued('a')), [
+      { resource: 'reserved', needed: 1, free: 0, total: 1 },
+    ]);
+    assert.deepEqual(fit.obstacles(worker, queued('big', { cpu: 4 })), []);
+  });
+
+  describe('asks for candidates', () => {
+    const now = NOW;
+
+    it('by what the workers have and have left, each size once', () => {
+      const held = [heldBy('v', 'x', { cpu: 3, vramMb: 6, gpuId: 1 })];
+      const has = { cpu: 4, ramMb: 100, gpus: [8, 24] };
+      const query = fit.candidatesFor([claimant('v', has, held), claimant('w', has)], now);
+      assert.deepEqual(query, {
+        limit: 100,
+        capacity: [{ cpu: 4, ramMb: 100, vramMb: 24 }],
+        free: [
+          { cpu: 1, ramMb: 100, vramMb: 18 },
+          { cpu: 4, ramMb: 100, vramMb: 24 },
+        ],
+        passedOverBefore: ago(300),
+      });
+    });
+
+    it('no larger than a run can be, and in bounded number for any number of workers', () => {
+      const workers = Array.from({ length: 200 }, (_, i) => claimant(`w${i}`, { cpu: 2 ** 40, ramMb: i }));
+      const { limit, capacity = [] } = fit.candidatesFor(workers, now);
+      assert.equal(limit, 25);
+      assert.equal(capacity.length, 16);
+      assert.deepEqual(capacity.at(0), { cpu: 2 ** 31 - 1, ramMb: 0, vramMb: 0 });
+      assert.deepEqual(capacity.at(-1), { cpu: 2 ** 31 - 1, ramMb: 199, vramMb: 0 });
+    });
+  });
+});
+
+describe('the strategy fit keeps a worker free', () => {
+  const busy = claimant('w', { cpu: 4 }, [heldBy('w', 'x', { cpu: 1 })]);
+
+  it('not yet for a run that it passes over for the first time, but notes it', () => {
+    assert.deepEqual(choose([busy], [big(), small()]), {
+      assignments: [{ claim: 0, runId: 'small', gpuId: null }],
+      reservations: [],
+      passedOver: ['big'],
+    });
+  });
+
+  it('not for a run that has been passed over for less than the limit, nor notes it again', () => {
+    const { assignments, reservations, passedOver } = choose(
+      [busy],
+      [big({ passedOverAt: ago(299) }), small()],
+    );
+    assert.deepEqual([assignments.length, reservations, passedOver], [1, [], []]);
+  });
+
+  it('for a run that has been passed over for that long, and gives it nothing else', () => {
+    assert.deepEqual(choose([busy], [big({ passedOverAt: ago(300) }), small()]), {
+      assignments: [],
+      reservations: [{ runId: 'big', workerId: 'w' }],
+      passedOver: [],
+    });
+  });
+
+  it('but gives it what comes before that run in the queue', () => {
+    const { assignments, reservations } = choose(
+      [busy],
+      [small(), big({ passedOverAt: ago(300) }), small('b')],
+    );
+    assert.deepEqual(assignments, [{ claim: 0, runId: 'small', gpuId: null }]);
+    assert.deepEqual(reservations, [{ runId: 'big', workerId: 'w' }]);
+  });
+
+  it('from one claim to the next, without saying so again', () => {
+    const waiting = big({ passedOverAt: ago(900), reservedFor: 'w' });
+    assert.deepEqual(choose([busy], [small(), waiting], ['w']), {
+      assignments: [],
+      reservations: [],
+      passedOver: [],
+    });
+  });
+
+  it('until the run fits; then the worker gets it, and what else fits', () => {
+    const idle = claimant('w', { cpu: 5 });
+    const waiting = big({ passedOverAt: ago(900), reservedFor: 'w' });
+    const { assignments } = choose([idle], [small('a'), waiting, small('b')], ['w']);
+    assert.deepEqual(
+      assignments.map(({ runId }) => runId),
+      ['big', 'a'],
+    );
+  });
+
+  it('no longer once another worker has taken the run', () => {
+    const other = claimant('v', { cpu: 4 });
+    const waiting = big({ passedOverAt: ago(900), reservedFor: 'w' });
+    assert.deepEqual(choose([busy, other], [waiting, small()], ['w']).assignments, [
+      { claim: 1, runId: 'big', gpuId: null },
+      { claim: 0, runId: 'small', gpuId: null },
+    ]);
+  });
+
+  it('and not a second one while the first can be reached, but the next one when it cannot', () => {
+    const waiting = big({ passedOverAt: ago(900), reservedFor: 'gone' });
+    const reached = choose([busy], [waiting, small()], ['gone']);
+    assert.deepEqual([reached.assignments.length, reached.reservations], [1, []]);
+    const lost = choose([busy], [waiting, small()]);
+    assert.deepEqual([lost.assignments, lost.reservations], [[], [{ runId: 'big', workerId: 'w' }]]);
+  });
+
+  it('only if it could hold the run at all', () => {
+    const little = claimant('w', { cpu: 3 });
+    const { assignments, reservations, passedOver } = choose(
+      [little],
+      [big({ passedOverAt: ago(900) }), small()],
+    );
+    assert.deepEqual([assignments.length, reservations, passedOver], [1, [], []]);
+    assert.deepEqual(choose([little], [big(), small()]).passedOver, []);
+  });
+
+  it('no longer when it has become too small for the run', () => {
+    const shrunk = claimant('w', { cpu: 3 });
+    const waiting = big({ passedOverAt: ago(900), reservedFor: 'w' });
+    const { assignments, reservations } = choose([shrunk], [waiting, small()], ['w']);
+    assert.deepEqual([assignments.length, reservations], [1, [{ runId: 'big', workerId: null }]]);
+  });
+
+  it('for one run only, and one worker for each run', () => {
+    const workers = [busy, claimant('v', { cpu: 4 }, [heldBy('v', 'y', { cpu: 1 })])];
+    const runs = ['a', 'b', 'c'].map((id) => queued(id, { cpu: 4 }, { passedOverAt: ago(900) }));
+    assert.deepEqual(choose(workers, runs).reservations, [
+      { runId: 'a', workerId: 'w' },
+      { runId: 'b', workerId: 'v' },
+    ]);
+  });
+
+  it('for the first of two runs that two processes reserved it for', () => {
+    const runs = ['a', 'b'].map((id) => queued(id, { cpu: 4 }, { passedOverAt: ago(900), reservedFor: 'w' }));
+    assert.deepEqual(choose([busy], runs, ['w']).reservations, [{ runId: 'b', workerId: null }]);
+  });
+
+  it('at the first chance after a run was passed over when the limit is 0', () => {
+    const eager = new FitStrategy(0);
+    const context = { now: NOW, reachable: new Set<string>() };
+    assert.deepEqual(eager.choose([busy], [big(), small()], context).reservations, []);
+    const { reservations } = eager.choose([busy], [big({ passedOverAt: NOW }), small()], context);
+    assert.deepEqual(reservations, [{ runId: 'big', workerId: 'w' }]);
+  });
+});

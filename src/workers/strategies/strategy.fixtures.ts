@@ -1,0 +1,54 @@
+import { createRun } from '../../runs/run-machine/create-run.js';
+import type { Claimant, HeldRun, QueuedRun, Shape } from '../../runs/scheduling-strategy.js';
+
+/** The present of the specs. */
+export const NOW = new Date('2026-01-01T00:00:00.000Z');
+
+/** So many seconds ago. */
+export const ago = (seconds: number): Date => new Date(NOW.getTime() - seconds * 1000);
+
+/** What nothing is asked of, and nothing is taken from. */
+export const NOTHING: Shape = { cpu: 0, ramMb: 0, vramMb: 0 };
+
+/** A worker that claims; its GPUs are given by their memory and numbered from 0. */
+export function claimant(
+  id: string,
+  has: { readonly cpu?: number; readonly ramMb?: number; readonly gpus?: readonly number[] } = {},
+  held: readonly HeldRun[] = [],
+): Claimant {
+  const { cpu = 0, ramMb = 0, gpus = [] } = has;
+  return {
+    id,
+    cpuCores: cpu,
+    ramMb,
+    gpus: gpus.map((vramMb, i) => ({ id: i, vramMb, tags: [] })),
+    tags: [],
+    held,
+  };
+}
+
+/** A run in the hands of a worker. */
+export function heldBy(workerId: string, runId: string, takes: Partial<HeldRun>): HeldRun {
+  return { runId, workerId, ...NOTHING, gpuId: null, ...takes };
+}
+
+/** A run in the queue. */
+export function queued(id: string, asks: Partial<Shape> = {}, more: Partial<QueuedRun> = {}): QueuedRun {
+  const fresh = {
+    id,
+    attemptId: `attempt-of-${id}`,
+    image: 'image',
+    priority: 0,
+    inputs: {},
+    outputsTemplate: {},
+    ...NOTHING,
+    maxAttempts: 1,
+    backoffS: 0,
+    maxBackoffS: 0,
+    startWithinS: null,
+    attemptTimeoutS: null,
+    eventDelivery: null,
+    definition: null,
+  };
+  return { ...createRun({ ...fresh, ...asks }, NOW), passedOverAt: null, reservedFor: null, ...more };
+}
