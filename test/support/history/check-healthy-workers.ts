@@ -1,0 +1,57 @@
+import type { FinalEntry, FinalRun, HeartbeatCall, Rules, Violation } from './history.js';
+import type { Indexed } from './index-history.js';
+
+/**
+ * A worker that tries to heartbeat in time and names the run never loses it. Heartbeats that failed count as well:
+ * when the service is away, that is not the worker's fault. In time means at least every half timeout; a run that was
+ * assigned within the last timeout need not have been named yet.
+ */
+export function* checkHealthyWorkers({ runs, heartbeats }: Indexed, rules: Rules): Iterable<Violation> {
+  for (const run of runs.values()) {
+    for (const entry of run.timeline) {
+      if (entry.type !== 'RECLAIMED' || entry.worker === null) continue;
+      const sent = recentHeartbeats(heartbeats.get(entry.worker) ?? [], entry.t, rules);
+      if (isInTime(sent, entry.t, rules) && speaksOf(sent, run, entry, rules)) {
+        const detail = `${entry.worker} lost attempt ${entry.attempt} of run ${run.id} though it reported in time`;
+        yield { name: 'healthy-worker-lost-run', detail };
+      }
+    }
+  }
+}
+
+/** Those that started within the timeout before the time. */
+function recentHeartbeats(
+  sent: readonly HeartbeatCall[],
+  time: number,
+  { workerTimeoutMs }: Rules,
+): readonly HeartbeatCall[] {
+  return sent.slice(firstFrom(sent, time - workerTimeoutMs), firstFrom(sent, time));
+}
+
+function isInTime(sent: readonly HeartbeatCall[], time: number, { workerTimeoutMs }: Rules): boolean {
+  const moments = [time - workerTimeoutMs, ...sent.map(({ startedAt }) => startedAt), time];
+  return moments.every((moment, i) => moment - (moments[i - 1] ?? moment) <= workerTimeoutMs / 2);
+}
+
+function speaksOf(
+  sent: readonly HeartbeatCall[],
+  run: FinalRun,
+  entry: FinalEntry,
+  { workerTimeoutMs }: Rules,
+): boolean {
+  const assignedAt = run.attempts[entry.attempt - 1]?.assignedAt ?? null;
+  const isFresh = assignedAt !== null && assignedAt > entry.t - workerTimeoutMs;
+  return isFresh || sent.some(({ running }) => running.includes(run.id));
+}
+
+/** Index of the first call that started at the time or later. */
+function firstFrom(sent: readonly HeartbeatCall[], time: number): number {
+  let low = 0;
+  let high = sent.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((sent[middle]?.startedAt ?? Infinity) < time) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict';
+import { IdealService } from './ideal-service.js';
+import { runOf, storyOf, type Story } from './spoil.js';
+
+/** Run 'failing' fails, is retried, and completes; run 'lost' is reclaimed and cancelled; both name the topic t. */
+export function scene(): { story: Story; failing: string; lost: string; note: string; started: string } {
+  const service = new IdealService();
+  const failing = service.create({ topic: 't', maxAttempts: 2 });
+  const lost = service.create({ topic: 't' });
+  service.claim('w1');
+  service.report('w1', failing, 1, 'STARTED');
+  const note = service.note(failing);
+  service.read(failing);
+  service.report('w1', failing, 1, 'FAILED');
+  service.claim('w2');
+  const started = service.report('w2', failing, 2, 'STARTED');
+  service.report('w1', failing, 1, 'COMPLETED');
+  service.report('w2', failing, 2, 'COMPLETED');
+  service.claim('w1');
+  service.heartbeat('w1', [lost]);
+  service.pass(11_000);
+  service.reclaim(lost);
+  service.note(lost, 'does not hear');
+  service.cancel(lost);
+  return { story: storyOf(service), failing, lost, note, started };
+}
+
+/** What it answers. */
+export type Scene = ReturnType<typeof scene>;
+
+/** Heartbeats of w1 every two seconds, up to the moment at which it lost the run. */
+export function addHeartbeats(
+  story: Story,
+  running: string,
+  kind: 'maybe' | 'answered',
+  everyMs = 2000,
+): void {
+  const loss = runOf(story, running).timeline.find(({ type }) => type === 'RECLAIMED');
+  assert.ok(loss);
+  const heartbeat = { kind: 'heartbeat', actor: 'w1', worker: 'w1', running: [running] } as const;
+  for (let at = loss.t - 20_000; at < loss.t; at += everyMs) {
+    const outcome = kind === 'maybe' ? ({ kind } as const) : ({ kind, value: null } as const);
+    story.history.push({ ...heartbeat, running: [running], startedAt: at, endedAt: at + 10, outcome });
+  }
+}
