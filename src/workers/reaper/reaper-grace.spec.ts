@@ -1,0 +1,186 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { ReaperGrace } from './reaper-grace.js';
+import { ManualReaperClock } from './testing/manual-reaper-clock.js';
+
+const TIMEOUT = 8_000;
+
+interface Scene {
+  readonly clock: ManualReaperClock;
+  readonly grace: ReaperGrace;
+  /** Lets the time go on in ordinary steps, with a look after each. */
+  readonly pass: (ms: number) => void;
+}
+
+function scene(): Scene {
+  const clock = new ManualReaperClock();
+  const grace = new ReaperGrace(TIMEOUT, clock);
+  const pass = (ms: number): void => {
+    for (let left = ms; left > 0; left -= grace.lookEveryMs) {
+      clock.advance(Math.min(left, grace.lookEveryMs));
+      grace.look();
+    }
+  };
+  return { clock, grace, pass };
+}
+
+/** The grace of a server that has listened for long. */
+function settled(): Scene {
+  const made = scene();
+  made.grace.begin();
+  made.pass(TIMEOUT);
+  assert.ok(made.grace.isOver());
+  return made;
+}
+
+/** Checks that nobody is judged from now on until one whole timeout has passed. */
+function checkAnew({ grace, clock, pass }: Scene): void {
+  assert.equal(grace.isOver(), false);
+  pass(TIMEOUT - 1);
+  assert.equal(grace.isOver(), false);
+  clock.advance(1);
+  assert.equal(grace.isOver(), true);
+}
+
+describe('the grace of the reaper', () => {
+  test('judges nobody before the server listens, however long that takes', () => {
+    const { grace, pass } = scene();
+    pass(10 * TIMEOUT);
+    assert.equal(grace.isOver(), false);
+    assert.equal(grace.remainingMs(), Infinity);
+  });
+
+  test('judges nobody until one timeout after the server began to listen, and then at once', () => {
+    const made = scene();
+    made.pass(3 * TIMEOUT);
+    made.grace.begin();
+    checkAnew(made);
+  });
+
+  test('begins anew after a pause of the process', () => {
+    const made = settled();
+    made.clock.advance(TIMEOUT / 2);
+    checkAnew(made);
+  });
+
+  test('notices a pause at the very moment at which it is asked: the first answer after it may come before any look', () => {
+    const { clock, grace } = settled();
+    clock.advance(3 * TIMEOUT);
+    assert.equal(grace.isOver(), false);
+  });
+
+  test('begins anew after the machine was suspended while the steady clock stood still', () => {
+    const made = settled();
+    made.clock.jump(TIMEOUT);
+    checkAnew(made);
+  });
+
+  test('is not disturbed by a wall clock that is set back', () => {
+    const { clock, grace, pass } = settled();
+    clock.jump(-10 * TIMEOUT);
+    pass(TIMEOUT / 2);
+    assert.ok(grace.isOver());
+  });
+
+  test('begins anew when an outage ends, not when it was noticed', () => {
+    const made = settled();
+    made.grace.databaseFailed();
+    made.pass(5 * TIMEOUT);
+    assert.equal(made.grace.isOver(), false);
+    made.grace.databaseAnswered(new Date(0), made.clock.now().steady);
+    checkAnew(made);
+  });
+
+  test('begins anew after an outage that only a listener noticed', () => {
+    const made = settled();
+    made.grace.disturb();
+    checkAnew(made);
+  });
+
+  test('begins anew when the database took very long to answer', () => {
+    const made = settled();
+    const askedAt = made.clock.now().steady;
+    made.pass(TIMEOUT / 2);
+    made.grace.databaseAnswered(new Date(0), askedAt);
+    checkAnew(made);
+  });
+
+  test('begins anew when the clock of the database jumps ahead, and not when both clocks go on together', () => {
+    const made = settled();
+    const at = (ms: number): void =>
+      made.grace.databaseAnswered(new Date(1_000_000 + ms), made.clock.now().steady);
+    at(0);
+    made.pass(TIMEOUT);
+    at(TIMEOUT);
+    assert.ok(made.grace.isOver());
+    at(2.5 * TIMEOUT);
+    checkAnew(made);
+  });
+
+  test('an outage or a disturbance before the server listens does not begin the wait', () => {
+    const { clock, grace, pass } = scene();
+    grace.disturb();
+    grace.databaseFailed();
+    grace.databaseAnswered(new Date(0), clock.now().steady);
+    pass(2 * TIMEOUT);
+    assert.equal(grace.isOver(), false);
+  });
+
+  type Step = readonly [what: 'go on' | 'pause' | 'suspend' | 'fail' | 'answer' | 'reconnect', ms: number];
+  const anyStep: fc.Arbitrary<Step> = fc.oneof(
+    { weight: 6, arbitrary: fc.tuple(fc.constant('go on' as const), fc.integer({ min: 1, max: TIMEOUT })) },
+    fc.tuple(fc.constantFrom('pause' as const, 'suspend' as const), fc.integer({ min: 2_001, max: 60_000 })),
+    fc.tuple(fc.constantFrom('fail' as const, 'answer' as const, 'reconnect' as const), fc.constant(0)),
+  );
+
+  test('whenever it is over, one whole timeout has passed without any of these, and it never lasts longer', () => {
+    let judged = 0;
+    const property = fc.property(fc.array(anyStep, { maxLength: 40 }), (steps) => {
+      const { clock, grace, pass } = scene();
+      grace.begin();
+      let quietMs = 0;
+      let isAway = false;
+      for (const [what, ms] of steps) {
+        if (what === 'go on') {
+          pass(ms);
+          quietMs += ms;
+        } else {
+          if (what === 'pause') clock.advance(ms);
+          if (what === 'suspend') clock.jump(ms);
+          if (what === 'reconnect') grace.disturb();
+          if (what === 'fail') grace.databaseFailed();
+          if (what === 'answer') grace.databaseAnswered(new Date(clock.now().steady), clock.now().steady);
+          if (what !== 'answer' || isAway) quietMs = 0;
+          isAway = what === 'fail' || (isAway && what !== 'answer');
+        }
+        assert.equal(grace.isOver(), !isAway && quietMs >= TIMEOUT, `after ${what} ${ms}`);
+        if (grace.isOver()) judged += 1;
+      }
+    });
+    fc.assert(property, { numRuns: 500, seed: 20_260_101 });
+    assert.ok(judged > 500, `the sequences came far enough: ${judged}`);
+  });
+
+  test('a pause that it does not notice is shorter than a quarter of the timeout', () => {
+    const property = fc.property(
+      fc.integer({ min: 1_000, max: 86_400_000 }),
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      (timeout, part) => {
+        const clock = new ManualReaperClock();
+        const grace = new ReaperGrace(timeout, clock);
+        grace.begin();
+        for (let i = 0; i < 8; i += 1) {
+          clock.advance(grace.lookEveryMs);
+          grace.look();
+        }
+        assert.ok(grace.isOver());
+        // The pause may begin at any time after a look.
+        clock.advance(part * grace.lookEveryMs);
+        clock.advance(timeout / 4 + 1);
+        assert.equal(grace.isOver(), false);
+      },
+    );
+    fc.assert(property, { seed: 20_260_101 });
+  });
+});

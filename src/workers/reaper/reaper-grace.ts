@@ -1,0 +1,90 @@
+import type { ReaperClock } from './reaper-clock.js';
+
+/** Part of the worker timeout that this process may miss unnoticed: one part between two looks, one on top. */
+const PARTS = 8;
+/** Ordinary lateness of timers, in milliseconds, whatever the worker timeout is. */
+const LEAST_TOLERANCE_MS = 100;
+
+/**
+ * When the reaper may judge workers: only after one whole worker timeout in which they could have reported. That time
+ * begins anew when the server begins to listen, when this process had been paused (stopped, suspended, its event loop
+ * held up), when the database had been away, and when a clock by which heartbeats are stamped had jumped ahead.
+ *
+ * A pause shows as a gap between two looks, so somebody has to look every `lookEveryMs`. Unnoticed pauses are shorter
+ * than a quarter of the worker timeout.
+ */
+export class ReaperGrace {
+  /** How often to look, in milliseconds. */
+  readonly lookEveryMs: number;
+  readonly #toleranceMs: number;
+  #seen: { steady: number; wall: number } | undefined;
+  #database: { readonly steady: number; readonly time: number } | undefined;
+  #isDatabaseAway = false;
+  #undisturbedSince = 0;
+
+  /** @param timeoutMs worker timeout in milliseconds */
+  constructor(
+    readonly timeoutMs: number,
+    private readonly clock: ReaperClock,
+  ) {
+    this.lookEveryMs = Math.max(1, timeoutMs / PARTS);
+    this.#toleranceMs = Math.max(timeoutMs / PARTS, LEAST_TOLERANCE_MS);
+  }
+
+  /** Whether the server listens. */
+  get hasBegun(): boolean {
+    return this.#seen !== undefined;
+  }
+
+  /** The server has begun to listen. */
+  begin(): void {
+    this.#seen = this.clock.now();
+    this.#undisturbedSince = this.#seen.steady;
+  }
+
+  /** Something that kept workers from reporting has just ended. */
+  disturb(): void {
+    if (this.#seen) this.begin();
+  }
+
+  /** The database did not do its work; nobody is judged until it has answered again, and one timeout more. */
+  databaseFailed(): void {
+    this.#isDatabaseAway = true;
+  }
+
+  /** Notices whether this process has been paused since the last look. */
+  look(): void {
+    if (!this.#seen) return;
+    const now = this.clock.now();
+    const gap = Math.max(now.steady - this.#seen.steady, now.wall - this.#seen.wall);
+    if (gap > this.lookEveryMs + this.#toleranceMs) this.begin();
+    else this.#seen = now;
+  }
+
+  /**
+   * The database has told its time. Notices the end of an outage, an answer that took so long that heartbeats may have
+   * failed, and whether the database's clock, which stamps the heartbeats in a shared pool, has jumped ahead.
+   * @param askedAt steady time at which it was asked
+   */
+  databaseAnswered(time: Date, askedAt: number): void {
+    const { steady } = this.clock.now();
+    const before = this.#database;
+    this.#database = { steady, time: time.getTime() };
+    const jump = before ? time.getTime() - before.time - (steady - before.steady) : 0;
+    if (this.#isDatabaseAway || jump > this.#toleranceMs || steady - askedAt > this.#toleranceMs)
+      this.disturb();
+    this.#isDatabaseAway = false;
+  }
+
+  /** Whether workers may be judged at this instant. */
+  isOver(): boolean {
+    this.look();
+    return this.remainingMs() <= 0;
+  }
+
+  /** Milliseconds until workers may be judged, if nothing comes between; Infinity before the server listens, and while the database is away. */
+  remainingMs(): number {
+    if (!this.#seen || this.#isDatabaseAway) return Infinity;
+    return Math.max(0, this.#undisturbedSince + this.timeoutMs - this.clock.now().steady);
+  }
+}

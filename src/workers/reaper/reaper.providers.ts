@@ -1,0 +1,27 @@
+import type { Provider } from '@nestjs/common';
+import { Settings } from '../../settings/settings.js';
+import { LostRunSearch } from './lost-run-search.js';
+import { OutageWatch } from './outage-watch.js';
+import { ReaperClock } from './reaper-clock.js';
+import { ReaperGrace } from './reaper-grace.js';
+import { ReaperHealth } from './reaper-health.js';
+import { ReaperReport } from './reaper-report.js';
+import { Reaper } from './reaper.js';
+import { ReaperSchedule } from './reaper.schedule.js';
+
+/** The reaper with everything it is made of. */
+export const REAPER_PROVIDERS: Provider[] = [
+  ReaperClock,
+  {
+    provide: ReaperGrace,
+    inject: [Settings, ReaperClock],
+    useFactory: ({ workerTimeout }: Settings, clock: ReaperClock): ReaperGrace =>
+      new ReaperGrace(workerTimeout * 1000, clock),
+  },
+  OutageWatch,
+  LostRunSearch,
+  ReaperReport,
+  ReaperHealth,
+  Reaper,
+  ReaperSchedule,
+];
