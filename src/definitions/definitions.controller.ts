@@ -4,8 +4,8 @@ import type { Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
 import { ApiErrors } from '../http/error.dto.js';
 import { OpRunDto } from '../runs/dto/op-run.dto.js';
-import { answerCreated, ApiIdempotentCreation, IdempotencyOf } from '../runs/idempotency.js';
-import type { Idempotency } from '../runs/run-journal/run-journal.js';
+import { answerRun, ApiIdempotentCreation, IdempotencyOf } from '../runs/idempotency.js';
+import type { Idempotency } from '../runs/run-journal/key-book.js';
 import { DefinitionsService } from './definitions.service.js';
 import { CreateDefinitionRunDto } from './dto/create-definition-run.dto.js';
 import { CreateDefinitionDto } from './dto/create-definition.dto.js';
@@ -70,6 +70,6 @@ export class DefinitionsController {
     @Res({ passthrough: true }) response: Response,
   ): Promise<OpRunDto> {
     const created = await this.definitions.createRun(name, query.version, body, idempotency);
-    return answerCreated(response, created);
+    return answerRun(response, created);
   }
 }

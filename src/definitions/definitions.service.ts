@@ -4,8 +4,8 @@ import type { DefinitionEntity } from '../database/entities/definition.entity.js
 import { InvalidRequest } from '../http/domain-error.js';
 import { storedRetryPolicy, toRetryPolicyDto } from '../runs/dto/retry-policy.dto.js';
 import { storedTimeouts, toTimeoutsDto } from '../runs/dto/timeouts.dto.js';
-import type { Idempotency } from '../runs/run-journal/run-journal.js';
-import { RunsService, type CreatedRun } from '../runs/runs.service.js';
+import type { Idempotency } from '../runs/run-journal/key-book.js';
+import { RunsService, type AnsweredRun } from '../runs/runs.service.js';
 import { DefinitionRepository, type DefinitionRow } from './definition.repository.js';
 import { DefinitionNotFound, InvalidInputs } from './definitions.errors.js';
 import type { CreateDefinitionRunDto } from './dto/create-definition-run.dto.js';
@@ -52,7 +52,7 @@ export class DefinitionsService {
     version: string | undefined,
     body: CreateDefinitionRunDto,
     idempotency: Idempotency | undefined,
-  ): Promise<CreatedRun> {
+  ): Promise<AnsweredRun> {
     const definition = await this.#row(id, version);
     const outcome = completeInputs(specsOf(definition), body.inputs ?? {});
     if ('problems' in outcome) {

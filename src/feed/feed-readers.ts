@@ -1,58 +1,40 @@
-import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import type { ServerResponse } from 'node:http';
-import { Drain } from '../http/drain.js';
+import { HeldRequests, type HeldRequest } from '../http/held-requests.js';
 import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { TooManyFeedReaders } from './feed.errors.js';
 
-/** A reader whose request is held open. */
-export interface OpenReader {
-  /** Aborts when the client is gone, or when the service is stopping and wants the request ended. */
-  readonly signal: AbortSignal;
-  /** Gives its place to others. */
-  close(): void;
-}
-
-/** Keeps account of the requests that are held open for events, and ends them when the service stops. */
+/** Keeps account of the requests that are held open for events. */
 @Injectable()
-export class FeedReaders implements OnModuleDestroy {
-  readonly #open = new Set<AbortController>();
+export class FeedReaders {
+  #open = 0;
 
   constructor(
-    private readonly drain: Drain,
+    private readonly requests: HeldRequests,
     private readonly metrics: FeedMetrics,
     @Inject(FEED_LIMITS) private readonly limits: FeedLimits,
-  ) {
-    drain.signal.addEventListener('abort', () => this.#endAll(), { once: true });
-  }
+  ) {}
 
   /**
-   * Admits the reader whose answer this is.
+   * Admits the reader whose answer this is; closing it gives its place to others.
    * @throws TooManyFeedReaders when this process is full
    */
-  open(response: ServerResponse): OpenReader {
-    if (this.#open.size >= this.limits.maxReaders) throw new TooManyFeedReaders();
-    const controller = new AbortController();
-    const gone = (): void => controller.abort();
-    if (response.closed || response.destroyed || this.drain.signal.aborted) controller.abort();
-    response.once('close', gone);
-    this.#open.add(controller);
-    this.metrics.showReaders(this.#open.size);
+  open(response: ServerResponse): HeldRequest {
+    if (this.#open >= this.limits.maxReaders) throw new TooManyFeedReaders();
+    const request = this.requests.open(response);
+    this.#count(1);
     return {
-      signal: controller.signal,
+      signal: request.signal,
       close: () => {
-        response.off('close', gone);
-        this.#open.delete(controller);
-        this.metrics.showReaders(this.#open.size);
+        request.close();
+        this.#count(-1);
       },
     };
   }
 
-  onModuleDestroy(): void {
-    this.#endAll();
-  }
-
-  #endAll(): void {
-    for (const controller of this.#open) controller.abort();
+  #count(change: number): void {
+    this.#open += change;
+    this.metrics.showReaders(this.#open);
   }
 }

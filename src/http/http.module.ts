@@ -4,6 +4,7 @@ import { APP_FILTER, APP_PIPE } from '@nestjs/core';
 import { Drain } from './drain.js';
 import { ErrorFilter } from './error.filter.js';
 import { FailureClassifier } from './failure-classifier.js';
+import { HeldRequests } from './held-requests.js';
 import { HTTP_OPTIONS } from './http-options.js';
 import type { HttpOptions } from './http-options.js';
 import { RequestGuard } from './request.guard.js';
@@ -19,7 +20,7 @@ export interface HttpModuleSetup extends Pick<ModuleMetadata, 'imports'> {
 
 /**
  * What every endpoint shares: the error filter and the validation pipe, bound for the whole application,
- * and the drain. The application binds `RequestGuard` itself, after its guards of authentication:
+ * the drain, and the requests that are held open. The application binds `RequestGuard` itself, after its guards of authentication:
  * `{ provide: APP_GUARD, useExisting: RequestGuard }`.
  */
 @Module({})
@@ -36,8 +37,9 @@ export class HttpModule {
         ...(classifier === undefined ? [] : [{ provide: FailureClassifier, useClass: classifier }]),
         RequestGuard,
         Drain,
+        HeldRequests,
       ],
-      exports: [HTTP_OPTIONS, RequestGuard, Drain],
+      exports: [HTTP_OPTIONS, RequestGuard, Drain, HeldRequests],
     };
   }
 }

@@ -2,29 +2,46 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { execute, rows, unnestRows } from '../database/sql.js';
 
-/** A creation's claim to be the only one with its key. */
-export interface IdempotencyClaim {
+/** A request's key, to be registered. */
+export interface IdempotencyKey {
   /** What the key belongs to, and the key: a digest. */
   readonly scope: string;
   /** Digest of the request's content. */
   readonly requestHash: string;
-  /** The run that the creation makes if it is the first with this key. */
+  /** The run that the request makes or is about. */
   readonly runId: string;
+}
+
+/** The entry that counts for a key. */
+export interface RegisteredKey {
+  readonly scope: string;
+  readonly requestHash: string;
+  /** Null: the key of a claim. */
+  readonly runId: string | null;
+  /** True when this transaction made the entry. */
+  readonly isNew: boolean;
+}
+
+/** The key of a claim that got runs. */
+export interface ClaimKey {
+  readonly scope: string;
+  readonly requestHash: string;
+  readonly runIds: readonly string[];
 }
 
 /** SQL of the table `idempotency_keys`. */
 @Injectable()
 export class IdempotencyRepository {
   /**
-   * Registers keys and answers, by scope, the claim that counts: this one, or an earlier one. A key that another
+   * Registers keys and answers, by scope, the entry that counts: this one, or an earlier one. A key that another
    * transaction is registering or removing is waited for, and none can be removed before this transaction ends; the
    * keys are taken in order and before anything else is locked, so that nobody waits in a circle.
    */
   async register(
     manager: EntityManager,
-    claims: readonly IdempotencyClaim[],
-  ): Promise<Map<string, IdempotencyClaim>> {
-    const first = new Map(claims.toReversed().map((claim) => [claim.scope, claim]));
+    keys: readonly IdempotencyKey[],
+  ): Promise<Map<string, RegisteredKey>> {
+    const first = new Map(keys.toReversed().map((key) => [key.scope, key]));
     const source = unnestRows(
       { scope: 'text', request_hash: 'text', run_id: 'uuid' },
       [...first.values()].map(({ scope, requestHash, runId }) => ({
@@ -33,8 +50,9 @@ export class IdempotencyRepository {
         run_id: runId,
       })),
     );
-    // An update that changes nothing, because only then an earlier row is locked and answered.
-    const counting = await rows<IdempotencyClaim>(
+    // An update that changes nothing, because only then an earlier row is locked and answered. A row that has just
+    // been inserted has no xmax.
+    const counting = await rows<RegisteredKey>(
       manager,
       `insert into idempotency_keys (scope, request_hash, run_id, created_at)
        select scope, request_hash, run_id, clock_timestamp()
@@ -42,22 +60,73 @@ export class IdempotencyRepository {
         order by scope
            on conflict (scope) do update
           set scope = excluded.scope
-    returning scope, request_hash as "requestHash", run_id as "runId"`,
+    returning scope, request_hash as "requestHash", run_id as "runId", xmax = 0 as "isNew"`,
       source.params,
     );
-    return new Map(counting.map((claim) => [claim.scope, claim]));
+    return new Map(counting.map((key) => [key.scope, key]));
   }
 
-  /** The claim that counts for a scope, or null. */
-  async find(manager: EntityManager, scope: string): Promise<IdempotencyClaim | null> {
-    const [claim] = await rows<IdempotencyClaim>(
+  /** Gives keys free again whose requests were refused. */
+  async forget(manager: EntityManager, scopes: readonly string[]): Promise<void> {
+    await execute(
       manager,
-      `select scope, request_hash as "requestHash", run_id as "runId"
+      `delete from idempotency_keys
+        where scope = any($1::text[])`,
+      [scopes],
+    );
+  }
+
+  /**
+   * Keeps which runs claims got. A claim with the same key that another transaction is just serving is waited for.
+   * @throws QueryFailedError 23505 when that one kept its runs first
+   */
+  async insertClaims(manager: EntityManager, keys: readonly ClaimKey[]): Promise<void> {
+    const source = unnestRows(
+      { scope: 'text', request_hash: 'text', claimed: 'json' },
+      keys.map(({ scope, requestHash, runIds }) => ({
+        scope,
+        request_hash: requestHash,
+        claimed: JSON.stringify(runIds),
+      })),
+    );
+    await execute(
+      manager,
+      `insert into idempotency_keys (scope, request_hash, claimed, created_at)
+       select scope, request_hash,
+              array(select id::uuid from json_array_elements_text(claimed) as id),
+              clock_timestamp()
+         from ${source.sql}
+        order by scope`,
+      source.params,
+    );
+  }
+
+  /** The runs that claims with these keys got, by scope; nothing for a key under which no claim got runs. */
+  async findClaimed(
+    manager: EntityManager,
+    scopes: readonly string[],
+  ): Promise<Map<string, readonly string[]>> {
+    const found = await rows<{ scope: string; claimed: string[] }>(
+      manager,
+      `select scope, claimed
+         from idempotency_keys
+        where scope = any($1::text[])
+          and claimed is not null`,
+      [scopes],
+    );
+    return new Map(found.map(({ scope, claimed }) => [scope, claimed]));
+  }
+
+  /** The entry that counts for a scope, or null. */
+  async find(manager: EntityManager, scope: string): Promise<RegisteredKey | null> {
+    const [key] = await rows<RegisteredKey>(
+      manager,
+      `select scope, request_hash as "requestHash", run_id as "runId", false as "isNew"
          from idempotency_keys
         where scope = $1`,
       [scope],
     );
-    return claim ?? null;
+    return key ?? null;
   }
 
   /** Removes keys that are older than the time, a bounded number of them; answers how many. */

@@ -1,6 +1,12 @@
 import { createHash } from 'node:crypto';
 import { applyDecorators, createParamDecorator, type ExecutionContext, type Type } from '@nestjs/common';
-import { ApiCreatedResponse, ApiHeader } from '@nestjs/swagger';
+import {
+  ApiCreatedResponse,
+  ApiHeader,
+  ApiNoContentResponse,
+  ApiOkResponse,
+  type ApiResponseOptions,
+} from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { callerOf } from '../auth/api-key.guard.js';
 import { InvalidRequest } from '../http/domain-error.js';
@@ -8,8 +14,8 @@ import { queryOf } from '../http/query-parser.js';
 import { canonicalJson } from '../json/canonical-json.js';
 import type { JsonValue } from '../json/json-value.js';
 import type { OpRunDto } from './dto/op-run.dto.js';
-import type { Idempotency } from './run-journal/run-journal.js';
-import type { CreatedRun } from './runs.service.js';
+import type { Idempotency } from './run-journal/key-book.js';
+import type { AnsweredRun } from './runs.service.js';
 
 const KEY = /^[\x20-\x7e]{1,255}$/;
 const REPLAYED_HEADER = 'Idempotency-Replayed';
@@ -40,31 +46,57 @@ export const IdempotencyOf = createParamDecorator(
     readIdempotency(context.switchToHttp().getRequest<Request>()),
 );
 
-/** Answers a creation, and says when it is the answer to a request that was sent before. */
-export function answerCreated(response: Response, { run, replayed }: CreatedRun): OpRunDto {
+/** Says of an answer that the request was carried out when it was sent before. */
+export function markReplayed(response: Response, replayed: boolean): void {
   if (replayed) response.setHeader(REPLAYED_HEADER, 'true');
+}
+
+/** Answers a run, and says when the request was carried out when it was sent before. */
+export function answerRun(response: Response, { run, replayed }: AnsweredRun): OpRunDto {
+  markReplayed(response, replayed);
   return run;
+}
+
+const REPLAYED = {
+  [REPLAYED_HEADER]: {
+    description: '`true` when an earlier request with the same key was carried out',
+    schema: { type: 'string', enum: ['true'] },
+  },
+} as const satisfies ApiResponseOptions['headers'];
+
+const KEY_SCHEMA = { type: 'string', minLength: 1, maxLength: 255, pattern: '^[\\x20-\\x7e]*$' } as const;
+
+/** Documents the header of a route that takes an idempotency key. @param effect what the same key does, in a sentence */
+export function ApiIdempotencyKey(effect: string): MethodDecorator {
+  return ApiHeader({
+    name: 'Idempotency-Key',
+    required: false,
+    description: `1-255 printable ASCII characters. ${effect} Kept for 48 hours.`,
+    schema: KEY_SCHEMA,
+  });
 }
 
 /** Documents a creating route that takes an idempotency key. */
 export function ApiIdempotentCreation(type: Type): MethodDecorator {
   return applyDecorators(
-    ApiHeader({
-      name: 'Idempotency-Key',
-      required: false,
-      description:
-        '1-255 printable ASCII characters. The same key with the same body answers with the first run again; ' +
-        'with another body: 409. Kept for 48 hours.',
-      schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[\\x20-\\x7e]*$' },
-    }),
-    ApiCreatedResponse({
-      type,
-      headers: {
-        [REPLAYED_HEADER]: {
-          description: '`true` when an earlier request with the same key made the run',
-          schema: { type: 'string', enum: ['true'] },
-        },
-      },
+    ApiIdempotencyKey(
+      'The same key with the same body answers with the first run again; with another body: 409.',
+    ),
+    ApiCreatedResponse({ type, headers: REPLAYED }),
+  );
+}
+
+/** Documents the route that records events and takes an idempotency key. */
+export function ApiIdempotentEvent(type: Type): MethodDecorator {
+  return applyDecorators(
+    ApiIdempotencyKey(
+      'The same key with the same body does not record the event again and answers with the run as it is now; ' +
+        'with another body: 409.',
+    ),
+    ApiOkResponse({ type, headers: REPLAYED }),
+    ApiNoContentResponse({
+      description: 'Recorded; asked for by `Prefer: return=minimal`.',
+      headers: REPLAYED,
     }),
   );
 }

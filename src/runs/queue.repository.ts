@@ -1,9 +1,18 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { execute, unnestRows } from '../database/sql.js';
+import { execute, rows, unnestRows } from '../database/sql.js';
+import { MACHINE_COLUMNS } from './run-columns.js';
 import type { Run } from './run-machine/run.js';
+import type { CandidateQuery, QueuedRun, Reservation, Shape } from './scheduling-strategy.js';
 
-/** SQL of the table `run_queue`: one narrow row per pending run. */
+/** Channel on which runs that became claimable are announced, by their number. */
+export const QUEUE_CHANNEL = 'longshore_queue';
+
+const UNLIMITED = { cpu: 2 ** 31 - 1, ramMb: 2 ** 31 - 1, vramMb: 2 ** 31 - 1 } as const;
+
+const QUEUE_COLUMNS = 'q.passed_over_at as "passedOverAt", q.reserved_for as "reservedFor"';
+
+/** SQL of the table `run_queue`: one narrow row per run that may be handed out. Its order: priority descending, age, id. */
 @Injectable()
 export class QueueRepository {
   /** Puts pending runs into the queue, or takes over their new priority when they are in it. */
@@ -46,4 +55,166 @@ export class QueueRepository {
       [runIds],
     );
   }
+
+  /** Has the commit tell every process that so many runs have become claimable. */
+  async announce(manager: EntityManager, count: number): Promise<void> {
+    await execute(manager, `select pg_notify('${QUEUE_CHANNEL}', $1::text)`, [String(count)]);
+  }
+
+  /** Whether anything is in the queue, be it in the hands of another transaction. */
+  async isEmpty(manager: EntityManager): Promise<boolean> {
+    const found = await rows(manager, 'select 1 from run_queue limit 1');
+    return found.length === 0;
+  }
+
+  /**
+   * Locks the head of the queue together with its runs. What others hold is passed over, so this never waits and
+   * gives `limit` runs whenever that many are free.
+   */
+  lockHead(manager: EntityManager, limit: number): Promise<QueuedRun[]> {
+    return rows<QueuedRun>(
+      manager,
+      `select ${MACHINE_COLUMNS}, ${QUEUE_COLUMNS}
+         from run_queue q
+         join runs r on r.id = q.run_id
+        order by q.priority desc, q.created_at, q.run_id
+        limit $1
+          for update skip locked`,
+      [limit],
+    );
+  }
+
+  /**
+   * The parts of the queue that a strategy asks for, and what is reserved for these workers; locks nothing.
+   * @param except ids of runs to leave out
+   */
+  list(
+    manager: EntityManager,
+    { limit, capacity = [UNLIMITED], free = [], passedOverBefore }: CandidateQuery,
+    workerIds: readonly string[],
+    except: readonly string[],
+  ): Promise<QueuedRun[]> {
+    return rows<QueuedRun>(
+      manager,
+      `select ${MACHINE_COLUMNS}, ${QUEUE_COLUMNS}
+         from (
+           (select c.run_id
+              from unnest($2::integer[], $3::integer[], $4::integer[]) as s (cpu, ram_mb, vram_mb)
+             cross join lateral (${firstWithin('s')}) c)
+            union
+           (select c.run_id
+              from unnest($5::integer[], $6::integer[], $7::integer[]) as s (cpu, ram_mb, vram_mb)
+             cross join lateral (${firstWithin('s')}) c)
+            union
+           (select c.run_id
+              from unnest($2::integer[], $3::integer[], $4::integer[]) as s (cpu, ram_mb, vram_mb)
+             cross join lateral (${firstWithin('s', 'and passed_over_at is not null and passed_over_at <= $8::timestamptz')}) c)
+            union
+           (select run_id
+              from run_queue
+             where reserved_for is not null
+               and reserved_for = any($9::text[]))
+         ) c
+         join run_queue q on q.run_id = c.run_id
+         join runs r on r.id = q.run_id
+        where not q.run_id = any($10::uuid[])
+        order by q.priority desc, q.created_at, q.run_id`,
+      [
+        limit,
+        ...columnsOf(capacity),
+        ...columnsOf(free),
+        passedOverBefore?.toISOString() ?? null,
+        workerIds,
+        except,
+      ],
+    );
+  }
+
+  /** Locks those of the runs that are still in the queue and in nobody's hands; never waits. */
+  lockAll(manager: EntityManager, runIds: readonly string[]): Promise<Run[]> {
+    return rows<Run>(
+      manager,
+      `select ${MACHINE_COLUMNS}
+         from run_queue q
+         join runs r on r.id = q.run_id
+        where q.run_id = any($1::uuid[])
+        order by q.run_id
+          for update skip locked`,
+      [runIds],
+    );
+  }
+
+  /** Lets no other transaction hand anything to these workers by what they have left, until this one ends. */
+  async lockWorkers(manager: EntityManager, workerIds: readonly string[]): Promise<void> {
+    await execute(
+      manager,
+      `select pg_advisory_xact_lock(key)
+         from (
+           select distinct hashtextextended(id, 0) as key
+             from unnest($1::text[]) as id
+            order by 1
+         ) keys`,
+      [workerIds],
+    );
+  }
+
+  /** Keeps workers free for runs, or no longer; rows that others hold are left alone. */
+  async reserve(manager: EntityManager, reservations: readonly Reservation[]): Promise<void> {
+    const source = unnestRows(
+      { run_id: 'uuid', worker_id: 'text' },
+      reservations.map(({ runId, workerId }) => ({ run_id: runId, worker_id: workerId })),
+    );
+    await execute(
+      manager,
+      `with free as (
+         select q.run_id, v.worker_id
+           from run_queue q
+           join ${source.sql} on v.run_id = q.run_id
+          order by q.run_id
+            for update of q skip locked
+       )
+       update run_queue q
+          set reserved_for = free.worker_id
+         from free
+        where q.run_id = free.run_id`,
+      source.params,
+    );
+  }
+
+  /** Notes, for runs that have no such note yet, that they have been passed over; rows that others hold are left alone. */
+  async notePassedOver(manager: EntityManager, runIds: readonly string[], at: Date): Promise<void> {
+    await execute(
+      manager,
+      `with free as (
+         select run_id
+           from run_queue
+          where run_id = any($1::uuid[])
+            and passed_over_at is null
+          order by run_id
+            for update skip locked
+       )
+       update run_queue q
+          set passed_over_at = $2::timestamptz
+         from free
+        where q.run_id = free.run_id`,
+      [runIds, at.toISOString()],
+    );
+  }
+}
+
+/** The first $1 runs of the queue that ask for no more than the shape. */
+function firstWithin(shape: string, condition = ''): string {
+  return `select run_id
+                from run_queue
+               where run_queue.cpu <= ${shape}.cpu
+                 and run_queue.ram_mb <= ${shape}.ram_mb
+                 and run_queue.vram_mb <= ${shape}.vram_mb
+                 ${condition}
+               order by priority desc, created_at, run_id
+               limit $1::integer`;
+}
+
+/** The shapes as one array a resource: cpu, RAM, memory of a GPU. */
+function columnsOf(shapes: readonly Shape[]): number[][] {
+  return [shapes.map(({ cpu }) => cpu), shapes.map(({ ramMb }) => ramMb), shapes.map(({ vramMb }) => vramMb)];
 }

@@ -2,7 +2,7 @@ import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import type { Request } from 'express';
 import { InvalidRequest } from '../http/domain-error.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from './run-machine/run.js';
-import type { Reporter } from './run-machine/decide.js';
+import type { Reporter } from './run-machine/run-command.js';
 
 /** Header by which a reporter says which worker it is. */
 export const WORKER_ID_HEADER = 'X-Worker-Id';

@@ -16,6 +16,7 @@ const KIND_OF_REJECTION = {
   'stale-attempt': 'conflict',
   'not-in-execution': 'conflict',
   'not-pending': 'conflict',
+  'nothing-due': 'conflict',
   'retries-used-up': 'invalid',
   'attempt-limit': 'invalid',
 } as const satisfies Record<Rejection['reason'], ErrorKind>;

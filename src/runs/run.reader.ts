@@ -9,15 +9,11 @@ import {
 } from './dto/op-attempt.dto.js';
 import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
 import { toPolledEventDto, type PolledEventDto } from './dto/event.dto.js';
-import { EventRepository, type TimelineRange, type TimelineRow } from './event.repository.js';
+import { EventRepository, type TimelineRow } from './event.repository.js';
 import { RunNotFound } from './run.errors.js';
 import { RunRepository } from './run.repository.js';
 import { toRunRecord, type RunRecord } from './run-record.js';
-
-/** Timeline entries that a run or an attempt shows at most. */
-const EMBEDDED_EVENTS = 1000;
-/** Bytes of messages and payloads that one answer embeds at most, shared evenly by what embeds them. */
-const EMBEDDED_BYTES = 32 * 1024 * 1024;
+import { EMBEDDED_BYTES, newestOf } from './run-view.js';
 
 /** Timeline entries read at once for a poll. */
 const POLL_PAGE = 1000;
@@ -108,11 +104,6 @@ export class RunReader {
     if (!row) throw new RunNotFound(id);
     return toRunRecord(row);
   }
-}
-
-/** The part of a range that is shown where events are embedded. */
-function newestOf({ runId, from, to }: TimelineRange): TimelineRange {
-  return { runId, from: Math.max(from, to - EMBEDDED_EVENTS), to };
 }
 
 function* oneByOne<T, R>(items: readonly T[], make: (item: T) => R): Generator<R> {

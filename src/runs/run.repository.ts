@@ -1,10 +1,11 @@
 import { Injectable } from '@nestjs/common';
-import type { EntityManager } from 'typeorm';
+import { In, type EntityManager } from 'typeorm';
 import { RunEntity } from '../database/entities/run.entity.js';
 import { execute, rows, unnestRows } from '../database/sql.js';
 import { jsonText } from '../json/json-text.js';
 import type { JsonObject } from '../json/json-value.js';
 import type { NewRun, Run } from './run-machine/run.js';
+import { MACHINE_COLUMNS } from './run-columns.js';
 
 /** A run that has just been handed out: what its worker needs to know of it. */
 export interface AssignedRun {
@@ -13,20 +14,17 @@ export interface AssignedRun {
   readonly inputs: JsonObject;
 }
 
-const MACHINE_COLUMNS = `
-  r.id, r.state, r.priority, r.progress, r.attempt, r.attempt_id as "attemptId",
-  r.first_event as "firstEvent", r.event_count as "eventCount", r.failures, r.reclaims,
-  r.max_attempts as "maxAttempts", r.topic, r.ram_mb as "ramMb", r.vram_mb as "vramMb", r.cpu,
-  r.gpu_id as "gpuId", r.worker_id as "workerId", r.error_message as "errorMessage",
-  r.queued_at as "queuedAt", r.assigned_at as "assignedAt", r.started_at as "startedAt",
-  r.finished_at as "finishedAt", r.created_at as "createdAt", r.updated_at as "updatedAt"`;
-
 /** SQL of the table `runs`: one method per statement. */
 @Injectable()
 export class RunRepository {
   /** The run with its current attempt, or null. */
   find(manager: EntityManager, id: string): Promise<RunEntity | null> {
     return manager.findOneBy(RunEntity, { id });
+  }
+
+  /** The runs of these ids; unknown ones are left out. */
+  findAll(manager: EntityManager, ids: readonly string[]): Promise<RunEntity[]> {
+    return manager.findBy(RunEntity, { id: In([...ids]) });
   }
 
   /** Locks the runs in id order, so that two groups never wait for each other in a circle; unknown ids are left out. */
@@ -42,20 +40,21 @@ export class RunRepository {
     );
   }
 
-  /**
-   * Locks the head of the queue together with its runs. What others hold is passed over, so this never waits and
-   * gives `limit` runs whenever that many are free. Order: priority descending, then age, then id.
-   */
-  lockQueueHead(manager: EntityManager, limit: number): Promise<Run[]> {
-    return rows<Run>(
+  /** Runs of these ids that are in execution and in the hands of one of these workers. */
+  listHeldBy(
+    manager: EntityManager,
+    ids: readonly string[],
+    workerIds: readonly string[],
+  ): Promise<(Run & Pick<RunEntity, 'image' | 'inputs'>)[]> {
+    return rows<Run & Pick<RunEntity, 'image' | 'inputs'>>(
       manager,
-      `select ${MACHINE_COLUMNS}
-         from run_queue q
-         join runs r on r.id = q.run_id
-        order by q.priority desc, q.created_at, q.run_id
-        limit $1
-          for update skip locked`,
-      [limit],
+      `select ${MACHINE_COLUMNS}, r.image, r.inputs
+         from runs r
+        where r.id = any($1::uuid[])
+          and r.worker_id = any($2::text[])
+          and r.state in ('ASSIGNED', 'RUNNING')
+        order by r.id`,
+      [ids, workerIds],
     );
   }
 
@@ -70,6 +69,10 @@ export class RunRepository {
         attempt_id: 'uuid',
         priority: 'integer',
         max_attempts: 'integer',
+        backoff_s: 'integer',
+        max_backoff_s: 'integer',
+        start_within_s: 'integer',
+        attempt_timeout_s: 'integer',
         image: 'text',
         inputs: 'json',
         outputs_template: 'json',
@@ -87,6 +90,10 @@ export class RunRepository {
         attempt_id: run.attemptId,
         priority: run.priority,
         max_attempts: run.maxAttempts,
+        backoff_s: run.backoffS,
+        max_backoff_s: run.maxBackoffS,
+        start_within_s: run.startWithinS,
+        attempt_timeout_s: run.attemptTimeoutS,
         image: fresh.image,
         inputs: jsonText(fresh.inputs),
         outputs_template: jsonText(fresh.outputsTemplate),
@@ -104,11 +111,11 @@ export class RunRepository {
       manager,
       `insert into runs (
          id, state, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims,
-         max_attempts, image, inputs, outputs_template, ram_mb, vram_mb, cpu, topic, attributes,
+         max_attempts, backoff_s, max_backoff_s, start_within_s, attempt_timeout_s, image, inputs, outputs_template, ram_mb, vram_mb, cpu, topic, attributes,
          definition_id, definition_version, queued_at, created_at, updated_at
        )
        select id, 'PENDING', priority, 0, 1, attempt_id, 0, 0, 0, 0,
-              max_attempts, image, inputs, outputs_template, ram_mb, vram_mb, cpu, topic, attributes,
+              max_attempts, backoff_s, max_backoff_s, start_within_s, attempt_timeout_s, image, inputs, outputs_template, ram_mb, vram_mb, cpu, topic, attributes,
               definition_id, definition_version, at, at, at
          from ${source.sql}`,
       source.params,
@@ -135,6 +142,7 @@ export class RunRepository {
         worker_id: 'text',
         error_message: 'text',
         queued_at: 'timestamptz',
+        not_before: 'timestamptz',
         assigned_at: 'timestamptz',
         started_at: 'timestamptz',
         finished_at: 'timestamptz',
@@ -157,6 +165,7 @@ export class RunRepository {
         worker_id: run.workerId,
         error_message: run.errorMessage,
         queued_at: run.queuedAt,
+        not_before: run.notBefore,
         assigned_at: run.assignedAt,
         started_at: run.startedAt,
         finished_at: run.finishedAt,
@@ -180,6 +189,7 @@ export class RunRepository {
               worker_id = v.worker_id,
               error_message = v.error_message,
               queued_at = v.queued_at,
+              not_before = v.not_before,
               assigned_at = v.assigned_at,
               started_at = v.started_at,
               finished_at = v.finished_at,

@@ -10,14 +10,7 @@ import {
   Res,
   type StreamableFile,
 } from '@nestjs/common';
-import {
-  ApiHeader,
-  ApiNoContentResponse,
-  ApiOkResponse,
-  ApiOperation,
-  ApiParam,
-  ApiTags,
-} from '@nestjs/swagger';
+import { ApiHeader, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { AllowScopes, type Caller } from '../auth/access.js';
 import { CurrentCaller } from '../auth/api-key.guard.js';
@@ -30,10 +23,16 @@ import { OpAttemptDto } from './dto/op-attempt.dto.js';
 import { GetRunQueryDto, OpRunDto } from './dto/op-run.dto.js';
 import { UpdateRunDto } from './dto/update-run.dto.js';
 import { answerList, answerPoll } from './json-stream.js';
-import { answerCreated, ApiIdempotentCreation, IdempotencyOf } from './idempotency.js';
+import {
+  answerRun,
+  ApiIdempotentCreation,
+  ApiIdempotentEvent,
+  IdempotencyOf,
+  markReplayed,
+} from './idempotency.js';
 import { ReportedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER } from './reporter.js';
-import type { Reporter } from './run-machine/decide.js';
-import type { Idempotency } from './run-journal/run-journal.js';
+import type { Reporter } from './run-machine/run-command.js';
+import type { Idempotency } from './run-journal/key-book.js';
 import { ListRunsQueryDto, OpRunListDto } from './run-list/list-runs.dto.js';
 import { RunListService } from './run-list/run-list.service.js';
 import { RunReader } from './run.reader.js';
@@ -61,7 +60,7 @@ export class RunsController {
     @IdempotencyOf() idempotency: Idempotency | undefined,
     @Res({ passthrough: true }) response: Response,
   ): Promise<OpRunDto> {
-    return answerCreated(response, await this.runs.create(body, idempotency));
+    return answerRun(response, await this.runs.create(body, idempotency));
   }
 
   @Get()
@@ -172,18 +171,20 @@ export class RunsController {
     required: false,
     description: '`return=minimal`: the answer is 204 without a body.',
   })
-  @ApiOkResponse({ type: OpRunDto })
-  @ApiNoContentResponse({ description: 'Recorded; asked for by `Prefer: return=minimal`.' })
+  @ApiIdempotentEvent(OpRunDto)
   @ApiErrors(400, 404, 409, 413, 415, 503)
   async addEvent(
     @Param('id') id: string,
     @Body() body: AddEventDto,
     @ReportedBy() reporter: Reporter,
     @PrefersMinimal() minimal: boolean,
+    @IdempotencyOf() idempotency: Idempotency | undefined,
     @Res({ passthrough: true }) response: Response,
   ): Promise<OpRunDto | undefined> {
-    if (!minimal) return this.runs.addEventAndRead(id, body, reporter);
-    await this.runs.addEvent(id, body, reporter);
+    if (!minimal)
+      return answerRun(response, await this.runs.addEventAndRead(id, body, reporter, idempotency));
+    const { replayed } = await this.runs.addEvent(id, body, reporter, idempotency);
+    markReplayed(response, replayed);
     response.status(204);
     return undefined;
   }

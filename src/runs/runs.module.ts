@@ -1,17 +1,26 @@
 import { Module } from '@nestjs/common';
 import { FeedModule } from '../feed/feed.module.js';
+import { HealthModule } from '../health/health.module.js';
 import { AttemptRepository } from './attempt.repository.js';
 import { AuditController } from './audit/audit.controller.js';
 import { AuditRepository } from './audit/audit.repository.js';
+import { DeadlineJob } from './deadlines/deadline.job.js';
+import { DeadlineRepository } from './deadlines/deadline.repository.js';
+import { DeadlineSchedule } from './deadlines/deadline.schedule.js';
 import { EventRepository } from './event.repository.js';
+import { HeldRunRepository } from './held-run.repository.js';
 import { IdempotencyRetentionJob } from './idempotency-retention.job.js';
 import { IdempotencyRetentionSchedule } from './idempotency-retention.schedule.js';
 import { IdempotencyRepository } from './idempotency.repository.js';
+import { LostRunRepository } from './lost-run.repository.js';
 import { QueueRepository } from './queue.repository.js';
+import { JournalHealth } from './run-journal/journal-health.js';
 import { JournalMetrics } from './run-journal/journal-metrics.js';
 import { JournalStore } from './run-journal/journal-store.js';
 import { RunHistory } from './run-journal/run-history.js';
+import { HandOut } from './run-journal/hand-out.js';
 import { RunJournal } from './run-journal/run-journal.js';
+import { RunViews } from './run-view.js';
 import { RunListRepository } from './run-list/run-list.repository.js';
 import { RunListService } from './run-list/run-list.service.js';
 import { RunReader } from './run.reader.js';
@@ -21,26 +30,34 @@ import { RunsService } from './runs.service.js';
 
 /** Runs: their state machine, the journal that every change goes through, and their HTTP. */
 @Module({
-  imports: [FeedModule],
+  imports: [FeedModule, HealthModule],
   controllers: [RunsController, AuditController],
   providers: [
     RunRepository,
+    LostRunRepository,
     AttemptRepository,
     EventRepository,
     QueueRepository,
+    HeldRunRepository,
     IdempotencyRepository,
     IdempotencyRetentionJob,
     IdempotencyRetentionSchedule,
+    DeadlineRepository,
+    DeadlineJob,
+    DeadlineSchedule,
     AuditRepository,
     RunListRepository,
     RunListService,
     RunHistory,
     JournalMetrics,
     JournalStore,
+    HandOut,
+    RunViews,
     RunJournal,
+    JournalHealth,
     RunReader,
     RunsService,
   ],
-  exports: [RunJournal, RunsService],
+  exports: [RunJournal, LostRunRepository, HeldRunRepository, RunsService],
 })
 export class RunsModule {}

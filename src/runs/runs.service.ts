@@ -12,7 +12,9 @@ import type { UpdateRunDto } from './dto/update-run.dto.js';
 import type { Reporter } from './run-machine/run-command.js';
 import type { NewRun } from './run-machine/run.js';
 import { MANUAL_RETRY, readEvent, USER_CANCEL, type RunEvent } from './run-machine/run-event.js';
-import { RunJournal, type Idempotency } from './run-journal/run-journal.js';
+import type { Idempotency } from './run-journal/key-book.js';
+import type { Effect } from './run-journal/journal-member.js';
+import { RunJournal, type ChangeOptions } from './run-journal/run-journal.js';
 import { checkedState } from './run-list/run-filter.js';
 import { RunNotFound } from './run.errors.js';
 import { isRunId, RunReader } from './run.reader.js';
@@ -32,13 +34,14 @@ export interface RunRequest {
   readonly definition?: { readonly id: string; readonly version: string } | undefined;
 }
 
-/** A run that a request made, now or when it was sent before. */
-export interface CreatedRun {
+/** A run as a request left it. */
+export interface AnsweredRun {
   readonly run: OpRunDto;
+  /** True when an earlier request with the same key did what this one asks for. */
   readonly replayed: boolean;
 }
 
-/** The use cases of runs. Refusals are RunNotFound and RunRejected. */
+/** The use cases of runs. Refusals are RunNotFound, RunRejected and IdempotencyMismatch. */
 @Injectable()
 export class RunsService {
   constructor(
@@ -47,16 +50,16 @@ export class RunsService {
   ) {}
 
   /** Creates a run and answers it; a request that was sent before is answered with its run as it is now. */
-  async create(request: RunRequest, idempotency?: Idempotency): Promise<CreatedRun> {
+  async create(request: RunRequest, idempotency?: Idempotency): Promise<AnsweredRun> {
     const fresh = newRun(request);
-    const creation = await this.journal.create(fresh, idempotency);
-    return 'replayOf' in creation
-      ? { run: await this.reader.getRun(creation.replayOf), replayed: true }
-      : { run: toOpRunDto(recordOfNewRun(creation.run, fresh), []), replayed: false };
+    const effect = await this.journal.create(fresh, idempotency);
+    return 'replayOf' in effect
+      ? viewed(effect)
+      : { run: toOpRunDto(recordOfNewRun(effect.run, fresh), []), replayed: false };
   }
 
   /** What a creation is answered with that was carried out before, or null when it was not. @throws IdempotencyMismatch */
-  async findReplay(idempotency: Idempotency): Promise<CreatedRun | null> {
+  async findReplay(idempotency: Idempotency): Promise<AnsweredRun | null> {
     const id = await this.journal.findReplay(idempotency);
     return id === null ? null : { run: await this.reader.getRun(id), replayed: true };
   }
@@ -66,42 +69,56 @@ export class RunsService {
     const state = body.state === undefined ? undefined : checkedState(body.state);
     if (!isRunId(id)) throw new RunNotFound(id);
     const { priority, outputs } = body;
-    await this.journal.change(id, { type: 'patch', keyName, state, priority, outputs });
-    return this.reader.getRun(id);
+    const command = { type: 'patch', keyName, state, priority, outputs } as const;
+    return viewed(await this.journal.change(id, command, { wantsView: true })).run;
   }
 
   /** Opens another attempt, whatever state the run is in. */
-  retry(id: string): Promise<OpRunDto> {
-    return this.#recordAndRead(id, MANUAL_RETRY, {});
+  async retry(id: string): Promise<OpRunDto> {
+    return viewed(await this.#record(id, MANUAL_RETRY, {}, { wantsView: true })).run;
   }
 
   /** Cancels a run that is not locked. */
-  cancel(id: string): Promise<OpRunDto> {
-    return this.#recordAndRead(id, USER_CANCEL, {});
+  async cancel(id: string): Promise<OpRunDto> {
+    return viewed(await this.#record(id, USER_CANCEL, {}, { wantsView: true })).run;
   }
 
   /**
-   * Puts a reported event on the timeline and carries out its effect.
+   * Puts a reported event on the timeline and carries out its effect, once for each idempotency key.
+   * @returns whether an earlier request with the same key did so
    * @throws InvalidRequest when the event breaks a rule of its type
    */
-  async addEvent(id: string, body: AddEventDto, reporter: Reporter): Promise<void> {
-    await this.#record(id, checkedEvent(body), reporter);
+  async addEvent(
+    id: string,
+    body: AddEventDto,
+    reporter: Reporter,
+    idempotency?: Idempotency,
+  ): Promise<{ readonly replayed: boolean }> {
+    const effect = await this.#record(id, checkedEvent(body), reporter, { idempotency });
+    return { replayed: 'replayOf' in effect };
   }
 
   /** As `addEvent`, and answers the run. */
-  addEventAndRead(id: string, body: AddEventDto, reporter: Reporter): Promise<OpRunDto> {
-    return this.#recordAndRead(id, checkedEvent(body), reporter);
+  async addEventAndRead(
+    id: string,
+    body: AddEventDto,
+    reporter: Reporter,
+    idempotency?: Idempotency,
+  ): Promise<AnsweredRun> {
+    return viewed(await this.#record(id, checkedEvent(body), reporter, { idempotency, wantsView: true }));
   }
 
-  async #recordAndRead(id: string, event: RunEvent, reporter: Reporter): Promise<OpRunDto> {
-    await this.#record(id, event, reporter);
-    return this.reader.getRun(id);
-  }
-
-  async #record(id: string, event: RunEvent, reporter: Reporter): Promise<void> {
+  async #record(id: string, event: RunEvent, reporter: Reporter, options: ChangeOptions): Promise<Effect> {
     if (!isRunId(id)) throw new RunNotFound(id);
-    await this.journal.change(id, { type: 'event', event, reporter, nextAttempt: nextAttempt() });
+    const nextAttempt = { id: uuidv7(), jitter: Math.random() };
+    return this.journal.change(id, { type: 'event', event, reporter, nextAttempt }, options);
   }
+}
+
+/** The run that an effect shows. */
+function viewed(effect: Effect): AnsweredRun {
+  if (!effect.view) throw new Error('the journal left the view out that was asked for');
+  return { run: toOpRunDto(effect.view.run, effect.view.events), replayed: 'replayOf' in effect };
 }
 
 function checkedEvent(body: AddEventDto): RunEvent {

@@ -1,3 +1,4 @@
+import type { SqlExecutor } from '../database/sql.js';
 import type { Run } from './run-machine/run.js';
 
 /** A GPU of a worker. */
@@ -16,6 +17,66 @@ export interface ClaimingWorker {
   readonly tags: readonly string[];
 }
 
+/** A run in a worker's hands, by the service's own record, and what it takes of that worker. */
+export interface HeldRun {
+  readonly runId: string;
+  readonly workerId: string;
+  readonly cpu: number;
+  readonly ramMb: number;
+  readonly vramMb: number;
+  readonly gpuId: number | null;
+}
+
+/** A worker together with the runs it holds. */
+export interface Claimant extends ClaimingWorker {
+  /** Empty for a strategy that takes the head of the queue. */
+  readonly held: readonly HeldRun[];
+  /** Id of the run that the worker is kept free for; null or left out: none, or `choose` finds it in the candidates. */
+  readonly keptFor?: string | null;
+}
+
+/** A pending run that may be handed out. */
+export interface QueuedRun extends Run {
+  /** Since when runs behind this one have been handed out before it; null: never. */
+  readonly passedOverAt: Date | null;
+  /** The worker that is kept free for this run; null: none. */
+  readonly reservedFor: string | null;
+}
+
+/** An amount of each resource. */
+export interface Shape {
+  readonly cpu: number;
+  readonly ramMb: number;
+  readonly vramMb: number;
+}
+
+/**
+ * Which part of the queue a strategy wants to see. The parts are joined and come in the order of the queue. Runs that
+ * are reserved for one of the claimants always come too.
+ */
+export interface CandidateQuery {
+  /** Runs of each part at most, at least 1. */
+  readonly limit: number;
+  /** For each of these, the first runs that ask for no more; left out: the first runs whatever they ask for. */
+  readonly capacity?: readonly Shape[];
+  /** Also, for each of these, the first runs that ask for no more. */
+  readonly free?: readonly Shape[];
+  /** Also the first runs within the capacity that have been passed over since before this time. */
+  readonly passedOverBefore?: Date;
+}
+
+/** Why a worker cannot be given a run now. */
+export interface Obstacle {
+  /** What is short: `cpu`, `ram_mb`, `vram_mb`, or a name of the strategy's own. */
+  readonly resource: string;
+  /** What the run asks for. */
+  readonly needed: number;
+  /** What the worker has left. */
+  readonly free: number;
+  /** What the worker has altogether. */
+  readonly total: number;
+}
+
 /** One run for one claim. */
 export interface Assignment {
   /** Index of the claim in the list that the strategy was given. */
@@ -25,15 +86,53 @@ export interface Assignment {
   readonly gpuId: number | null;
 }
 
+/** The worker that is kept free for a run; null: none any more. */
+export interface Reservation {
+  readonly runId: string;
+  readonly workerId: string | null;
+}
+
+/** What a strategy decides. */
+export interface Choice {
+  /** A run may be named once; a claim may get several runs or none. */
+  readonly assignments: readonly Assignment[];
+  /** Workers that are to be kept free for runs from now on; null ends a reservation. */
+  readonly reservations?: readonly Reservation[];
+  /** Runs that were passed over: noted once, with the present time. */
+  readonly passedOver?: readonly string[];
+}
+
+/** What a choice is made from besides workers and runs. */
+export interface ChoiceContext {
+  /** The database's time. */
+  readonly now: Date;
+  /** Ids of workers that are active and not draining, of those that a reservation of a candidate names. */
+  readonly reachable: ReadonlySet<string>;
+}
+
 /**
- * Decides which pending runs go to which claims. Pure: it sees locked candidates and names assignments; the journal
- * carries them out. A run may be named once; a claim may get several runs or none.
+ * Decides which pending runs go to which claims. Pure: it sees candidates and names assignments; the journal carries
+ * them out. `obstacles` is the rule that both the claim and the explanation of a run go by.
  */
 export interface SchedulingStrategy {
   /** The name that SERVICE_SCHEDULER selects it by. */
   readonly name: string;
-  /** How many runs of the queue's head it wants to see for this many claims; at least 1. */
-  candidatesFor(claims: number): number;
+  /** True for a strategy that hands out exactly the head of the queue, one run a claim: it is read and locked at once. */
+  readonly takesHead?: boolean;
+  /** Which runs it wants to see for these claims. */
+  candidatesFor(claimants: readonly Claimant[], now: Date): CandidateQuery;
+  /** What keeps the worker from being given the run now; empty when nothing does. */
+  obstacles(claimant: Claimant, run: Run): readonly Obstacle[];
   /** @param candidates pending runs by priority descending, then age, then id */
-  choose(claims: readonly ClaimingWorker[], candidates: readonly Run[]): readonly Assignment[];
+  choose(claimants: readonly Claimant[], candidates: readonly QueuedRun[], context: ChoiceContext): Choice;
+}
+
+/** Who claims: the workers of a deployment, and the strategy that serves them. */
+export interface ClaimDesk {
+  readonly strategy: SchedulingStrategy;
+  /**
+   * Those of the workers that may be given runs at this moment: active and not draining.
+   * @param executor what to ask the database by, if it has to be asked
+   */
+  findClaiming(ids: readonly string[], executor: SqlExecutor): Promise<ReadonlyMap<string, ClaimingWorker>>;
 }

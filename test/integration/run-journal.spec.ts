@@ -5,7 +5,7 @@ import { ENTITIES } from '../../src/database/entities/all.js';
 import type { RunJournal } from '../../src/runs/run-journal/run-journal.js';
 import { MANUAL_RETRY, USER_CANCEL } from '../../src/runs/run-machine/run-event.js';
 import { RunNotFound, RunRejected } from '../../src/runs/run.errors.js';
-import { claimOf, createOn, eventCommand, freshRun, journalOn } from '../support/journal.js';
+import { claimOn, createOn, eventCommand, freshRun, journalOn } from '../support/journal.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 const NOTE = eventCommand({ type: 'NOTE', msg: 'n' });
@@ -29,9 +29,7 @@ describe('the journal', () => {
 
   test('hands each of 200 runs to exactly one of 300 claims that come at once', async () => {
     const created = await Promise.all(Array.from({ length: 200 }, () => createOn(journal)));
-    const claims = await Promise.all(
-      Array.from({ length: 300 }, (_, i) => journal.claim(claimOf(`worker-${i}`))),
-    );
+    const claims = await Promise.all(Array.from({ length: 300 }, (_, i) => claimOn(journal, `worker-${i}`)));
     const handed = claims.flat().map(({ run }) => run.id);
     assert.equal(handed.length, 200);
     assert.deepEqual(handed.toSorted(), created.map(({ id }) => id).toSorted());
@@ -44,7 +42,7 @@ describe('the journal', () => {
     const handed: string[] = [];
     const worker = async (name: string, at: RunJournal): Promise<void> => {
       for (;;) {
-        const claimed = await at.claim(claimOf(name));
+        const claimed = await claimOn(at, name);
         if (claimed.length === 0) return;
         handed.push(...claimed.map(({ run }) => run.id));
       }
@@ -64,7 +62,7 @@ describe('the journal', () => {
     for (const priority of priorities) ids.push((await createOn(journal, { priority })).id);
     const got: string[] = [];
     for (let i = 0; i < 5; i += 1) {
-      const [claimed] = await journal.claim(claimOf('w'));
+      const [claimed] = await claimOn(journal, 'w');
       assert.ok(claimed);
       got.push(claimed.run.id);
     }
@@ -80,7 +78,7 @@ describe('the journal', () => {
     const other = database.dataSource.createQueryRunner();
     await other.startTransaction();
     await other.query('select 1 from runs where id = $1 for update', [held.id]);
-    const claimed = await journal.claim(claimOf('w'));
+    const claimed = await claimOn(journal, 'w');
     assert.deepEqual(
       claimed.map(({ run }) => run.id),
       [free.id],
@@ -88,7 +86,7 @@ describe('the journal', () => {
     await other.rollbackTransaction();
     await other.release();
     assert.deepEqual(
-      (await journal.claim(claimOf('w'))).map(({ run }) => run.id),
+      (await claimOn(journal, 'w')).map(({ run }) => run.id),
       [held.id],
     );
   });
@@ -97,7 +95,11 @@ describe('the journal', () => {
     const { journal: grouped, registry } = journalOn(database.dataSource);
     const { id } = await createOn(grouped);
     const locked = await createOn(grouped);
-    await grouped.change(locked.id, { ...forced, event: USER_CANCEL, nextAttemptId: locked.id });
+    await grouped.change(locked.id, {
+      ...forced,
+      event: USER_CANCEL,
+      nextAttempt: { id: locked.id, jitter: 1 },
+    });
     const groups = await groupCount(registry);
     const outcomes = await Promise.allSettled([
       ...Array.from({ length: 50 }, () => grouped.change(id, NOTE)),
@@ -204,14 +206,14 @@ describe('the journal', () => {
 
   test('keeps the outputs of an ended attempt and starts the next one from the template', async () => {
     const { id } = await createOn(journal, { outputsTemplate: { url: 'u' } });
-    await journal.claim(claimOf('w'));
+    await claimOn(journal, 'w');
     await journal.change(id, eventCommand({ type: 'COMPLETED', msg: '', payload: { outputs: { n: 1 } } }));
-    await journal.change(id, { ...forced, nextAttemptId: id });
-    await journal.claim(claimOf('w'));
+    await journal.change(id, { ...forced, nextAttempt: { id, jitter: 1 } });
+    await claimOn(journal, 'w');
     // Both in one group: the outputs of the ended attempt are not in its row yet.
     await Promise.all([
       journal.change(id, eventCommand({ type: 'COMPLETED', msg: '', payload: { outputs: { n: 2 } } })),
-      journal.change(id, { ...forced, nextAttemptId: id }),
+      journal.change(id, { ...forced, nextAttempt: { id, jitter: 1 } }),
     ]);
     assert.deepEqual(
       await query('select attempt, state, outputs from attempts where run_id = $1 order by 1', [id]),

@@ -5,35 +5,44 @@ import { FeedMirror } from '../../src/feed/feed-mirror.js';
 import { FeedRepository } from '../../src/feed/feed.repository.js';
 import { AttemptRepository } from '../../src/runs/attempt.repository.js';
 import { AuditRepository } from '../../src/runs/audit/audit.repository.js';
+import { DeadlineRepository } from '../../src/runs/deadlines/deadline.repository.js';
 import { EventRepository } from '../../src/runs/event.repository.js';
+import { HeldRunRepository } from '../../src/runs/held-run.repository.js';
 import { IdempotencyRepository } from '../../src/runs/idempotency.repository.js';
 import { QueueRepository } from '../../src/runs/queue.repository.js';
+import { HandOut, type Claim, type ClaimedRun } from '../../src/runs/run-journal/hand-out.js';
 import { JournalMetrics } from '../../src/runs/run-journal/journal-metrics.js';
 import { JournalStore } from '../../src/runs/run-journal/journal-store.js';
 import { RunHistory } from '../../src/runs/run-journal/run-history.js';
-import { RunJournal, type Claim } from '../../src/runs/run-journal/run-journal.js';
-import type { RunCommand } from '../../src/runs/run-machine/decide.js';
+import { RunJournal } from '../../src/runs/run-journal/run-journal.js';
+import type { RunCommand } from '../../src/runs/run-machine/run-command.js';
 import type { NewRun, Run } from '../../src/runs/run-machine/run.js';
 import { readEvent, type ReportedEvent } from '../../src/runs/run-machine/run-event.js';
 import { RunRepository } from '../../src/runs/run.repository.js';
+import { RunViews } from '../../src/runs/run-view.js';
+import type { ClaimDesk } from '../../src/runs/scheduling-strategy.js';
 import { DirectStrategy } from '../../src/workers/strategies/direct.strategy.js';
 
 /** A journal as one server process has it. */
 export function journalOn(dataSource: DataSource): { journal: RunJournal; registry: Registry } {
   const registry = new Registry();
+  const runs = new RunRepository();
+  const queue = new QueueRepository();
+  const events = new EventRepository();
+  const idempotency = new IdempotencyRepository();
   const history = new RunHistory(
     new AttemptRepository(),
     new AuditRepository(),
-    new EventRepository(),
+    events,
     new FeedMirror(new FeedRepository(), { feedEnabled: true }),
   );
-  const store = new JournalStore(
-    new RunRepository(),
-    new QueueRepository(),
-    history,
-    new IdempotencyRepository(),
-  );
-  return { journal: new RunJournal(dataSource, store, new JournalMetrics(registry)), registry };
+  const store = new JournalStore(runs, queue, history, idempotency, new DeadlineRepository());
+  const handOut = new HandOut(queue, runs, new HeldRunRepository(), idempotency);
+  const views = new RunViews(runs, events);
+  return {
+    journal: new RunJournal({ dataSource }, store, handOut, views, new JournalMetrics(registry)),
+    registry,
+  };
 }
 
 /** A run to be created, with defaults where nothing is given. */
@@ -49,26 +58,44 @@ export function freshRun(given: Partial<NewRun> = {}): NewRun {
     vramMb: 0,
     cpu: 0,
     maxAttempts: 1,
+    backoffS: 0,
+    maxBackoffS: 0,
+    startWithinS: null,
+    attemptTimeoutS: null,
     eventDelivery: null,
     definition: null,
     ...given,
   };
 }
 
+const DESK: ClaimDesk = {
+  strategy: new DirectStrategy(),
+  findClaiming: (ids) =>
+    Promise.resolve(new Map(ids.map((id) => [id, { id, cpuCores: 1, ramMb: 1024, gpus: [], tags: [] }]))),
+};
+
 /** A claim of a worker by the direct strategy. */
 export function claimOf(workerId: string): Claim {
-  return {
-    worker: { id: workerId, cpuCores: 1, ramMb: 1024, gpus: [], tags: [] },
-    strategy: new DirectStrategy(),
-    stillWanted: () => true,
-  };
+  return { workerId, desk: DESK, stillWanted: () => true };
+}
+
+/** Claims for a worker by the direct strategy, and answers what it got. */
+export async function claimOn(journal: RunJournal, workerId: string): Promise<readonly ClaimedRun[]> {
+  return (await journal.claim(claimOf(workerId))).runs;
+}
+
+/** Carries out a command and answers the run that it made. */
+export async function changeOn(journal: RunJournal, runId: string, command: RunCommand): Promise<Run> {
+  const effect = await journal.change(runId, command);
+  if ('run' in effect) return effect.run;
+  throw new Error('a command without a key was answered as a replay');
 }
 
 /** A reported event as a command. @throws Error when it breaks a rule of its type */
 export function eventCommand(reported: ReportedEvent): RunCommand {
   const event = readEvent(reported);
   if ('problems' in event) throw new Error(event.problems.join());
-  return { type: 'event', event, reporter: {}, nextAttemptId: uuidv7() };
+  return { type: 'event', event, reporter: {}, nextAttempt: { id: uuidv7(), jitter: 1 } };
 }
 
 /** Creates a run and answers it. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { createRun } from '../../src/runs/run-machine/decide.js';
+import { createRun } from '../../src/runs/run-machine/create-run.js';
 import {
   MANUAL_RETRY,
   readEvent,
@@ -221,7 +221,9 @@ class Report implements Command {
     });
     const event = readEvent(sent);
     assert.ok(!('problems' in event));
-    model.seen.add(target.answered({ type: 'event', event, reporter, nextAttemptId: 'next' }, answer));
+    model.seen.add(
+      target.answered({ type: 'event', event, reporter, nextAttempt: { id: 'next', jitter: 1 } }, answer),
+    );
     await target.compare(steps[other(this.at)].send);
   }
 
@@ -245,7 +247,9 @@ class Endpoint implements Command {
     const target = chosen(model.runs, this.pick);
     const answer = await steps[this.at].send('POST', `/runs/${target.run.id}/${this.action}`);
     const event: RunEvent = this.action === 'cancel' ? USER_CANCEL : MANUAL_RETRY;
-    model.seen.add(target.answered({ type: 'event', event, reporter: {}, nextAttemptId: 'next' }, answer));
+    model.seen.add(
+      target.answered({ type: 'event', event, reporter: {}, nextAttempt: { id: 'next', jitter: 1 } }, answer),
+    );
     await target.compare(steps[other(this.at)].send);
   }
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { decide, isRejected, type RunCommand } from '../../src/runs/run-machine/decide.js';
+import { decide } from '../../src/runs/run-machine/decide.js';
+import { isRejected, type RunCommand } from '../../src/runs/run-machine/run-command.js';
 import { rejectionDetail, type Rejection } from '../../src/runs/run-machine/rejection.js';
 import type { EndedAttempt, Run, TimelineEntry } from '../../src/runs/run-machine/run.js';
 import { assertError, bodyOf } from './answer-shapes.js';
@@ -13,6 +14,7 @@ const STATUS_OF_REJECTION: Readonly<Record<Rejection['reason'], number>> = {
   'stale-attempt': 409,
   'not-in-execution': 409,
   'not-pending': 409,
+  'nothing-due': 409,
 };
 
 /** What a run was created with and the machine only carries. */

@@ -1,13 +1,47 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { execute, rows } from '../../database/sql.js';
+import { execute, rows, unnestRows } from '../../database/sql.js';
 
 /** Channel on which every commit that sets deadlines tells in how many milliseconds the soonest of them is due. */
 export const DEADLINE_CHANNEL = 'longshore_deadlines';
 
-/** SQL of the table `run_deadlines` as far as deadlines are carried out; the journal writes it. */
+/** When time itself will next do something to a run; null: never, as it stands. */
+export interface RunDeadline {
+  readonly runId: string;
+  readonly dueAt: Date | null;
+}
+
+/** SQL of the table `run_deadlines`: one row per run that time will do something to. The journal writes it. */
 @Injectable()
 export class DeadlineRepository {
+  /** Sets deadlines of runs that the caller has locked or made, and has the commit announce the soonest. */
+  async put(
+    manager: EntityManager,
+    deadlines: readonly { readonly runId: string; readonly dueAt: Date }[],
+  ): Promise<void> {
+    const source = unnestRows(
+      { run_id: 'uuid', due_at: 'timestamptz' },
+      deadlines.map(({ runId, dueAt }) => ({ run_id: runId, due_at: dueAt })),
+    );
+    await execute(
+      manager,
+      `with written as (
+         insert into run_deadlines (run_id, due_at)
+         select run_id, due_at
+           from ${source.sql}
+             on conflict (run_id) do update
+            set due_at = excluded.due_at
+      returning due_at
+       )
+       select pg_notify(
+                '${DEADLINE_CHANNEL}',
+                greatest(0, ceil(extract(epoch from min(due_at) - clock_timestamp()) * 1000))::bigint::text
+              )
+         from written`,
+      source.params,
+    );
+  }
+
   /** Ids of runs whose deadline has passed at the time, the longest overdue first, a bounded number of them. */
   async listDue(manager: EntityManager, now: Date, limit: number): Promise<string[]> {
     const due = await rows<{ readonly runId: string }>(

@@ -1,9 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { IdempotencyRepository, type IdempotencyClaim } from '../idempotency.repository.js';
+import { DeadlineRepository, type RunDeadline } from '../deadlines/deadline.repository.js';
+import { IdempotencyRepository, type IdempotencyKey, type RegisteredKey } from '../idempotency.repository.js';
 import { QueueRepository } from '../queue.repository.js';
 import type { Run } from '../run-machine/run.js';
-import { RunRepository, type AssignedRun } from '../run.repository.js';
+import { RunRepository } from '../run.repository.js';
 import type { RunGroup } from './run-group.js';
 import { RunHistory } from './run-history.js';
 
@@ -15,18 +16,24 @@ export class JournalStore {
     private readonly queue: QueueRepository,
     private readonly history: RunHistory,
     private readonly idempotency: IdempotencyRepository,
+    private readonly deadlines: DeadlineRepository,
   ) {}
 
-  /** Registers idempotency keys, before anything is locked; answers, by scope, the claim that counts. */
+  /** Registers idempotency keys, before anything is locked; answers, by scope, the entry that counts. */
   async register(
     manager: EntityManager,
-    claims: readonly IdempotencyClaim[],
-  ): Promise<ReadonlyMap<string, IdempotencyClaim>> {
-    return claims.length === 0 ? new Map() : this.idempotency.register(manager, claims);
+    keys: readonly IdempotencyKey[],
+  ): Promise<ReadonlyMap<string, RegisteredKey>> {
+    return keys.length === 0 ? new Map() : this.idempotency.register(manager, keys);
   }
 
-  /** The claim that counts for an idempotency key, or null. */
-  findClaim(manager: EntityManager, scope: string): Promise<IdempotencyClaim | null> {
+  /** Gives keys free again whose requests were refused. */
+  async forget(manager: EntityManager, scopes: readonly string[]): Promise<void> {
+    if (scopes.length > 0) await this.idempotency.forget(manager, scopes);
+  }
+
+  /** The entry that counts for an idempotency key, or null. */
+  findKey(manager: EntityManager, scope: string): Promise<RegisteredKey | null> {
     return this.idempotency.find(manager, scope);
   }
 
@@ -35,30 +42,28 @@ export class JournalStore {
     return ids.size === 0 ? [] : this.runs.lock(manager, [...ids]);
   }
 
-  /** Writes runs, history and queue of a group; the feed comes last, by `mirror`. */
+  /** Writes runs, history, queue and deadlines of a group; the feed comes last, by `mirror`. */
   async write(manager: EntityManager, group: RunGroup): Promise<void> {
-    const { created, changed, toEnqueue, toDequeue } = group;
+    const { created, changed, toEnqueue, toDequeue, deadlines } = group;
     if (created.length > 0) await this.runs.insert(manager, created);
     await this.history.keep(manager, group);
     if (changed.length > 0) await this.runs.update(manager, changed);
     await this.history.append(manager, group);
     if (toDequeue.length > 0) await this.queue.remove(manager, toDequeue);
     if (toEnqueue.length > 0) await this.queue.put(manager, toEnqueue);
+    await this.#setDeadlines(manager, deadlines);
   }
 
-  /** Locks the free head of the queue. */
-  lockQueueHead(manager: EntityManager, limit: number): Promise<Run[]> {
-    return this.runs.lockQueueHead(manager, limit);
+  async #setDeadlines(manager: EntityManager, deadlines: readonly RunDeadline[]): Promise<void> {
+    const over = deadlines.filter(({ dueAt }) => dueAt === null).map(({ runId }) => runId);
+    const set = deadlines.flatMap(({ runId, dueAt }) => (dueAt === null ? [] : [{ runId, dueAt }]));
+    if (over.length > 0) await this.deadlines.remove(manager, over);
+    if (set.length > 0) await this.deadlines.put(manager, set);
   }
 
-  /** Writes assignments of runs that the caller has locked. */
-  async assign(manager: EntityManager, assigned: readonly Run[]): Promise<AssignedRun[]> {
-    if (assigned.length === 0) return [];
-    await this.queue.remove(
-      manager,
-      assigned.map(({ id }) => id),
-    );
-    return this.runs.assign(manager, assigned);
+  /** Has the commit tell every process of claimable runs, if there are any. */
+  async announce(manager: EntityManager, claimable: number): Promise<void> {
+    if (claimable > 0) await this.queue.announce(manager, claimable);
   }
 
   /** Mirrors a group's timeline entries to their feeds: the last statement of the transaction. */

@@ -1,6 +1,10 @@
 import type { FeedAppend } from '../../feed/feed.repository.js';
+import type { RunDeadline } from '../deadlines/deadline.repository.js';
 import type { AuditRecord } from '../audit/audit.repository.js';
-import { createRun, decide, isRejected, type RunCommand } from '../run-machine/decide.js';
+import { createRun } from '../run-machine/create-run.js';
+import { dueAt, isClaimable } from '../run-machine/deadlines.js';
+import { decide } from '../run-machine/decide.js';
+import { isRejected, type RunCommand } from '../run-machine/run-command.js';
 import type { EndedAttempt, NewRun, Run, TimelineEntry } from '../run-machine/run.js';
 import { RunNotFound, RunRejected } from '../run.errors.js';
 
@@ -16,6 +20,8 @@ export class RunGroup {
   readonly #now: Date;
   readonly #before = new Map<string, Run>();
   readonly #after = new Map<string, Run>();
+  /** Runs whose deadline was looked at, so that it must stand in the table as it is. */
+  readonly #elapsed = new Set<string>();
 
   /** @param locked the runs that the group's commands are about, as far as they exist */
   constructor(now: Date, locked: readonly Run[]) {
@@ -37,6 +43,7 @@ export class RunGroup {
   change(runId: string, command: RunCommand): Run {
     const run = this.#after.get(runId) ?? this.#before.get(runId);
     if (!run) throw new RunNotFound(runId);
+    if (command.type === 'elapse') this.#elapsed.add(runId);
     const outcome = decide(run, command, this.#now);
     if (isRejected(outcome)) throw new RunRejected(runId, outcome.rejection);
     this.#after.set(runId, outcome.run);
@@ -58,7 +65,7 @@ export class RunGroup {
   get toEnqueue(): Run[] {
     const entering = this.changed.filter((run) => {
       const before = this.#before.get(run.id);
-      return run.state === 'PENDING' && (before?.state !== 'PENDING' || before.priority !== run.priority);
+      return isClaimable(run) && (!before || !isClaimable(before) || before.priority !== run.priority);
     });
     return [...this.created.map(({ run }) => run), ...entering];
   }
@@ -66,8 +73,27 @@ export class RunGroup {
   /** Ids of runs that have to leave the queue. */
   get toDequeue(): string[] {
     return this.changed
-      .filter((run) => run.state !== 'PENDING' && this.#before.get(run.id)?.state === 'PENDING')
+      .filter((run) => {
+        const before = this.#before.get(run.id);
+        return !isClaimable(run) && before !== undefined && isClaimable(before);
+      })
       .map(({ id }) => id);
+  }
+
+  /** Deadlines that are to be written: when time itself will next do something to a run, null for never. */
+  get deadlines(): RunDeadline[] {
+    const fresh = this.created.map(({ run }) => ({ runId: run.id, before: null, after: dueAt(run) }));
+    const touched = new Set([...this.#after.keys(), ...this.#elapsed]);
+    const changed = [...touched].flatMap((runId) => {
+      const before = this.#before.get(runId);
+      const after = this.#after.get(runId) ?? before;
+      return before && after ? [{ runId, before: dueAt(before), after: dueAt(after) }] : [];
+    });
+    return [...fresh, ...changed]
+      .filter(
+        ({ runId, before, after }) => before?.getTime() !== after?.getTime() || this.#elapsed.has(runId),
+      )
+      .map(({ runId, after }) => ({ runId, dueAt: after }));
   }
 
   /** What the feeds gain: every timeline entry of a run that names a topic, in the order of the timeline. */

@@ -1,51 +1,32 @@
-import { Injectable } from '@nestjs/common';
-import { DataSource, type EntityManager } from 'typeorm';
+import { Inject, Injectable } from '@nestjs/common';
+import type { EntityManager } from 'typeorm';
+import { JournalDataSource } from '../../database/journal-data-source.js';
 import { currentTime } from '../../database/sql.js';
-import { isDatabaseUnavailable, isRetryable, isStatementGivenUp } from '../../database/unavailable.js';
-import { jsonText } from '../../json/json-text.js';
-import type { JsonObject } from '../../json/json-value.js';
-import { decide, isRejected, type RunCommand } from '../run-machine/decide.js';
-import type { NewRun, Run } from '../run-machine/run.js';
-import type { IdempotencyClaim } from '../idempotency.repository.js';
-import { IdempotencyMismatch, JournalOverloaded } from '../run.errors.js';
-import type { ClaimingWorker, SchedulingStrategy } from '../scheduling-strategy.js';
-import { GroupLane, LaneFull, type MemberOutcome } from './group-lane.js';
+import {
+  isDatabaseUnavailable,
+  isDuplicate,
+  isRetryable,
+  isStatementGivenUp,
+} from '../../database/unavailable.js';
+import type { RunCommand } from '../run-machine/run-command.js';
+import type { NewRun } from '../run-machine/run.js';
+import { JournalOverloaded } from '../run.errors.js';
+import { RunViews } from '../run-view.js';
+import { GroupLane, LaneFull, type LaneState, type MemberOutcome } from './group-lane.js';
+import { HandOut, type Claim, type ClaimOutcome } from './hand-out.js';
+import { bytesOf, decideMember, keyOf, type Effect, type Member, type Result } from './journal-member.js';
 import { JournalMetrics } from './journal-metrics.js';
 import { JournalStore } from './journal-store.js';
+import { KeyBook, type Idempotency } from './key-book.js';
 import { RunGroup } from './run-group.js';
 
-/** A worker's wish for work. */
-export interface Claim {
-  readonly worker: ClaimingWorker;
-  readonly strategy: SchedulingStrategy;
-  /** Asked at the moment of handing out: false when the worker has gone stale or its caller has gone away. */
-  readonly stillWanted: () => boolean;
+/** How a command is to be carried out and answered. */
+export interface ChangeOptions {
+  /** The key of the request, so that it is carried out once however often it is sent. */
+  readonly idempotency?: Idempotency | undefined;
+  /** Whether the effect carries a view of the whole run, read in the command's own commit. */
+  readonly wantsView?: boolean;
 }
-
-/** A run that a claim got. */
-export interface ClaimedRun {
-  readonly run: Run;
-  readonly image: string;
-  readonly inputs: JsonObject;
-}
-
-/** The key of a request that may be sent again, and what it was sent with. */
-export interface Idempotency {
-  /** Digest of the key and of what it belongs to. */
-  readonly scope: string;
-  /** Digest of the request's content. */
-  readonly requestHash: string;
-}
-
-/** What became of a creation: a new run, or the run that an earlier request with the same key made. */
-export type Creation = { readonly run: Run } | { readonly replayOf: string };
-
-type Member =
-  | { readonly kind: 'create'; readonly fresh: NewRun; readonly idempotency: Idempotency | undefined }
-  | { readonly kind: 'change'; readonly runId: string; readonly command: RunCommand }
-  | { readonly kind: 'claim'; readonly claim: Claim };
-
-type Result = Creation | { readonly claimed: readonly ClaimedRun[] };
 
 const MAX_GROUP = 200;
 const MAX_WAITING = 10_000;
@@ -61,10 +42,13 @@ const MAX_WAITING_BYTES = 64 * MB;
 @Injectable()
 export class RunJournal {
   readonly #lane: GroupLane<Member, Result>;
+  readonly #onCreate = new Set<() => void>();
 
   constructor(
-    private readonly dataSource: DataSource,
+    @Inject(JournalDataSource) private readonly connection: Pick<JournalDataSource, 'dataSource'>,
     private readonly store: JournalStore,
+    private readonly handOut: HandOut,
+    private readonly views: RunViews,
     metrics: JournalMetrics,
   ) {
     this.#lane = new GroupLane({
@@ -76,7 +60,8 @@ export class RunJournal {
       commit: (members) => this.#commit(members),
       // A statement that took too long says nothing about the others of its group.
       isFatal: (error) => isDatabaseUnavailable(error) && !isStatementGivenUp(error),
-      isRetryable,
+      // Two processes that served one claim: whoever comes second finds what the first handed out.
+      isRetryable: (error) => isRetryable(error) || isDuplicate(error),
       onGroup: (size, seconds) => metrics.observeGroup(size, seconds),
     });
   }
@@ -85,27 +70,50 @@ export class RunJournal {
    * Creates a run, or finds the one that the same request made before.
    * @throws IdempotencyMismatch for a key that came with another content, JournalOverloaded, or what the database says
    */
-  async create(fresh: NewRun, idempotency?: Idempotency): Promise<Creation> {
-    const result = await this.#submit({ kind: 'create', fresh, idempotency });
-    return 'replayOf' in result ? result : { run: runOf(result) };
+  async create(fresh: NewRun, idempotency?: Idempotency): Promise<Effect> {
+    const creation = this.#submit({ kind: 'create', fresh, idempotency });
+    for (const listener of this.#onCreate) listener();
+    return effectOf(await creation);
   }
 
   /** The id of the run that an earlier request with this key made, or null. @throws IdempotencyMismatch */
-  async findReplay({ scope, requestHash }: Idempotency): Promise<string | null> {
-    const claim = await this.store.findClaim(this.dataSource.manager, scope);
-    if (claim && claim.requestHash !== requestHash) throw new IdempotencyMismatch();
-    return claim?.runId ?? null;
+  async findReplay(idempotency: Idempotency): Promise<string | null> {
+    const key = await this.store.findKey(this.connection.dataSource.manager, idempotency.scope);
+    return new KeyBook(new Map(key ? [[key.scope, key]] : [])).replayOf(idempotency);
   }
 
-  /** Carries out a command on a run. @throws RunNotFound, RunRejected, JournalOverloaded, or what the database says */
-  async change(runId: string, command: RunCommand): Promise<Run> {
-    return runOf(await this.#submit({ kind: 'change', runId, command }));
+  /**
+   * Carries out a command on a run.
+   * @throws RunNotFound, RunRejected, IdempotencyMismatch, JournalOverloaded, or what the database says
+   */
+  async change(
+    runId: string,
+    command: RunCommand,
+    { idempotency, wantsView = false }: ChangeOptions = {},
+  ): Promise<Effect> {
+    return effectOf(await this.#submit({ kind: 'change', runId, command, idempotency, wantsView }));
   }
 
   /** Hands runs to a worker as the strategy chooses; none is an answer. @throws JournalOverloaded, or what the database says */
-  async claim(claim: Claim): Promise<readonly ClaimedRun[]> {
+  async claim(claim: Claim): Promise<ClaimOutcome> {
     const result = await this.#submit({ kind: 'claim', claim });
-    return 'claimed' in result ? result.claimed : [];
+    if ('kind' in result) return result;
+    throw new Error('the journal answered a command to a claim');
+  }
+
+  /**
+   * Has the listener called whenever a creation has been handed in. A claim that it hands in at once is committed
+   * together with the creation, and served from it.
+   * @returns ends the subscription
+   */
+  onCreate(listener: () => void): () => void {
+    this.#onCreate.add(listener);
+    return () => void this.#onCreate.delete(listener);
+  }
+
+  /** Whether it takes commands at the moment, and if not, why. */
+  get state(): LaneState {
+    return this.#lane.state;
   }
 
   /** Resolves when everything that was handed in has been answered. */
@@ -122,120 +130,71 @@ export class RunJournal {
   }
 
   #commit(members: readonly Member[]): Promise<readonly MemberOutcome<Result>[]> {
-    return this.dataSource.transaction(async (manager) => {
-      const claims = await this.store.register(manager, members.flatMap(idempotencyClaim));
+    return this.connection.dataSource.transaction(async (manager) => {
+      const keys = new KeyBook(await this.store.register(manager, members.flatMap(keyOf)));
       const touched = members.flatMap((member) => (member.kind === 'change' ? [member.runId] : []));
       const locked = await this.store.lock(manager, new Set(touched));
       const now = await currentTime(manager);
       const group = new RunGroup(now, locked);
-      const outcomes = members.map((member) => decideMember(group, member, claims));
+      const outcomes = members.map((member) => decideMember(group, member, keys));
+      await this.store.forget(manager, keys.unused);
       await this.store.write(manager, group);
-      await this.#serveClaims(manager, members, outcomes, now);
+      const given = await this.#serveClaims(manager, members, outcomes, now);
+      await this.store.announce(manager, group.toEnqueue.filter(({ id }) => !given.has(id)).length);
+      await this.#addViews(manager, members, outcomes);
       await this.store.mirror(manager, group);
       return outcomes;
     });
   }
 
+  /** Answers the ids of the runs that were handed out. */
   async #serveClaims(
     manager: EntityManager,
     members: readonly Member[],
     outcomes: MemberOutcome<Result>[],
     now: Date,
-  ): Promise<void> {
-    const open = members.flatMap((member, at) =>
-      member.kind === 'claim' && member.claim.stillWanted() ? [{ at, claim: member.claim }] : [],
+  ): Promise<ReadonlySet<string>> {
+    const claims = members.flatMap((member, at) =>
+      member.kind === 'claim' ? [{ at, claim: member.claim }] : [],
     );
-    for (const strategy of new Set(open.map(({ claim }) => claim.strategy))) {
-      const served = open.filter(({ claim }) => claim.strategy === strategy);
-      const claimed = await this.#handOut(
-        manager,
-        strategy,
-        served.map(({ claim }) => claim.worker),
-        now,
-      );
-      served.forEach(({ at }, i) => {
-        outcomes[at] = { value: { claimed: claimed[i] ?? [] } };
-      });
-    }
-  }
-
-  /** Answers what each of the workers gets. */
-  async #handOut(
-    manager: EntityManager,
-    strategy: SchedulingStrategy,
-    workers: readonly ClaimingWorker[],
-    now: Date,
-  ): Promise<ClaimedRun[][]> {
-    const candidates = await this.store.lockQueueHead(manager, strategy.candidatesFor(workers.length));
-    const free = new Map(candidates.map((run) => [run.id, run]));
-    const assigned = strategy.choose(workers, candidates).flatMap(({ claim, runId, gpuId }) => {
-      const run = free.get(runId);
-      const worker = workers[claim];
-      if (!run || !worker) return [];
-      free.delete(runId);
-      const outcome = decide(run, { type: 'assign', workerId: worker.id, gpuId }, now);
-      return isRejected(outcome) ? [] : [{ claim, run: outcome.run }];
-    });
-    const written = await this.store.assign(
+    if (claims.length === 0) return new Set();
+    const served = await this.handOut.serve(
       manager,
-      assigned.map(({ run }) => run),
+      claims.map(({ claim }) => claim),
+      now,
     );
-    const carried = new Map(written.map((row) => [row.id, row]));
-    return workers.map((_, i) =>
-      assigned.flatMap(({ claim, run }) => {
-        const row = carried.get(run.id);
-        return claim === i && row ? [{ run, image: row.image, inputs: row.inputs }] : [];
-      }),
-    );
-  }
-}
-
-/** The claim that a creation with a key makes to be the only one. */
-function idempotencyClaim(member: Member): IdempotencyClaim[] {
-  if (member.kind !== 'create' || !member.idempotency) return [];
-  return [{ ...member.idempotency, runId: member.fresh.id }];
-}
-
-function decideMember(
-  group: RunGroup,
-  member: Member,
-  claims: ReadonlyMap<string, IdempotencyClaim>,
-): MemberOutcome<Result> {
-  try {
-    switch (member.kind) {
-      case 'create': {
-        const { fresh, idempotency } = member;
-        const counts = idempotency && claims.get(idempotency.scope);
-        if (!counts || counts.runId === fresh.id) return { value: { run: group.create(fresh) } };
-        if (counts.requestHash !== idempotency.requestHash) return { error: new IdempotencyMismatch() };
-        return { value: { replayOf: counts.runId } };
-      }
-      case 'change':
-        return { value: { run: group.change(member.runId, member.command) } };
-      case 'claim':
-        return { value: { claimed: [] } };
+    for (const [i, { at }] of claims.entries()) {
+      const outcome = served[i];
+      if (outcome) outcomes[at] = { value: outcome };
     }
-  } catch (error) {
-    return { error };
+    return new Set(served.flatMap(({ runs }) => runs.map(({ run }) => run.id)));
   }
-}
 
-/** Bytes of what a member brings along. */
-function bytesOf(member: Member): number {
-  switch (member.kind) {
-    case 'create':
-      return jsonText(member.fresh.inputs).length + jsonText(member.fresh.outputsTemplate).length;
-    case 'change': {
-      const { command } = member;
-      if (command.type === 'event') return jsonText(command.event.payload).length;
-      return command.type === 'patch' && command.outputs ? jsonText(command.outputs).length : 0;
+  async #addViews(
+    manager: EntityManager,
+    members: readonly Member[],
+    outcomes: MemberOutcome<Result>[],
+  ): Promise<void> {
+    const wanted = outcomes.flatMap((outcome, at) => {
+      const member = members[at];
+      if (!('value' in outcome) || 'kind' in outcome.value || member?.kind === 'claim') return [];
+      const isReplay = 'replayOf' in outcome.value;
+      const wantsView = member?.kind === 'change' ? member.wantsView : isReplay;
+      return wantsView ? [{ at, effect: outcome.value, runId: idOf(outcome.value) }] : [];
+    });
+    if (wanted.length === 0) return;
+    const views = await this.views.read(manager, [...new Set(wanted.map(({ runId }) => runId))]);
+    for (const { at, effect, runId } of wanted) {
+      outcomes[at] = { value: { ...effect, view: views.get(runId) } };
     }
-    case 'claim':
-      return 0;
   }
 }
 
-function runOf(result: Result): Run {
-  if ('run' in result) return result.run;
-  throw new Error('the journal answered a claim to a command');
+function idOf(effect: Effect): string {
+  return 'run' in effect ? effect.run.id : effect.replayOf;
+}
+
+function effectOf(result: Result): Effect {
+  if ('kind' in result) throw new Error('the journal answered a claim to a command');
+  return result;
 }

@@ -1,12 +1,17 @@
 import assert from 'node:assert/strict';
-import { createRun, decide, isRejected, type Decision, type RunCommand } from './decide.js';
-import { rejectionDetail, type Rejection } from './rejection.js';
+import { createRun } from './create-run.js';
+import { decide } from './decide.js';
+import { rejectionDetail } from './rejection.js';
+import { isRejected, type Decision, type Outcome, type RunCommand } from './run-command.js';
 import type { Run } from './run.js';
 import { readEvent, USER_CANCEL, type ReportedEvent, type RunEvent } from './run-event.js';
 import type { RunState } from './run-state.js';
 
 export const T0 = new Date('2026-01-01T00:00:00.000Z');
 export const later = (seconds: number): Date => new Date(T0.getTime() + seconds * 1000);
+
+/** Made with the longest of its jitter. */
+export const NEXT_ATTEMPT = { id: 'attempt-next', jitter: 1 } as const;
 
 export const FRESH = createRun(
   {
@@ -20,6 +25,10 @@ export const FRESH = createRun(
     vramMb: 0,
     cpu: 0,
     maxAttempts: 3,
+    backoffS: 0,
+    maxBackoffS: 0,
+    startWithinS: null,
+    attemptTimeoutS: null,
     eventDelivery: { topic: 'topic' },
     definition: null,
   },
@@ -32,11 +41,11 @@ export function event(
 ): RunCommand {
   const read = readEvent(reported);
   assert.ok(!('problems' in read), 'the event is well-formed');
-  return { type: 'event', event: read, reporter, nextAttemptId: 'attempt-next' };
+  return { type: 'event', event: read, reporter, nextAttempt: NEXT_ATTEMPT };
 }
 
 export function command(known: RunEvent): RunCommand {
-  return { type: 'event', event: known, reporter: {}, nextAttemptId: 'attempt-next' };
+  return { type: 'event', event: known, reporter: {}, nextAttempt: NEXT_ATTEMPT };
 }
 
 export const ASSIGN: RunCommand = { type: 'assign', workerId: 'w1', gpuId: null };
@@ -50,12 +59,12 @@ export function after(run: Run, ...commands: readonly RunCommand[]): Run {
   return commands.reduce((present, next, i) => accepted(decide(present, next, later(i + 1))).run, run);
 }
 
-export function accepted(outcome: Decision | { readonly rejection: Rejection }): Decision {
+export function accepted(outcome: Outcome): Decision {
   assert.ok(!isRejected(outcome), `accepted, not ${JSON.stringify(outcome)}`);
   return outcome;
 }
 
-export function refusal(outcome: Decision | { readonly rejection: Rejection }): string {
+export function refusal(outcome: Outcome): string {
   assert.ok(isRejected(outcome), 'refused');
   return rejectionDetail('run-1', outcome.rejection);
 }

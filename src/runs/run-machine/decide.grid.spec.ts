@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { decide, isRejected, type RunCommand } from './decide.js';
+import { decide } from './decide.js';
 import {
   ASSIGN,
   command,
@@ -13,6 +13,7 @@ import {
   STARTED,
 } from './decide.fixtures.js';
 import { rejectionDetail } from './rejection.js';
+import { isRejected, type RunCommand } from './run-command.js';
 import { MANUAL_RETRY, USER_CANCEL } from './run-event.js';
 import { RUN_STATES, type RunState } from './run-state.js';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { decide, isRejected, type RunCommand } from './decide.js';
+import { decide } from './decide.js';
 import {
   accepted,
   after,
@@ -17,6 +17,7 @@ import {
   RETRY_POLITELY,
   STARTED,
 } from './decide.fixtures.js';
+import { isRejected, type RunCommand } from './run-command.js';
 import type { Run, TimelineEntry } from './run.js';
 import { MANUAL_RETRY, USER_CANCEL, type ReportedEvent } from './run-event.js';
 import { isInExecution, isTerminal, RUN_STATES, type RunState } from './run-state.js';

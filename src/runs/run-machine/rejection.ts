@@ -7,6 +7,7 @@ export type Rejection =
   | { readonly reason: 'stale-attempt'; readonly attempt: number }
   | { readonly reason: 'not-in-execution' }
   | { readonly reason: 'not-pending' }
+  | { readonly reason: 'nothing-due' }
   | { readonly reason: 'retries-used-up' }
   | { readonly reason: 'attempt-limit' };
 
@@ -23,6 +24,8 @@ export function rejectionDetail(runId: string, rejection: Rejection): string {
       return `Run '${runId}' is not assigned to a worker`;
     case 'not-pending':
       return `Run '${runId}' is not pending`;
+    case 'nothing-due':
+      return `Run '${runId}' has no deadline that has passed`;
     case 'retries-used-up':
       return `Run '${runId}' has no retries left`;
     case 'attempt-limit':

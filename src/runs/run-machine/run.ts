@@ -26,6 +26,14 @@ export interface Run {
   /** Attempts that ended because their worker was lost. */
   readonly reclaims: number;
   readonly maxAttempts: number;
+  /** Pause before the attempt that follows the first failure, in seconds; it doubles with each failure. 0: none. */
+  readonly backoffS: number;
+  /** Longest such pause in seconds; 0: no bound of its own. */
+  readonly maxBackoffS: number;
+  /** Seconds within which an attempt has to be started once it can be claimed; null: no such budget. */
+  readonly startWithinS: number | null;
+  /** Seconds that an attempt may run; null: no such budget. */
+  readonly attemptTimeoutS: number | null;
   readonly topic: string | null;
   readonly ramMb: number;
   readonly vramMb: number;
@@ -37,6 +45,8 @@ export interface Run {
   readonly outputs?: JsonObject | null;
   /** When the current attempt entered the queue. */
   readonly queuedAt: Date;
+  /** End of the back-off that keeps a pending run out of the queue; null: it is not in back-off. */
+  readonly notBefore: Date | null;
   readonly assignedAt: Date | null;
   readonly startedAt: Date | null;
   /** Set exactly when the state is terminal. */
@@ -58,6 +68,13 @@ export interface TimelineEntry {
   readonly t: Date;
   /** State of the run after the command that recorded the entry. */
   readonly state: RunState;
+}
+
+/** What the attempt that a command may open is made with. */
+export interface NextAttempt {
+  readonly id: string;
+  /** 0 to 1: where between half and the whole of a back-off its pause ends. */
+  readonly jitter: number;
 }
 
 /** An attempt that has ended and made room for the next one. */
@@ -92,6 +109,10 @@ export interface NewRun {
   readonly vramMb: number;
   readonly cpu: number;
   readonly maxAttempts: number;
+  readonly backoffS: number;
+  readonly maxBackoffS: number;
+  readonly startWithinS: number | null;
+  readonly attemptTimeoutS: number | null;
   readonly eventDelivery: EventDelivery | null;
   readonly definition: { readonly id: string; readonly version: string } | null;
 }

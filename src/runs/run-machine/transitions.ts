@@ -1,11 +1,26 @@
 import { IN_EXECUTION_STATES, RUN_STATES, type RunState } from './run-state.js';
 
 /** What makes a run change its state. */
-export const TRIGGERS = ['CLAIM', 'STARTED', 'COMPLETED', 'FAILED', 'CANCELLED', 'RETRIED'] as const;
+export const TRIGGERS = [
+  'CLAIM',
+  'STARTED',
+  'COMPLETED',
+  'FAILED',
+  'CANCELLED',
+  'RETRIED',
+  'RECLAIMED',
+  'START BUDGET OVER',
+] as const;
 export type Trigger = (typeof TRIGGERS)[number];
 
 /** What decides between two transitions of one trigger. */
-export type Condition = 'retries remain' | 'no retries remain' | 'forced' | 'not forced, retries remain';
+export type Condition =
+  | 'retries remain'
+  | 'no retries remain'
+  | 'forced'
+  | 'not forced, retries remain'
+  | 'losses remain'
+  | 'no losses remain';
 
 /** One row of the table. */
 export interface Transition {
@@ -85,6 +100,29 @@ export const TRANSITIONS: readonly Transition[] = [
     to: 'PENDING',
     opensAttempt: true,
     reason: 'another attempt within the retry policy',
+  },
+  {
+    trigger: 'RECLAIMED',
+    from: IN_EXECUTION_STATES,
+    when: 'losses remain',
+    to: 'PENDING',
+    opensAttempt: true,
+    reason: 'the worker is lost; the run goes on elsewhere and keeps its retries',
+  },
+  {
+    trigger: 'RECLAIMED',
+    from: IN_EXECUTION_STATES,
+    when: 'no losses remain',
+    to: 'FAILED',
+    opensAttempt: false,
+    reason: 'the run has lost more workers than SERVICE_MAX_RECLAIMS allows',
+  },
+  {
+    trigger: 'START BUDGET OVER',
+    from: ['PENDING', 'ASSIGNED'],
+    to: 'FAILED',
+    opensAttempt: false,
+    reason: 'nobody started the attempt within timeouts.start_within_s; recorded as FAILED',
   },
 ];
 

@@ -1,0 +1,45 @@
+import type { ServerResponse } from 'node:http';
+import { Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { Drain } from './drain.js';
+
+/** A request whose answer is held back. */
+export interface HeldRequest {
+  /** Aborts when the client is gone, or when the service is stopping and wants the request ended. */
+  readonly signal: AbortSignal;
+  /** Says that the request is held no longer. */
+  close(): void;
+}
+
+/** Ends requests that are held open when their client goes away or the service stops. */
+@Injectable()
+export class HeldRequests implements OnModuleDestroy {
+  readonly #open = new Set<AbortController>();
+
+  constructor(private readonly drain: Drain) {
+    drain.signal.addEventListener('abort', () => this.#endAll(), { once: true });
+  }
+
+  /** Holds the request whose answer this is; close it when it is answered. */
+  open(response: ServerResponse): HeldRequest {
+    const controller = new AbortController();
+    const gone = (): void => controller.abort();
+    if (response.closed || response.destroyed || this.drain.signal.aborted) controller.abort();
+    response.once('close', gone);
+    this.#open.add(controller);
+    return {
+      signal: controller.signal,
+      close: () => {
+        response.off('close', gone);
+        this.#open.delete(controller);
+      },
+    };
+  }
+
+  onModuleDestroy(): void {
+    this.#endAll();
+  }
+
+  #endAll(): void {
+    for (const controller of this.#open) controller.abort();
+  }
+}

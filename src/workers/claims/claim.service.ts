@@ -1,0 +1,107 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Inject, Injectable } from '@nestjs/common';
+import type { Idempotency } from '../../runs/run-journal/key-book.js';
+import type { ClaimedRun, ClaimOutcome } from '../../runs/run-journal/hand-out.js';
+import { RunJournal } from '../../runs/run-journal/run-journal.js';
+import type { ClaimDesk, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
+import { WorkerPool } from '../pool/worker-pool.js';
+import { SCHEDULER } from '../strategies/scheduler.js';
+import { WaitingClaims, type Turn } from './waiting-claims.js';
+
+/** First pause of a claim that others were in the way of, in milliseconds; it doubles up to the longest. */
+const FIRST_PAUSE_MS = 5;
+const LONGEST_PAUSE_MS = 250;
+
+/** Tries of a claim that does not wait while others are in its way. */
+const TRIES = 4;
+
+/** How long the claim of a worker is held that may not have work, in milliseconds: it may be let claim again. */
+const LONGEST_REFUSAL_MS = 10_000;
+
+/** Claims that may wait in one process; one more is answered at once. */
+const MAX_WAITING = 20_000;
+
+/** How a worker asks for work. */
+export interface ClaimRequest {
+  readonly workerId: string;
+  /** Longest wait for work in milliseconds; 0 answers at once. */
+  readonly waitMs: number;
+  readonly idempotency?: Idempotency | undefined;
+  /** Aborts when the caller has gone away or the service stops. */
+  readonly signal: AbortSignal;
+}
+
+/** Hands pending runs to workers. */
+@Injectable()
+export class ClaimService {
+  readonly #desk: ClaimDesk;
+
+  constructor(
+    pool: WorkerPool,
+    private readonly journal: RunJournal,
+    private readonly waiting: WaitingClaims,
+    @Inject(SCHEDULER) strategy: SchedulingStrategy,
+  ) {
+    this.#desk = {
+      strategy,
+      findClaiming: async (ids, executor) => {
+        const found = await pool.findAll(ids, executor);
+        return new Map([...found].filter(([, worker]) => worker.isActive && !worker.isDraining));
+      },
+    };
+  }
+
+  /**
+   * Claims runs for a worker, and waits for work if it may. An unknown, inactive or draining worker gets none; so does
+   * a caller that has gone away, because nobody would hear the answer.
+   * @returns the runs, none when there is no work; those of an earlier claim with the same key as far as they are
+   * still with the worker
+   * @throws JournalOverloaded, or what the database says
+   */
+  async claim(request: ClaimRequest): Promise<readonly ClaimedRun[]> {
+    const { workerId, waitMs, idempotency, signal } = request;
+    const deadline = performance.now() + waitMs;
+    let pauseMs = FIRST_PAUSE_MS;
+    let turn: Turn | null = null;
+    try {
+      for (let tries = 1; ; tries += 1) {
+        const since = waitMs > 0 ? this.waiting.version : 0;
+        const stillWanted = (): boolean => !signal.aborted;
+        const outcome = await this.journal.claim({ workerId, desk: this.#desk, idempotency, stillWanted });
+        const leftMs = deadline - performance.now();
+        if (isAnswer(outcome) || (leftMs <= 0 && !(outcome.kind === 'contended' && tries < TRIES))) {
+          turn?.settle(outcome.kind, outcome.runs.length);
+          return outcome.runs;
+        }
+        if (outcome.kind === 'contended') {
+          if (!(await pause(pauseMs, signal))) return [];
+          pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+          continue;
+        }
+        turn?.settle(outcome.kind, 0);
+        turn = null;
+        if (outcome.kind === 'refused') {
+          // Whoever may not have work now must not be woken in the place of one who may.
+          await pause(Math.min(leftMs, LONGEST_REFUSAL_MS), signal);
+          return [];
+        }
+        if (this.waiting.size >= MAX_WAITING) return [];
+        turn = await this.waiting.turn(since, leftMs, signal);
+        if (turn === null) return [];
+        pauseMs = FIRST_PAUSE_MS;
+      }
+    } finally {
+      turn?.settle('gone', 0);
+    }
+  }
+}
+
+function isAnswer({ kind }: ClaimOutcome): boolean {
+  return kind === 'served' || kind === 'replayed';
+}
+
+/** @returns false when the signal aborted */
+async function pause(ms: number, signal: AbortSignal): Promise<boolean> {
+  await sleep(ms, undefined, { signal }).catch(() => undefined);
+  return !signal.aborted;
+}

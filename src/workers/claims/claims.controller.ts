@@ -1,0 +1,53 @@
+import { Controller, HttpCode, Param, Post, Query, Res } from '@nestjs/common';
+import { ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
+import type { Response } from 'express';
+import { AllowScopes } from '../../auth/access.js';
+import { ApiErrors } from '../../http/error.dto.js';
+import { HeldRequests } from '../../http/held-requests.js';
+import { ApiIdempotencyKey, IdempotencyOf } from '../../runs/idempotency.js';
+import type { Idempotency } from '../../runs/run-journal/key-book.js';
+import { ClaimedOpsDto, toWorkerOpRunDto } from '../dto/worker-op-run.dto.js';
+import { ClaimQueryDto } from './claim-query.dto.js';
+import { ClaimService } from './claim.service.js';
+
+/** HTTP of claims. */
+@ApiTags('workers')
+@Controller('workers')
+export class ClaimsController {
+  constructor(
+    private readonly claims: ClaimService,
+    private readonly requests: HeldRequests,
+  ) {}
+
+  @Post(':worker_id/claim')
+  @HttpCode(200)
+  @AllowScopes('worker')
+  @ApiOperation({
+    operationId: 'claimRuns',
+    summary: 'Ask for work',
+    description:
+      'With `wait`, an empty answer is held back until there is work or the time is over. ' +
+      'What a claim got is assigned to the worker, whether its answer arrives or not: send a key, so that it can be had again.',
+  })
+  @ApiParam({ name: 'worker_id', description: 'The worker that asks' })
+  @ApiIdempotencyKey(
+    'The same key from the same worker answers with the runs of the first claim that are still assigned to it.',
+  )
+  @ApiOkResponse({ type: ClaimedOpsDto })
+  @ApiErrors(400, 404, 503)
+  async claim(
+    @Param('worker_id') workerId: string,
+    @Query() { wait = 0 }: ClaimQueryDto,
+    @IdempotencyOf() idempotency: Idempotency | undefined,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<ClaimedOpsDto> {
+    const held = this.requests.open(response);
+    try {
+      const { signal } = held;
+      const claimed = await this.claims.claim({ workerId, waitMs: wait * 1000, idempotency, signal });
+      return { ops: claimed.map(toWorkerOpRunDto) };
+    } finally {
+      held.close();
+    }
+  }
+}

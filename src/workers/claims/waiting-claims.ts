@@ -1,0 +1,151 @@
+import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { Notifications } from '../../database/notifications.js';
+import { QUEUE_CHANNEL } from '../../runs/queue.repository.js';
+import { RunJournal } from '../../runs/run-journal/run-journal.js';
+import type { ClaimOutcome } from '../../runs/run-journal/hand-out.js';
+import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
+import { SCHEDULER } from '../strategies/scheduler.js';
+
+/** How many claims are woken first for news that not every worker can make use of; then eight times as many, and so on. */
+const FIRST_WAVE = 8;
+
+/** A claim's leave to try again. What became of it has to be told, so that the next one gets its chance. */
+export interface Turn {
+  settle(outcome: ClaimOutcome['kind'] | 'gone', runs: number): void;
+}
+
+interface Waiter {
+  /** What was heard before its last try. */
+  readonly version: number;
+  readonly wake: (turn: Turn) => void;
+}
+
+/** Runs that became claimable together, and the claims that were woken for them. */
+interface Wave {
+  readonly version: number;
+  /** Runs that nobody has taken yet, as far as is known. */
+  wanted: number;
+  /** Claims that were woken and have not told what became of them. */
+  open: number;
+  size: number;
+}
+
+const FREE_TURN: Turn = { settle: () => undefined };
+
+/**
+ * Claims that wait for work. They cost nothing while nothing happens. A run that becomes claimable, in any process,
+ * wakes one of them; where the strategy gives a run to some workers only, those who cannot take it pass the word on.
+ */
+@Injectable()
+export class WaitingClaims implements OnModuleDestroy {
+  readonly #waiters = new Set<Waiter>();
+  #version = 0;
+  #unsubscribe: (() => void)[] = [];
+
+  constructor(
+    private readonly notifications: Notifications,
+    private readonly journal: RunJournal,
+    @Inject(SCHEDULER) private readonly strategy: SchedulingStrategy,
+  ) {}
+
+  /** Changes with all news. Read it before a try, and give it to `turn` afterwards. */
+  get version(): number {
+    this.#listen();
+    return this.#version;
+  }
+
+  /** Claims that wait. */
+  get size(): number {
+    return this.#waiters.size;
+  }
+
+  /**
+   * Waits until there may be work again.
+   * @param since version from before the claim's last try
+   * @param forMs longest wait in milliseconds
+   * @returns null when the time is over or the signal aborts
+   */
+  turn(since: number, forMs: number, signal: AbortSignal): Promise<Turn | null> {
+    this.#listen();
+    if (signal.aborted) return Promise.resolve(null);
+    if (this.#version > since) return Promise.resolve(FREE_TURN);
+    return new Promise((resolve) => {
+      const settle = (turn: Turn | null): void => {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', giveUp);
+        this.#waiters.delete(waiter);
+        resolve(turn);
+      };
+      const giveUp = (): void => settle(null);
+      const waiter: Waiter = { version: since, wake: settle };
+      const timer = setTimeout(giveUp, forMs);
+      signal.addEventListener('abort', giveUp);
+      this.#waiters.add(waiter);
+    });
+  }
+
+  onModuleDestroy(): void {
+    for (const end of this.#unsubscribe.splice(0)) end();
+  }
+
+  /** Begins to listen with the first claim that may wait. */
+  #listen(): void {
+    if (this.#unsubscribe.length > 0) return;
+    this.#unsubscribe = [
+      this.notifications.subscribe(QUEUE_CHANNEL, (payload) => this.#hear(payload)),
+      this.journal.onCreate(() => this.#hearCreation()),
+    ];
+  }
+
+  #hear(payload: string | null): void {
+    // What was announced while nobody listened is not known: everybody looks once.
+    const runs = payload === null ? this.#waiters.size : Number(payload);
+    this.#begin(runs, payload === null ? this.#waiters.size : this.#firstWave(runs));
+  }
+
+  /** A creation of this process: the claim that is woken now is committed together with it. */
+  #hearCreation(): void {
+    if (this.strategy.takesHead && this.#waiters.size > 0) this.#begin(1, 1);
+  }
+
+  #firstWave(runs: number): number {
+    return this.strategy.takesHead ? runs : Math.max(runs, FIRST_WAVE);
+  }
+
+  #begin(wanted: number, size: number): void {
+    this.#version += 1;
+    this.#wake({ version: this.#version, wanted, open: 0, size }, size);
+  }
+
+  #wake(wave: Wave, count: number): void {
+    const woken: Waiter[] = [];
+    for (const waiter of this.#waiters) {
+      if (woken.length >= count) break;
+      if (waiter.version < wave.version) woken.push(waiter);
+    }
+    wave.open += woken.length;
+    for (const waiter of woken) {
+      let isSettled = false;
+      waiter.wake({
+        settle: (outcome, runs) => {
+          if (isSettled) return;
+          isSettled = true;
+          this.#settle(wave, outcome, runs);
+        },
+      });
+    }
+  }
+
+  #settle(wave: Wave, outcome: ClaimOutcome['kind'] | 'gone', runs: number): void {
+    wave.open -= 1;
+    wave.wanted -= runs;
+    if (this.strategy.takesHead) {
+      // Nothing for one worker is nothing for any.
+      if (outcome === 'nothing') wave.wanted = 0;
+      if (wave.wanted > wave.open) this.#wake(wave, wave.wanted - wave.open);
+    } else if (wave.wanted > 0 && wave.open === 0) {
+      wave.size *= 8;
+      this.#wake(wave, wave.size);
+    }
+  }
+}
