@@ -1,4 +1,4 @@
-import { Module, type DynamicModule } from '@nestjs/common';
+import { Module, type DynamicModule, type Type } from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
 import { ScheduleModule } from '@nestjs/schedule';
 import type { DataSource } from 'typeorm';
@@ -18,6 +18,7 @@ import { MetricsModule } from './metrics/metrics.module.js';
 import { RunsModule } from './runs/runs.module.js';
 import { SettingsModule } from './settings/settings.module.js';
 import type { Settings } from './settings/settings.js';
+import { StrategiesModule } from './workers/strategies/strategies.module.js';
 import { WorkersModule } from './workers/workers.module.js';
 
 /** What an application is put together from. */
@@ -31,7 +32,8 @@ export interface AppParts {
 /** The service. */
 @Module({})
 export class AppModule {
-  static register({ settings, log, dataSource }: AppParts): DynamicModule {
+  /** @param extensions modules of others, whose scheduling strategies can be selected */
+  static register({ settings, log, dataSource }: AppParts, extensions: readonly Type[] = []): DynamicModule {
     return {
       module: AppModule,
       imports: [
@@ -48,6 +50,7 @@ export class AppModule {
         HealthModule,
         FeedModule,
         RunsModule,
+        StrategiesModule.register(extensions),
         WorkersModule,
         DefinitionsModule,
       ],

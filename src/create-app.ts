@@ -3,6 +3,7 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule, type AppParts } from './app.module.js';
 import { Drain } from './http/drain.js';
 import { FastExpressAdapter } from './http/fast-express.adapter.js';
+import { loadExtensions } from './load-extensions.js';
 import { NestLogger } from './logging/nest-logger.js';
 import { describeApi, serveApiDescription } from './openapi/api-description.js';
 import { packageVersion } from './settings/help.js';
@@ -13,7 +14,7 @@ import { packageVersion } from './settings/help.js';
  */
 export async function createApp(parts: AppParts): Promise<NestExpressApplication> {
   const app = await NestFactory.create<NestExpressApplication>(
-    AppModule.register(parts),
+    AppModule.register(parts, await loadExtensions(parts.settings)),
     new FastExpressAdapter(),
     { bodyParser: false, logger: new NestLogger(parts.log), abortOnError: false },
   );

@@ -124,6 +124,16 @@ export const SETTING_KEYS = [
     description: 'Strategy that chooses the pending runs a worker gets.',
   },
   {
+    field: 'extensions',
+    env: 'SERVICE_EXTENSIONS',
+    flag: 'extensions',
+    kind: 'text',
+    secret: false,
+    default: undefined,
+    allowed: 'a comma-separated list of JavaScript files',
+    description: 'Files with scheduling strategies of your own; see docs/extending.md.',
+  },
+  {
     field: 'fitReserveAfter',
     env: 'SERVICE_FIT_RESERVE_AFTER',
     flag: 'fit-reserve-after',

@@ -88,6 +88,12 @@ export class Settings {
   @Matches(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/)
   readonly scheduler: string;
 
+  /** Paths of JavaScript files, separated by commas; whether they can be used is seen when they are loaded. */
+  @IsOptional()
+  @IsString()
+  @Matches(/^\P{Cc}+$/u)
+  readonly extensions: string | undefined;
+
   /** Seconds, possibly a fraction; 0 reserves at the first chance. */
   @IsNumber()
   @Min(0)
