@@ -7,6 +7,8 @@ import { migrate } from './database/migrate.js';
 import type { Log } from './logging/logger.js';
 import type { Opened } from './opened.js';
 import type { Settings } from './settings/settings.js';
+import { unlessStopped } from './unless-stopped.js';
+import { emptyIfFirst } from './workers/pool/empty-if-first.js';
 
 /** How long a start waits for a database that is not there yet. */
 const DATABASE_PATIENCE_MS = 30_000;
@@ -85,25 +87,6 @@ export async function prepareDatabase(dataSource: DataSource, log: Log): Promise
     onWait: () => log.info('another process is migrating the database; waiting for it'),
   });
   if (applied.length > 0) log.info('migrated the database', { applied });
-}
-
-/** @throws the reason of `stop` when that aborts first; what the work brings later goes to `discard` */
-async function unlessStopped<T>(
-  work: Promise<T>,
-  stop: AbortSignal,
-  discard: (late: T) => Promise<void>,
-): Promise<T> {
-  let onAbort: (() => void) | undefined;
-  const stopped = new Promise<never>((_resolve, reject) => {
-    onAbort = () => {
-      work.then(discard).catch(() => undefined);
-      reject(stop.reason instanceof Error ? stop.reason : new Error('the start was given up'));
-    };
-    stop.addEventListener('abort', onAbort);
-  });
-  try {
-    return await Promise.race([work, stopped]);
-  } finally {
-    if (onAbort) stop.removeEventListener('abort', onAbort);
-  }
+  if (await emptyIfFirst(dataSource))
+    log.debug('no other process serves: the shared pool of workers is empty');
 }

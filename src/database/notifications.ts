@@ -4,6 +4,7 @@ import { Inject, Injectable, Optional, type OnApplicationShutdown } from '@nestj
 import { Client } from 'pg';
 import { DataSource } from 'typeorm';
 import { Log } from '../logging/logger.js';
+import { JOIN_DEPLOYMENT } from './deployment-lock.js';
 
 /**
  * Told of what other sessions sent to a channel by NOTIFY.
@@ -39,7 +40,8 @@ const CHANNEL = /^[a-z][a-z0-9_]{0,62}$/;
 
 /**
  * One connection per process that listens to channels of the database, opened with the first subscription. A lost
- * connection is replaced, with growing pauses while that fails; subscribers notice by a call without payload.
+ * connection is replaced, with growing pauses while that fails; subscribers notice by a call without payload. As long as
+ * it stands, the process counts as serving (see deployment-lock.ts).
  */
 @Injectable()
 export class Notifications implements OnApplicationShutdown {
@@ -48,6 +50,8 @@ export class Notifications implements OnApplicationShutdown {
   readonly #stop = new AbortController();
   // The first subscription may come from a request, whose id has no place in the lines that this logs later on.
   readonly #scope = new AsyncResource('Notifications');
+  readonly #opened: Promise<void>;
+  #sayOpened: () => void = () => undefined;
   #running: Promise<void> | undefined;
   #session: Session | undefined;
 
@@ -57,6 +61,9 @@ export class Notifications implements OnApplicationShutdown {
     @Optional() @Inject(NOTIFICATION_TIMES) times?: NotificationTimes,
   ) {
     this.#times = times ?? USUAL_TIMES;
+    this.#opened = new Promise((resolve) => {
+      this.#sayOpened = resolve;
+    });
   }
 
   /**
@@ -80,15 +87,26 @@ export class Notifications implements OnApplicationShutdown {
         if (listeners.has(entry)) entry(null);
       });
     }
-    if (!this.#stop.signal.aborted) this.#running ??= this.#scope.runInAsyncScope(() => this.#run());
+    this.#start();
     return () => void listeners.delete(entry);
+  }
+
+  /** Opens the connection without a subscription; resolves when it stands, or when it has been given up for good. */
+  async open(): Promise<void> {
+    this.#start();
+    await this.#opened;
   }
 
   /** Closes the connection. */
   async onApplicationShutdown(): Promise<void> {
     this.#stop.abort();
+    this.#sayOpened();
     await this.#session?.close();
     await this.#running;
+  }
+
+  #start(): void {
+    if (!this.#stop.signal.aborted) this.#running ??= this.#scope.runInAsyncScope(() => this.#run());
   }
 
   async #run(): Promise<void> {
@@ -101,6 +119,7 @@ export class Notifications implements OnApplicationShutdown {
       this.#session = session;
       try {
         await Promise.race([session.open([...this.#listeners.keys()]), session.loss()]);
+        this.#sayOpened();
         if (lostAt !== undefined) {
           this.log.info('listening to the database again', {
             afterMs: Math.round(performance.now() - lostAt),
@@ -174,6 +193,7 @@ class Session {
     this.#last = connecting.catch(() => undefined);
     await connecting;
     this.#connected = true;
+    await this.#query(JOIN_DEPLOYMENT);
     for (const channel of channels) await this.#hear(channel);
     if (!this.#closed) this.#timer = setInterval(() => this.#ask('select 1'), this.times.check);
   }

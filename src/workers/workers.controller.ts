@@ -1,14 +1,14 @@
-import { Body, Controller, Get, HttpCode, Param, Post, Res } from '@nestjs/common';
+import { Body, Controller, Get, HttpCode, Param, Post, Res, type StreamableFile } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
 import { ApiErrors } from '../http/error.dto.js';
+import { answerList } from '../runs/json-stream.js';
 import { Settings } from '../settings/settings.js';
-import { ClaimService } from './claim.service.js';
 import { HeartbeatDto, toHeartbeat } from './dto/heartbeat.dto.js';
-import { ClaimedOpsDto, toWorkerOpRunDto } from './dto/worker-op-run.dto.js';
 import { toWorkerDto, WorkerDto } from './dto/worker.dto.js';
 import { WorkerPool } from './pool/worker-pool.js';
+import { WorkersService, type WorkerStanding } from './workers.service.js';
 
 /** HTTP of workers. */
 @ApiTags('workers')
@@ -16,7 +16,7 @@ import { WorkerPool } from './pool/worker-pool.js';
 export class WorkersController {
   constructor(
     private readonly pool: WorkerPool,
-    private readonly claims: ClaimService,
+    private readonly workers: WorkersService,
     private readonly settings: Settings,
   ) {}
 
@@ -25,8 +25,8 @@ export class WorkersController {
   @ApiOperation({ operationId: 'listWorkers', summary: 'List all registered workers, active or not' })
   @ApiOkResponse({ type: [WorkerDto] })
   @ApiErrors(400, 503)
-  async list(): Promise<WorkerDto[]> {
-    return (await this.pool.list()).map(toWorkerDto);
+  async list(): Promise<StreamableFile> {
+    return answerList(toDtos(await this.workers.list()));
   }
 
   @Post('heartbeat')
@@ -52,18 +52,36 @@ export class WorkersController {
     return toWorkerDto(worker);
   }
 
-  @Post(':worker_id/claim')
+  @Post(':worker_id/drain')
   @HttpCode(200)
-  @AllowScopes('worker')
-  @ApiOperation({ operationId: 'claimRuns', summary: 'Ask for work' })
-  @ApiParam({ name: 'worker_id', description: 'The worker that asks' })
-  @ApiOkResponse({ type: ClaimedOpsDto })
+  @AllowScopes('admin')
+  @ApiOperation({
+    operationId: 'drainWorker',
+    summary: 'Keep a worker from claiming; what it has it finishes',
+  })
+  @ApiParam({ name: 'worker_id', description: 'The worker' })
+  @ApiOkResponse({ type: WorkerDto })
   @ApiErrors(400, 404, 503)
-  async claim(
-    @Param('worker_id') workerId: string,
-    @Res({ passthrough: true }) response: Response,
-  ): Promise<ClaimedOpsDto> {
-    const claimed = await this.claims.claim(workerId, () => !response.closed && !response.destroyed);
-    return { ops: claimed.map(toWorkerOpRunDto) };
+  async drain(@Param('worker_id') workerId: string): Promise<WorkerDto> {
+    return toDto(await this.workers.setDraining(workerId, true));
   }
+
+  @Post(':worker_id/resume')
+  @HttpCode(200)
+  @AllowScopes('admin')
+  @ApiOperation({ operationId: 'resumeWorker', summary: 'Let a drained worker claim again' })
+  @ApiParam({ name: 'worker_id', description: 'The worker' })
+  @ApiOkResponse({ type: WorkerDto })
+  @ApiErrors(400, 404, 503)
+  async resume(@Param('worker_id') workerId: string): Promise<WorkerDto> {
+    return toDto(await this.workers.setDraining(workerId, false));
+  }
+}
+
+function* toDtos(standings: Iterable<WorkerStanding>): Generator<WorkerDto> {
+  for (const standing of standings) yield toDto(standing);
+}
+
+function toDto({ worker, free }: WorkerStanding): WorkerDto {
+  return toWorkerDto(worker, free);
 }

@@ -129,7 +129,7 @@ const POLLED_EVENTS = objectOf({
   ),
 });
 
-const WORKER = objectOf({
+const WORKER_FIELDS = {
   id: text,
   resources: objectOf({
     cpu_cores: integer,
@@ -141,7 +141,16 @@ const WORKER = objectOf({
   created_at: timestamp,
   last_heartbeat_at: timestamp,
   is_active: oneOf(true, false),
+  draining: oneOf(true, false),
+};
+const FREE = objectOf({
+  cpu_cores: integer,
+  ram_mb: integer,
+  gpus: listOf(objectOf({ id: integer, vram_mb: integer })),
 });
+/** The answer to a heartbeat. */
+const WORKER = objectOf(WORKER_FIELDS);
+const WORKER_WITH_FREE = objectOf({ ...WORKER_FIELDS, free: FREE });
 
 const CLAIMED_OPS = objectOf({
   ops: listOf(
@@ -154,7 +163,8 @@ const SHAPES = {
   OpAttempts: listOf(OP_ATTEMPT),
   PolledEvents: POLLED_EVENTS,
   Worker: WORKER,
-  Workers: listOf(WORKER),
+  WorkerWithFree: WORKER_WITH_FREE,
+  Workers: listOf(WORKER_WITH_FREE),
   ClaimedOps: CLAIMED_OPS,
 } as const;
 

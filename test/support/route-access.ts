@@ -20,6 +20,8 @@ export const ROUTE_ACCESS: Readonly<Record<string, 'public' | 'any' | readonly T
   'GET /workers': ['client'],
   'POST /workers/heartbeat': ['worker'],
   'POST /workers/{worker_id}/claim': ['worker'],
+  'POST /workers/{worker_id}/drain': [],
+  'POST /workers/{worker_id}/resume': [],
   'POST /definitions': ['client'],
   'GET /definitions': ['client'],
   'GET /definitions/{name}': ['client'],

@@ -57,3 +57,26 @@ export class ResourcesDto {
   ram_mb: number;
   gpus: GpuDto[];
 }
+
+/** Memory that a GPU has left. */
+@ApiSchema({ name: 'FreeGpu' })
+export class FreeGpuDto {
+  /** 0, 1, 2 ... */
+  @ApiProperty({ type: 'integer' })
+  id: number;
+  /** Memory in MB. A run that was given no GPU counts on every one. */
+  @ApiProperty({ type: 'integer' })
+  vram_mb: number;
+}
+
+/** What a worker has left: its resources less what the runs take that the service has in execution on it. */
+@ApiSchema({ name: 'FreeResources' })
+export class FreeResourcesDto {
+  @ApiProperty({ type: 'integer' })
+  cpu_cores: number;
+  /** RAM in MB. */
+  @ApiProperty({ type: 'integer' })
+  ram_mb: number;
+  @ApiProperty({ type: [FreeGpuDto] })
+  gpus: FreeGpuDto[];
+}

@@ -1,6 +1,7 @@
-import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { ApiProperty, ApiPropertyOptional, ApiSchema } from '@nestjs/swagger';
+import type { FreeResources } from '../free-resources.js';
 import type { PooledWorker } from '../pool/worker-pool.js';
-import { ResourcesDto } from './resources.dto.js';
+import { FreeResourcesDto, ResourcesDto } from './resources.dto.js';
 import { RunningOpDto } from './worker-op-run.dto.js';
 
 /** A registered worker. */
@@ -21,10 +22,15 @@ export class WorkerDto {
   last_heartbeat_at: string;
   /** True while the newest heartbeat lies within the worker timeout. */
   is_active: boolean;
+  /** True while an admin keeps the worker from claiming. */
+  draining: boolean;
+  /** Left out of the answer to a heartbeat, which asks nobody what the worker holds. */
+  @ApiPropertyOptional({ type: FreeResourcesDto })
+  free?: FreeResourcesDto;
 }
 
-/** The worker as clients see it. */
-export function toWorkerDto(worker: PooledWorker): WorkerDto {
+/** The worker as clients see it. @param free what it has left, where that is known */
+export function toWorkerDto(worker: PooledWorker, free?: FreeResources): WorkerDto {
   return {
     id: worker.id,
     resources: {
@@ -42,5 +48,15 @@ export function toWorkerDto(worker: PooledWorker): WorkerDto {
     created_at: worker.createdAt.toISOString(),
     last_heartbeat_at: worker.lastHeartbeatAt.toISOString(),
     is_active: worker.isActive,
+    draining: worker.isDraining,
+    ...(free && { free: toFreeDto(free) }),
+  };
+}
+
+function toFreeDto({ cpu, ramMb, gpus }: FreeResources): FreeResourcesDto {
+  return {
+    cpu_cores: cpu,
+    ram_mb: ramMb,
+    gpus: gpus.map(({ id, vramMb }) => ({ id, vram_mb: vramMb })),
   };
 }

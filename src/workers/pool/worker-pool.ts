@@ -1,3 +1,4 @@
+import type { SqlExecutor } from '../../database/sql.js';
 import type { JsonObject } from '../../json/json-value.js';
 import type { ClaimingWorker } from '../../runs/scheduling-strategy.js';
 
@@ -23,6 +24,21 @@ export interface PooledWorker extends ClaimingWorker {
   readonly lastHeartbeatAt: Date;
   /** True while the newest heartbeat lies within the worker timeout. */
   readonly isActive: boolean;
+  /** True while an admin keeps it from claiming. */
+  readonly isDraining: boolean;
+}
+
+/** A run that a worker is said to hold. */
+export interface Holding {
+  readonly runId: string;
+  readonly workerId: string;
+}
+
+/** A worker that has been silent for longer than the timeout, or that nobody knows. */
+export interface SilentWorker {
+  readonly id: string;
+  /** Null: it has never reported to this pool. */
+  readonly lastHeartbeatAt: Date | null;
 }
 
 /**
@@ -34,6 +50,23 @@ export abstract class WorkerPool {
   abstract heartbeat(heartbeat: Heartbeat): Promise<PooledWorker>;
   /** The worker, active or not; null when it never reported. */
   abstract find(id: string): Promise<PooledWorker | null>;
+  /**
+   * Those of the workers that are registered, active or not, by id.
+   * @param executor what a pool in the database is to be asked by; a connection of its own unless given
+   */
+  abstract findAll(
+    ids: readonly string[],
+    executor?: SqlExecutor,
+  ): Promise<ReadonlyMap<string, PooledWorker>>;
   /** All registered workers, active or not, by id. */
   abstract list(): Promise<PooledWorker[]>;
+  /** Keeps a worker from claiming, or lets it claim again; null when it never reported. Outlasts restarts. */
+  abstract setDraining(id: string, draining: boolean): Promise<PooledWorker | null>;
+  /** Those of the workers that are silent for longer than the timeout, or not registered at all. */
+  abstract findSilent(ids: readonly string[]): Promise<SilentWorker[]>;
+  /**
+   * Those of the holdings whose worker, in at least two reports of its running runs during the last timeout, has
+   * named the run in none of them.
+   */
+  abstract findUnreported(holdings: readonly Holding[]): Promise<Holding[]>;
 }

@@ -1,0 +1,26 @@
+import type { FactoryProvider } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import { Settings } from '../../settings/settings.js';
+import { ForgettingPool } from './forgetting-pool.js';
+import { MemoryWorkerPool } from './memory-worker-pool.js';
+import { poolKindOf } from './pool-kind.js';
+import { SharedPoolRepository } from './shared-pool.repository.js';
+import { SharedWorkerPool } from './shared-worker-pool.js';
+import { WorkerDrainsRepository } from './worker-drains.repository.js';
+
+/** The pool that the settings ask for. */
+export const POOL_PROVIDER: FactoryProvider<ForgettingPool> = {
+  provide: ForgettingPool,
+  inject: [Settings, DataSource, SharedPoolRepository, WorkerDrainsRepository],
+  useFactory: (
+    settings: Settings,
+    dataSource: DataSource,
+    repository: SharedPoolRepository,
+    drains: WorkerDrainsRepository,
+  ): ForgettingPool | Promise<ForgettingPool> => {
+    const timeoutMs = settings.workerTimeout * 1000;
+    return poolKindOf(settings) === 'shared'
+      ? new SharedWorkerPool(timeoutMs, dataSource, repository, drains)
+      : MemoryWorkerPool.open(timeoutMs, dataSource, drains);
+  },
+};

@@ -1,0 +1,59 @@
+import { Injectable } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import { HeldRunRepository } from '../runs/held-run.repository.js';
+import type { HeldRun } from '../runs/scheduling-strategy.js';
+import { freeResources, type FreeResources } from './free-resources.js';
+import { WorkerPool, type PooledWorker } from './pool/worker-pool.js';
+import { WorkerNotFound } from './workers.errors.js';
+
+/** A worker and what it has left. */
+export interface WorkerStanding {
+  readonly worker: PooledWorker;
+  readonly free: FreeResources;
+}
+
+/** Workers as people see and control them. */
+@Injectable()
+export class WorkersService {
+  constructor(
+    private readonly pool: WorkerPool,
+    private readonly heldRuns: HeldRunRepository,
+    private readonly dataSource: DataSource,
+  ) {}
+
+  /** All registered workers by id; what each has left is worked out as it is asked for. */
+  async list(): Promise<Iterable<WorkerStanding>> {
+    const workers = await this.pool.list();
+    return standings(workers, await this.#heldBy(workers));
+  }
+
+  /**
+   * Keeps a worker from claiming, or lets it claim again.
+   * @throws WorkerNotFound
+   */
+  async setDraining(workerId: string, draining: boolean): Promise<WorkerStanding> {
+    const worker = await this.pool.setDraining(workerId, draining);
+    if (!worker) throw new WorkerNotFound(workerId);
+    const held = await this.#heldBy([worker]);
+    return { worker, free: freeResources(worker, held.get(workerId) ?? []) };
+  }
+
+  async #heldBy(workers: readonly PooledWorker[]): Promise<ReadonlyMap<string, readonly HeldRun[]>> {
+    const byWorker = new Map<string, HeldRun[]>();
+    if (workers.length === 0) return byWorker;
+    const ids = workers.map(({ id }) => id);
+    for (const run of await this.heldRuns.listHeld(this.dataSource, ids)) {
+      const others = byWorker.get(run.workerId);
+      if (others) others.push(run);
+      else byWorker.set(run.workerId, [run]);
+    }
+    return byWorker;
+  }
+}
+
+function* standings(
+  workers: readonly PooledWorker[],
+  held: ReadonlyMap<string, readonly HeldRun[]>,
+): Generator<WorkerStanding> {
+  for (const worker of workers) yield { worker, free: freeResources(worker, held.get(worker.id) ?? []) };
+}

@@ -1,0 +1,292 @@
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { FORGET_AFTER_MS } from '../../src/workers/pool/forgetting-pool.js';
+import { MAX_DEPARTED } from '../../src/workers/pool/run-reports.js';
+import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
+import { beat, memoryBench, sharedBench, type PoolBench } from '../support/worker-pools.js';
+
+const TIMEOUT_MS = 60_000;
+const DAY_MS = FORGET_AFTER_MS;
+/** Longer than the operations between two moves of the clock take. */
+const SLACK_MS = 10_000;
+
+for (const [kind, open] of [
+  ['in memory', memoryBench],
+  ['shared', sharedBench],
+] as const) {
+  describe(`the pool of workers, ${kind}`, () => {
+    let database: TestDatabase;
+    let bench: PoolBench;
+
+    before(async () => {
+      database = await openTestDatabase();
+      bench = await open(database.dataSource, TIMEOUT_MS);
+    });
+    beforeEach(() => bench.clear());
+    after(() => database.close());
+
+    const drains = async (): Promise<string[]> => {
+      const found = await database.dataSource.query<{ worker_id: string }[]>(
+        'select worker_id from worker_drains order by worker_id',
+      );
+      return found.map(({ worker_id: id }) => id);
+    };
+    const listed = async (): Promise<string[]> => (await bench.pool.list()).map(({ id }) => id);
+    const hold = (runId: string, workerId = 'w'): { runId: string; workerId: string } => ({
+      runId,
+      workerId,
+    });
+
+    describe('heartbeats', () => {
+      test('a worker is told back as it described itself', async () => {
+        const said = beat('a/b:1', undefined, {
+          cpuCores: 8,
+          ramMb: 2 ** 40,
+          gpus: [
+            { id: 1, vramMb: 80_000, tags: ['ü', ''] },
+            { id: 0, vramMb: 0, tags: [] },
+          ],
+          tags: ['x"\\', '{}', ''],
+          runningOps: [
+            { id: 'r', image: 'i', inputs: { __proto__x: [1.5, null], b: 'ü\\"' }, constraints: {} },
+          ],
+        });
+        const answered = await bench.pool.heartbeat(said);
+        const { createdAt, lastHeartbeatAt, ...rest } = answered;
+        assert.deepEqual(rest, { ...said, isActive: true, isDraining: false });
+        assert.deepEqual(createdAt, lastHeartbeatAt);
+        assert.deepEqual(await bench.pool.find('a/b:1'), answered);
+        assert.deepEqual(await bench.pool.list(), [answered]);
+        assert.deepEqual([...(await bench.pool.findAll(['nobody', 'a/b:1']))], [['a/b:1', answered]]);
+      });
+
+      test('a further one replaces the description and keeps the time of the first', async () => {
+        const first = await bench.pool.heartbeat(beat('w', [], { tags: ['old'] }));
+        await bench.pass(SLACK_MS);
+        const second = await bench.pool.heartbeat(beat('w', [], { tags: ['new'], cpuCores: 2 }));
+        assert.deepEqual([second.tags, second.cpuCores], [['new'], 2]);
+        assert.ok(second.lastHeartbeatAt.getTime() - second.createdAt.getTime() >= SLACK_MS);
+        assert.ok(first.isActive);
+        assert.deepEqual(await bench.pool.find('w'), second);
+      });
+
+      test('one without running runs keeps what was said of them before', async () => {
+        assert.deepEqual((await bench.pool.heartbeat(beat('w'))).runningOps, []);
+        const { runningOps } = await bench.pool.heartbeat(beat('w', ['r']));
+        assert.deepEqual(
+          runningOps.map(({ id }) => id),
+          ['r'],
+        );
+        assert.deepEqual((await bench.pool.heartbeat(beat('w'))).runningOps, runningOps);
+        assert.deepEqual((await bench.pool.find('w'))?.runningOps, runningOps);
+        assert.deepEqual((await bench.pool.heartbeat(beat('w', []))).runningOps, []);
+        assert.deepEqual((await bench.pool.find('w'))?.runningOps, []);
+      });
+
+      test('running runs that differ in their inputs alone are told as they are now', async () => {
+        const ops = (n: number): object[] => [{ id: 'r', image: 'i', inputs: { n }, constraints: {} }];
+        for (const n of [1, 1, 2, 1]) {
+          await bench.pool.heartbeat(beat('w', undefined, { runningOps: ops(n) } as object));
+          assert.deepEqual((await bench.pool.find('w'))?.runningOps, ops(n));
+        }
+      });
+    });
+
+    describe('silence', () => {
+      test('a worker is active up to the timeout, and again with its next heartbeat', async () => {
+        assert.equal((await bench.pool.heartbeat(beat('w'))).isActive, true);
+        await bench.pass(TIMEOUT_MS - SLACK_MS);
+        assert.equal((await bench.pool.find('w'))?.isActive, true);
+        assert.deepEqual(await bench.pool.findSilent(['w']), []);
+        await bench.pass(SLACK_MS + 1);
+        const silent = await bench.pool.find('w');
+        assert.equal(silent?.isActive, false);
+        assert.deepEqual(await bench.pool.findSilent(['w']), [
+          { id: 'w', lastHeartbeatAt: silent.lastHeartbeatAt },
+        ]);
+        assert.equal((await bench.pool.list())[0]?.isActive, false);
+        assert.equal((await bench.pool.findAll(['w'])).get('w')?.isActive, false);
+        assert.equal((await bench.pool.heartbeat(beat('w'))).isActive, true);
+        assert.deepEqual(await bench.pool.findSilent(['w']), []);
+      });
+
+      test('a worker that never reported is nobody, and silent since nobody knows when', async () => {
+        assert.equal(await bench.pool.find('w'), null);
+        assert.deepEqual(await bench.pool.list(), []);
+        assert.equal((await bench.pool.findAll(['w'])).size, 0);
+        assert.deepEqual(await bench.pool.findSilent(['w']), [{ id: 'w', lastHeartbeatAt: null }]);
+        assert.deepEqual(await bench.pool.findSilent([]), []);
+      });
+
+      test('workers are listed by id, byte by byte, whatever the order of their heartbeats and however many', async () => {
+        const ids = Array.from({ length: 1203 }, (_, i) => `${'bBa-0/:'.charAt(i % 7)}${i}`).map(
+          (id) => `w${id}`,
+        );
+        await Promise.all(ids.map((id) => bench.pool.heartbeat(beat(id))));
+        assert.deepEqual(
+          await listed(),
+          ids.toSorted((a, b) => (a < b ? -1 : 1)),
+        );
+      });
+
+      test('a worker that was silent for 24 hours is forgotten, and registers anew', async () => {
+        await bench.pool.heartbeat(beat('old', ['r']));
+        await bench.pass(2 * SLACK_MS);
+        await bench.pool.heartbeat(beat('young'));
+        await bench.pass(DAY_MS - SLACK_MS);
+        assert.equal(await bench.pool.find('old'), null);
+        assert.deepEqual(await listed(), ['young']);
+        assert.deepEqual(await bench.pool.findSilent(['old']), [{ id: 'old', lastHeartbeatAt: null }]);
+        const anew = await bench.pool.heartbeat(beat('old'));
+        assert.deepEqual(anew.createdAt, anew.lastHeartbeatAt);
+        assert.deepEqual(anew.runningOps, []);
+        assert.deepEqual((await bench.pool.heartbeat(beat('old', ['r']))).runningOps.length, 1);
+        assert.deepEqual((await bench.pool.find('old'))?.runningOps.length, 1);
+      });
+    });
+
+    describe('drains', () => {
+      test('a drained worker is shown as such everywhere until it is resumed; twice is the same as once', async () => {
+        await bench.pool.heartbeat(beat('w'));
+        await bench.pool.heartbeat(beat('other'));
+        for (const draining of [true, true, false, false]) {
+          assert.equal((await bench.pool.setDraining('w', draining))?.isDraining, draining);
+          const seen = [
+            await bench.pool.heartbeat(beat('w')),
+            await bench.pool.find('w'),
+            (await bench.pool.findAll(['w'])).get('w'),
+            (await bench.pool.list())[1],
+          ];
+          assert.deepEqual(
+            seen.map((worker) => worker?.isDraining),
+            [draining, draining, draining, draining],
+          );
+          assert.equal((await bench.pool.find('other'))?.isDraining, false);
+        }
+      });
+
+      test('one that never reported cannot be drained', async () => {
+        for (const draining of [true, false]) assert.equal(await bench.pool.setDraining('w', draining), null);
+        assert.equal((await bench.pool.heartbeat(beat('w'))).isDraining, false);
+      });
+
+      test('a drain outlasts a restart, however long it has been', async () => {
+        await bench.pool.heartbeat(beat('w'));
+        await bench.pool.setDraining('w', true);
+        for (let day = 0; day < 3; day += 1) {
+          await bench.pass(DAY_MS - SLACK_MS);
+          await bench.pool.heartbeat(beat('w'));
+          await bench.pool.forget();
+        }
+        const pool = await bench.restart();
+        assert.equal(await pool.find('w'), null);
+        assert.equal(await pool.forget(), 0);
+        assert.equal((await pool.heartbeat(beat('w'))).isDraining, true);
+      });
+
+      test('is forgotten with its worker, and not before', async () => {
+        for (const id of ['gone', 'here']) {
+          await bench.pool.heartbeat(beat(id));
+          await bench.pool.setDraining(id, true);
+        }
+        await bench.pass(DAY_MS - SLACK_MS);
+        await bench.pool.heartbeat(beat('here'));
+        assert.equal(await bench.pool.forget(), 0);
+        assert.deepEqual(await drains(), ['gone', 'here']);
+        await bench.pass(2 * SLACK_MS);
+        assert.ok((await bench.pool.forget()) >= 1);
+        assert.deepEqual(await drains(), ['here']);
+        assert.equal((await bench.pool.heartbeat(beat('gone'))).isDraining, false);
+        assert.equal((await bench.pool.find('here'))?.isDraining, true);
+      });
+
+      test('any number of them is forgotten, a batch at a time, and not after being told to stop', async () => {
+        await database.dataSource.query(
+          `insert into worker_drains (worker_id, drained_at, seen_at)
+           select 'd' || n, '2020-01-01', '2020-01-01' from generate_series(1, 1001) n`,
+        );
+        const pool = await bench.restart();
+        assert.equal(await pool.forget(AbortSignal.abort()), 0);
+        assert.equal((await drains()).length, 1001);
+        assert.equal(await pool.forget(), 1001);
+        assert.deepEqual(await drains(), []);
+      });
+    });
+
+    describe('runs that a worker does not name', () => {
+      test('a run in none of two reports of late is unreported', async () => {
+        await bench.pool.heartbeat(beat('w', ['other']));
+        assert.deepEqual(await bench.pool.findUnreported([hold('r')]), []);
+        await bench.pool.heartbeat(beat('w', ['other']));
+        assert.deepEqual(await bench.pool.findUnreported([hold('r'), hold('other')]), [hold('r')]);
+      });
+
+      test('a run in one of them is not, until that one is older than the timeout', async () => {
+        for (const runs of [['r'], [], [], []]) {
+          await bench.pool.heartbeat(beat('w', runs));
+          await bench.pass(SLACK_MS);
+        }
+        assert.deepEqual(await bench.pool.findUnreported([hold('r')]), []);
+        await bench.pass(TIMEOUT_MS - 3 * SLACK_MS - SLACK_MS / 2);
+        assert.deepEqual(await bench.pool.findUnreported([hold('r')]), [hold('r')]);
+      });
+
+      test('a run that was left out and named again counts from when it was left out last', async () => {
+        for (const runs of [['r'], [], ['r', 's'], []]) {
+          await bench.pool.heartbeat(beat('w', runs));
+          await bench.pass(SLACK_MS);
+        }
+        await bench.pass(2 * SLACK_MS);
+        await bench.pool.heartbeat(beat('w', []));
+        await bench.pool.heartbeat(beat('w', []));
+        assert.deepEqual(await bench.pool.findUnreported([hold('r'), hold('s')]), []);
+        await bench.pass(2 * SLACK_MS + SLACK_MS / 2);
+        assert.deepEqual(await bench.pool.findUnreported([hold('r'), hold('s')]), [hold('r'), hold('s')]);
+      });
+
+      test('a heartbeat without running runs is no report', async () => {
+        for (const runs of [undefined, [], undefined, undefined]) await bench.pool.heartbeat(beat('w', runs));
+        assert.deepEqual(await bench.pool.findUnreported([hold('r')]), []);
+        await bench.pool.heartbeat(beat('w', []));
+        assert.deepEqual(await bench.pool.findUnreported([hold('r')]), [hold('r')]);
+      });
+
+      test('reports from before the timeout do not count', async () => {
+        await bench.pool.heartbeat(beat('w', []));
+        await bench.pass(TIMEOUT_MS + 1);
+        await bench.pool.heartbeat(beat('w', []));
+        assert.deepEqual(await bench.pool.findUnreported([hold('r')]), []);
+        await bench.pool.heartbeat(beat('w', []));
+        assert.deepEqual(await bench.pool.findUnreported([hold('r')]), [hold('r')]);
+        await bench.pass(TIMEOUT_MS + 1);
+        assert.deepEqual(await bench.pool.findUnreported([hold('r')]), []);
+      });
+
+      test('several heartbeats at once are several reports', async () => {
+        await Promise.all([['r'], ['s'], []].map((runs) => bench.pool.heartbeat(beat('w', runs))));
+        assert.deepEqual(await bench.pool.findUnreported([hold('r'), hold('s'), hold('t')]), [hold('t')]);
+        assert.deepEqual((await bench.pool.find('w'))?.runningOps, []);
+      });
+
+      test('nothing is said of workers that nobody knows, and of no holdings', async () => {
+        await bench.pool.heartbeat(beat('w', []));
+        await bench.pool.heartbeat(beat('w', []));
+        assert.deepEqual(await bench.pool.findUnreported([hold('r', 'nobody')]), []);
+        assert.deepEqual(await bench.pool.findUnreported([]), []);
+      });
+
+      test('a worker that names more runs than are remembered is not judged until they are out of date', async () => {
+        const many = (from: number): string[] =>
+          Array.from({ length: MAX_DEPARTED / 2 }, (_, i) => `run-${from + i}`);
+        for (let round = 0; round < 4; round += 1) {
+          await bench.pool.heartbeat(beat('w', many(round * MAX_DEPARTED)));
+        }
+        assert.deepEqual(await bench.pool.findUnreported([hold('run-0'), hold('r')]), []);
+        await bench.pass(TIMEOUT_MS + 1);
+        await bench.pool.heartbeat(beat('w', []));
+        await bench.pool.heartbeat(beat('w', []));
+        assert.deepEqual(await bench.pool.findUnreported([hold('r')]), [hold('r')]);
+      });
+    });
+  });
+}
