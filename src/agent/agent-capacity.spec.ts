@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { RunFault } from './runtime/run-fault.js';
 import { DOWN } from './testing/fake-service.js';
 import { makeScene } from './testing/scene.js';
 import { errorMessage } from './testing/timeline.js';
@@ -63,6 +64,27 @@ test('does not fail a whole queue in a moment when nothing can be started', asyn
   await scene.start();
   await scene.clock.pass(600_000);
   assert.ok(run.failures > 30 && run.failures < 120, `${run.failures} failures in 10 minutes`);
+  await scene.end();
+});
+
+test('does not let runs that are at fault themselves keep it from the others', async () => {
+  const scene = makeScene();
+  scene.runtime.onPull = async (image) => {
+    if (image === 'missing') throw new RunFault("Image 'missing' was not found");
+  };
+  scene.runtime.onStart = async (container) => {
+    if (container.spec.image === 'bad-outputs') await container.writeOutputs('[]');
+    container.end(0);
+  };
+  const faulty = Array.from({ length: 40 }, (_, n) =>
+    scene.service.add(`faulty-${n}`, { image: n % 2 === 0 ? 'missing' : 'bad-outputs' }),
+  );
+  const good = scene.service.add('good');
+  await scene.start();
+  const before = scene.clock.nowMs();
+  await scene.reaches(good, 'COMPLETED');
+  assert.ok(scene.clock.nowMs() - before < 3000, `${scene.clock.nowMs() - before} ms`);
+  for (const run of faulty) await scene.reaches(run, 'FAILED');
   await scene.end();
 });
 

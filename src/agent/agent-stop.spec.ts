@@ -66,6 +66,84 @@ test('stops the container of an attempt that another one has superseded', async 
   assert.deepEqual(types(run), ['STARTED']);
 });
 
+test('stops the container of a run that the service has ended FAILED, and reports nothing', async () => {
+  const scene = makeScene();
+  const run = scene.service.add('run-1');
+  await scene.start();
+  const container = await scene.container();
+  await scene.reaches(run, 'RUNNING');
+  run.state = 'FAILED';
+  await scene.clock.pass(4000);
+  assert.ok(container.stopped);
+  await scene.end();
+  assert.deepEqual(types(run), ['STARTED']);
+});
+
+test('ends an attempt before it begins the next one of the same run', async () => {
+  const scene = makeScene({ env: { SERVICE_WORKER_TICK: '3600' } });
+  const run = scene.service.add('run-1');
+  await scene.start();
+  const first = await scene.container();
+  await scene.reaches(run, 'RUNNING');
+  let release: (() => void) | undefined;
+  first.remove = () =>
+    new Promise((resolve) => {
+      release = () => {
+        first.removed = true;
+        resolve();
+      };
+    });
+  Object.assign(run, { attempt: 2, state: 'PENDING', workerId: null });
+  scene.service.announce();
+  await scene.clock.until('the first container is stopped', () => first.stopped, 20);
+  await scene.clock.settle();
+  assert.equal(run.state, 'ASSIGNED');
+  assert.equal(scene.runtime.containers.length, 1);
+  release?.();
+  const second = await scene.container(1);
+  assert.equal(second.spec.attempt, 2);
+  second.end(0);
+  await scene.reaches(run, 'COMPLETED');
+  assert.deepEqual(
+    run.timeline.map(({ type, attempt }) => `${attempt} ${type}`),
+    ['1 STARTED', '2 STARTED', '2 COMPLETED'],
+  );
+  await scene.end();
+});
+
+for (const late of ['STARTED', 'NOTE', 'COMPLETED', 'FAILED']) {
+  test(`takes the refusal of a late ${late} for the end of its attempt, not for a failure of its own`, async () => {
+    const scene = makeScene({ env: { SERVICE_WORKER_TICK: '3600' } });
+    const run = scene.service.add('run-1');
+    let finish: (() => void) | undefined;
+    scene.runtime.onPull = () =>
+      new Promise((resolve) => {
+        finish = resolve;
+      });
+    await scene.start();
+    await scene.clock.until('pulling', () => scene.runtime.pulls.length === 1, 20);
+    const lose = () => Object.assign(run, { attempt: 2, state: 'RUNNING', workerId: 'other' });
+    if (late === 'STARTED') lose();
+    finish?.();
+    if (late !== 'STARTED') {
+      const container = await scene.container();
+      await scene.reaches(run, 'RUNNING');
+      lose();
+      container.print(...(late === 'NOTE' ? ['{"type":"NOTE","msg":1}'] : []));
+      if (late !== 'NOTE') container.end(late === 'FAILED' ? 1 : 0);
+      await scene.clock.until('removed', () => container.removed, 20);
+    }
+    const started = late === 'STARTED' ? [] : ['STARTED'];
+    const isSent = () => scene.service.callsOf('postEvent').at(-1)?.event?.type === late;
+    await scene.clock.until('it is refused', isSent);
+    await scene.clock.until('the folder is gone', () => scene.folders().length === 0, 20);
+    assert.deepEqual(types(run), started);
+    const sent = scene.service.callsOf('postEvent').map(({ event }) => event?.type);
+    assert.deepEqual(sent, [...started, late], 'nothing more is said about a lost attempt');
+    assert.equal(await scene.end(), 0);
+  });
+}
+
 test('stops when a log event is refused because the run has ended', async () => {
   const scene = makeScene({ env: { SERVICE_WORKER_TICK: '3600' } });
   const run = scene.service.add('run-1');
@@ -85,6 +163,7 @@ test('on shutdown lets its runs end within the drain time, claims no more, and e
   await scene.start();
   const container = await scene.container();
   await scene.reaches(run, 'RUNNING');
+  await scene.clock.pass(2000);
   scene.agent.shutDown();
   scene.agent.shutDown();
   const next = scene.service.add('run-2');
@@ -170,13 +249,14 @@ test('ends with 0 when the last report on shutdown finds the run in other hands'
   assert.deepEqual(types(run), ['STARTED']);
 });
 
-test('reports FAILED for a run whose claim is answered after the drain time', async () => {
+test('reports FAILED for a run whose plain claim is answered after the drain time', async () => {
   const scene = makeScene({ env: { SERVICE_WORKER_DRAIN: '0' } });
+  scene.service.knowsWait = false;
   const run = scene.service.add('run-1');
   const claim = scene.service.claim.bind(scene.service);
-  scene.service.claim = async (workerId, key) => {
-    await scene.clock.sleep(5000);
-    return claim(workerId, key);
+  scene.service.claim = async (workerId, key, call) => {
+    await scene.clock.sleep(call.waitSeconds > 0 ? 0 : 5000);
+    return claim(workerId, key, call);
   };
   await scene.start();
   await scene.clock.pass(1000);

@@ -8,8 +8,8 @@ import { ClaimLoop } from './claim-loop.js';
 import type { Clock } from './clock.js';
 import { errorText } from './failure-message.js';
 import { HeartbeatLoop } from './heartbeat-loop.js';
+import { HoldBack } from './hold-back.js';
 import { RunExecution, type ExecutionParts } from './run-execution.js';
-import type { RunEnd } from './run-end.js';
 import type { RunFolders } from './run-folder.js';
 import type { Runtime } from './runtime/runtime.js';
 import type { ClaimedRun, Refusal, Resources, ServiceApi } from './service-api.js';
@@ -17,9 +17,6 @@ import type { StopReason } from './stop-signal.js';
 
 /** Time for containers to be stopped when nothing else is waited for any more, in milliseconds. */
 const STOPPING_MS = 30_000;
-
-/** Step failures in a row from which on the worker holds back its claims. */
-const PATIENCE = 3;
 
 /** What an agent is made of. */
 export interface AgentParts {
@@ -45,13 +42,11 @@ export class Agent {
   private readonly draining = new AbortController();
   private readonly broken = new AbortController();
   private readonly registered = new AbortController();
-  private readonly stepFailures: Backoff;
+  private readonly holdBack: HoldBack;
   /** Why every execution is to end, once it is so. */
   private stopReason: StopReason | null = null;
   /** The same when something other than a shutdown ends the worker. */
   private breakdown: StopReason | null = null;
-  private stepFailuresInARow = 0;
-  private holdBackMs = 0;
   private unreported = 0;
 
   constructor(private readonly parts: AgentParts) {
@@ -59,7 +54,7 @@ export class Agent {
     const { workerId, tickSeconds } = settings;
     const tickMs = tickSeconds * 1000;
     this.context = { api, clock, logger, random, workerId, onKeyRefused: (no) => this.onRefused(no) };
-    this.stepFailures = new Backoff({ firstMs: 1000, maxMs: 10_000 }, random);
+    this.holdBack = new HoldBack(clock, random);
     const capacity = new CapacityLine(new Capacity(resources, settings.maxRuns ?? resources.cpuCores), () =>
       this.claims.wake(),
     );
@@ -77,7 +72,8 @@ export class Agent {
     this.claims = new ClaimLoop(this.context, {
       tickMs,
       hasRoom: () => capacity.hasRoom() && this.executions.size < maxHeld,
-      holdBackMs: () => this.holdBackMs,
+      holdBackMs: () => this.holdBack.leftMs(),
+      workerTimeoutSeconds: () => this.heartbeats.timeoutSeconds,
       accept: (run) => this.accept(run),
     });
   }
@@ -156,39 +152,35 @@ export class Agent {
     await this.claims.run(this.draining.signal);
   }
 
-  /** Starts to execute a claimed run. @returns false when it is being executed already */
+  /**
+   * Starts to execute a claimed run. Another attempt of it that is still here has lost it: that one is stopped, and gone
+   * before the new one begins, so that the two never work side by side.
+   * @returns false when it is being executed already
+   */
   private accept(run: ClaimedRun): boolean {
     const { logger } = this.parts;
-    for (const { claimed } of this.executions.keys()) {
-      if (claimed.id === run.id && claimed.attempt === run.attempt) return false;
-    }
+    const held = [...this.executions].filter(([{ claimed }]) => claimed.id === run.id);
+    if (held.some(([{ claimed }]) => claimed.attempt === run.attempt)) return false;
     logger.info({ run: run.id, attempt: run.attempt, image: run.image }, 'claimed a run');
+    this.holdBack.noteClaim();
+    const why = `this worker claimed attempt ${run.attempt}`;
+    for (const [older] of held) older.stop({ kind: 'not-ours', why });
     const execution = new RunExecution(this.executionParts, run);
-    this.executions.set(execution, this.guard(this.execute(execution)));
+    const superseded = held.map(([, end]) => end);
+    this.executions.set(execution, this.guard(this.execute(execution, superseded)));
     if (this.stopReason !== null) execution.stop(this.stopReason);
     return true;
   }
 
-  private async execute(execution: RunExecution): Promise<void> {
+  private async execute(execution: RunExecution, after: readonly Promise<void>[]): Promise<void> {
     try {
+      await Promise.all(after);
       const end = await execution.run();
       if (end === 'unreported') this.unreported += 1;
-      this.noteStep(end);
+      this.holdBack.noteEnd(end);
     } finally {
       this.executions.delete(execution);
       this.claims.wake();
-    }
-  }
-
-  /** A machine on which nothing can be started must not fail the whole queue in a minute. */
-  private noteStep(end: RunEnd): void {
-    if (end === 'step-failed') {
-      this.stepFailuresInARow += 1;
-      if (this.stepFailuresInARow >= PATIENCE) this.holdBackMs = this.stepFailures.nextMs();
-    } else if (end === 'completed' || end === 'failed') {
-      this.stepFailuresInARow = 0;
-      this.holdBackMs = 0;
-      this.stepFailures.reset();
     }
   }
 

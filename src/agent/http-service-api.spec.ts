@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { after, before, beforeEach, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createLongshoreClient } from '../client/client.js';
 import { HttpServiceApi } from './http-service-api.js';
 import type { Answer } from './service-api.js';
@@ -63,6 +64,7 @@ const RUN = {
   outputs: { u: 'x' },
   execution_summary: { worker_id: 'rack/7:a' },
 };
+const CALL = { waitSeconds: 0, timeLimitMs: 15_000, signal: new AbortController().signal };
 const beat = (limitMs = 20_000): ReturnType<HttpServiceApi['heartbeat']> => api().heartbeat(REPORT, limitMs);
 
 test('heartbeats as the interface has it and learns the timeout of the service', async () => {
@@ -88,7 +90,7 @@ test('heartbeats as the interface has it and learns the timeout of the service',
 test('claims for a worker id with slashes and colons, under a key', async () => {
   const constraints = { ram_mb: 1, vram_mb: 2, cpu: 3, gpu_id: 0 };
   answer = json(200, { ops: [{ id: 'r', image: 'i', inputs: {}, constraints, attempt: 4 }] });
-  assert.deepEqual(await api().claim('rack/7:a', 'key-1'), {
+  assert.deepEqual(await api().claim('rack/7:a', 'key-1', CALL), {
     kind: 'ok',
     value: [
       { id: 'r', image: 'i', inputs: {}, constraints: { ramMb: 1, vramMb: 2, cpu: 3, gpuId: 0 }, attempt: 4 },
@@ -96,6 +98,28 @@ test('claims for a worker id with slashes and colons, under a key', async () => 
   });
   assert.equal(received[0]?.url, '/workers/rack%2F7%3Aa/claim');
   assert.equal(received[0]?.headers['idempotency-key'], 'key-1');
+});
+
+test('claims with a wait in the query, and with none for a service that knows none', async () => {
+  answer = json(200, { ops: [] });
+  await api().claim('w', 'k', { ...CALL, waitSeconds: 20 });
+  await api().claim('w', 'k', CALL);
+  assert.deepEqual(
+    received.map(({ url }) => url),
+    ['/workers/w/claim?wait=20', '/workers/w/claim'],
+  );
+});
+
+test('breaks a waiting claim off: the service sees the connection close at once', async () => {
+  const closed = new Promise<void>((resolve) => {
+    answer = (response) => void response.once('close', resolve);
+  });
+  const breakOff = new AbortController();
+  const asked = api().claim('w', 'k', { ...CALL, waitSeconds: 20, signal: breakOff.signal });
+  while (received.length === 0) await sleep(5);
+  breakOff.abort();
+  assert.deepEqual(await asked, { kind: 'unreachable', reason: 'broken off' });
+  await closed;
 });
 
 test('reads a run without its events', async () => {
@@ -168,7 +192,7 @@ const html = (status: number) => (response: ServerResponse) =>
 test('believes nobody who does not answer as the service does', async () => {
   const asks: (() => Promise<Answer<unknown>>)[] = [
     () => beat(),
-    () => api().claim('w', 'k'),
+    () => api().claim('w', 'k', CALL),
     () => api().getRun('r'),
     () => api().postEvent('r', { type: 'A', msg: 1 }, { workerId: 'w', attempt: 1, idempotencyKey: 'k' }),
   ];
@@ -204,6 +228,6 @@ test('gives up on a service that is silent, that stops half-way, or that hangs u
 
 test('says that nobody listens', async () => {
   const client = createLongshoreClient({ baseUrl: 'http://127.0.0.1:1', apiKey: 'secret' });
-  const nobody = await new HttpServiceApi(client).claim('w', 'k');
+  const nobody = await new HttpServiceApi(client).claim('w', 'k', CALL);
   assert.match(nobody.kind === 'unreachable' ? nobody.reason : '', /ECONNREFUSED|bad port/);
 });

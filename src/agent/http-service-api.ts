@@ -3,6 +3,7 @@ import { isJsonObject, type JsonObject } from '../json/json-value.js';
 import { errorText } from './failure-message.js';
 import type {
   Answer,
+  ClaimCall,
   ClaimedRun,
   Constraints,
   HeartbeatReport,
@@ -12,8 +13,7 @@ import type {
   ServiceApi,
 } from './service-api.js';
 
-/** Time limits of requests, in milliseconds; that of a heartbeat is chosen by whoever sends it. */
-const CLAIM_MS = 15_000;
+/** Time limits of requests, in milliseconds; those of heartbeats and claims are chosen by whoever sends them. */
 const GET_RUN_MS = 10_000;
 /** An event may carry outputs of many megabytes. */
 const POST_EVENT_MS = 30_000;
@@ -75,11 +75,17 @@ export class HttpServiceApi implements ServiceApi {
     );
   }
 
-  claim(workerId: string, idempotencyKey: string): Promise<Answer<readonly ClaimedRun[]>> {
+  claim(
+    workerId: string,
+    idempotencyKey: string,
+    { waitSeconds, timeLimitMs, signal }: ClaimCall,
+  ): Promise<Answer<readonly ClaimedRun[]>> {
     const headers = { 'Idempotency-Key': idempotencyKey };
-    const params = { path: { worker_id: workerId } };
+    // An older service refuses a query parameter that it does not know.
+    const query: { wait?: number } = waitSeconds > 0 ? { wait: waitSeconds } : {};
+    const params = { path: { worker_id: workerId }, query };
     return ask(
-      CLAIM_MS,
+      timeLimitMs,
       (init) => this.client.POST('/workers/{worker_id}/claim', { params, headers, ...init }),
       (answer) => {
         const ops = isJsonObject(answer) ? answer['ops'] : null;
@@ -87,6 +93,7 @@ export class HttpServiceApi implements ServiceApi {
         const runs = ops.map(readClaimedRun);
         return runs.every((run) => run !== null) ? runs : null;
       },
+      signal,
     );
   }
 
@@ -123,17 +130,18 @@ export class HttpServiceApi implements ServiceApi {
 /**
  * Makes a call and says what came of it.
  * @param read takes what is needed out of the answer; null when that is not an answer of our service
+ * @param breakOff ends the call early
  */
 async function ask<T>(
   limitMs: number,
   call: (init: CallInit) => Promise<ClientResult<unknown>>,
   read: (data: unknown, response: Response) => T | null,
+  breakOff?: AbortSignal,
 ): Promise<Answer<T>> {
+  const limit = AbortSignal.timeout(limitMs);
+  const signal = breakOff === undefined ? limit : AbortSignal.any([limit, breakOff]);
   try {
-    const { data, error, response } = await call({
-      signal: AbortSignal.timeout(limitMs),
-      redirect: 'manual',
-    });
+    const { data, error, response } = await call({ signal, redirect: 'manual' });
     if (!response.ok) return answerOf(error, response);
     const value = read(data, response);
     if (value !== null) return { kind: 'ok', value };
@@ -166,6 +174,7 @@ function answerOf(error: unknown, { status, headers }: Response): Answer<never> 
 /** fetch hides why it failed in its error's cause. */
 function reasonOf(error: unknown, limitMs: number): string {
   if (error instanceof Error && error.name === 'TimeoutError') return `no answer within ${limitMs} ms`;
+  if (error instanceof Error && error.name === 'AbortError') return 'broken off';
   const cause = error instanceof Error ? error.cause : undefined;
   if (cause instanceof AggregateError) return cause.errors.map(errorText).join('; ');
   return errorText(cause ?? error);

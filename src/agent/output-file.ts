@@ -3,6 +3,7 @@ import { open, type FileHandle } from 'node:fs/promises';
 import { isJsonObject, type JsonObject } from '../json/json-value.js';
 import { readJson } from '../json/read-json.js';
 import { errorText } from './failure-message.js';
+import { RunFault } from './runtime/run-fault.js';
 
 /** Largest output file that is read, in bytes. The service may take less. */
 export const MAX_OUTPUT_BYTES = 16 * 2 ** 20;
@@ -11,7 +12,8 @@ export const MAX_OUTPUT_BYTES = 16 * 2 ** 20;
  * Reads the outputs that a container left, trusting nothing: links are not followed, pipes and devices never wait, and
  * no more than the limit is read, however the file grows.
  * @returns undefined when the file is missing, empty or blank
- * @throws Error whose message is fit for a run's error_message
+ * @throws RunFault when it is not what outputs have to be
+ * @throws Error whose message is fit for a run's error_message when this machine cannot read it
  */
 export async function readOutputFile(
   path: string,
@@ -32,7 +34,8 @@ async function readRegularFile(path: string, maxBytes: number): Promise<Buffer |
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
     if (code === 'ENOENT') return null;
     if (code === 'ELOOP' || code === 'ENXIO') throw refused('it is no regular file');
-    throw refused(`it cannot be opened (${code})`);
+    if (code === 'EACCES' || code === 'EPERM') throw refused(`it cannot be opened (${code})`);
+    throw new Error(`The run's output file cannot be opened (${code})`, { cause: error });
   }
   try {
     const stat = await file.stat();
@@ -68,6 +71,6 @@ function isWhiteSpace(byte: number): boolean {
   return byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
 }
 
-function refused(why: string): Error {
-  return new Error(`The run's output file cannot be used: ${why}`);
+function refused(why: string): RunFault {
+  return new RunFault(`The run's output file cannot be used: ${why}`);
 }

@@ -2,15 +2,20 @@ import type { Logger } from 'pino';
 import type { JsonObject } from '../json/json-value.js';
 import type { Delivery, EventSender } from './event-sender.js';
 import { clipMessage } from './failure-message.js';
-import type { RunEvent } from './service-api.js';
+import { isLossOfRun, type Refusal, type RunEvent } from './service-api.js';
+
+/**
+ * Where a failure lies: the container ran and failed, the run would fail on every worker, this machine could not do it,
+ * or it had no time left.
+ */
+export type FailureCause = 'container' | 'run' | 'machine' | 'shutdown';
 
 /** How the work on a run came out, before the service was told. */
 export type Outcome =
   | { readonly kind: 'completed'; readonly outputs: JsonObject | undefined }
   | {
       readonly kind: 'failed';
-      /** Whether a step of ours failed rather than the container. */
-      readonly byStep: boolean;
+      readonly cause: FailureCause;
       /** One line. */
       readonly summary: string;
       /** Fit for the run's error_message. */
@@ -20,10 +25,18 @@ export type Outcome =
   | { readonly kind: 'gone' };
 
 /**
- * How a run ended for this worker. `step-failed`: something around the container failed; `gone`: the service took the run
- * away, or had the end decided otherwise; `unreported`: the service never answered to the last event.
+ * How a run ended for this worker. `failed`: its container did, or had no time left; `faulty`: the run would fail on every
+ * worker; `machine-failed`: something around the container failed; `gone`: the service took the run away, or had the end
+ * decided otherwise; `unreported`: the service never answered to the last event.
  */
-export type RunEnd = 'completed' | 'failed' | 'step-failed' | 'gone' | 'unreported';
+export type RunEnd = 'completed' | 'failed' | 'faulty' | 'machine-failed' | 'gone' | 'unreported';
+
+const END_OF: Readonly<Record<FailureCause, RunEnd>> = {
+  container: 'failed',
+  run: 'faulty',
+  machine: 'machine-failed',
+  shutdown: 'failed',
+};
 
 /** Sends the event that ends the run, and repeats it until the service takes or refuses it. */
 export async function reportEnd(outcome: Outcome, sender: EventSender, logger: Logger): Promise<RunEnd> {
@@ -48,22 +61,22 @@ async function reportCompleted(
     msg: 'The container ended with exit code 0',
     payload,
   });
-  if (delivery.kind !== 'refused' || !isAboutTheEvent(delivery)) return endOf(delivery, 'completed', logger);
+  if (!isAboutTheEvent(delivery)) return endOf(delivery, 'completed', logger);
   const { status, detail } = delivery;
   const why = status === 413 ? 'they are larger than it takes' : `${status}: ${detail}`;
   const message = clipMessage(`The service refused the run's outputs: ${why}`);
-  return reportFailed({ kind: 'failed', byStep: false, summary: message, message }, sender, logger);
+  return reportFailed({ kind: 'failed', cause: 'run', summary: message, message }, sender, logger);
 }
 
 async function reportFailed(
-  { summary, message, byStep }: Extract<Outcome, { kind: 'failed' }>,
+  { summary, message, cause }: Extract<Outcome, { kind: 'failed' }>,
   sender: EventSender,
   logger: Logger,
 ): Promise<RunEnd> {
   logger.info({ summary }, 'the run has failed');
   const delivery = await sender.deliver(failed(summary, message));
-  const end = byStep ? 'step-failed' : 'failed';
-  if (delivery.kind !== 'refused' || !isAboutTheEvent(delivery)) return endOf(delivery, end, logger);
+  const end = END_OF[cause];
+  if (!isAboutTheEvent(delivery)) return endOf(delivery, end, logger);
   // A run whose end cannot be told would hang for ever; this much the service takes.
   const plain = `The service refused the reason of the failure (${delivery.status})`;
   return endOf(await sender.deliver(failed(plain, plain)), end, logger);
@@ -74,8 +87,9 @@ function failed(msg: string, message: string): RunEvent {
 }
 
 /** Whether the service objects to what the event says, not to who says it or about which run. */
-function isAboutTheEvent({ status }: { readonly status: number }): boolean {
-  return status === 400 || status === 413 || status === 415 || status === 422;
+function isAboutTheEvent(delivery: Delivery): delivery is Refusal {
+  if (delivery.kind !== 'refused' || isLossOfRun(delivery)) return false;
+  return [400, 413, 415, 422].includes(delivery.status);
 }
 
 function endOf(delivery: Delivery, end: RunEnd, logger: Logger): RunEnd {

@@ -13,6 +13,7 @@ import { reportEnd, type Outcome, type RunEnd } from './run-end.js';
 import type { RunFolder, RunFolders } from './run-folder.js';
 import { whyNotOurs } from './run-ownership.js';
 import { watchRun } from './run-watch.js';
+import { RunFault } from './runtime/run-fault.js';
 import type { ContainerSpec, RunningContainer, Runtime } from './runtime/runtime.js';
 import { isKeyRefusal, type ClaimedRun, type RunView } from './service-api.js';
 import { Stopped, StopSignal, type StopReason } from './stop-signal.js';
@@ -118,7 +119,7 @@ export class RunExecution {
         return { kind: 'gone' };
       case 'shutting-down': {
         const message = `Worker '${this.parts.context.workerId}' is shutting down`;
-        return { kind: 'failed', byStep: false, summary: message, message };
+        return { kind: 'failed', cause: 'shutdown', summary: message, message };
       }
     }
   }
@@ -129,6 +130,7 @@ export class RunExecution {
     const run = await this.fetchRun();
     const attempt = run.currentAttempt;
     void this.watch(attempt, watching);
+    // Held against this machine: a larger one could execute it, and should get the chance.
     if (this.whyNever !== null) throw new Error(this.whyNever);
     const share = await this.stopSignal.unlessStopped(this.place.granted);
 
@@ -203,7 +205,7 @@ export class RunExecution {
     if (exit.exitCode !== 0) {
       const summary = failureSummary(exit, spec.limits.ramMb);
       const message = failureMessage(summary, this.tail.lines());
-      return { kind: 'failed', byStep: false, summary, message };
+      return { kind: 'failed', cause: 'container', summary, message };
     }
     return { kind: 'completed', outputs: await this.folder?.readOutputs() };
   }
@@ -212,7 +214,8 @@ export class RunExecution {
 function failedByStep(error: unknown): Outcome {
   const message = clipMessage(errorText(error));
   const [summary = message] = message.split('\n');
-  return { kind: 'failed', byStep: true, summary, message };
+  const cause = error instanceof RunFault ? 'run' : 'machine';
+  return { kind: 'failed', cause, summary, message };
 }
 
 const NO_PLACE: Place = { granted: new Promise(() => undefined), leave: () => undefined };

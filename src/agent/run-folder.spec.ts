@@ -128,7 +128,7 @@ for (const text of [
   test(`refuses outputs that are no plain JSON object: ${text}`, async () => {
     const path = outputFile();
     writeFileSync(path, text);
-    await assert.rejects(readOutputFile(path), /^Error: The run's output file cannot be used: /);
+    await assert.rejects(readOutputFile(path), /^RunFault: The run's output file cannot be used: /);
   });
 }
 

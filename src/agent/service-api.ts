@@ -57,6 +57,15 @@ export interface HeartbeatReport {
   readonly runningOps: readonly HeldRun[];
 }
 
+/** How a claim is asked. */
+export interface ClaimCall {
+  /** Whole seconds that the service may hold an empty answer back; 0 does not speak of it at all. */
+  readonly waitSeconds: number;
+  readonly timeLimitMs: number;
+  /** Breaks the request off; the answer is `unreachable` then. */
+  readonly signal: AbortSignal;
+}
+
 /** What the agent needs to know of a run's present state. */
 export interface RunView {
   readonly state: string;
@@ -93,7 +102,7 @@ export interface ServiceApi {
     timeLimitMs: number,
   ): Promise<Answer<{ readonly workerTimeoutSeconds: number | null }>>;
   /** @param idempotencyKey kept until an answer arrived: a claim whose answer was lost hands out the same runs again */
-  claim(workerId: string, idempotencyKey: string): Promise<Answer<readonly ClaimedRun[]>>;
+  claim(workerId: string, idempotencyKey: string, options: ClaimCall): Promise<Answer<readonly ClaimedRun[]>>;
   getRun(runId: string): Promise<Answer<RunView>>;
   postEvent(runId: string, event: RunEvent, reporter: Reporter): Promise<Answer<null>>;
 }

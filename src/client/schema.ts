@@ -2836,7 +2836,10 @@ export interface operations {
     };
     claimRuns: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Seconds to hold an empty answer until work arrives. */
+                wait?: number;
+            };
             header?: never;
             path: {
                 /** @description The worker that asks */

@@ -97,6 +97,7 @@ describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
     it('removes the container when it cannot be started, and gives the reason of the engine', async () => {
       engine.answerNext('POST /containers/ID/start', refuse(500, 'no such\nfile: /program'));
       await assert.rejects(runtime().start(folders.spec('tool')), {
+        name: 'Error',
         message: 'The container could not be started: no such file: /program',
       });
       assert.equal(engine.containers.size, 0);
@@ -120,9 +121,26 @@ describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
     it('says what the engine refuses about the container', async () => {
       engine.answerNext('POST /containers/create', refuse(400, 'Range of CPUs is from 0.01 to 2.00'));
       await assert.rejects(runtime().start(folders.spec('tool')), {
+        name: 'RunFault',
         message: 'The container could not be created: Range of CPUs is from 0.01 to 2.00',
       });
     });
+
+    for (const [title, status, reason, name] of [
+      ['a command that is not in the image against the run', 400, 'exec: "x": not there', 'RunFault'],
+      ['the same in the words of older engines', 500, 'exec: "x": executable file not found', 'RunFault'],
+      ['an image for other processors against the run', 500, 'exec /x: exec format error', 'RunFault'],
+      ['a full disk against this machine', 500, 'write /x: no space left on device', 'Error'],
+      ['an engine that shuts down against this machine', 503, 'shutting down', 'Error'],
+    ] as const) {
+      it(`holds ${title}`, async () => {
+        engine.answerNext('POST /containers/ID/start', refuse(status, reason));
+        await assert.rejects(runtime().start(folders.spec('tool')), {
+          name,
+          message: `The container could not be started: ${reason}`,
+        });
+      });
+    }
   });
 
   describe('output', () => {

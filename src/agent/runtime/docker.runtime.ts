@@ -8,6 +8,7 @@ import { describeEngineAddress, readEngineAddress } from './engine-address.js';
 import type { EngineAddress } from './engine-address.js';
 import { ImagePull, PULL_STALL_MS } from './image-pull.js';
 import { parseImageReference } from './image-reference.js';
+import { RunFault } from './run-fault.js';
 import type { RuntimeLog } from './runtime-log.js';
 import type { ContainerSpec, RunningContainer, Runtime } from './runtime.js';
 
@@ -79,7 +80,7 @@ export class DockerRuntime implements Runtime {
     } catch (error) {
       attached?.destroy();
       await this.discard(container);
-      throw new Error(`The container could not be started: ${engineMessage(error)}`, { cause: error });
+      throw startProblem('started', error);
     }
     return new DockerContainer(container, attached, this.timing, this.options.log);
   }
@@ -99,7 +100,7 @@ export class DockerRuntime implements Runtime {
     } catch (error) {
       // Without an answer of the engine, it may have made the container all the same.
       if (engineStatus(error) === null) await this.discardAttempt(spec);
-      throw new Error(`The container could not be created: ${engineMessage(error)}`, { cause: error });
+      throw startProblem('created', error);
     }
   }
 
@@ -139,4 +140,14 @@ export class DockerRuntime implements Runtime {
     this.connected ??= connectEngine(this.address);
     return this.connected;
   }
+}
+
+/** An image whose command cannot be executed; engines disagree about the status of that answer. */
+const BAD_COMMAND = /executable file not found|exec format error|attempted to invoke a command that was not/i;
+
+function startProblem(what: 'created' | 'started', error: unknown): Error {
+  const reason = engineMessage(error);
+  const message = `The container could not be ${what}: ${reason}`;
+  const isFault = engineStatus(error) === 400 || BAD_COMMAND.test(reason);
+  return isFault ? new RunFault(message, { cause: error }) : new Error(message, { cause: error });
 }

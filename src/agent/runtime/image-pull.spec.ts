@@ -47,13 +47,14 @@ describe('image pull', { timeout: 60_000 }, () => {
       reports({ status: 'Pulling' }, { errorDetail: { message: error }, error }),
     );
     await assert.rejects(runtime().pull('tool', NEVER), {
+      name: 'Error',
       message: `Image 'tool:latest' could not be pulled, and the worker has none of that name: ${error}`,
     });
   });
 
   it('says when the image does not exist', async () => {
     engine.answerNext('POST /images/create', refuse(404, 'manifest for tool:9 not found: manifest unknown'));
-    await assert.rejects(runtime().pull('tool:9', NEVER), /Image 'tool:9' was not found/);
+    await assert.rejects(runtime().pull('tool:9', NEVER), /^RunFault: Image 'tool:9' was not found/);
   });
 
   it('is content with a local image when the registry is away, and logs it', async () => {
@@ -72,7 +73,10 @@ describe('image pull', { timeout: 60_000 }, () => {
     engine.answerNext('POST /images/create', (response) =>
       response.writeHead(200).write('{"status":"Pulling"}\n'),
     );
-    await assert.rejects(runtime(50).pull('tool', NEVER), /could not be pulled.*no progress for 0.05 s/);
+    await assert.rejects(
+      runtime(50).pull('tool', NEVER),
+      /^Error: .* could not be pulled.*no progress for 0.05 s/,
+    );
   });
 
   it('lets a pull take its time that goes on', async () => {
@@ -102,13 +106,16 @@ describe('image pull', { timeout: 60_000 }, () => {
   });
 
   it('refuses a reference that would reach other paths of the engine', async () => {
-    await assert.rejects(runtime().pull('../containers/json?all=1', NEVER), /not a valid image reference/);
+    await assert.rejects(
+      runtime().pull('../containers/json?all=1', NEVER),
+      /^RunFault: .*not a valid image reference/,
+    );
     assert.deepEqual(engine.calls, []);
   });
 
   it('says when the engine itself is away', async () => {
     const away = runtime(50, { DOCKER_HOST: 'unix:///nowhere/docker.sock' });
-    await assert.rejects(away.pull('tool', NEVER), /ENOENT/);
+    await assert.rejects(away.pull('tool', NEVER), /^Error: .*ENOENT/);
   });
 });
 

@@ -4,6 +4,7 @@ import { localName, pullSelector } from './image-reference.js';
 import type { ImageReference } from './image-reference.js';
 import { splitLines } from './log-lines.js';
 import type { OutputChunk } from './output-chunks.js';
+import { RunFault } from './run-fault.js';
 import type { RuntimeLog } from './runtime-log.js';
 
 /** How long a pull may stand still before it counts as failed, in milliseconds. */
@@ -33,7 +34,8 @@ export class ImagePull {
   /**
    * Pulls the newest image. When that fails for whatever reason (registry away, or an image that was only ever built on
    * this machine) and the engine has an image of that name, that one will do.
-   * @throws Error fit for a run's error_message
+   * @throws RunFault when the registry says that there is no such image
+   * @throws Error fit for a run's error_message when it could not be pulled for another reason
    */
   async run(signal: AbortSignal): Promise<void> {
     const image = localName(this.reference);
@@ -46,10 +48,10 @@ export class ImagePull {
         this.options.log.warn({ image, reason }, 'image not pulled, using the one that is here');
         return;
       }
-      const what = error instanceof PullError && error.missing ? 'was not found' : 'could not be pulled';
-      throw new Error(`Image '${image}' ${what}, and the worker has none of that name: ${reason}`, {
-        cause: error,
-      });
+      const missing = error instanceof PullError && error.missing;
+      const what = missing ? 'was not found' : 'could not be pulled';
+      const message = `Image '${image}' ${what}, and the worker has none of that name: ${reason}`;
+      throw missing ? new RunFault(message, { cause: error }) : new Error(message, { cause: error });
     }
   }
 

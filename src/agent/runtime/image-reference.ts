@@ -1,3 +1,5 @@
+import { RunFault } from './run-fault.js';
+
 /** A container image reference in its parts. */
 export interface ImageReference {
   /** Registry and path, as written: everything before tag and digest. */
@@ -18,7 +20,7 @@ const DIGEST = /^[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]
 
 /**
  * Takes an image reference apart by the grammar that container engines share: `[registry/]path[:tag][@digest]`.
- * @throws Error that names the reference when it does not follow the grammar
+ * @throws RunFault that names the reference when it does not follow the grammar
  */
 export function parseImageReference(image: string): ImageReference {
   const [named = '', digest = null, ...more] = image.split('@');
@@ -35,7 +37,7 @@ export function parseImageReference(image: string): ImageReference {
     path.every((segment) => PATH_SEGMENT.test(segment)) &&
     (tag === null || TAG.test(tag)) &&
     (digest === null || DIGEST.test(digest));
-  if (!valid) throw new Error(`'${image}' is not a valid image reference`);
+  if (!valid) throw new RunFault(`'${image}' is not a valid image reference`);
   return { repository, tag, digest, name: path.at(-1) ?? '' };
 }
 

@@ -121,7 +121,7 @@ describe('process runtime', { timeout: 120_000 }, () => {
     await runtime().pull('localhost:5000/a/b/present:v1', NEVER);
     await assert.rejects(
       runtime().pull('absent', NEVER),
-      /'absent' was not found: the process runtime has empty, .*present/,
+      /^RunFault: .*'absent' was not found: the process runtime has empty, .*present/,
     );
     await assert.rejects(runtime().pull('empty', NEVER), /not found/);
     writeFileSync(join(imagesDir, 'empty', 'program'), 'not executable');
@@ -155,7 +155,7 @@ describe('process runtime', { timeout: 120_000 }, () => {
   it('says that a program cannot be started', async () => {
     const spec = folders.spec(image('broken', 'true'));
     writeFileSync(join(imagesDir, 'broken', 'program'), '#!/no/such/interpreter\n');
-    await assert.rejects(runtime().start(spec), /program of image .* could not be started \(ENOENT\)/);
+    await assert.rejects(runtime().start(spec), /^RunFault: .*could not be started \(ENOENT\)/);
   });
 
   it('stops the whole group of an obedient program at once', async () => {

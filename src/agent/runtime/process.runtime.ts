@@ -7,6 +7,7 @@ import { ProcessContainer } from './process.container.js';
 import { ProcessNotes } from './process-notes.js';
 import type { ProcessNote } from './process-notes.js';
 import { groupMembers, hasEnvironment, processStamp, signalGroup } from './process-table.js';
+import { RunFault } from './run-fault.js';
 import type { ContainerSpec, RunningContainer, Runtime } from './runtime.js';
 
 const PROGRAM = 'program';
@@ -56,7 +57,7 @@ export class ProcessRuntime implements Runtime {
     const { pid } = child;
     // An error after the start (a signal that cannot be sent) has no bearing on how the program ends.
     child.on('error', () => undefined);
-    if (pid === undefined) throw new Error(await startProblem(spec.image, child));
+    if (pid === undefined) throw await startProblem(spec.image, child);
     this.running.add(pid);
     this.notes.write({ pid, stamp: processStamp(pid), mark: inputEntry(folder) });
     return new ProcessContainer(child, pid, () => {
@@ -77,7 +78,7 @@ export class ProcessRuntime implements Runtime {
 
   /**
    * The program of an image: the last segment of the reference's path names its folder.
-   * @throws Error that says which images there are
+   * @throws RunFault that says which images there are
    */
   private programOf(image: string): string {
     const { name } = parseImageReference(image);
@@ -89,7 +90,7 @@ export class ProcessRuntime implements Runtime {
       // Said below.
     }
     const known = readdirSync(this.imagesDir).filter((entry) => isFolder(join(this.imagesDir, entry)));
-    throw new Error(
+    throw new RunFault(
       `Image '${image}' was not found: the process runtime has ${known.toSorted().join(', ') || 'none'} ` +
         `(a folder with an executable file '${PROGRAM}' each)`,
     );
@@ -127,8 +128,13 @@ function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-async function startProblem(image: string, child: ReturnType<typeof spawn>): Promise<string> {
+/** What no other machine would do better with: no interpreter, no permission, no program. */
+const BAD_PROGRAM: ReadonlySet<unknown> = new Set(['ENOENT', 'EACCES', 'ENOEXEC']);
+
+async function startProblem(image: string, child: ReturnType<typeof spawn>): Promise<Error> {
   const error = await new Promise<unknown>((settle) => child.once('error', settle));
   const code: unknown = typeof error === 'object' && error !== null ? Reflect.get(error, 'code') : undefined;
-  return `The program of image '${image}' could not be started (${typeof code === 'string' ? code : 'unknown reason'})`;
+  const reason = typeof code === 'string' ? code : 'unknown reason';
+  const message = `The program of image '${image}' could not be started (${reason})`;
+  return BAD_PROGRAM.has(code) ? new RunFault(message) : new Error(message);
 }

@@ -55,12 +55,14 @@ export interface Runtime {
   readonly name: 'docker' | 'process';
   /**
    * Gets the newest image.
-   * @throws Error whose message is fit for a run's error_message when the image is to be had nowhere
+   * @throws RunFault when there is no such image
+   * @throws Error whose message is fit for a run's error_message when it is not to be had now
    */
   pull(image: string, signal: AbortSignal): Promise<void>;
   /**
    * Creates and starts the container.
-   * @throws Error whose message is fit for a run's error_message
+   * @throws RunFault when the image or what the run asks for cannot be started anywhere
+   * @throws Error whose message is fit for a run's error_message when this machine cannot start it now
    */
   start(spec: ContainerSpec): Promise<RunningContainer>;
   /** Removes what earlier lives of the same worker id left behind; answers how many. */

@@ -2,6 +2,7 @@ import type { JsonObject } from '../../json/json-value.js';
 import type { Clock } from '../clock.js';
 import type {
   Answer,
+  ClaimCall,
   ClaimedRun,
   Constraints,
   HeartbeatReport,
@@ -33,6 +34,8 @@ export interface Call {
   readonly event?: RunEvent;
   readonly key?: string;
   readonly report?: HeartbeatReport;
+  /** Of a claim. */
+  readonly waitSeconds?: number;
   readonly atMs: number;
 }
 
@@ -44,7 +47,17 @@ export type Fault = Answer<never> | 'lose-answer' | 'hang' | undefined;
 
 const TIME_LIMIT_MS = 10_000;
 
+/** How long a request takes, unless a fault decides. */
+interface Handling {
+  readonly timeLimitMs?: number;
+  readonly signal?: AbortSignal;
+  /** Resolves when the service has something to answer. */
+  readonly ready?: () => Promise<void>;
+}
+
 export const DOWN: Answer<never> = { kind: 'unreachable', reason: 'HTTP 503' };
+
+const BROKEN_OFF: Answer<never> = { kind: 'unreachable', reason: 'broken off' };
 
 const TERMINAL = new Set(['COMPLETED', 'FAILED', 'CANCELLED']);
 
@@ -54,6 +67,13 @@ export class FakeService implements ServiceApi {
   readonly calls: Call[] = [];
   workerTimeoutSeconds: number | null = null;
   onCall: (call: Call) => Fault = () => undefined;
+  /** Whether it knows claims that wait; an older service refuses them. */
+  knowsWait = true;
+  /** Whether waiting claims are answered at once, as while the service stops. */
+  endsWaits = false;
+  /** Claims that wait now. */
+  waiting = 0;
+  private workAdded = new AbortController();
   private readonly claimsByKey = new Map<string, readonly ClaimedRun[]>();
   private readonly eventKeys = new Set<string>();
 
@@ -76,7 +96,15 @@ export class FakeService implements ServiceApi {
       ...more,
     };
     this.runs.set(id, run);
+    this.announce();
     return run;
+  }
+
+  /** Wakes the claims that wait. */
+  announce(): void {
+    const { workAdded } = this;
+    this.workAdded = new AbortController();
+    workAdded.abort();
   }
 
   callsOf(what: Call['what']): Call[] {
@@ -88,15 +116,25 @@ export class FakeService implements ServiceApi {
     timeLimitMs: number,
   ): Promise<Answer<{ workerTimeoutSeconds: number | null }>> {
     const answer = { workerTimeoutSeconds: this.workerTimeoutSeconds };
-    return this.answer({ what: 'heartbeat', report }, () => ok(answer), timeLimitMs);
+    return this.answer({ what: 'heartbeat', report }, () => ok(answer), { timeLimitMs });
   }
 
-  claim(workerId: string, key: string): Promise<Answer<readonly ClaimedRun[]>> {
-    return this.answer({ what: 'claim', key }, () => {
+  async claim(
+    workerId: string,
+    key: string,
+    { waitSeconds, timeLimitMs, signal }: ClaimCall,
+  ): Promise<Answer<readonly ClaimedRun[]>> {
+    const call = { what: 'claim', key, waitSeconds } as const;
+    const act = () => {
       const claimed = this.claimsByKey.get(key) ?? this.claimNext(workerId);
       this.claimsByKey.set(key, claimed);
       return ok(claimed);
-    });
+    };
+    if (waitSeconds > 0 && !this.knowsWait) {
+      return this.answer(call, () => refused(400, "Unknown query parameter 'wait'"), { timeLimitMs });
+    }
+    const ready = () => this.untilWork(key, waitSeconds, signal);
+    return this.answer(call, act, { timeLimitMs, signal, ready });
   }
 
   getRun(runId: string): Promise<Answer<RunView>> {
@@ -117,20 +155,39 @@ export class FakeService implements ServiceApi {
   private async answer<T>(
     call: Omit<Call, 'atMs'>,
     act: () => Answer<T>,
-    timeLimitMs = TIME_LIMIT_MS,
+    { timeLimitMs = TIME_LIMIT_MS, signal, ready = async () => undefined }: Handling = {},
   ): Promise<Answer<T>> {
     const noted = { ...call, atMs: this.clock.nowMs() };
     this.calls.push(noted);
     const fault = this.onCall(noted);
     if (fault === 'hang') {
-      await this.clock.sleep(timeLimitMs);
+      await this.clock.sleep(timeLimitMs, signal);
       return { kind: 'unreachable', reason: 'no answer in time' };
     }
+    if (typeof fault === 'object') return fault;
+    await ready();
+    if (signal?.aborted === true) return BROKEN_OFF;
     if (fault === 'lose-answer') {
       act();
       return { kind: 'unreachable', reason: 'connection reset' };
     }
-    return fault ?? act();
+    return act();
+  }
+
+  /** Holds a claim until there is something to answer, the wait is over, or the caller has gone. */
+  private async untilWork(key: string, waitSeconds: number, signal: AbortSignal): Promise<void> {
+    const endMs = this.clock.nowMs() + waitSeconds * 1000;
+    this.waiting += 1;
+    while (!this.hasAnswer(key) && !signal.aborted && this.clock.nowMs() < endMs) {
+      const woken = AbortSignal.any([signal, this.workAdded.signal]);
+      await this.clock.sleep(endMs - this.clock.nowMs(), woken);
+    }
+    this.waiting -= 1;
+  }
+
+  private hasAnswer(key: string): boolean {
+    if (this.endsWaits || this.claimsByKey.has(key)) return true;
+    return [...this.runs.values()].some(({ state }) => state === 'PENDING');
   }
 
   private claimNext(workerId: string): readonly ClaimedRun[] {
@@ -158,7 +215,10 @@ export class FakeService implements ServiceApi {
     run.timeline.push({ ...event, attempt });
     if (event.type === 'STARTED') run.state = 'RUNNING';
     if (event.type === 'COMPLETED') run.state = 'COMPLETED';
-    if (event.type === 'FAILED') fail(run);
+    if (event.type === 'FAILED') {
+      fail(run);
+      this.announce();
+    }
     return ok(null);
   }
 }
