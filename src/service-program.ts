@@ -1,23 +1,28 @@
 import 'reflect-metadata';
+import cluster from 'node:cluster';
 import { once } from 'node:events';
-import { createLog } from './logging/logger.js';
+import { SERVER_PROCESS } from './cluster/cluster-messages.js';
+import { PrimaryLink } from './cluster/primary-link.js';
+import { ServerProcessFailed } from './cluster/server-process-failed.js';
+import { createLog, type Log } from './logging/logger.js';
+import type { StartContext } from './open-database.js';
 import { RELOAD_CHILD, runWithReload } from './reload-supervisor.js';
-import { serve, type RunningService } from './serve.js';
+import type { RunningService } from './serve.js';
 import { loadDotenv } from './settings/dotenv.js';
 import { answerWithoutStarting } from './settings/help.js';
 import { loadSettings, SettingsError } from './settings/load-settings.js';
-import type { Settings } from './settings/settings.js';
 import { UnknownScheduler } from './workers/strategies/scheduler.js';
 
 const USAGE_ERROR = 2;
 
 /**
- * Runs the service from its settings to its end.
+ * Runs the service from its settings to its end, or one of its several server processes.
  * @param argv arguments after the script's name
  * @param stop aborts when the service is told to end
  * @returns the exit code: 0 after a stop, 2 for wrong settings, 1 for any other failure, which standard error tells
  */
 export async function runProgram(argv: readonly string[], stop: AbortSignal): Promise<number> {
+  if (cluster.isWorker && process.env[SERVER_PROCESS] !== undefined) return runServerProcess(argv, stop);
   try {
     const answer = answerWithoutStarting(argv);
     if (answer !== undefined) {
@@ -26,35 +31,80 @@ export async function runProgram(argv: readonly string[], stop: AbortSignal): Pr
     }
     loadDotenv();
     const settings = loadSettings(argv, process.env);
-    return settings.reload && process.env[RELOAD_CHILD] === undefined
-      ? await runWithReload(argv, process.env)
-      : await runService(settings, stop);
+    if (settings.reload && process.env[RELOAD_CHILD] === undefined) {
+      return await runWithReload(argv, process.env);
+    }
+    return await runService({ settings, log: createLog(settings), stop }, argv);
   } catch (error) {
-    const problems =
-      error instanceof SettingsError
-        ? error.problems
-        : [String(error instanceof Error ? error.message : error)];
+    const { problems, exitCode } = failureOf(error);
     process.stderr.write(`${problems.join('\n')}\n`);
-    return error instanceof SettingsError || error instanceof UnknownScheduler ? USAGE_ERROR : 1;
+    return exitCode;
   }
 }
 
-async function runService(settings: Settings, stop: AbortSignal): Promise<number> {
-  const log = createLog(settings);
-  let service: RunningService;
+async function runService(context: StartContext, argv: readonly string[]): Promise<number> {
+  const { settings, log, stop } = context;
+  const service = await startUnlessStopped(context, async () => {
+    // The primary of several processes goes without the application, which is most of the program.
+    if (settings.workers > 1) return (await import('./cluster/serve-cluster.js')).serveCluster(context, argv);
+    return (await import('./serve.js')).serve(context);
+  });
+  if (service === undefined) return 0;
+  // Whoever starts the service waits for this line, whatever SERVICE_LOG_LEVEL says.
+  createLog({ logLevel: 'info' }).info(`listening on ${service.url} (API description at /docs)`);
+  return untilStopped(service, { log, stop });
+}
+
+/** The environment is the primary's, which has read the .env file: all processes have the same settings. */
+async function runServerProcess(argv: readonly string[], told: AbortSignal): Promise<number> {
+  const link = new PrimaryLink();
   try {
-    service = await serve({ settings, log, stop });
+    const settings = loadSettings(argv, process.env);
+    const stop = AbortSignal.any([told, link.lost]);
+    const context: StartContext = { settings, log: createLog(settings), stop };
+    const service = await startUnlessStopped(context, async () =>
+      (await import('./cluster/serve-as-process.js')).serveAsProcess(context, link),
+    );
+    if (service === undefined) return 0;
+    const exitCode = await untilStopped(service, context);
+    await link.leaveCounts();
+    return exitCode;
+  } catch (error) {
+    const { problems, exitCode } = failureOf(error);
+    await link.fail(problems, exitCode);
+    return exitCode;
+  }
+}
+
+/** @returns undefined when the start was given up because of the stop */
+async function startUnlessStopped(
+  { log, stop }: StartContext,
+  start: () => Promise<RunningService>,
+): Promise<RunningService | undefined> {
+  try {
+    return await start();
   } catch (error) {
     if (!stop.aborted) throw error;
     // Ctrl-C also reaches the programs that make the database: their failure is no failure of ours.
     log.info('stopped before it was ready', error === stop.reason ? {} : { error });
-    return 0;
+    return undefined;
   }
-  // Whoever starts the service waits for this line, whatever SERVICE_LOG_LEVEL says.
-  createLog({ logLevel: 'info' }).info(`listening on ${service.url} (API description at /docs)`);
+}
+
+async function untilStopped(
+  service: RunningService,
+  { log, stop }: { readonly log: Log; readonly stop: AbortSignal },
+): Promise<number> {
   if (!stop.aborted) await once(stop, 'abort');
   log.info('stopping');
   await service.stop();
   log.info('stopped');
   return 0;
+}
+
+function failureOf(error: unknown): { readonly problems: readonly string[]; readonly exitCode: number } {
+  if (error instanceof ServerProcessFailed) return error;
+  if (error instanceof SettingsError) return { problems: error.problems, exitCode: USAGE_ERROR };
+  const problems = [String(error instanceof Error ? error.message : error)];
+  return { problems, exitCode: error instanceof UnknownScheduler ? USAGE_ERROR : 1 };
 }

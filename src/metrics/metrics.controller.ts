@@ -3,23 +3,27 @@ import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import { Registry } from 'prom-client';
 import { AllowAnyKey } from '../auth/access.js';
 import { ApiErrors } from '../http/error.dto.js';
+import { MetricsPage } from './metrics-page.js';
 
 /** HTTP of the metrics. */
 @ApiTags('operations')
 @Controller('metrics')
 export class MetricsController {
-  constructor(private readonly registry: Registry) {}
+  constructor(private readonly page: MetricsPage) {}
 
   @Get()
   @AllowAnyKey()
   @Header('Content-Type', Registry.PROMETHEUS_CONTENT_TYPE)
   @ApiOperation({
     operationId: 'getMetrics',
-    summary: 'Metrics of this process in the Prometheus text format',
+    summary: 'Metrics of the service in the Prometheus text format',
+    description:
+      'With several server processes on one host: the sum over all of them, whichever answers. Counters keep what ' +
+      'processes that ended had counted until they were last asked. Several hosts are several targets.',
   })
-  @ApiErrors(400)
+  @ApiErrors(400, 503)
   @ApiOkResponse({ content: { 'text/plain': { schema: { type: 'string' } } } })
   get(): Promise<string> {
-    return this.registry.metrics();
+    return this.page.text();
   }
 }

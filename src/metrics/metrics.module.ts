@@ -1,6 +1,7 @@
 import { Global, Module } from '@nestjs/common';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { MetricsController } from './metrics.controller.js';
+import { MetricsPage } from './metrics-page.js';
 
 /** One registry per application, so that several can live in one process. */
 @Global()
@@ -15,6 +16,7 @@ import { MetricsController } from './metrics.controller.js';
         return registry;
       },
     },
+    MetricsPage,
   ],
   exports: [Registry],
 })
