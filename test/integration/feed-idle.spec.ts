@@ -1,34 +1,20 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client } from 'pg';
 import { EventStreamReader } from '../support/event-stream.js';
 import { createRun, note } from '../support/feed-app.js';
+import { logStatements } from '../support/statement-log.js';
 import { KEYS, startTestApp, type TestAnswer } from '../support/test-app.js';
 
 const STREAMS = 900;
 const POLLS = 100;
 const QUIET_MS = 2_000;
 
-/** Every statement that any connection of this process sends. */
-const statements: string[] = [];
-const query: unknown = Reflect.get(Client.prototype, 'query');
-assert.ok(typeof query === 'function');
-Reflect.set(
-  Client.prototype,
-  'query',
-  new Proxy(query, {
-    apply: (target, client, args: unknown[]): unknown => {
-      const [statement] = args;
-      statements.push(typeof statement === 'string' ? statement : JSON.stringify(statement));
-      return Reflect.apply(target, client, args);
-    },
-  }),
-);
+const statements = logStatements();
 
 describe('a thousand readers of the feed', () => {
   test('cost no statement while they wait, and one query together when an event comes', async () => {
-    const service = await startTestApp();
+    const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '3600' } });
     const busy = await createRun(service.send, 'busy');
     const streams = await Promise.all(
       Array.from({ length: STREAMS }, (_, n) =>

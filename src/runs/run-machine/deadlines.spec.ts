@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { dueAt, isClaimable } from './deadlines.js';
+import { decide } from './decide.js';
+import {
+  accepted,
+  after,
+  ASSIGN,
+  command,
+  FAILED,
+  FRESH,
+  IN_STATE,
+  later,
+  NEXT_ATTEMPT,
+  refusal,
+  STARTED,
+  T0,
+} from './decide.fixtures.js';
+import type { RunCommand } from './run-command.js';
+import type { Run } from './run.js';
+import { MANUAL_RETRY, USER_CANCEL } from './run-event.js';
+
+const elapse = (jitter = 1): RunCommand => ({ type: 'elapse', nextAttempt: { ...NEXT_ATTEMPT, jitter } });
+const BUDGETED: Run = { ...FRESH, startWithinS: 10, attemptTimeoutS: 20 };
+const PATIENT: Run = { ...FRESH, backoffS: 4, maxAttempts: 50 };
+
+/** A failure of the present attempt, with the jitter of the pause that follows. */
+function failing(run: Run, seconds: number, jitter: number): Run {
+  const failed = { ...FAILED, nextAttempt: { ...NEXT_ATTEMPT, jitter } } as RunCommand;
+  const held = accepted(decide(run, ASSIGN, later(seconds))).run;
+  return accepted(decide(held, failed, later(seconds))).run;
+}
+
+describe('the budget for the start', () => {
+  test('fails a run for good that nobody has claimed in time, whatever retries remain', () => {
+    assert.deepEqual(dueAt(BUDGETED), later(10));
+    refusal(decide(BUDGETED, elapse(), later(9.999)));
+    const { run, entries } = accepted(decide(BUDGETED, elapse(), later(10)));
+    assert.equal(run.state, 'FAILED');
+    assert.equal(run.errorMessage, 'Not started within 10 s');
+    assert.deepEqual(
+      entries.map(({ type, msg, payload, state }) => ({ type, msg, payload, state })),
+      [
+        {
+          type: 'FAILED',
+          msg: 'Not started within 10 s',
+          payload: { error_message: 'Not started within 10 s' },
+          state: 'FAILED',
+        },
+      ],
+    );
+    assert.equal(dueAt(run), null);
+  });
+
+  test('goes on while a worker has the run and has not started it', () => {
+    const assigned = after(BUDGETED, ASSIGN);
+    assert.deepEqual(dueAt(assigned), later(10));
+    assert.equal(accepted(decide(assigned, elapse(), later(11))).run.state, 'FAILED');
+  });
+
+  test('is kept by STARTED; what counts from then on is the budget of the attempt', () => {
+    const started = accepted(decide(after(BUDGETED, ASSIGN), STARTED, later(9))).run;
+    assert.deepEqual(dueAt(started), later(29));
+  });
+
+  test('begins anew with another attempt', () => {
+    const failed = accepted(decide(BUDGETED, elapse(), later(10))).run;
+    const again = accepted(decide(failed, command(MANUAL_RETRY), later(50))).run;
+    assert.deepEqual(dueAt(again), later(60));
+  });
+
+  test('does not run for a run that an admin put into execution and that nobody has', () => {
+    const patched = accepted(
+      decide(BUDGETED, { type: 'patch', keyName: 'k', state: 'ASSIGNED' }, later(1)),
+    ).run;
+    assert.equal(dueAt(patched), null);
+  });
+});
+
+describe('the budget of an attempt', () => {
+  test('fails the attempt, for the retry policy to judge', () => {
+    const running = after(BUDGETED, ASSIGN, STARTED);
+    const due = dueAt(running);
+    assert.deepEqual(due, new Date((running.startedAt?.getTime() ?? 0) + 20_000));
+    refusal(decide(running, elapse(), new Date(due.getTime() - 1)));
+    const { run, entries, endedAttempt } = accepted(decide(running, elapse(), due));
+    assert.equal(run.state, 'PENDING');
+    assert.equal(run.failures, 1);
+    assert.equal(endedAttempt?.errorMessage, 'Attempt ran longer than 20 s');
+    assert.deepEqual(
+      entries.map(({ type }) => type),
+      ['FAILED', 'RETRIED'],
+    );
+    const last = accepted(decide({ ...running, maxAttempts: 1 }, elapse(), due)).run;
+    assert.equal(last.state, 'FAILED');
+    assert.equal(last.errorMessage, 'Attempt ran longer than 20 s');
+  });
+});
+
+describe('back-off', () => {
+  test('keeps a failed run out of the queue, twice as long after every failure, up to its bound', () => {
+    let run: Run = { ...PATIENT, maxBackoffS: 30 };
+    const pauses: number[] = [];
+    for (let n = 0, seconds = 1; n < 6; n += 1, seconds += 100) {
+      run = failing(run, seconds, 1);
+      assert.ok(run.notBefore);
+      pauses.push((run.notBefore.getTime() - T0.getTime()) / 1000 - seconds);
+      assert.equal(isClaimable(run), false);
+      refusal(decide(run, ASSIGN, later(seconds)));
+      run = accepted(decide(run, elapse(), run.notBefore)).run;
+      assert.equal(isClaimable(run), true);
+    }
+    assert.deepEqual(pauses, [4, 8, 16, 30, 30, 30]);
+  });
+
+  test('is waited for between half and the whole, as the jitter says', () => {
+    fc.assert(
+      fc.property(fc.double({ min: 0, max: 1, noNaN: true }), (jitter) => {
+        const { notBefore } = failing(PATIENT, 1, jitter);
+        const ms = (notBefore?.getTime() ?? 0) - later(1).getTime();
+        assert.ok(ms >= 2000 && ms <= 4000);
+        assert.equal(ms, Math.round(2000 + 2000 * jitter));
+      }),
+    );
+  });
+
+  test('lasts a day at most where the policy has no bound, however often the run failed', () => {
+    const run: Run = { ...PATIENT, backoffS: 86_400, failures: 40 };
+    const { notBefore } = failing(run, 1, 1);
+    assert.equal((notBefore?.getTime() ?? 0) - later(1).getTime(), 86_400_000);
+  });
+
+  test('of none lets the next attempt be claimed at once', () => {
+    assert.equal(isClaimable(failing(FRESH, 1, 1)), true);
+  });
+
+  test('leaves the start budget aside until it is over', () => {
+    const run = failing({ ...PATIENT, startWithinS: 1 }, 1, 1);
+    assert.deepEqual(dueAt(run), run.notBefore);
+    const ready = accepted(decide(run, elapse(), later(5))).run;
+    assert.deepEqual(ready.queuedAt, later(5));
+    assert.deepEqual(dueAt(ready), later(6));
+  });
+
+  test('ends with a cancel, a retry that somebody asks for, and an admin who says PENDING', () => {
+    const run = failing(PATIENT, 1, 1);
+    assert.equal(accepted(decide(run, command(USER_CANCEL), later(2))).run.notBefore, null);
+    const retried = accepted(decide(run, command(MANUAL_RETRY), later(2))).run;
+    assert.deepEqual([retried.attempt, isClaimable(retried)], [3, true]);
+    const patched = accepted(decide(run, { type: 'patch', keyName: 'k', state: 'PENDING' }, later(2))).run;
+    assert.deepEqual([patched.attempt, isClaimable(patched)], [2, true]);
+    const ranked = accepted(decide(run, { type: 'patch', keyName: 'k', priority: 7 }, later(2))).run;
+    assert.deepEqual(ranked.notBefore, run.notBefore);
+  });
+});
+
+describe('time', () => {
+  test('does nothing to a run that has no deadline', () => {
+    for (const run of Object.values(IN_STATE)) {
+      assert.equal(dueAt(run), null);
+      assert.match(refusal(decide(run, elapse(), later(1e6))), /no deadline/);
+    }
+  });
+});

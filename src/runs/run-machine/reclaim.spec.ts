@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { decide } from './decide.js';
+import {
+  accepted,
+  after,
+  ASSIGN,
+  event,
+  FAILED,
+  FRESH,
+  IN_STATE,
+  later,
+  NEXT_ATTEMPT,
+  refusal,
+} from './decide.fixtures.js';
+import type { RunCommand } from './run-command.js';
+import { MAX_ATTEMPTS_OF_A_RUN, type Run } from './run.js';
+import { isInExecution, RUN_STATES } from './run-state.js';
+
+const RECLAIM = {
+  type: 'reclaim',
+  workerId: 'w1',
+  attempt: 1,
+  lastHeartbeatAt: later(2),
+  maxReclaims: 3,
+  nextAttempt: NEXT_ATTEMPT,
+} as const satisfies RunCommand;
+
+describe('the loss of a worker', () => {
+  test('ends the attempt as FAILED and opens the next one at once, with one RECLAIMED on the timeline', () => {
+    const { run, entries, endedAttempt } = accepted(decide(IN_STATE.RUNNING, RECLAIM, later(60)));
+    assert.equal(run.state, 'PENDING');
+    assert.equal(run.attempt, 2);
+    assert.equal(run.workerId, null);
+    assert.equal(run.notBefore, null);
+    assert.deepEqual(
+      entries.map(({ type, attempt, msg, payload, state }) => ({ type, attempt, msg, payload, state })),
+      [
+        {
+          type: 'RECLAIMED',
+          attempt: 1,
+          msg: "Worker 'w1' lost",
+          payload: { worker_id: 'w1', last_heartbeat_at: later(2).toISOString() },
+          state: 'PENDING',
+        },
+      ],
+    );
+    assert.equal(endedAttempt?.state, 'FAILED');
+    assert.equal(endedAttempt.workerId, 'w1');
+    assert.equal(endedAttempt.errorMessage, "Worker 'w1' lost");
+  });
+
+  test('says null of a worker that never reported', () => {
+    const { entries } = accepted(decide(IN_STATE.ASSIGNED, { ...RECLAIM, lastHeartbeatAt: null }, later(60)));
+    assert.deepEqual(entries[0]?.payload, { worker_id: 'w1', last_heartbeat_at: null });
+  });
+
+  test('never eats the retries of the user, and failures never eat losses', () => {
+    const lost = accepted(decide(IN_STATE.RUNNING, RECLAIM, later(60))).run;
+    assert.deepEqual({ failures: lost.failures, reclaims: lost.reclaims }, { failures: 0, reclaims: 1 });
+    const failed = after(lost, ASSIGN, FAILED);
+    assert.deepEqual({ failures: failed.failures, reclaims: failed.reclaims }, { failures: 1, reclaims: 1 });
+  });
+
+  test('is survived as often as allowed; the next one fails the run for good', () => {
+    let run: Run = FRESH;
+    for (let loss = 1; loss <= 3; loss += 1) {
+      run = after(run, ASSIGN, { ...RECLAIM, attempt: loss });
+      assert.equal(run.state, 'PENDING');
+    }
+    const {
+      run: last,
+      entries,
+      endedAttempt,
+    } = accepted(decide(after(run, ASSIGN), { ...RECLAIM, attempt: 4 }, later(60)));
+    assert.equal(last.state, 'FAILED');
+    assert.equal(last.reclaims, 4);
+    assert.equal(last.errorMessage, "Worker 'w1' lost");
+    assert.ok(last.finishedAt);
+    assert.deepEqual(
+      entries.map(({ type, state }) => ({ type, state })),
+      [{ type: 'RECLAIMED', state: 'FAILED' }],
+    );
+    assert.equal(endedAttempt, undefined);
+  });
+
+  test('with no loss allowed fails the run at the first', () => {
+    assert.equal(
+      accepted(decide(IN_STATE.RUNNING, { ...RECLAIM, maxReclaims: 0 }, later(9))).run.state,
+      'FAILED',
+    );
+  });
+
+  test('at the last attempt a run may have fails the run', () => {
+    const run: Run = { ...IN_STATE.RUNNING, attempt: MAX_ATTEMPTS_OF_A_RUN };
+    const command = { ...RECLAIM, attempt: MAX_ATTEMPTS_OF_A_RUN };
+    assert.equal(accepted(decide(run, command, later(9))).run.state, 'FAILED');
+  });
+
+  test('leaves a run alone that is in the hands of another worker, or at another attempt', () => {
+    const run = IN_STATE.RUNNING;
+    assert.match(
+      refusal(decide(run, { ...RECLAIM, workerId: 'w2' }, later(9))),
+      /not assigned to worker 'w2'/,
+    );
+    assert.match(refusal(decide(run, { ...RECLAIM, attempt: 2 }, later(9))), /attempt 2 is not current/);
+    const again = after(run, RECLAIM, ASSIGN);
+    assert.match(refusal(decide(again, RECLAIM, later(9))), /attempt 1 is not current/);
+  });
+
+  test('leaves a run alone that nobody has', () => {
+    const nobodys: Run = { ...IN_STATE.ASSIGNED, workerId: null };
+    assert.match(refusal(decide(nobodys, RECLAIM, later(9))), /not assigned to worker/);
+  });
+
+  for (const state of RUN_STATES.filter((name) => !isInExecution(name))) {
+    test(`is refused in state ${state}`, () => {
+      const words = refusal(decide(IN_STATE[state], RECLAIM, later(60)));
+      assert.match(words, state === 'PENDING' ? /is not assigned to a worker/ : /already in terminal state/);
+    });
+  }
+
+  test('makes every later report of the old worker worthless', () => {
+    const run = accepted(decide(IN_STATE.RUNNING, RECLAIM, later(60))).run;
+    const reporter = { workerId: 'w1', attempt: 1 };
+    const started = { type: 'STARTED', msg: '', payload: { worker_id: 'w1' } };
+    for (const report of [started, { type: 'COMPLETED', msg: '' }, { type: 'FAILED', msg: '' }]) {
+      refusal(decide(run, event(report, reporter), later(61)));
+    }
+    refusal(decide(run, event({ type: 'PROGRESS', msg: 1 }, reporter), later(61)));
+  });
+});

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { WaitingClaims } from '../../src/workers/claims/waiting-claims.js';
+import { RunSteps } from '../support/run-steps.js';
+import { until } from '../support/service-process.js';
+import { logStatements } from '../support/statement-log.js';
+import { startTestApp, type TestAnswer, type TestApp } from '../support/test-app.js';
+
+const WORKERS = 1_000;
+const QUIET_MS = 2_000;
+
+const statements = logStatements();
+
+/** Claims of the journal's hand-out, one a group. */
+const lookups = (): number => statements.filter((sql) => /from run_queue\b/.test(sql)).length;
+
+async function waitingWorkers(
+  service: TestApp,
+  resourcesOf: (n: number) => object,
+): Promise<{ readonly answers: Promise<TestAnswer>[]; readonly got: string[] }> {
+  const steps = new RunSteps(service.send);
+  const got: string[] = [];
+  const answers: Promise<TestAnswer>[] = [];
+  for (let n = 0; n < WORKERS; n += 1) {
+    await steps.heartbeat(`w${n}`, { resources: resourcesOf(n) });
+    const answer = service.send('POST', `/workers/w${n}/claim?wait=30`);
+    answers.push(answer);
+    void answer.then(({ body }) => {
+      for (const op of body.ops) got.push(`w${n} ${op.id}`);
+    });
+  }
+  const claims = service.app.get(WaitingClaims, { strict: false });
+  await until(() => claims.size === WORKERS, 'every claim waits');
+  return { answers, got };
+}
+
+describe('a thousand waiting claims', () => {
+  test('cost no statement while nothing happens, and one run wakes one of them', async () => {
+    const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '3600' } });
+    const { answers, got } = await waitingWorkers(service, () => ({ cpu_cores: 1, ram_mb: 1, gpus: [] }));
+    statements.length = 0;
+    await sleep(QUIET_MS);
+    assert.deepEqual(statements, []);
+
+    const { id } = await new RunSteps(service.send).create();
+    await until(() => got.length > 0, 'the run is handed out');
+    assert.deepEqual(got, [`w0 ${id}`]);
+    await sleep(200);
+    assert.ok(lookups() <= 2, statements.join('\n'));
+    assert.equal(service.app.get(WaitingClaims, { strict: false }).size, WORKERS - 1);
+    await service.close();
+    await Promise.allSettled(answers);
+  });
+
+  test('of which one only could take the run pass the word on until it gets there', async () => {
+    const service = await startTestApp({
+      env: { SERVICE_REAPER_INTERVAL: '3600', SERVICE_SCHEDULER: 'fit' },
+    });
+    const big = 777;
+    const { answers, got } = await waitingWorkers(service, (n) => ({
+      cpu_cores: n === big ? 64 : 1,
+      ram_mb: 1,
+      gpus: [],
+    }));
+    statements.length = 0;
+    const { id } = await new RunSteps(service.send).create({ constraints: { cpu: 32 } });
+    await until(() => got.length > 0, 'the run is handed out');
+    assert.deepEqual(got, [`w${big} ${id}`]);
+    // Waves of 8, 64 and so on, in groups of 200: a dozen looks for a thousand workers.
+    assert.ok(lookups() <= 60, `${lookups()} looks at the queue`);
+    await service.close();
+    await Promise.allSettled(answers);
+  });
+});
