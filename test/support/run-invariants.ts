@@ -75,10 +75,12 @@ function checkTimeline(run: StoredRun, timeline: readonly StoredEvent[]): void {
     assert.ok(entry.t >= time, 'time never goes back');
     assert.equal(entry.attempt, attempt, 'an entry belongs to the attempt that was current');
     time = entry.t;
-    if (entry.type === 'RETRIED') {
+    const isLossSurvived = entry.type === 'RECLAIMED' && entry.state === 'PENDING';
+    if (entry.type === 'RETRIED' || isLossSurvived) {
       state = 'PENDING';
       attempt += 1;
-    } else if (entry.type === 'STARTED') state = 'RUNNING';
+    } else if (entry.type === 'RECLAIMED') state = 'FAILED';
+    else if (entry.type === 'STARTED') state = 'RUNNING';
     else if (['COMPLETED', 'FAILED', 'CANCELLED'].includes(entry.type)) state = entry.type;
   }
   assert.equal(run.attempt, attempt);

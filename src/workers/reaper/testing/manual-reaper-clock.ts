@@ -3,7 +3,13 @@ import { ReaperClock, type Moment } from '../reaper-clock.js';
 /** Clocks that a test sets. */
 export class ManualReaperClock extends ReaperClock {
   #steady = 5_000;
-  #wall = Date.UTC(2026, 0, 1);
+  #wall: number;
+
+  /** @param wall epoch milliseconds */
+  constructor(wall = Date.UTC(2026, 0, 1)) {
+    super();
+    this.#wall = wall;
+  }
 
   override now(): Moment {
     return { steady: this.#steady, wall: this.#wall };

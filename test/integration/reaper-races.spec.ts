@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { ENTITIES } from '../../src/database/entities/all.js';
+import { rows } from '../../src/database/sql.js';
+import { forgetEverything, InterruptedRuns, ReaperScene, TIMEOUT_MS } from '../support/reaper-scene.js';
+import { checkInvariants } from '../support/run-invariants.js';
+import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
+
+const NONE = { silent: 0, unreported: 0, refused: 0, failed: 0 };
+
+describe('a reaper that is not alone', () => {
+  let database: TestDatabase;
+  let runs: InterruptedRuns;
+  let scene: ReaperScene;
+
+  before(async () => {
+    database = await openTestDatabase({ entities: ENTITIES });
+  });
+  beforeEach(async () => {
+    await forgetEverything(database.dataSource);
+    runs = new InterruptedRuns();
+    scene = await ReaperScene.open(database.dataSource, { runs });
+  });
+  after(() => database.close());
+
+  test('two reapers at once reclaim each run once', async () => {
+    const other = scene.another(await database.open());
+    await scene.heartbeat('w');
+    const ids = await scene.assignMany('w', 450);
+    await scene.letPass(TIMEOUT_MS + 1);
+    other.passHere(TIMEOUT_MS + 1);
+    const [mine, theirs] = await Promise.all([scene.reaper.runOnce(), other.reaper.runOnce()]);
+    assert.equal(mine.silent + theirs.silent, ids.length);
+    assert.equal(mine.failed + theirs.failed, 0);
+    const [{ once } = {}] = await rows<{ once: boolean }>(
+      database.dataSource,
+      `select bool_and(attempt = 2 and reclaims = 1 and event_count = 1 and state = 'PENDING') as once from runs`,
+    );
+    assert.equal(once, true);
+    await checkInvariants(database.dataSource);
+  });
+
+  const fasterOnes: readonly (readonly [string, (id: string) => Promise<unknown>])[] = [
+    ['the worker completes it', (id) => scene.event(id, 'COMPLETED', { workerId: 'w', attempt: 1 })],
+    ['the worker reports its failure', (id) => scene.event(id, 'FAILED', { workerId: 'w', attempt: 1 })],
+    ['a user cancels it', (id) => scene.event(id, 'CANCELLED')],
+    [
+      'an admin takes it back into the queue',
+      (id) => scene.journal.change(id, { type: 'patch', keyName: 'k', state: 'PENDING' }),
+    ],
+    [
+      'it is retried, and the same worker has the next attempt',
+      async (id) => {
+        await retry(id);
+        assert.deepEqual(await scene.claim('w'), [id]);
+      },
+    ],
+    [
+      'another worker has it',
+      async (id) => {
+        await scene.journal.change(id, { type: 'patch', keyName: 'k', state: 'PENDING' });
+        assert.deepEqual(await scene.claim('other'), [id]);
+      },
+    ],
+    ['another reaper takes it', () => scene.another(database.dataSource).reaper.runOnce()],
+  ];
+
+  function retry(id: string): Promise<void> {
+    return scene.event(id, 'RETRIED', {}, { force: true });
+  }
+
+  for (const [what, act] of fasterOnes) {
+    test(`changes nothing of a run that it has found lost when ${what} first`, async () => {
+      const { id } = await scene.assigned('w', { eventDelivery: { topic: 'races' } });
+      await scene.letPass(TIMEOUT_MS + 1);
+      let before = '';
+      runs.afterFinding = async () => {
+        runs.afterFinding = () => Promise.resolve();
+        await act(id);
+        before = await scene.everythingOf(id);
+      };
+      assert.deepEqual(await scene.reaper.runOnce(), { ...NONE, refused: 1 });
+      assert.equal(await scene.everythingOf(id), before);
+      await checkInvariants(database.dataSource);
+    });
+  }
+
+  test('leaves the run alone that a worker was given after it came back, while it was just being judged', async () => {
+    const old = await scene.assigned('w');
+    await scene.letPass(TIMEOUT_MS + 1);
+    let fresh = '';
+    runs.afterJudging = async () => {
+      runs.afterJudging = () => Promise.resolve();
+      fresh = (await scene.assigned('w')).id;
+    };
+    assert.deepEqual(await scene.reaper.runOnce(), { ...NONE, silent: 1 });
+    assert.equal((await scene.get(old.id)).state, 'PENDING');
+    assert.equal((await scene.get(fresh)).workerId, 'w');
+  });
+});
