@@ -96,6 +96,26 @@ describe('a worker that waits for work', () => {
   });
 });
 
+describe('a worker whose service comes back after an outage', () => {
+  it('claims once the service has taken its heartbeat again, not before', async () => {
+    const scene = await makeWaitingScene();
+    scene.service.onCall = ({ what }) => (what === 'heartbeat' ? DOWN : undefined);
+    await scene.clock.pass(5000);
+    scene.service.onCall = () => DOWN;
+    scene.service.endsWaits = true;
+    scene.service.announce();
+    await scene.clock.pass(3000);
+    scene.service.endsWaits = false;
+    scene.service.calls.length = 0;
+    scene.service.onCall = ({ what }) => (what === 'heartbeat' ? DOWN : undefined);
+    await scene.clock.pass(30_000);
+    assert.equal(scene.service.callsOf('claim').length, 0);
+    scene.service.onCall = () => undefined;
+    await scene.clock.until('a claim waits', () => scene.service.waiting === 1, 10);
+    await scene.end();
+  });
+});
+
 describe('a worker at a service that knows no waiting claims', () => {
   it('asks without waiting, once a tick, after one refusal', async () => {
     const scene = makeScene();

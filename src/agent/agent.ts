@@ -66,6 +66,7 @@ export class Agent {
       workerTimeoutSeconds: settings.workerTimeoutSeconds,
       heldRuns: () => [...this.executions.keys()].map(({ claimed }) => claimed),
       onRegistered: () => this.registered.abort(),
+      onTaken: () => this.claims.noteHeartbeat(),
       onMisfit: (refusal) => this.onRefused(refusal),
     });
     const maxHeld = 2 * (settings.maxRuns ?? resources.cpuCores);

@@ -49,6 +49,8 @@ export class ClaimLoop {
   private unanswered = 0;
   /** Whether the service is believed to know claims that wait. */
   private mayWait = true;
+  private heartbeats = 0;
+  private heartbeat = new AbortController();
 
   constructor(
     private readonly context: AgentContext,
@@ -58,6 +60,13 @@ export class ClaimLoop {
   /** Says that there is room again. */
   wake(): void {
     this.nudge.abort();
+  }
+
+  /** Says that the service has taken a heartbeat. */
+  noteHeartbeat(): void {
+    this.heartbeats += 1;
+    this.heartbeat.abort();
+    this.heartbeat = new AbortController();
   }
 
   /** Runs until the signal is aborted. A claim that is about to be answered then is waited for: its runs are ours. */
@@ -79,7 +88,9 @@ export class ClaimLoop {
       }
       const result = await this.claim(signal);
       if (result.kind === 'failed') {
+        const { heartbeats } = this;
         await clock.sleep(backoff.nextMs(result.retryAfterSeconds), signal);
+        await this.untilHeartbeatAfter(heartbeats, signal);
         continue;
       }
       backoff.reset();
@@ -93,6 +104,13 @@ export class ClaimLoop {
     const leastMs = Math.min(ms, LEAST_PAUSE_MS);
     await clock.sleep(leastMs, signal);
     await clock.sleep(ms - leastMs, this.nudge.signal);
+  }
+
+  /** A service that comes back does not know this worker before its heartbeat, and would make its claim wait in vain. */
+  private async untilHeartbeatAfter(count: number, signal: AbortSignal): Promise<void> {
+    while (this.heartbeats === count && !signal.aborted) {
+      await this.context.clock.sleep(MAX_PAUSE_MS, AbortSignal.any([this.heartbeat.signal, signal]));
+    }
   }
 
   private async claim(signal: AbortSignal): Promise<ClaimResult> {

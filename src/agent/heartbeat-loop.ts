@@ -17,6 +17,8 @@ export interface HeartbeatOptions {
   readonly heldRuns: () => readonly HeldRun[];
   /** Called at the first heartbeat that the service takes. */
   readonly onRegistered: () => void;
+  /** Called at every heartbeat that the service takes. */
+  readonly onTaken: () => void;
   /** Called when the service refuses the very first heartbeat: the worker is set up wrongly. */
   readonly onMisfit: (refusal: Refusal) => void;
 }
@@ -73,6 +75,7 @@ export class HeartbeatLoop {
         logger.info({ workerTimeoutSeconds: this.workerTimeoutSeconds }, 'registered at the service');
         this.options.onRegistered();
       }
+      this.options.onTaken();
       return null;
     }
     if (answer.kind === 'refused') {
