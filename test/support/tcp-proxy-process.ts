@@ -132,12 +132,12 @@ async function answer(request: ProxyRequest): Promise<number> {
   }
 }
 
-process.on('message', (request: ProxyRequest) => {
-  void answer(request).then((value) => {
-    const message: ProxyAnswer = { id: request.id, value };
-    process.send?.(message);
-  });
-});
+async function respond(request: ProxyRequest): Promise<void> {
+  const message: ProxyAnswer = { id: request.id, value: await answer(request) };
+  process.send?.(message);
+}
+
+process.on('message', (request: ProxyRequest) => void respond(request));
 process.once('disconnect', () => process.exit(0));
 // Ctrl-C and the end of a test reach the parent, which then disconnects.
 process.on('SIGINT', () => undefined);

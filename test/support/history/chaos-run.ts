@@ -1,0 +1,83 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { CHAOS_SETTINGS, ChaosDeployment } from './chaos-deployment.js';
+import { injectFaults } from './chaos-faults.js';
+import { sumUp, type ChaosFigures } from './chaos-figures.js';
+import { checkHistory } from './check-history.js';
+import { FeedTail } from './feed-tail.js';
+import { countLive, readFinalState } from './final-state.js';
+import type { Violation } from './history.js';
+import { LoadClient, TOPICS } from './load-client.js';
+import { RecordedService } from './recorded-service.js';
+import { SeededRandom } from './seeded-random.js';
+import { WorkerCrew } from './worker-crew.js';
+
+/** How much of everything. */
+export interface ChaosOptions {
+  /** Everything random comes from it; what the clock decides does not. */
+  readonly seed: number;
+  readonly runs: number;
+  /** How long faults are injected; the runs are created within this time. */
+  readonly seconds: number;
+}
+
+/** What was found. */
+export interface ChaosReport {
+  readonly violations: readonly Violation[];
+  readonly figures: ChaosFigures & { readonly mishaps: Readonly<Record<string, number>> };
+}
+
+const CLIENTS = 10;
+const WORKERS = 12;
+/** Longest wait for the last run to be created, and then to end. */
+const PATIENCE_MS = 60_000;
+
+/** A run under random faults: load and faults for a while, then everything is healed, ends, and is checked. */
+export async function runChaos({ seed, runs, seconds }: ChaosOptions): Promise<ChaosReport> {
+  const deployment = await ChaosDeployment.start(seed);
+  try {
+    const service = new RecordedService(deployment.wires);
+    const began = performance.now();
+    const goesOn = (): boolean => performance.now() - began < seconds * 1000;
+    let created = 0;
+    const quota = {
+      take: (): boolean => {
+        const share = Math.min(1, (performance.now() - began) / (seconds * 1000));
+        if (created >= runs * share) return false;
+        created += 1;
+        return true;
+      },
+    };
+    const tails = TOPICS.map((topic) => new FeedTail(service, topic));
+    const crew = new WorkerCrew(service, seed, WORKERS);
+    const clients = Array.from({ length: CLIENTS }, (_, i) => {
+      const name = `client-${i}`;
+      return new LoadClient(name, service, SeededRandom.for(seed, name), quota);
+    });
+    const [injected] = await Promise.all([
+      injectFaults(deployment, SeededRandom.for(seed, 'faults'), goesOn),
+      crew.suffer(SeededRandom.for(seed, 'mishaps'), goesOn),
+    ]);
+    await deployment.heal();
+    crew.heal();
+    await waitFor(() => created >= runs);
+    await Promise.all(clients.map((client) => client.stop()));
+    await waitFor(async () => (await countLive(service)) === 0);
+    await crew.stop();
+    await Promise.all(tails.map((tail) => tail.stop()));
+    const final = await readFinalState(service, tails);
+    const { workerTimeout, maxReclaims } = CHAOS_SETTINGS;
+    const rules = { workerTimeoutMs: workerTimeout * 1000, maxReclaims };
+    return {
+      violations: checkHistory(service.history, final, rules),
+      figures: { ...sumUp(service.history, final, injected), mishaps: crew.mishaps },
+    };
+  } finally {
+    await deployment.close();
+  }
+}
+
+/** Gives up after a while without a word: what has not ended is then found by the checker. */
+async function waitFor(condition: () => boolean | Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + PATIENCE_MS;
+  while (performance.now() < deadline && !(await condition())) await sleep(200);
+}

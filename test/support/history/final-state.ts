@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import { TOPICS } from './load-client.js';
+import { readFeed } from './feed-tail.js';
+import type { FeedEvent, FinalAttempt, FinalEntry, FinalRun, FinalState, Tail } from './history.js';
+import { toEntry, type RecordedService } from './recorded-service.js';
+import type { WireAnswer } from './wire.js';
+
+const PAGE = 100;
+const AT_ONCE = 16;
+
+/** Reads everything there is over HTTP, from all servers in turn. @throws AssertionError when something cannot be read */
+export async function readFinalState(service: RecordedService, tails: readonly Tail[]): Promise<FinalState> {
+  const listed = await listRuns(service);
+  const runs: FinalRun[] = [];
+  const waiting = [...listed.entries()];
+  const lane = async (): Promise<void> => {
+    for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+      const [i, run] = next;
+      const { body: attempts } = await get(service, i, `/runs/${run.id}/attempts`);
+      const { body: polled } = await get(service, i + 1, `/runs/${run.id}/events`);
+      assert.deepEqual(
+        polled.events.map(toEntry),
+        run.events.map(toEntry),
+        `two views of the timeline of run ${run.id} differ`,
+      );
+      runs.push(toFinalRun(run, attempts));
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+  const feeds = new Map<string, FeedEvent[]>();
+  for (const topic of TOPICS) feeds.set(topic, await readFeed(service, topic));
+  return { runs, feeds, tails: tails.map(({ reader, topic, events }) => ({ reader, topic, events })) };
+}
+
+/** How many runs are in each state that is not the end. */
+export async function countLive(service: RecordedService): Promise<number> {
+  let live = 0;
+  for (const state of ['PENDING', 'ASSIGNED', 'RUNNING']) {
+    const answer = await service.ask(0, { method: 'GET', path: `/runs?state=${state}&limit=${PAGE}` });
+    live += answer?.body.data.length ?? PAGE;
+  }
+  return live;
+}
+
+async function listRuns(service: RecordedService): Promise<WireAnswer['body'][]> {
+  const runs: WireAnswer['body'][] = [];
+  for (let page = 0; ; page += 1) {
+    const after = runs.at(-1)?.id;
+    const cursor = after === undefined ? '' : `&starting_after=${after}`;
+    const { body } = await get(service, page, `/runs?limit=${PAGE}${cursor}`);
+    runs.push(...body.data);
+    if (body.has_more === false) return runs;
+  }
+}
+
+async function get(service: RecordedService, server: number, path: string): Promise<WireAnswer> {
+  for (let tries = 0; tries < 5; tries += 1) {
+    const answer = await service.ask(server, { method: 'GET', path, timeoutMs: 20_000 });
+    if (answer !== undefined) return answer;
+  }
+  return assert.fail(`GET ${path} has no answer`);
+}
+
+function toFinalRun(run: WireAnswer['body'], attempts: WireAnswer['body'][]): FinalRun {
+  const mark: unknown = run.inputs.mark;
+  return {
+    id: run.id,
+    mark: typeof mark === 'string' ? mark : null,
+    state: run.state,
+    attempt: run.current_attempt,
+    topic: run.event_delivery?.topic ?? null,
+    maxAttempts: run.retry_policy.max_attempts,
+    reclaims: run.execution_summary.reclaims ?? 0,
+    timeline: run.events.map(toFinalEntry),
+    attempts: attempts.map(toFinalAttempt),
+  };
+}
+
+function toFinalEntry(event: WireAnswer['body']): FinalEntry {
+  const { worker_id: worker, force } = event.payload;
+  return {
+    ...toEntry(event),
+    attempt: event.attempt,
+    msg: event.msg,
+    worker: typeof worker === 'string' ? worker : null,
+    force: typeof force === 'boolean' ? force : null,
+  };
+}
+
+function toFinalAttempt({ attempt, state, execution_summary: summary }: WireAnswer['body']): FinalAttempt {
+  return {
+    attempt,
+    state,
+    worker: summary.worker_id ?? null,
+    assignedAt: timeOf(summary.assigned_at),
+    finishedAt: timeOf(summary.finished_at),
+  };
+}
+
+function timeOf(text: string | undefined): number | null {
+  return text === undefined ? null : Date.parse(text);
+}
