@@ -17,6 +17,7 @@ export const ROUTE_ACCESS: Readonly<Record<string, 'public' | 'any' | readonly T
   'GET /runs/{id}/events': ['client', 'worker'],
   'POST /runs/{id}/events': ['client', 'worker'],
   'GET /runs/{id}/attempts': ['client', 'worker'],
+  'GET /runs/{id}/explain': ['client', 'worker'],
   'GET /workers': ['client'],
   'POST /workers/heartbeat': ['worker'],
   'POST /workers/{worker_id}/claim': ['worker'],

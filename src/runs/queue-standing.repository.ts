@@ -1,0 +1,75 @@
+import { Injectable } from '@nestjs/common';
+import { rows, type SqlExecutor } from '../database/sql.js';
+import { MACHINE_COLUMNS } from './run-columns.js';
+import type { QueuedRun } from './scheduling-strategy.js';
+
+/** A run's row in the queue. */
+export interface QueueRow {
+  readonly runId: string;
+  readonly priority: number;
+  readonly createdAt: Date;
+  /** Since when runs behind this one have been handed out before it; null: never. */
+  readonly passedOverAt: Date | null;
+  /** The worker that is kept free for it; null: none. */
+  readonly reservedFor: string | null;
+}
+
+/** SQL that tells where runs stand in `run_queue`, without locking anything. */
+@Injectable()
+export class QueueStandingRepository {
+  /** The run's row, or null when it is not in the queue. */
+  async find(executor: SqlExecutor, runId: string): Promise<QueueRow | null> {
+    const [row] = await rows<QueueRow>(
+      executor,
+      `select run_id as "runId",
+              priority,
+              created_at as "createdAt",
+              passed_over_at as "passedOverAt",
+              reserved_for as "reservedFor"
+         from run_queue
+        where run_id = $1::uuid`,
+      [runId],
+    );
+    return row ?? null;
+  }
+
+  /** How many runs come before this one in the queue, or `most` when there are more. */
+  async countBefore(
+    executor: SqlExecutor,
+    { runId, priority, createdAt }: QueueRow,
+    most: number,
+  ): Promise<number> {
+    const [row] = await rows<{ count: number }>(
+      executor,
+      `select least(count(*), $4::integer)::integer as count
+         from (
+           (select 1
+              from run_queue
+             where priority > $1::integer
+             limit $4::integer)
+            union all
+           (select 1
+              from run_queue
+             where priority = $1::integer
+               and (created_at, run_id) < ($2::timestamptz, $3::uuid)
+             limit $4::integer)
+         ) before`,
+      [priority, createdAt.toISOString(), runId, most],
+    );
+    return row?.count ?? 0;
+  }
+
+  /** The runs that any of the workers is kept free for, in the order of the queue. */
+  listReserved(executor: SqlExecutor, workerIds: readonly string[]): Promise<QueuedRun[]> {
+    return rows<QueuedRun>(
+      executor,
+      `select ${MACHINE_COLUMNS}, q.passed_over_at as "passedOverAt", q.reserved_for as "reservedFor"
+         from run_queue q
+         join runs r on r.id = q.run_id
+        where q.reserved_for is not null
+          and q.reserved_for = any($1::text[])
+        order by q.priority desc, q.created_at, q.run_id`,
+      [workerIds],
+    );
+  }
+}

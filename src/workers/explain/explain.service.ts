@@ -1,0 +1,188 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { DataSource, type EntityManager } from 'typeorm';
+import { HeldRunRepository } from '../../runs/held-run.repository.js';
+import { dueAt } from '../../runs/run-machine/deadlines.js';
+import { RunStandingReader, type RunStanding } from '../../runs/run-standing.reader.js';
+import type { HeldRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
+import { WorkerPool, type PooledWorker } from '../pool/worker-pool.js';
+import { SCHEDULER } from '../strategies/scheduler.js';
+import { summarise } from './explain-summary.js';
+import type {
+  ExplainedDeadlineDto,
+  ExplainedEndDto,
+  ExplainedHolderDto,
+  ExplainedQueueDto,
+  RunExplanationDto,
+} from './explain.dto.js';
+import { byAbility, judge, type Question, type WorkerJudgement } from './worker-judgement.js';
+
+/** Workers that an explanation shows at most. */
+const MOST_WORKERS = 100;
+
+/** Workers whose runs are read by one statement. */
+const WORKERS_OF_A_READ = 1000;
+
+/** Says why runs are where they are. */
+@Injectable()
+export class ExplainService {
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly standings: RunStandingReader,
+    private readonly heldRuns: HeldRunRepository,
+    private readonly pool: WorkerPool,
+    @Inject(SCHEDULER) private readonly strategy: SchedulingStrategy,
+  ) {}
+
+  /** @throws RunNotFound */
+  async explain(runId: string): Promise<RunExplanationDto> {
+    const workers = await this.pool.list();
+    // One snapshot, so that run, queue and what workers hold belong together.
+    return this.dataSource.transaction('REPEATABLE READ', async (manager) => {
+      const standing = await this.standings.read(manager, runId);
+      const { run } = standing;
+      const judged =
+        run.state === 'PENDING'
+          ? await this.#judge(
+              manager,
+              standing,
+              workers.filter(({ isActive }) => isActive),
+            )
+          : null;
+      const explanation = {
+        run_id: run.id,
+        state: run.state,
+        attempt: run.attempt,
+        strategy: this.strategy.name,
+        deadline: deadlineOf(standing),
+        queue: queueOf(standing),
+        holder: holderOf(standing, workers),
+        ended: endOf(standing),
+        workers: (judged ?? []).toSorted(byAbility).slice(0, MOST_WORKERS).map(toWorkerDto),
+        counts: judged && countsOf(judged, workers.length),
+      };
+      return { ...explanation, summary: summarise(explanation) };
+    });
+  }
+
+  async #judge(
+    manager: EntityManager,
+    { run, place, now }: RunStanding,
+    workers: readonly PooledWorker[],
+  ): Promise<WorkerJudgement[]> {
+    const question: Omit<Question, 'held' | 'reserved'> = {
+      strategy: this.strategy,
+      run: { ...run, passedOverAt: place?.passedOverAt ?? null, reservedFor: place?.reservedFor ?? null },
+      isClaimable: place !== null,
+      now,
+      reachable: new Set(workers.filter(({ isDraining }) => !isDraining).map(({ id }) => id)),
+    };
+    const judged: WorkerJudgement[] = [];
+    for (let from = 0; from < workers.length; from += WORKERS_OF_A_READ) {
+      const some = workers.slice(from, from + WORKERS_OF_A_READ);
+      const ids = some.map(({ id }) => id);
+      const held = await this.#heldBy(manager, ids);
+      const reserved = groupBy(
+        await this.standings.listReserved(manager, ids),
+        (one) => one.reservedFor ?? '',
+      );
+      judged.push(...some.map((worker) => judge({ ...question, held, reserved }, worker)));
+    }
+    return judged;
+  }
+
+  async #heldBy(manager: EntityManager, ids: readonly string[]): Promise<Map<string, HeldRun[]>> {
+    if (this.strategy.takesHead) return new Map();
+    return groupBy(await this.heldRuns.listHeld(manager, ids), ({ workerId }) => workerId);
+  }
+}
+
+function deadlineOf({ run, now }: RunStanding): ExplainedDeadlineDto | null {
+  // While in back-off what comes next is its end, and no budget runs.
+  const at = run.notBefore === null ? dueAt(run) : null;
+  return (
+    at && {
+      budget: run.state === 'RUNNING' ? 'attempt_s' : 'start_within_s',
+      at: at.toISOString(),
+      remaining_ms: millisBetween(now, at),
+    }
+  );
+}
+
+function queueOf({ run, place, now }: RunStanding): ExplainedQueueDto | null {
+  if (run.state !== 'PENDING') return null;
+  return {
+    position: place?.position ?? null,
+    position_is_exact: place?.isExact ?? true,
+    priority: run.priority,
+    queued_at: run.queuedAt.toISOString(),
+    waiting_ms: millisBetween(run.queuedAt, now),
+    not_before: run.notBefore?.toISOString() ?? null,
+    passed_over_at: place?.passedOverAt?.toISOString() ?? null,
+    reserved_for: place?.reservedFor ?? null,
+  };
+}
+
+function holderOf({ run, now }: RunStanding, workers: readonly PooledWorker[]): ExplainedHolderDto | null {
+  if (run.state !== 'ASSIGNED' && run.state !== 'RUNNING') return null;
+  const worker = workers.find(({ id }) => id === run.workerId);
+  return {
+    worker_id: run.workerId,
+    is_active: worker?.isActive ?? false,
+    draining: worker?.isDraining ?? false,
+    last_heartbeat_at: worker?.lastHeartbeatAt.toISOString() ?? null,
+    silent_ms: worker ? millisBetween(worker.lastHeartbeatAt, now) : null,
+    assigned_at: run.assignedAt?.toISOString() ?? null,
+    started_at: run.startedAt?.toISOString() ?? null,
+    reported_running: worker?.runningOps.some(({ id }) => id === run.id) ?? false,
+  };
+}
+
+function endOf({ run, lastEvent }: RunStanding): ExplainedEndDto | null {
+  if (run.finishedAt === null) return null;
+  // A PATCH leaves nothing on the timeline, whose last entry then speaks of another state.
+  const event = lastEvent?.state === run.state ? lastEvent : null;
+  return {
+    at: run.finishedAt.toISOString(),
+    event: event?.type ?? null,
+    msg: event?.msg ?? null,
+    worker_id: run.workerId,
+  };
+}
+
+function countsOf(judged: readonly WorkerJudgement[], all: number): RunExplanationDto['counts'] {
+  const open = judged.filter(({ worker }) => !worker.isDraining);
+  return {
+    active: judged.length,
+    draining: judged.length - open.length,
+    stale: all - judged.length,
+    able_now: open.filter(({ canTakeNow }) => canTakeNow).length,
+    able_ever: open.filter(({ couldEver }) => couldEver).length,
+  };
+}
+
+function toWorkerDto(judgement: WorkerJudgement): RunExplanationDto['workers'][number] {
+  const { worker, canTakeNow, couldEver, obstacles } = judgement;
+  return {
+    id: worker.id,
+    can_take_now: canTakeNow,
+    could_ever: couldEver,
+    draining: worker.isDraining,
+    obstacles: obstacles.map(({ resource, needed, free, total }) => ({ resource, needed, free, total })),
+  };
+}
+
+function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const item of items) {
+    const key = keyOf(item);
+    const group = groups.get(key);
+    if (group) group.push(item);
+    else groups.set(key, [item]);
+  }
+  return groups;
+}
+
+/** 0 when `to` is before `from`: clocks of two machines may differ. */
+function millisBetween(from: Date, to: Date): number {
+  return Math.max(0, to.getTime() - from.getTime());
+}
