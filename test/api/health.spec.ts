@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict';
-import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
@@ -9,51 +7,21 @@ import { connectDatabase } from '../../src/database/connect.js';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { migrate } from '../../src/database/migrate.js';
 import { assertError } from '../support/answer-shapes.js';
-import {
-  startEmbeddedPostgresProcess,
-  type EmbeddedPostgresProcess,
-} from '../support/embedded-postgres-process.js';
+import { assertHealth } from '../support/health.js';
+import { MovableDatabase } from '../support/movable-database.js';
 import { RunSteps } from '../support/run-steps.js';
 import { startTestApp, type TestAnswer, type TestApp } from '../support/test-app.js';
-import { endServer, makeTestDirectory, THROW_AWAY } from '../support/test-cluster.js';
 
-const OK = { status: 'ok', database: 'ok' };
-const GONE = { status: 'unavailable', database: 'unreachable' };
+const GONE = { database: 'unreachable' };
 const DETAIL = 'The database is not available';
 
-/** A PostgreSQL that can be taken away and brought back under the service. */
-class MovableDatabase {
-  readonly #home: string;
-  #holder: EmbeddedPostgresProcess | undefined;
-
-  constructor(home: string) {
-    this.#home = home;
-  }
-
-  /** Starts the server, or starts it again on the same address; answers its URL. */
-  async bring(): Promise<string> {
-    // fsync stays off; what was committed must survive the sudden ends of this test all the same.
-    const serverOptions = { ...THROW_AWAY, synchronous_commit: 'on' };
-    this.#holder = startEmbeddedPostgresProcess({ dataDir: join(this.#home, 'data'), serverOptions });
-    return (await this.#holder.ready).url;
-  }
-
-  /** Ends the server at once, and whoever would start it again. */
-  async take(): Promise<void> {
-    await this.#holder?.kill();
-    await endServer(join(this.#home, 'data', 'postgres'));
-  }
-}
-
 describe('health while the database comes and goes', () => {
-  let home: string;
   let postgres: MovableDatabase;
   let service: TestApp;
   let steps: RunSteps;
 
   before(async () => {
-    home = await makeTestDirectory('cluster-');
-    postgres = new MovableDatabase(home);
+    postgres = await MovableDatabase.create();
     const url = await postgres.bring();
     const opened: DataSource[] = [];
     const open = async (poolSize = 5): Promise<DataSource> => {
@@ -78,26 +46,24 @@ describe('health while the database comes and goes', () => {
   after(async () => {
     await service.close();
     await service.database.close();
-    await postgres.take();
-    await rm(home, { recursive: true, force: true, maxRetries: 5 });
+    await postgres.remove();
   });
 
   const ask = (path: string): Promise<TestAnswer> => service.send('GET', path, { key: null });
 
   test('is ok with the database there, and needs no key', async () => {
-    assertHealth(await ask('/health'), 200, OK);
-    assertHealth(await ask('/health/live'), 200, { status: 'ok' });
+    assertHealth(await ask('/health'));
+    assertAlive(await ask('/health/live'));
   });
 
-  test('tells within seconds that the database does not answer', async () => {
+  test('a pool of which every connection is in use is no outage: health has a connection of its own', async () => {
     const { dataSource } = service;
-    const runners = Array.from({ length: 10 }, () => dataSource.createQueryRunner());
+    const runners = Array.from({ length: 9 }, () => dataSource.createQueryRunner());
     await Promise.all(runners.map((runner) => runner.connect()));
     const started = performance.now();
-    assertHealth(await ask('/health'), 503, GONE);
-    assert.ok(performance.now() - started < 8000, 'it does not wait for a connection');
+    assertHealth(await ask('/health'));
+    assert.ok(performance.now() - started < 2_000, 'it does not wait for a connection');
     await Promise.all(runners.map((runner) => runner.release()));
-    assertHealth(await ask('/health'), 200, OK);
   });
 
   test('tells that the database is gone; other routes say 503 at once; back again, all is well without a restart', async () => {
@@ -109,9 +75,8 @@ describe('health while the database comes and goes', () => {
     const started = performance.now();
     for (const _ of [1, 2]) {
       const answer = await ask('/health');
-      assertHealth(answer, 503, GONE);
-      assert.match(answer.headers.get('retry-after') ?? '', /^[1-9]\d*$/);
-      assertHealth(await ask('/health/live'), 200, { status: 'ok' });
+      assertHealth(answer, GONE);
+      assertAlive(await ask('/health/live'));
       const note = { type: 'NOTE', msg: '' };
       const refused = await Promise.all([
         service.send('POST', '/runs', { body: { image: 'i' } }),
@@ -133,14 +98,14 @@ describe('health while the database comes and goes', () => {
         'image is required',
       ]);
     }
-    assert.ok(performance.now() - started < 10_000, 'nobody waits for a database that is not there');
+    assert.ok(performance.now() - started < 3_000, 'nobody waits for a database that is not there');
 
     await postgres.bring();
     for (let tries = 0; (await ask('/health')).status !== 200; tries += 1) {
       assert.ok(tries < 400, 'the service finds the database again');
       await sleep(25);
     }
-    assertHealth(await ask('/health'), 200, OK);
+    assertHealth(await ask('/health'));
     assert.deepEqual(await steps.get(run.id), known, 'a refused request has changed nothing');
     assert.equal((await steps.create()).state, 'PENDING');
     assert.equal((await steps.event(run.id, 'COMPLETED')).state, 'COMPLETED');
@@ -150,13 +115,11 @@ describe('health while the database comes and goes', () => {
   test('with the database gone many probes at once do not keep each other waiting', async () => {
     await postgres.take();
     const answers = await Promise.all(Array.from({ length: 200 }, () => ask('/health')));
-    for (const answer of answers) assertHealth(answer, 503, GONE);
+    for (const answer of answers) assertHealth(answer, GONE);
     await postgres.bring();
   });
 });
 
-/** Checks the answer of a health route: its status and its strings. */
-function assertHealth(answer: TestAnswer, status: number, body: object): void {
-  assert.deepEqual({ status: answer.status, body: answer.body }, { status, body });
-  assert.match(answer.headers.get('content-type') ?? '', /^application\/json\b/);
+function assertAlive({ status, body }: TestAnswer): void {
+  assert.deepEqual({ status, body }, { status: 200, body: { status: 'ok' } });
 }

@@ -32,8 +32,10 @@ export class RunLoad {
     url: string,
     private readonly key: string,
     clients = 16,
+    /** Wraps what the clients send with, so that somebody can look on. */
+    private readonly watch: (send: Send) => Send = (send) => send,
   ) {
-    this.send = senderTo(url, key);
+    this.send = watch(senderTo(url, key));
     this.clients = Array.from({ length: clients }, () => this.work());
     // An answer that should not be is reported by stop().
     for (const client of this.clients) client.catch(() => undefined);
@@ -46,7 +48,7 @@ export class RunLoad {
 
   /** Points the clients to another service. */
   redirect(url: string): void {
-    this.send = senderTo(url, this.key);
+    this.send = this.watch(senderTo(url, this.key));
   }
 
   /** Lets the clients finish what they are doing. */
