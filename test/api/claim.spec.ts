@@ -111,10 +111,11 @@ describe('a claim', () => {
     const worker = await steps.heartbeat('claimer', { running_ops: [] });
     await steps.create();
     assert.equal((await steps.claim('claimer')).length, 1);
-    const workers: { id: string }[] = bodyOf(await service.send('GET', '/workers'), 'Workers');
+    const workers: { id: string; free: object }[] = bodyOf(await service.send('GET', '/workers'), 'Workers');
+    const { free } = workers.find(({ id }) => id === 'claimer') ?? {};
     assert.deepEqual(
       workers.filter(({ id }) => id === 'claimer'),
-      [worker],
+      [{ ...worker, free }],
     );
   });
 

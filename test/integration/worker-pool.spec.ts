@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { FORGET_AFTER_MS } from '../../src/workers/pool/forgetting-pool.js';
 import { MAX_DEPARTED } from '../../src/workers/pool/run-reports.js';
+import type { Holding, ReportedRun } from '../../src/workers/pool/worker-pool.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 import { beat, memoryBench, sharedBench, type PoolBench } from '../support/worker-pools.js';
 
@@ -9,6 +10,18 @@ const TIMEOUT_MS = 60_000;
 const DAY_MS = FORGET_AFTER_MS;
 /** Longer than the operations between two moves of the clock take. */
 const SLACK_MS = 10_000;
+
+function hold(runId: string, workerId = 'w'): Holding {
+  return { runId, workerId };
+}
+
+function withInput(n: number): ReportedRun[] {
+  return [{ id: 'r', image: 'i', inputs: { n }, constraints: {} }];
+}
+
+function many(from: number): string[] {
+  return Array.from({ length: MAX_DEPARTED / 2 }, (_, i) => `run-${from + i}`);
+}
 
 for (const [kind, open] of [
   ['in memory', memoryBench],
@@ -32,11 +45,6 @@ for (const [kind, open] of [
       return found.map(({ worker_id: id }) => id);
     };
     const listed = async (): Promise<string[]> => (await bench.pool.list()).map(({ id }) => id);
-    const hold = (runId: string, workerId = 'w'): { runId: string; workerId: string } => ({
-      runId,
-      workerId,
-    });
-
     describe('heartbeats', () => {
       test('a worker is told back as it described itself', async () => {
         const said = beat('a/b:1', undefined, {
@@ -84,10 +92,9 @@ for (const [kind, open] of [
       });
 
       test('running runs that differ in their inputs alone are told as they are now', async () => {
-        const ops = (n: number): object[] => [{ id: 'r', image: 'i', inputs: { n }, constraints: {} }];
         for (const n of [1, 1, 2, 1]) {
-          await bench.pool.heartbeat(beat('w', undefined, { runningOps: ops(n) } as object));
-          assert.deepEqual((await bench.pool.find('w'))?.runningOps, ops(n));
+          await bench.pool.heartbeat(beat('w', undefined, { runningOps: withInput(n) }));
+          assert.deepEqual((await bench.pool.find('w'))?.runningOps, withInput(n));
         }
       });
     });
@@ -276,8 +283,6 @@ for (const [kind, open] of [
       });
 
       test('a worker that names more runs than are remembered is not judged until they are out of date', async () => {
-        const many = (from: number): string[] =>
-          Array.from({ length: MAX_DEPARTED / 2 }, (_, i) => `run-${from + i}`);
         for (let round = 0; round < 4; round += 1) {
           await bench.pool.heartbeat(beat('w', many(round * MAX_DEPARTED)));
         }

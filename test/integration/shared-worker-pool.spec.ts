@@ -1,0 +1,237 @@
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import type { DataSource } from 'typeorm';
+import { Notifications } from '../../src/database/notifications.js';
+import type { SqlExecutor } from '../../src/database/sql.js';
+import { createLog } from '../../src/logging/logger.js';
+import { emptyIfFirst } from '../../src/workers/pool/empty-if-first.js';
+import { SharedPoolRepository, type HeartbeatRow } from '../../src/workers/pool/shared-pool.repository.js';
+import { SharedWorkerPool } from '../../src/workers/pool/shared-worker-pool.js';
+import { WorkerDrainsRepository } from '../../src/workers/pool/worker-drains.repository.js';
+import type { GatheredHeartbeats } from '../../src/workers/pool/written-heartbeat.js';
+import { TooManyHeartbeats } from '../../src/workers/workers.errors.js';
+import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
+import { beat, letPass } from '../support/worker-pools.js';
+
+const TIMEOUT_MS = 60_000;
+
+/** Notes how many workers each statement wrote. */
+class CountingRepository extends SharedPoolRepository {
+  readonly writes: number[] = [];
+
+  override upsert(
+    executor: SqlExecutor,
+    gathered: readonly GatheredHeartbeats[],
+    timeoutMs: number,
+  ): Promise<HeartbeatRow[]> {
+    this.writes.push(gathered.length);
+    return super.upsert(executor, gathered, timeoutMs);
+  }
+}
+
+function poolOn(dataSource: DataSource, repository = new SharedPoolRepository()): SharedWorkerPool {
+  return new SharedWorkerPool(TIMEOUT_MS, dataSource, repository, new WorkerDrainsRepository());
+}
+
+function idsOf(count: number): string[] {
+  return Array.from({ length: count }, (_, i) => `w${i}`);
+}
+
+describe('the shared pool of workers', () => {
+  let database: TestDatabase;
+  let here: DataSource;
+  let there: DataSource;
+
+  before(async () => {
+    database = await openTestDatabase();
+    [here, there] = [await database.open(), await database.open()];
+  });
+  beforeEach(() => here.query('truncate worker_pool, worker_pool_epoch, worker_drains'));
+  after(() => database.close());
+
+  test('what one process has answered, another knows: heartbeats and drains', async () => {
+    const [a, b] = [poolOn(here), poolOn(there)];
+    for (let round = 0; round < 5; round += 1) {
+      const [one, other] = round % 2 === 0 ? [a, b] : [b, a];
+      const answered = await one.heartbeat(beat('w', [`r${round}`], { cpuCores: round }));
+      assert.deepEqual(await other.find('w'), answered);
+      await one.setDraining('w', round % 2 === 0);
+      assert.equal((await other.find('w'))?.isDraining, round % 2 === 0);
+    }
+  });
+
+  test('reports that went to different processes are judged together', async () => {
+    const [a, b] = [poolOn(here), poolOn(there)];
+    const holdings = ['r', 's', 't'].map((runId) => ({ runId, workerId: 'w' }));
+    await a.heartbeat(beat('w', ['r']));
+    await b.heartbeat(beat('w', ['s']));
+    await a.heartbeat(beat('w', []));
+    for (const pool of [a, b]) assert.deepEqual(await pool.findUnreported(holdings), [holdings[2]]);
+    await letPass(here, TIMEOUT_MS - 20_000);
+    await b.heartbeat(beat('w', []));
+    await a.heartbeat(beat('w', []));
+    assert.deepEqual(await a.findUnreported(holdings), [holdings[2]]);
+    await letPass(here, 30_000);
+    assert.deepEqual(await b.findUnreported(holdings), holdings);
+  });
+
+  test('a lone heartbeat is written at once; a crowd costs a statement a tenth of a second', async () => {
+    const repository = new CountingRepository();
+    const pool = poolOn(here, repository);
+    const began = performance.now();
+    await pool.heartbeat(beat('w'));
+    assert.deepEqual(repository.writes, [1]);
+    for (let wave = 0; wave < 3; wave += 1) {
+      await Promise.all(idsOf(1000).map((id) => pool.heartbeat(beat(id, ['r']))));
+    }
+    const tenths = Math.ceil((performance.now() - began) / 100);
+    assert.equal(repository.writes.length, 4);
+    assert.ok(repository.writes.length <= tenths + 1, `${repository.writes.length} in ${tenths} tenths`);
+    assert.equal((await pool.list()).length, 1001);
+  });
+
+  test('processes that write the same workers at once never block each other for good', async () => {
+    const pools = [poolOn(here), poolOn(there)];
+    const ids = idsOf(300);
+    const orders = [ids, ids.toReversed()];
+    for (let round = 0; round < 8; round += 1) {
+      await Promise.all(
+        pools.flatMap((pool, i) => (orders[i] ?? []).map((id) => pool.heartbeat(beat(id, [`${round}`])))),
+      );
+    }
+    const found = await here.query<{ deadlocks: string }[]>(
+      'select deadlocks from pg_stat_database where datname = current_database()',
+    );
+    assert.equal(found[0]?.deadlocks, '0');
+    assert.equal((await poolOn(here).list()).length, ids.length);
+  });
+
+  test('a statement that fails fails its heartbeats, and the next one is not harmed', async () => {
+    const pool = poolOn(here);
+    await here.query('alter table worker_pool rename to worker_pool_away');
+    const outcomes = await Promise.allSettled(idsOf(3).map((id) => pool.heartbeat(beat(id))));
+    await here.query('alter table worker_pool_away rename to worker_pool');
+    assert.deepEqual(
+      outcomes.map(({ status }) => status),
+      ['rejected', 'rejected', 'rejected'],
+    );
+    assert.equal((await pool.heartbeat(beat('w'))).isActive, true);
+    assert.deepEqual(
+      (await pool.list()).map(({ id }) => id),
+      ['w'],
+    );
+  });
+
+  test('while the database holds it up, it keeps a bounded number of heartbeats waiting and refuses the rest', async () => {
+    const pool = poolOn(here);
+    await pool.heartbeat(beat('w'));
+    const holder = there.createQueryRunner();
+    await holder.startTransaction();
+    await holder.query('lock table worker_pool in access exclusive mode');
+    const outcomes = Promise.allSettled(idsOf(20_500).map((id) => pool.heartbeat(beat(id))));
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    await holder.rollbackTransaction();
+    await holder.release();
+    const refused = (await outcomes).flatMap((outcome) =>
+      outcome.status === 'rejected' ? [outcome.reason] : [],
+    );
+    assert.equal(refused.length, 500);
+    assert.ok(refused.every((error) => error instanceof TooManyHeartbeats));
+    assert.equal((await pool.list()).length, 20_001);
+  });
+
+  test('after a crash of the database, which empties it, unknown workers have a timeout to report', async () => {
+    const pool = poolOn(here);
+    assert.deepEqual(await pool.findSilent(['w']), []);
+    await letPass(here, TIMEOUT_MS - 10_000);
+    assert.deepEqual(await poolOn(there).findSilent(['w']), []);
+    await letPass(here, 10_001);
+    assert.deepEqual(await poolOn(there).findSilent(['w']), [{ id: 'w', lastHeartbeatAt: null }]);
+    // What a crash does to unlogged tables.
+    await here.query('truncate worker_pool, worker_pool_epoch');
+    assert.deepEqual(await pool.findSilent(['w']), []);
+  });
+
+  test('a heartbeat that says nothing new rewrites neither an index nor what is large', async () => {
+    const pool = poolOn(here);
+    const large = Array.from({ length: 200 }, (_, i) => ({
+      id: `run-${i}`,
+      image: 'image',
+      inputs: { text: 'x'.repeat(1000) },
+      constraints: {},
+    }));
+    const ids = idsOf(20);
+    const round = async (): Promise<void> => {
+      await Promise.all(ids.map((id) => pool.heartbeat(beat(id, undefined, { runningOps: large }))));
+    };
+    const sizes = async (): Promise<{ toast: string; hot: string; updates: string }> => {
+      const found = await here.query<{ toast: string; hot: string; updates: string }[]>(
+        `select pg_relation_size(c.reltoastrelid) as toast,
+                pg_stat_get_xact_tuples_hot_updated(c.oid) + pg_stat_get_tuples_hot_updated(c.oid) as hot,
+                pg_stat_get_xact_tuples_updated(c.oid) + pg_stat_get_tuples_updated(c.oid) as updates
+           from pg_class c
+          where c.oid = 'worker_pool'::regclass`,
+      );
+      const [row] = found;
+      assert.ok(row);
+      return row;
+    };
+    await round();
+    const first = await sizes();
+    assert.ok(Number(first.toast) > 4_000_000, first.toast);
+    for (let i = 0; i < 5; i += 1) await round();
+    assert.equal((await sizes()).toast, first.toast);
+    const deadline = performance.now() + 20_000;
+    let { hot, updates } = await sizes();
+    // The server counts what its sessions did with some delay.
+    while (Number(updates) < Number(first.updates) + 100 && performance.now() < deadline) {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      ({ hot, updates } = await sizes());
+    }
+    assert.equal(Number(updates) - Number(first.updates), 100);
+    assert.equal(Number(hot) - Number(first.hot), 100);
+  });
+
+  describe('at the start of a process', () => {
+    const log = createLog({ logLevel: 'error' });
+
+    test('is emptied by the first process of a deployment, and by none that joins it', async () => {
+      await poolOn(here).heartbeat(beat('of an earlier life'));
+      assert.equal(await emptyIfFirst(here), true);
+      assert.deepEqual(await poolOn(here).list(), []);
+      const [first, second] = [new Notifications(here, log), new Notifications(there, log)];
+      await first.open();
+      const worker = await poolOn(here).heartbeat(beat('w'));
+      assert.equal(await emptyIfFirst(there), false);
+      await second.open();
+      await first.onApplicationShutdown();
+      assert.equal(await emptyIfFirst(here), false);
+      assert.deepEqual(await poolOn(there).list(), [worker]);
+      await second.onApplicationShutdown();
+      assert.equal(await emptyIfFirst(here), true);
+      assert.deepEqual(await poolOn(there).list(), []);
+    });
+
+    test('drains stay when it is emptied', async () => {
+      await poolOn(here).heartbeat(beat('w'));
+      await poolOn(here).setDraining('w', true);
+      assert.equal(await emptyIfFirst(here), true);
+      assert.equal((await poolOn(here).heartbeat(beat('w'))).isDraining, true);
+    });
+
+    test('a process that lost its connection is known again when it has a new one', async () => {
+      const notifications = new Notifications(here, log);
+      await notifications.open();
+      await there.query(
+        `select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and mode = 'ShareLock'
+            and database = (select oid from pg_database where datname = current_database())`,
+      );
+      const deadline = performance.now() + 20_000;
+      while (await emptyIfFirst(there)) {
+        assert.ok(performance.now() < deadline);
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+      await notifications.onApplicationShutdown();
+    });
+  });
+});
