@@ -36,10 +36,10 @@ const COLUMNS = `
   id, state, priority, progress, attempt, attempt_id as "attemptId", first_event as "firstEvent",
   event_count as "eventCount", failures, reclaims, max_attempts as "maxAttempts", backoff_s as "backoffS",
   max_backoff_s as "maxBackoffS", start_within_s as "startWithinS", attempt_timeout_s as "attemptTimeoutS",
-  not_before as "notBefore", image, inputs, outputs_template as "outputsTemplate", outputs, ram_mb as "ramMb", vram_mb as "vramMb", cpu,
+  image, inputs, outputs_template as "outputsTemplate", outputs, ram_mb as "ramMb", vram_mb as "vramMb", cpu,
   gpu_id as "gpuId", topic, attributes, definition_id as "definitionId",
   definition_version as "definitionVersion", worker_id as "workerId", error_message as "errorMessage",
-  queued_at as "queuedAt", assigned_at as "assignedAt", started_at as "startedAt",
+  queued_at as "queuedAt", not_before as "notBefore", assigned_at as "assignedAt", started_at as "startedAt",
   finished_at as "finishedAt", created_at as "createdAt", updated_at as "updatedAt"`;
 
 /** SQL of the list of runs. */

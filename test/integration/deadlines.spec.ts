@@ -1,0 +1,285 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
+import { v7 as uuidv7 } from 'uuid';
+import { currentTime } from '../../src/database/sql.js';
+import { DeadlineJob, POSTPONE_MS, RUNS_PER_BATCH } from '../../src/runs/deadlines/deadline.job.js';
+import { RunJournal } from '../../src/runs/run-journal/run-journal.js';
+import { freshRun } from '../support/journal.js';
+import { letTimePass, until } from '../support/passing-time.js';
+import { startTestApp, type TestApp } from '../support/test-app.js';
+import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
+
+const FAR_AWAY_S = 31_622_400;
+const QUIET_MS = 1_000;
+
+/** Every statement that any connection of this process sends. */
+const statements: string[] = [];
+const query: unknown = Reflect.get(Client.prototype, 'query');
+assert.ok(typeof query === 'function');
+Reflect.set(
+  Client.prototype,
+  'query',
+  new Proxy(query, {
+    apply: (target, client, args: unknown[]): unknown => {
+      const [statement] = args;
+      statements.push(typeof statement === 'string' ? statement : JSON.stringify(statement));
+      return Reflect.apply(target, client, args);
+    },
+  }),
+);
+
+/** Creates runs that have to be started within so many seconds; answers their ids. */
+async function createRuns(service: TestApp, count: number, startWithinS: number | null): Promise<string[]> {
+  const journal = service.app.get(RunJournal, { strict: false });
+  const runs = Array.from({ length: count }, () => freshRun({ startWithinS }));
+  await Promise.all(runs.map((run) => journal.create(run)));
+  return runs.map(({ id }) => id);
+}
+
+/** How many of the runs are in the state, and entries of their timelines by type. */
+async function standing(service: TestApp, runIds: readonly string[]): Promise<[string, number][]> {
+  const [row] = await service.dataSource.query(
+    `select (select count(*)::integer from runs where id = any($1::uuid[]) and state = 'FAILED') as failed,
+            (select count(*)::integer from events where run_id = any($1::uuid[])) as entries,
+            (select count(*)::integer from run_deadlines where run_id = any($1::uuid[])) as deadlines`,
+    [runIds],
+  );
+  return Object.entries(row);
+}
+
+const DONE_ONCE = (count: number): [string, number][] => [
+  ['failed', count],
+  ['entries', count],
+  ['deadlines', 0],
+];
+
+async function untilDone(service: TestApp, runIds: readonly string[]): Promise<void> {
+  await until(
+    () => standing(service, runIds),
+    ([failed]) => failed?.[1] === runIds.length,
+  );
+  assert.deepEqual(await standing(service, runIds), DONE_ONCE(runIds.length));
+}
+
+/** Waits until what processes do at their start is over: nothing is sent for a while. */
+async function untilQuiet(): Promise<void> {
+  for (let sent = -1; sent !== statements.length;) {
+    sent = statements.length;
+    await sleep(200);
+  }
+}
+
+/** Runs an action on one or two processes of the service on one database. */
+async function withProcesses(
+  count: number,
+  action: (processes: readonly TestApp[], database: TestDatabase) => Promise<void>,
+): Promise<void> {
+  const database = await openTestDatabase();
+  const processes: TestApp[] = [];
+  try {
+    for (let i = 0; i < count; i += 1) processes.push(await startTestApp({ database }));
+    await untilQuiet();
+    await action(processes, database);
+  } finally {
+    await Promise.all(processes.map((process) => process.close()));
+    await database.close();
+  }
+}
+
+/** The first of a list that must not be empty. */
+function first<T>(items: readonly T[]): T {
+  const [item] = items;
+  assert.ok(item);
+  return item;
+}
+
+describe('deadlines', () => {
+  test('that passed while no process was there are carried out by the next one', async () => {
+    await withProcesses(0, async (_, database) => {
+      const earlier = await startTestApp({ database });
+      const ids = await createRuns(earlier, 3, 60);
+      await earlier.close();
+      await letTimePass(database.dataSource, ids, 61, false);
+      const later = await startTestApp({ database });
+      await untilDone(later, ids);
+      await later.close();
+    });
+  });
+
+  test('that lie ahead are known to a process that starts later', async () => {
+    await withProcesses(0, async (_, database) => {
+      const earlier = await startTestApp({ database });
+      const ids = await createRuns(earlier, 1, 60);
+      await earlier.close();
+      await letTimePass(database.dataSource, ids, 58, false);
+      const later = await startTestApp({ database });
+      assert.deepEqual(await standing(later, ids), [
+        ['failed', 0],
+        ['entries', 0],
+        ['deadlines', 1],
+      ]);
+      await untilDone(later, ids);
+      await later.close();
+    });
+  });
+
+  test('are carried out by a process that did not set them', async () => {
+    await withProcesses(1, async ([remaining], database) => {
+      assert.ok(remaining);
+      const leaving = await startTestApp({ database });
+      const ids = await createRuns(leaving, 1, 1);
+      await leaving.close();
+      await untilDone(remaining, ids);
+    });
+  });
+
+  test('are carried out once, by however many processes', async () => {
+    await withProcesses(2, async ([one, other]) => {
+      assert.ok(one && other);
+      const ids = await createRuns(one, 300, 60);
+      await letTimePass(one.dataSource, ids, 60);
+      await untilDone(one, ids);
+      // At the same instant, which jitter otherwise prevents.
+      const again = await createRuns(one, 300, 60);
+      await letTimePass(one.dataSource, again, 60, false);
+      const now = await currentTime(one.dataSource);
+      const passes = await Promise.all(
+        [one, other].map(({ app }) => app.get(DeadlineJob, { strict: false }).runOnce(now)),
+      );
+      const sum = (count: 'carriedOut' | 'failed'): number =>
+        passes.reduce((total, counts) => total + counts[count], 0);
+      assert.deepEqual([sum('carriedOut'), sum('failed')], [300, 0]);
+      assert.deepEqual(await standing(one, again), DONE_ONCE(300));
+    });
+  });
+
+  test('of a thousand runs at once go in bounded batches, with few statements', async () => {
+    await withProcesses(1, async (processes) => {
+      const service = first(processes);
+      const ids = await createRuns(service, 1_000, 60);
+      await letTimePass(service.dataSource, ids, 60, false);
+      const now = await currentTime(service.dataSource);
+      statements.length = 0;
+      const counts = await service.app.get(DeadlineJob, { strict: false }).runOnce(now);
+      const sent = statements.length;
+      assert.deepEqual(counts, { carriedOut: 1_000, nothingDue: 0, failed: 0 });
+      assert.deepEqual(await standing(service, ids), DONE_ONCE(1_000));
+      assert.ok(sent < 120, `${sent} statements`);
+    });
+  });
+
+  test('of a pass that is told to stop wait for the next pass, beyond the batch under way', async () => {
+    await withProcesses(1, async (processes) => {
+      const service = first(processes);
+      const ids = await createRuns(service, RUNS_PER_BATCH + 50, 60);
+      await letTimePass(service.dataSource, ids, 60, false);
+      const job = service.app.get(DeadlineJob, { strict: false });
+      const now = await currentTime(service.dataSource);
+      assert.equal((await job.runOnce(now, AbortSignal.abort())).carriedOut, RUNS_PER_BATCH);
+      assert.equal((await job.runOnce(now)).carriedOut, 50);
+    });
+  });
+
+  test('that lie ahead cost no statement', async () => {
+    const warnings: Error[] = [];
+    const note = (warning: Error): void => void warnings.push(warning);
+    process.on('warning', note);
+    await withProcesses(1, async (processes) => {
+      const service = first(processes);
+      await createRuns(service, 50, 3_600);
+      await createRuns(service, 1, FAR_AWAY_S);
+      await sleep(500);
+      statements.length = 0;
+      await sleep(2 * QUIET_MS);
+      assert.deepEqual(statements, []);
+    });
+    process.off('warning', note);
+    assert.deepEqual(warnings, []);
+  });
+
+  test('of which nothing is true do not keep a process busy', async () => {
+    await withProcesses(1, async (processes) => {
+      const service = first(processes);
+      const [pending] = await createRuns(service, 1, null);
+      const unknown = uuidv7();
+      await service.dataSource.query(
+        `insert into run_deadlines (run_id, due_at)
+         select id, now() - interval '1 hour' from unnest($1::uuid[]) as id`,
+        [[pending, unknown]],
+      );
+      statements.length = 0;
+      await letTimePass(service.dataSource, [], 0);
+      await sleep(QUIET_MS);
+      assert.ok(statements.length < 40, `${statements.length} statements`);
+      const left = await service.dataSource.query('select 1 from run_deadlines where due_at <= now()');
+      assert.deepEqual(left, []);
+      assert.equal((await service.send('GET', `/runs/${pending}`)).body.state, 'PENDING');
+    });
+  });
+
+  test('of a run that somebody holds neither stop the others nor are forgotten', async () => {
+    await withProcesses(1, async (processes, database) => {
+      const service = first(processes);
+      const [held, ...others] = await createRuns(service, 4, 60);
+      assert.ok(held);
+      await letTimePass(service.dataSource, [held, ...others], 60, false);
+      const holder = await database.open(1);
+      const job = service.app.get(DeadlineJob, { strict: false });
+      const now = await currentTime(service.dataSource);
+      await holder.transaction(async (manager) => {
+        await manager.query('select 1 from runs where id = $1 for update', [held]);
+        assert.deepEqual(await job.runOnce(now), { carriedOut: 3, nothingDue: 0, failed: 1 });
+      });
+      assert.deepEqual(await standing(service, others), DONE_ONCE(3));
+      assert.ok(service.logged.some((line) => line['msg'] === 'could not carry out a deadline'));
+      const [row] = await service.dataSource.query(
+        'select extract(epoch from due_at - $2::timestamptz) * 1000 as "inMs" from run_deadlines where run_id = $1',
+        [held, now.toISOString()],
+      );
+      assert.equal(Number(row.inMs), POSTPONE_MS);
+      await letTimePass(service.dataSource, [held], 60);
+      await untilDone(service, [held]);
+    });
+  });
+
+  test('are carried out when the database is back, whoever was cut off', async () => {
+    await withProcesses(1, async (processes, database) => {
+      const service = first(processes);
+      const ids = await createRuns(service, 5, 1);
+      const killer = await database.open(1);
+      for (let i = 0; i < 12; i += 1) {
+        await killer.query(
+          `select pg_terminate_backend(pid) from pg_stat_activity
+            where datname = current_database() and pid <> pg_backend_pid()`,
+        );
+        await sleep(100);
+      }
+      await untilDone(service, ids);
+    });
+  });
+
+  test('whose announcement makes no sense are looked for at once', async () => {
+    await withProcesses(1, async (processes) => {
+      const service = first(processes);
+      const ids = await createRuns(service, 1, 60);
+      await letTimePass(service.dataSource, ids, 60, false);
+      await service.dataSource.query(`select pg_notify('longshore_deadlines', 'soon')`);
+      await untilDone(service, ids);
+    });
+  });
+
+  test('are nothing to a process that has closed', async () => {
+    await withProcesses(0, async (_, database) => {
+      const service = await startTestApp({ database });
+      const ids = await createRuns(service, 1, 1);
+      await service.close();
+      const logged = service.logged.length;
+      await sleep(1_300);
+      assert.deepEqual(service.logged.slice(logged), []);
+      const [row] = await database.dataSource.query('select state from runs where id = $1', [ids[0]]);
+      assert.equal(row.state, 'PENDING');
+    });
+  });
+});
