@@ -90,7 +90,10 @@ describe('a heartbeat', () => {
       await service.send('GET', '/workers'),
       'Workers',
     );
-    return workers.map(({ free: _, ...worker }) => worker);
+    return workers.map((listed) => {
+      const { free: _, ...worker } = listed;
+      return worker;
+    });
   };
 
   test('of a new worker registers it', async () => {
