@@ -158,6 +158,56 @@ const CLAIMED_OPS = objectOf({
   ),
 });
 
+const RUN_EXPLANATION = objectOf({
+  run_id: uuidV7,
+  state: oneOf(...RUN_STATES),
+  attempt: integer,
+  strategy: text,
+  summary: text,
+  deadline: orNull(
+    objectOf({ budget: oneOf('start_within_s', 'attempt_s'), at: timestamp, remaining_ms: integer }),
+  ),
+  queue: orNull(
+    objectOf({
+      position: orNull(integer),
+      position_is_exact: oneOf(true, false),
+      priority: integer,
+      queued_at: timestamp,
+      waiting_ms: integer,
+      not_before: orNull(timestamp),
+      passed_over_at: orNull(timestamp),
+      reserved_for: orNull(text),
+    }),
+  ),
+  holder: orNull(
+    objectOf({
+      worker_id: orNull(text),
+      is_active: oneOf(true, false),
+      draining: oneOf(true, false),
+      last_heartbeat_at: orNull(timestamp),
+      silent_ms: orNull(integer),
+      assigned_at: orNull(timestamp),
+      started_at: orNull(timestamp),
+      reported_running: oneOf(true, false),
+    }),
+  ),
+  ended: orNull(
+    objectOf({ at: timestamp, event: orNull(text), msg: orNull(message), worker_id: orNull(text) }),
+  ),
+  workers: listOf(
+    objectOf({
+      id: text,
+      can_take_now: oneOf(true, false),
+      could_ever: oneOf(true, false),
+      draining: oneOf(true, false),
+      obstacles: listOf(objectOf({ resource: text, needed: integer, free: integer, total: integer })),
+    }),
+  ),
+  counts: orNull(
+    objectOf({ active: integer, draining: integer, stale: integer, able_now: integer, able_ever: integer }),
+  ),
+});
+
 const SHAPES = {
   OpRun: OP_RUN,
   OpAttempts: listOf(OP_ATTEMPT),
@@ -166,6 +216,7 @@ const SHAPES = {
   WorkerWithFree: WORKER_WITH_FREE,
   Workers: listOf(WORKER_WITH_FREE),
   ClaimedOps: CLAIMED_OPS,
+  RunExplanation: RUN_EXPLANATION,
 } as const;
 
 /**
