@@ -33,7 +33,8 @@ function play(given: readonly Step[]): IdealService {
     else if (kind < 85) service.note(run.id, hears);
     else if (kind < 87) service.cancel(run.id, hears);
     else if (kind < 90) service.retry(run.id, hears);
-    else if (kind < 94) service.read(run.id);
+    else if (kind < 93) service.read(run.id);
+    else if (kind < 96) service.patch(run.id, hears);
     else if (kind < 97) service.heartbeat(holder, [run.id], hears);
     else if (run.state === 'RUNNING') {
       service.pass(11_000);
@@ -156,6 +157,14 @@ const MUTATIONS: Readonly<Record<string, Mutation>> = {
     if (!run) return false;
     run.state = run.state === 'CANCELLED' ? 'COMPLETED' : 'CANCELLED';
     return true;
+  },
+  'forgets what its audit log had': ({ history, final }, which) => {
+    const heard = history.flatMap((call) =>
+      call.kind === 'patch' && call.outcome.kind === 'answered' ? [call.runId] : [],
+    );
+    const id = pick(heard, which);
+    final.audit = final.audit.filter(({ runId }) => runId !== id);
+    return id !== undefined;
   },
   'leaves an index out': (story, which) => {
     const run = pick(

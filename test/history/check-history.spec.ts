@@ -22,6 +22,7 @@ function patched(state: 'FAILED' | 'CANCELLED'): readonly string[] {
   Object.assign(run.attempts.at(-1) ?? {}, { state: 'FAILED' });
   const times = { startedAt: 1, endedAt: 2 };
   const outcome = { kind: 'answered', value: null } as const;
+  story.final.audit.push({ runId: failing });
   story.history.push({ kind: 'patch', runId: failing, state, actor: 'admin', ...times, outcome });
   return namesOf(story);
 }

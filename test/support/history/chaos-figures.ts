@@ -12,6 +12,8 @@ export interface ChaosFigures {
   readonly requests: number;
   readonly answered: number;
   readonly refused: number;
+  /** Refusals of what is never refused: creations, claims, heartbeats, retries, patches, reads. */
+  readonly refusedWrongly: number;
   readonly maybe: number;
   /** Requests without an answer whose creation or event is there all the same. */
   readonly maybeButDone: number;
@@ -39,6 +41,9 @@ export function sumUp(
     requests: history.length,
     answered: count('answered'),
     refused: count('refused'),
+    refusedWrongly: history.filter(
+      ({ kind, outcome }) => outcome.kind === 'refused' && kind !== 'event' && kind !== 'cancel',
+    ).length,
     maybe: count('maybe'),
     maybeButDone: countDone(history, runs),
     reclaims: losses.length,
@@ -79,7 +84,8 @@ function silences(history: readonly Call[], injected: readonly Injected[]): Chao
   const found: Record<string, { times: number; longestSilenceMs: number }> = {};
   for (const { name, from, to } of injected) {
     const end = to + AFTERMATH_MS;
-    const moments = [from, ...writes.filter((at) => at > from && at < end)];
+    const next = writes.find((at) => at >= end) ?? end;
+    const moments = [from, ...writes.filter((at) => at > from && at < end), next];
     const silence = Math.max(0, ...moments.map((at, i) => at - (moments[i - 1] ?? at)));
     const sum = (found[name] ??= { times: 0, longestSilenceMs: 0 });
     sum.times += 1;

@@ -6,7 +6,7 @@ import { checkHistory } from './check-history.js';
 import { FeedTail } from './feed-tail.js';
 import { countLive, readFinalState } from './final-state.js';
 import type { Violation } from './history.js';
-import { LoadClient, TOPICS } from './load-client.js';
+import { LoadClient, TOPICS, type Quota } from './load-client.js';
 import { RecordedService } from './recorded-service.js';
 import { SeededRandom } from './seeded-random.js';
 import { WorkerCrew } from './worker-crew.js';
@@ -23,13 +23,17 @@ export interface ChaosOptions {
 /** What was found. */
 export interface ChaosReport {
   readonly violations: readonly Violation[];
-  readonly figures: ChaosFigures & { readonly mishaps: Readonly<Record<string, number>> };
+  readonly figures: ChaosFigures & {
+    readonly mishaps: Readonly<Record<string, number>>;
+    /** How many requests had which status; 0: no whole answer. */
+    readonly statuses: Readonly<Record<string, number>>;
+  };
 }
 
 const CLIENTS = 10;
 const WORKERS = 12;
 /** Longest wait for the last run to be created, and then to end. */
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 90_000;
 
 /** A run under random faults: load and faults for a while, then everything is healed, ends, and is checked. */
 export async function runChaos({ seed, runs, seconds }: ChaosOptions): Promise<ChaosReport> {
@@ -38,15 +42,7 @@ export async function runChaos({ seed, runs, seconds }: ChaosOptions): Promise<C
     const service = new RecordedService(deployment.wires);
     const began = performance.now();
     const goesOn = (): boolean => performance.now() - began < seconds * 1000;
-    let created = 0;
-    const quota = {
-      take: (): boolean => {
-        const share = Math.min(1, (performance.now() - began) / (seconds * 1000));
-        if (created >= runs * share) return false;
-        created += 1;
-        return true;
-      },
-    };
+    const quota = quotaOf(runs, () => (performance.now() - began) / (seconds * 1000));
     const tails = TOPICS.map((topic) => new FeedTail(service, topic));
     const crew = new WorkerCrew(service, seed, WORKERS);
     const clients = Array.from({ length: CLIENTS }, (_, i) => {
@@ -59,7 +55,7 @@ export async function runChaos({ seed, runs, seconds }: ChaosOptions): Promise<C
     ]);
     await deployment.heal();
     crew.heal();
-    await waitFor(() => created >= runs);
+    await waitFor(() => quota.taken >= runs);
     await Promise.all(clients.map((client) => client.stop()));
     await waitFor(async () => (await countLive(service)) === 0);
     await crew.stop();
@@ -69,11 +65,41 @@ export async function runChaos({ seed, runs, seconds }: ChaosOptions): Promise<C
     const rules = { workerTimeoutMs: workerTimeout * 1000, maxReclaims };
     return {
       violations: checkHistory(service.history, final, rules),
-      figures: { ...sumUp(service.history, final, injected), mishaps: crew.mishaps },
+      figures: {
+        ...sumUp(service.history, final, injected),
+        mishaps: crew.mishaps,
+        statuses: statusesOf(deployment),
+      },
     };
   } finally {
     await deployment.close();
   }
+}
+
+/** So many runs, spread evenly over the time. @param share how much of the time is over; 1 is all of it */
+function quotaOf(runs: number, share: () => number): Quota & { readonly taken: number } {
+  let taken = 0;
+  return {
+    get taken() {
+      return taken;
+    },
+    take: () => {
+      if (taken >= runs * Math.min(1, share())) return false;
+      taken += 1;
+      return true;
+    },
+    putBack: () => {
+      taken -= 1;
+    },
+  };
+}
+
+function statusesOf({ wires }: ChaosDeployment): Record<string, number> {
+  const sum: Record<string, number> = {};
+  for (const [status, count] of wires.flatMap(({ statuses }) => [...statuses])) {
+    sum[status] = (sum[status] ?? 0) + count;
+  }
+  return sum;
 }
 
 /** Gives up after a while without a word: what has not ended is then found by the checker. */

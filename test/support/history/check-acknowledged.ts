@@ -1,4 +1,4 @@
-import type { FinalEntry, FinalRun, Violation } from './history.js';
+import type { FinalEntry, FinalRun, FinalState, Violation } from './history.js';
 import { countOutcomes, groupBy, type Indexed } from './index-history.js';
 
 /** What the service records by itself; everything else on a timeline has somebody's mark. */
@@ -83,6 +83,18 @@ export function* checkCommands({ commands, runs }: Indexed): Iterable<Violation>
       if (recorded < sent.answered) yield { name: 'lost-command', detail };
       if (recorded > sent.answered + sent.maybe) yield { name: 'unknown-command', detail };
     }
+  }
+}
+
+/** PATCHes leave nothing on the timeline; the audit log has every one of them. */
+export function* checkPatches({ patches, runs }: Indexed, { audit }: FinalState): Iterable<Violation> {
+  const kept = groupBy(audit, ({ runId }) => runId);
+  for (const id of runs.keys()) {
+    const sent = countOutcomes(patches.get(id) ?? []);
+    const found = kept.get(id)?.length ?? 0;
+    const detail = `run ${id}: ${found} in the audit log, ${sent.answered} acknowledged, ${sent.maybe} unknown`;
+    if (found < sent.answered) yield { name: 'lost-patch', detail };
+    if (found > sent.answered + sent.maybe) yield { name: 'unknown-patch', detail };
   }
 }
 

@@ -8,15 +8,15 @@ export function* checkAttempts(indexed: Indexed): Iterable<Violation> {
   for (const run of indexed.runs.values()) {
     yield* checkOrder(run);
     // A PATCH may take an attempt from one worker and hand it to another.
-    if (!indexed.patches.has(run.id)) yield* checkReporters(run, indexed);
+    if (!indexed.patchedStates.has(run.id)) yield* checkReporters(run, indexed);
   }
 }
 
-function* checkClaims({ claims, runs, patches }: Indexed): Iterable<Violation> {
+function* checkClaims({ claims, runs, patchedStates }: Indexed): Iterable<Violation> {
   const handed = new Map<string, { readonly worker: string; readonly key: string | null }>();
   for (const { worker, key, outcome } of claims) {
     for (const { runId, attempt } of outcome.kind === 'answered' ? outcome.value : []) {
-      if (patches.has(runId)) continue;
+      if (patchedStates.has(runId)) continue;
       const place = `attempt ${attempt} of run ${runId}`;
       const earlier = handed.get(place);
       if (earlier !== undefined && earlier.worker !== worker) {

@@ -1,5 +1,5 @@
 import { checkAttempts } from './check-attempts.js';
-import { checkCommands, checkCreates, checkEvents } from './check-acknowledged.js';
+import { checkCommands, checkCreates, checkEvents, checkPatches } from './check-acknowledged.js';
 import { checkFeeds } from './check-feeds.js';
 import { checkHealthyWorkers } from './check-healthy-workers.js';
 import { checkReads } from './check-reads.js';
@@ -22,6 +22,7 @@ export function checkHistory(history: readonly Call[], final: FinalState, rules:
     ...checkCreates(indexed),
     ...checkEvents(indexed),
     ...checkCommands(indexed),
+    ...checkPatches(indexed, final),
     ...checkTimelines(indexed, rules),
     ...checkAttempts(indexed),
     ...checkFeeds(indexed, final),

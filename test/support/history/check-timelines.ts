@@ -3,9 +3,12 @@ import type { FinalRun, Rules, State, Violation } from './history.js';
 import type { Indexed } from './index-history.js';
 
 /** Timelines are dense and in time, the state of each run is what its timeline comes to, and every run has ended. */
-export function* checkTimelines({ runs, patches }: Indexed, { maxReclaims }: Rules): Iterable<Violation> {
+export function* checkTimelines(
+  { runs, patchedStates }: Indexed,
+  { maxReclaims }: Rules,
+): Iterable<Violation> {
   for (const run of runs.values()) {
-    const patched = new Set((patches.get(run.id) ?? []).flatMap(({ state }) => state ?? []));
+    const patched = patchedStates.get(run.id) ?? new Set<State>();
     yield* checkIndexes(run);
     yield* checkFold(run, { maxAttempts: run.maxAttempts, maxReclaims, patched });
     if (!isEnded(run.state)) yield { name: 'run-not-ended', detail: `run ${run.id} is ${run.state}` };

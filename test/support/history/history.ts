@@ -141,12 +141,18 @@ export interface Tail {
   readonly events: readonly FeedEvent[];
 }
 
+/** A direct mutation that the audit log keeps. */
+export interface AuditEntry {
+  readonly runId: string;
+}
+
 /** Everything read over HTTP once all is quiet, and what tailing readers had seen by then. */
 export interface FinalState {
   readonly runs: readonly FinalRun[];
   /** The feed of each topic, read from its start. */
   readonly feeds: ReadonlyMap<string, readonly FeedEvent[]>;
   readonly tails: readonly Tail[];
+  readonly audit: readonly AuditEntry[];
 }
 
 /** The settings of the service that the promises depend on. */
@@ -168,6 +174,8 @@ export const VIOLATIONS = [
   'refused-event-recorded',
   'lost-command',
   'unknown-command',
+  'lost-patch',
+  'unknown-patch',
   'feed-lost-event',
   'feed-doubled-event',
   'feed-unknown-event',

@@ -1,4 +1,5 @@
 import type {
+  AuditEntry,
   Call,
   FeedEvent,
   FinalAttempt,
@@ -30,6 +31,7 @@ export class IdealService {
   readonly rules: Rules = { workerTimeoutMs: 10_000, maxReclaims: 2 };
   readonly #runs = new Map<string, IdealRun>();
   readonly #feeds = new Map<string, FeedEvent[]>();
+  readonly #audit: AuditEntry[] = [];
   #now = 1_000_000;
   #serial = 0;
 
@@ -148,6 +150,12 @@ export class IdealService {
     this.#open(run, { type: 'RETRIED', msg: 'Manual retry', force: true });
   }
 
+  /** Sets the priority. */
+  patch(runId: string, hears?: Hears): void {
+    this.history.push({ kind: 'patch', runId, state: null, ...this.#sent('admin', heard(null, hears)) });
+    this.#audit.push({ runId });
+  }
+
   heartbeat(worker: string, running: readonly string[], hears?: Hears): void {
     this.history.push({ kind: 'heartbeat', worker, running, ...this.#sent(worker, heard(null, hears)) });
   }
@@ -172,6 +180,7 @@ export class IdealService {
   final(): FinalState {
     return structuredClone({
       runs: this.runs,
+      audit: this.#audit,
       feeds: this.#feeds,
       tails: [...this.#feeds].map(([topic, events]) => ({ reader: 'reader', topic, events: [...events] })),
     });

@@ -1,4 +1,4 @@
-import type { Call, CommandCall, FinalRun, FinalState, Outcome } from './history.js';
+import type { Call, CommandCall, FinalRun, FinalState, Outcome, State } from './history.js';
 
 type CallOf<K extends Call['kind']> = Extract<Call, { readonly kind: K }>;
 
@@ -9,8 +9,9 @@ export interface Indexed {
   /** Events by mark: an event and its repetitions. */
   readonly events: ReadonlyMap<string, readonly CallOf<'event'>[]>;
   readonly commands: ReadonlyMap<string, readonly CommandCall[]>;
-  /** PATCHes of a state that were not refused, by run. */
   readonly patches: ReadonlyMap<string, readonly CallOf<'patch'>[]>;
+  /** States that PATCHes which were not refused may have put runs into, by run. */
+  readonly patchedStates: ReadonlyMap<string, ReadonlySet<State>>;
   readonly reads: ReadonlyMap<string, readonly CallOf<'read'>[]>;
   readonly claims: readonly CallOf<'claim'>[];
   /** Heartbeats by worker, in order of their start. */
@@ -25,13 +26,19 @@ export function indexHistory(history: readonly Call[], { runs }: FinalState): In
   const commands = history.filter(
     (call): call is CommandCall => call.kind === 'cancel' || call.kind === 'retry',
   );
+  const patches = groupBy(of('patch'), ({ runId }) => runId);
   return {
     creates: groupBy(of('create'), ({ mark }) => mark),
     events: groupBy(of('event'), ({ mark }) => mark),
     commands: groupBy(commands, ({ runId }) => runId),
-    patches: groupBy(
-      of('patch').filter(({ state, outcome }) => state !== null && outcome.kind !== 'refused'),
-      ({ runId }) => runId,
+    patches,
+    patchedStates: new Map(
+      [...patches].flatMap(([runId, calls]) => {
+        const states = calls.flatMap(({ state, outcome }) =>
+          outcome.kind === 'refused' ? [] : (state ?? []),
+        );
+        return states.length === 0 ? [] : [[runId, new Set(states)]];
+      }),
     ),
     reads: groupBy(of('read'), ({ runId }) => runId),
     claims: of('claim'),

@@ -15,6 +15,8 @@ const PATCHED_STATES: readonly [State, ...State[]] = ['PENDING', 'CANCELLED', 'C
 export interface Quota {
   /** Takes one of the runs that may be created now; false when none is left at the moment. */
   take(): boolean;
+  /** Puts one back that was taken: nobody knows whether it was created. */
+  putBack(): void;
 }
 
 /**
@@ -64,7 +66,10 @@ export class LoadClient {
     const send = (server: number) => this.service.create({ actor: this.name, server }, { mark, key, body });
     const server = random.int(0, 1);
     const outcome = key === null ? await send(server) : await untilKnown(send, server, () => !this.#stopped);
-    if (outcome.kind !== 'answered') return;
+    if (outcome.kind !== 'answered') {
+      this.quota.putBack();
+      return;
+    }
     const { runId } = outcome.value;
     this.#runs.push(runId);
     if (this.#runs.length > REMEMBERED) this.#runs.shift();

@@ -12,6 +12,7 @@ export function scene(): { story: Story; failing: string; lost: string; note: st
   const note = service.note(failing);
   service.read(failing);
   service.report('w1', failing, 1, 'FAILED');
+  service.patch(failing);
   service.claim('w2');
   const started = service.report('w2', failing, 2, 'STARTED');
   service.report('w1', failing, 1, 'COMPLETED');

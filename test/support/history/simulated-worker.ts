@@ -97,7 +97,7 @@ export class SimulatedWorker {
       );
       // The next one goes to another server, at once when this one failed.
       server += 1;
-      const pause = outcome.kind === 'maybe' ? 50 : heartbeatMs - (performance.now() - began);
+      const pause = outcome.kind === 'maybe' ? 100 : heartbeatMs - (performance.now() - began);
       await sleep(Math.max(10, pause));
     }
   }

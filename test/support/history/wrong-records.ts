@@ -125,6 +125,22 @@ export const WRONG_RECORDS: readonly Wrong[] = [
     },
   ],
   [
+    'lost-patch',
+    'an acknowledged PATCH is not in the audit log',
+    ({ story }) => {
+      story.final.audit.pop();
+    },
+  ],
+  [
+    'unknown-patch',
+    'a PATCH was refused and carried out',
+    ({ story }) => {
+      const call = story.history.find(({ kind }) => kind === 'patch');
+      assert.ok(call?.kind === 'patch');
+      call.outcome = { kind: 'refused', status: 400 };
+    },
+  ],
+  [
     'feed-lost-event',
     'an event is on the timeline and not on the feed',
     ({ story }) => {
