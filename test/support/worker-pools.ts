@@ -69,12 +69,12 @@ export async function sharedBench(dataSource: DataSource, timeoutMs: number): Pr
     },
     pass: (ms) => letPass(dataSource, ms),
     restart: async () => {
-      await dataSource.query('truncate worker_pool, worker_pool_epoch');
+      await dataSource.query('truncate worker_pool, worker_pool_words, worker_pool_epoch');
       await dataSource.query(age);
       return (pool = open());
     },
     clear: async () => {
-      await dataSource.query(`truncate worker_pool, worker_pool_epoch, worker_drains`);
+      await dataSource.query(`truncate worker_pool, worker_pool_words, worker_pool_epoch, worker_drains`);
       await dataSource.query(age);
       pool = open();
     },
@@ -89,9 +89,14 @@ export async function letPass(dataSource: DataSource, ms: number): Promise<void>
         set created_at = created_at ${back},
             last_heartbeat_at = last_heartbeat_at ${back},
             last_report_at = last_report_at ${back},
-            previous_report_at = previous_report_at ${back},
-            departed = (select jsonb_object_agg(key, value::bigint - $1::double precision)
-                          from jsonb_each_text(departed))`,
+            previous_report_at = previous_report_at ${back}`,
+    [ms],
+  );
+  await dataSource.query(
+    `update worker_pool_words
+        set departed = (select jsonb_object_agg(key, value::bigint - $1::bigint)
+                          from jsonb_each_text(departed))
+      where departed is not null`,
     [ms],
   );
   await dataSource.query(

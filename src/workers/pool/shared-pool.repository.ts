@@ -3,7 +3,7 @@ import { execute, rows, unnestRows, type SqlExecutor } from '../../database/sql.
 import { FORGET_AFTER_MS } from './forgetting-pool.js';
 import { MAX_DEPARTED } from './run-reports.js';
 import type { Holding, ReportedRun, SilentWorker } from './worker-pool.js';
-import type { GatheredHeartbeats, WorkerDescription } from './written-heartbeat.js';
+import { NOTHING_RUNNING, type GatheredHeartbeats, type WorkerDescription } from './written-heartbeat.js';
 
 /** The database's present, told once a statement. */
 const CLOCK = `clock as materialized (
@@ -16,7 +16,6 @@ const FORGET_AFTER = `${FORGET_AFTER_MS} * interval '1 millisecond'`;
 export interface SharedWorkerRow {
   readonly id: string;
   readonly description: WorkerDescription;
-  /** Null for a worker that never spoke of running runs. */
   readonly runningOps: readonly ReportedRun[] | null;
   readonly createdAt: Date;
   readonly lastHeartbeatAt: Date;
@@ -30,30 +29,31 @@ export interface HeartbeatRow {
   readonly createdAt: Date;
   readonly lastHeartbeatAt: Date;
   readonly isDraining: boolean;
-  /** Told only for workers whose heartbeats did not speak of running runs; null also when they never did. */
+  /** What was said before, for workers whose heartbeats did not speak of running runs; null when there is nothing. */
   readonly runningOps: readonly ReportedRun[] | null;
 }
 
 const COLUMNS = `w.worker_id as id,
-              w.description,
-              w.running_ops as "runningOps",
+              s.description,
+              s.running_ops as "runningOps",
               w.created_at as "createdAt",
               w.last_heartbeat_at as "lastHeartbeatAt",
               w.last_heartbeat_at >= c.now - $1::double precision * interval '1 millisecond' as "isActive",
               exists (select from worker_drains d where d.worker_id = w.worker_id) as "isDraining"`;
 
 /**
- * SQL of the tables `worker_pool` (one row a worker) and `worker_pool_epoch` (since when the pool has been filled).
- * Both are unlogged: a crash of the database empties them. `departed` maps a run to the time, in epoch milliseconds, of
- * the last report that named it, for runs that the newest report did not name any more; the entry with the empty name
- * stands for runs that were dropped because there were too many. All times are the database's.
+ * SQL of the tables `worker_pool` (one row a worker: its times), `worker_pool_words` (what it says of itself) and
+ * `worker_pool_epoch` (since when the pool has been filled). All are unlogged: a crash of the database empties them. All
+ * times are the database's. `departed` maps a run to the time, in epoch milliseconds, of the last report that named it,
+ * for runs that the newest report did not name any more; the entry with the empty name stands for runs that were dropped
+ * because there were too many.
  */
 @Injectable()
 export class SharedPoolRepository {
   /**
    * Writes the heartbeats of any number of workers, each worker once. Rows are locked in the order of ids, so that
-   * processes that write the same workers at once wait for each other and never in a circle. Columns that would not
-   * change keep the very value that they have, which costs nothing to write however large it is.
+   * processes that write the same workers at once wait for each other and never in a circle; what a worker says is
+   * written by whoever has the row of its times. Words that are known already are not written again, however many.
    * @param timeoutMs the worker timeout: reports from before it are left out of account
    */
   async upsert(
@@ -84,62 +84,64 @@ export class SharedPoolRepository {
       })),
       4,
     );
-    const wordless = gathered.filter(({ running }) => !running).map(({ newest }) => newest.heartbeat.id);
     return rows(
       executor,
-      `with ${CLOCK}
-       insert into worker_pool as w (
-                created_at, last_heartbeat_at, last_report_at, previous_report_at, description_hash, running_hash,
-                worker_id, description, departed, running_ids, running_ops
-              )
-       select c.now,
-              c.now,
-              case when v.reports >= 1 then c.now end,
-              case when v.reports >= 2 then c.now end,
-              v.description_hash,
-              v.running_hash,
-              v.worker_id,
-              v.description,
-              (select jsonb_object_agg(e.id, (extract(epoch from c.now) * 1000)::bigint)
-                 from jsonb_array_elements_text(v.earlier_ids) as e (id)),
-              v.running_ids,
-              v.running_ops
-         from ${source.sql}
-        cross join clock c
-        order by v.worker_id collate "C"
-           on conflict (worker_id) do update
-          set created_at = case
-                when w.last_heartbeat_at > excluded.last_heartbeat_at - ${FORGET_AFTER} then w.created_at
-                else excluded.created_at
-              end,
-              last_heartbeat_at = greatest(w.last_heartbeat_at, excluded.last_heartbeat_at),
-              last_report_at = greatest(w.last_report_at, excluded.last_report_at),
-              previous_report_at = case
-                when excluded.last_report_at is null then w.previous_report_at
-                else coalesce(excluded.previous_report_at, w.last_report_at)
-              end,
-              description_hash = excluded.description_hash,
-              description = case
-                when excluded.description_hash = w.description_hash then w.description
-                else excluded.description
-              end,
-              running_hash = case
-                when excluded.running_hash is not null then excluded.running_hash
-                when w.last_heartbeat_at > excluded.last_heartbeat_at - ${FORGET_AFTER} then w.running_hash
-              end,
-              running_ops = case
-                when excluded.running_hash = w.running_hash then w.running_ops
-                when excluded.running_hash is not null then excluded.running_ops
-                when w.last_heartbeat_at > excluded.last_heartbeat_at - ${FORGET_AFTER} then w.running_ops
-              end,
-              running_ids = case
-                when excluded.running_hash is null or excluded.running_hash = w.running_hash then w.running_ids
-                else excluded.running_ids
-              end,
-              departed = case
-                when excluded.running_hash is null
-                  or (excluded.running_hash = w.running_hash and excluded.departed is null) then w.departed
-                else (
+      `with ${CLOCK},
+       said as materialized (
+         select v.*,
+                c.now,
+                coalesce(old.last_heartbeat_at <= c.now - ${FORGET_AFTER}, true) as is_new
+           from ${source.sql}
+          cross join clock c
+           left join worker_pool old
+             on old.worker_id = v.worker_id
+       ),
+       beat as (
+         insert into worker_pool as w (
+                  created_at, last_heartbeat_at, last_report_at, previous_report_at, worker_id
+                )
+         select now,
+                now,
+                case when reports >= 1 then now end,
+                case when reports >= 2 then now end,
+                worker_id
+           from said
+          order by worker_id collate "C"
+             on conflict (worker_id) do update
+            set created_at = case
+                  when w.last_heartbeat_at > excluded.last_heartbeat_at - ${FORGET_AFTER} then w.created_at
+                  else excluded.created_at
+                end,
+                last_heartbeat_at = greatest(w.last_heartbeat_at, excluded.last_heartbeat_at),
+                last_report_at = greatest(w.last_report_at, excluded.last_report_at),
+                previous_report_at = case
+                  when excluded.last_report_at is null then w.previous_report_at
+                  else coalesce(excluded.previous_report_at, w.last_report_at)
+                end
+      returning w.worker_id, w.created_at, w.last_heartbeat_at
+       ),
+       words as (
+         insert into worker_pool_words as w (
+                  description_hash, running_hash, worker_id, description, departed, running_ids, running_ops
+                )
+         select s.description_hash,
+                coalesce(s.running_hash, case when s.is_new then $3::uuid end),
+                s.worker_id,
+                s.description,
+                (select jsonb_object_agg(e.id, (extract(epoch from s.now) * 1000)::bigint)
+                   from jsonb_array_elements_text(s.earlier_ids) as e (id)),
+                coalesce(s.running_ids, case when s.is_new then '[]'::jsonb end),
+                coalesce(s.running_ops, case when s.is_new then '[]'::json end)
+           from beat b
+           join said s
+             on s.worker_id = b.worker_id
+             on conflict (worker_id) do update
+            set description_hash = excluded.description_hash,
+                description = excluded.description,
+                running_hash = coalesce(excluded.running_hash, w.running_hash),
+                running_ids = coalesce(excluded.running_ids, w.running_ids),
+                running_ops = coalesce(excluded.running_ops, w.running_ops),
+                departed = case when excluded.running_hash is null then w.departed else (
                   select case
                            when count(*) > $2::integer then jsonb_build_object('', max(t))
                            else jsonb_object_agg(id, t)
@@ -153,21 +155,31 @@ export class SharedPoolRepository {
                           select key, value::bigint
                             from jsonb_each_text(excluded.departed)
                            union all
-                          select value, (extract(epoch from w.last_report_at) * 1000)::bigint
-                            from jsonb_array_elements_text(w.running_ids)
+                          select r.id, (extract(epoch from p.last_report_at) * 1000)::bigint
+                            from worker_pool p
+                           cross join jsonb_array_elements_text(w.running_ids) as r (id)
+                           where p.worker_id = excluded.worker_id
                         ) as named (id, t)
-                       where t >= extract(epoch from excluded.last_heartbeat_at) * 1000 - $1::double precision
+                       where t >= extract(epoch from clock_timestamp()) * 1000 - $1::double precision
                          and not (excluded.running_ids ? id)
                        group by id
                     ) as gone
-                )
-              end
-    returning w.worker_id as id,
-              w.created_at as "createdAt",
-              w.last_heartbeat_at as "lastHeartbeatAt",
-              exists (select from worker_drains d where d.worker_id = w.worker_id) as "isDraining",
-              case when w.worker_id = any($3::text[]) then w.running_ops end as "runningOps"`,
-      [timeoutMs, MAX_DEPARTED, wordless, ...source.params],
+                ) end
+          where w.description_hash <> excluded.description_hash
+             or w.running_hash is distinct from coalesce(excluded.running_hash, w.running_hash)
+             or excluded.departed is not null
+       )
+       select b.worker_id as id,
+              b.created_at as "createdAt",
+              b.last_heartbeat_at as "lastHeartbeatAt",
+              exists (select from worker_drains d where d.worker_id = b.worker_id) as "isDraining",
+              case when s.reports = 0 and not s.is_new then (
+                select w.running_ops from worker_pool_words w where w.worker_id = b.worker_id
+              ) end as "runningOps"
+         from beat b
+         join said s
+           on s.worker_id = b.worker_id`,
+      [timeoutMs, MAX_DEPARTED, NOTHING_RUNNING, ...source.params],
     );
   }
 
@@ -182,6 +194,8 @@ export class SharedPoolRepository {
       `with ${CLOCK}
        select ${COLUMNS}
          from worker_pool w
+         join worker_pool_words s
+           on s.worker_id = w.worker_id
         cross join clock c
         where w.worker_id = any($2::text[])
           and w.last_heartbeat_at > c.now - ${FORGET_AFTER}`,
@@ -201,6 +215,8 @@ export class SharedPoolRepository {
       `with ${CLOCK}
        select ${COLUMNS}
          from worker_pool w
+         join worker_pool_words s
+           on s.worker_id = w.worker_id
         cross join clock c
         where w.worker_id > $2::text
           and w.last_heartbeat_at > c.now - ${FORGET_AFTER}
@@ -262,10 +278,12 @@ export class SharedPoolRepository {
         cross join judged j
          join worker_pool w
            on w.worker_id = v.worker_id
-        where w.previous_report_at >= j.since
-          and not (w.running_ids ? v.run_id)
-          and coalesce((w.departed ->> v.run_id)::double precision < j.since_ms, true)
-          and coalesce((w.departed ->> '')::double precision < j.since_ms, true)`,
+          and w.previous_report_at >= j.since
+         join worker_pool_words s
+           on s.worker_id = w.worker_id
+        where not (s.running_ids ? v.run_id)
+          and coalesce((s.departed ->> v.run_id)::double precision < j.since_ms, true)
+          and coalesce((s.departed ->> '')::double precision < j.since_ms, true)`,
       [timeoutMs, ...source.params],
     );
   }
@@ -283,22 +301,31 @@ export class SharedPoolRepository {
 
   /** Empties the pool. */
   async empty(executor: SqlExecutor): Promise<void> {
-    await execute(executor, `truncate worker_pool, worker_pool_epoch`);
+    await execute(executor, `truncate worker_pool, worker_pool_words, worker_pool_epoch`);
   }
 
   /** Removes workers that were silent for 24 hours; answers how many. @param limit workers at most */
   async removeForgotten(executor: SqlExecutor, limit: number): Promise<number> {
     return execute(
       executor,
-      `delete from worker_pool
-        where worker_id in (
-                select worker_id
-                  from worker_pool
-                 where last_heartbeat_at <= clock_timestamp() - ${FORGET_AFTER}
-                 order by worker_id
-                 limit $1::integer
-                   for update skip locked
-              )`,
+      `with removed as (
+         delete from worker_pool
+          where worker_id in (
+                  select worker_id
+                    from worker_pool
+                   where last_heartbeat_at <= clock_timestamp() - ${FORGET_AFTER}
+                   order by worker_id
+                   limit $1::integer
+                     for update skip locked
+                )
+      returning worker_id
+       ),
+       silenced as (
+         delete from worker_pool_words
+          where worker_id in (select worker_id from removed)
+       )
+       select worker_id
+         from removed`,
       [limit],
     );
   }

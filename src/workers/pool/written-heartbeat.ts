@@ -39,6 +39,9 @@ export interface GatheredHeartbeats {
   readonly earlierIds: readonly string[];
 }
 
+/** Hash of an empty list of running runs. */
+export const NOTHING_RUNNING = hashOf('[]');
+
 /** The texts of a heartbeat. */
 export function writeHeartbeat(heartbeat: Heartbeat): WrittenHeartbeat {
   const { cpuCores, ramMb, gpus, tags, runningOps } = heartbeat;
