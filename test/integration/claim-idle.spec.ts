@@ -8,6 +8,8 @@ import { logStatements } from '../support/statement-log.js';
 import { startTestApp, type TestAnswer, type TestApp } from '../support/test-app.js';
 
 const WORKERS = 1_000;
+/** Workers of which one could take the run. */
+const OTHERS = 300;
 const QUIET_MS = 2_000;
 
 const statements = logStatements();
@@ -17,36 +19,41 @@ const lookups = (): number => statements.filter((sql) => /from run_queue\b/.test
 
 async function waitingWorkers(
   service: TestApp,
+  count: number,
   resourcesOf: (n: number) => object,
 ): Promise<{ readonly answers: Promise<TestAnswer>[]; readonly got: string[] }> {
   const steps = new RunSteps(service.send);
+  const names = Array.from({ length: count }, (_, n) => `w${n}`);
+  await Promise.all(names.map((name, n) => steps.heartbeat(name, { resources: resourcesOf(n) })));
   const got: string[] = [];
-  const answers: Promise<TestAnswer>[] = [];
-  for (let n = 0; n < WORKERS; n += 1) {
-    await steps.heartbeat(`w${n}`, { resources: resourcesOf(n) });
-    const answer = service.send('POST', `/workers/w${n}/claim?wait=30`);
-    answers.push(answer);
+  const answers = names.map((name) => service.send('POST', `/workers/${name}/claim?wait=30`));
+  for (const [n, answer] of answers.entries()) {
     void answer.then(({ body }) => {
-      for (const op of body.ops) got.push(`w${n} ${op.id}`);
+      for (const op of body.ops) got.push(`${names[n]} ${op.id}`);
     });
   }
   const claims = service.app.get(WaitingClaims, { strict: false });
-  await until(() => claims.size === WORKERS, 'every claim waits');
+  await until(() => claims.size === count, 'every claim waits');
   return { answers, got };
 }
 
 describe('a thousand waiting claims', () => {
   test('cost no statement while nothing happens, and one run wakes one of them', async () => {
     const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '3600' } });
-    const { answers, got } = await waitingWorkers(service, () => ({ cpu_cores: 1, ram_mb: 1, gpus: [] }));
+    const { answers, got } = await waitingWorkers(service, WORKERS, () => ({
+      cpu_cores: 1,
+      ram_mb: 1,
+      gpus: [],
+    }));
     statements.length = 0;
     await sleep(QUIET_MS);
     assert.deepEqual(statements, []);
 
     const { id } = await new RunSteps(service.send).create();
     await until(() => got.length > 0, 'the run is handed out');
-    assert.deepEqual(got, [`w0 ${id}`]);
     await sleep(200);
+    assert.equal(got.length, 1);
+    assert.match(got[0] ?? '', new RegExp(` ${id}$`));
     assert.ok(lookups() <= 2, statements.join('\n'));
     assert.equal(service.app.get(WaitingClaims, { strict: false }).size, WORKERS - 1);
     await service.close();
@@ -57,8 +64,8 @@ describe('a thousand waiting claims', () => {
     const service = await startTestApp({
       env: { SERVICE_REAPER_INTERVAL: '3600', SERVICE_SCHEDULER: 'fit' },
     });
-    const big = 777;
-    const { answers, got } = await waitingWorkers(service, (n) => ({
+    const big = 277;
+    const { answers, got } = await waitingWorkers(service, OTHERS, (n) => ({
       cpu_cores: n === big ? 64 : 1,
       ram_mb: 1,
       gpus: [],
@@ -67,8 +74,8 @@ describe('a thousand waiting claims', () => {
     const { id } = await new RunSteps(service.send).create({ constraints: { cpu: 32 } });
     await until(() => got.length > 0, 'the run is handed out');
     assert.deepEqual(got, [`w${big} ${id}`]);
-    // Waves of 8, 64 and so on, in groups of 200: a dozen looks for a thousand workers.
-    assert.ok(lookups() <= 60, `${lookups()} looks at the queue`);
+    // Waves of 8, 64 and so on, in groups of 200, each with a few looks.
+    assert.ok(lookups() <= 30, `${lookups()} looks at the queue`);
     await service.close();
     await Promise.allSettled(answers);
   });

@@ -1,3 +1,5 @@
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
+
 /** What became of one member of a group. */
 export type MemberOutcome<R> = { readonly value: R } | { readonly error: unknown };
 
@@ -98,8 +100,9 @@ export class GroupLane<M, R> {
   }
 
   async #run(): Promise<void> {
-    // The members of one turn of the event loop go together: the first of them does not set off alone.
-    await Promise.resolve();
+    // The members of one turn of the event loop go together, and those that they bring forth: the first of them does
+    // not set off alone.
+    await turnOfTheLoop();
     while (this.#waiting.length > 0) {
       const timer = setTimeout(() => this.#getStuck(), this.#options.stuckAfterMs ?? STUCK_AFTER_MS);
       await this.#commit(this.#nextGroup());
