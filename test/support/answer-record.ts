@@ -43,6 +43,11 @@ export class AnswerRecord {
     };
   }
 
+  /** Answers so far that were no 2xx, broken connections included. */
+  get refusals(): number {
+    return this.#entries.filter(({ answer }) => answer === undefined || answer.status >= 300).length;
+  }
+
   /** Whether there is a 2xx answer to anything after a time of `performance.now()`. */
   hasSuccessAfter(time: number): boolean {
     return this.#entries.some(({ at, answer }) => at > time && answer !== undefined && answer.status < 300);

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
+import { readPostmasterFile } from '../../src/database/embedded-postgres/postmaster-file.js';
+import { serverUrl } from '../../src/database/embedded-postgres/server-process.js';
+import { startService, type ServiceProcess } from '../support/service-process.js';
+import { senderTo } from '../support/test-app.js';
+
+const FLOOD_MS = 20_000;
+const SENDERS = 40;
+/** The senders do not wait for an answer for longer: what they leave behind would pile up. */
+const GIVE_UP_MS = 1_000;
+const BODY_BYTES = 900_000;
+
+async function memoryOf({ pid }: ServiceProcess): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8');
+  return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1]) / 1024;
+}
+
+async function connect({ cluster }: ServiceProcess): Promise<Client> {
+  const file = await readPostmasterFile(cluster);
+  assert.ok(file?.socketDirectory !== undefined, 'no database runs');
+  const client = new Client({ connectionString: serverUrl(file.socketDirectory) });
+  await client.connect();
+  return client;
+}
+
+describe('a service that is flooded with commands that it cannot commit', () => {
+  it('refuses them with 503 instead of keeping them, goes on answering everything else, and its memory stays flat', async (context) => {
+    const service = await startService();
+    const send = senderTo(service.url, service.adminKey);
+    const body = JSON.stringify({ image: 'flood', inputs: { text: 'x'.repeat(BODY_BYTES) } });
+    const blocker = await connect(service);
+    await blocker.query('begin; lock table runs in exclusive mode');
+
+    const statuses: Record<string, number> = {};
+    const end = performance.now() + FLOOD_MS;
+    const flood = Array.from({ length: SENDERS }, async () => {
+      while (performance.now() < end) {
+        const response = await fetch(`${service.url}/runs`, {
+          method: 'POST',
+          headers: { 'Content-Type': 'application/json', 'X-API-Key': service.adminKey },
+          body,
+          signal: AbortSignal.timeout(GIVE_UP_MS),
+        }).catch(() => undefined);
+        const status = String(response?.status ?? 'given up');
+        statuses[status] = (statuses[status] ?? 0) + 1;
+        if (response === undefined) continue;
+        assert.equal(response.status, 503, await response.text());
+        assert.match(response.headers.get('retry-after') ?? '', /^[1-9]\d*$/);
+        await response.body?.cancel();
+      }
+    });
+    const memory: number[] = [];
+    let slowest = 0;
+    while (performance.now() < end) {
+      memory.push(await memoryOf(service));
+      const started = performance.now();
+      assert.equal((await send('GET', '/runs')).status, 200);
+      slowest = Math.max(slowest, performance.now() - started);
+      await sleep(250);
+    }
+    await Promise.all(flood);
+    await blocker.end();
+
+    const half = Math.floor(memory.length / 2);
+    const [early, late] = [Math.max(...memory.slice(0, half)), Math.max(...memory.slice(half))];
+    const memoryMb = [early, late].map(Math.round);
+    context.diagnostic(JSON.stringify({ statuses, memoryMb, slowestRead: Math.round(slowest) }));
+    assert.ok((statuses['503'] ?? 0) > SENDERS, 'it refused nothing');
+    assert.ok(late < early * 1.25 + 50, `memory grew from ${early} MB to ${late} MB`);
+    assert.ok(slowest < 3_000, `a read took ${slowest} ms`);
+    let status = 0;
+    for (let tries = 0; status !== 201 && tries < 40; tries += 1) {
+      ({ status } = await send('POST', '/runs', { body: { image: 'i' } }));
+      await sleep(100);
+    }
+    assert.equal(status, 201, 'it does not work again');
+    assert.equal(await service.stop(), 0);
+  });
+});
