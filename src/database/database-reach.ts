@@ -7,17 +7,28 @@ import { OutageGate } from './outage-gate.js';
 @Injectable()
 export class DatabaseReach {
   readonly #gate: OutageGate;
+  readonly #listeners = new Set<() => void>();
 
   constructor(dataSource: DataSource, log: Log) {
     this.#gate = OutageGate.of(dataSource);
     this.#gate.onChange = (change) => {
-      if ('away' in change) log.warn('the database is away', { reason: change.away.message });
-      else log.info('the database is back', { afterMs: change.backAfterMs });
+      if ('away' in change) {
+        log.warn('the database is away', { reason: change.away.message });
+        return;
+      }
+      log.info('the database is back', { afterMs: change.backAfterMs });
+      for (const listener of this.#listeners) listener();
     };
   }
 
   /** Whether the database answers now; takes 1.5 s at most and no connection out of a pool. */
   answers(): Promise<boolean> {
     return this.#gate.check();
+  }
+
+  /** Has the listener called whenever the database is back; the function that this answers ends that. */
+  onReturn(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
   }
 }

@@ -1,33 +1,41 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { DatabaseReach } from '../../database/database-reach.js';
 import { Notifications } from '../../database/notifications.js';
 import { ReaperGrace } from './reaper-grace.js';
 
-/** A channel that nobody sends to: listening is what tells of the connection. */
+/** A channel that nobody sends to: the connection that listens is what tells. */
 const CHANNEL = 'longshore_reaper';
 
-/** Tells the reaper's grace of outages of the database that no pass runs into, by the connection that listens to it. */
+/**
+ * Tells the reaper's grace of outages of the database that no pass runs into: those that a request ran into, and those
+ * that broke the connection that listens to the database.
+ */
 @Injectable()
 export class OutageWatch implements OnModuleInit, OnModuleDestroy {
-  #unsubscribe: () => void = () => undefined;
+  #ends: readonly (() => void)[] = [];
 
   constructor(
     private readonly notifications: Notifications,
+    private readonly reach: DatabaseReach,
     private readonly grace: ReaperGrace,
   ) {}
 
   /** Begins to watch. */
   onModuleInit(): void {
     let isConnected = false;
-    this.#unsubscribe = this.notifications.subscribe(CHANNEL, (payload) => {
-      if (payload !== null) return;
-      // The second time, and ever after, the connection had been lost.
-      if (isConnected) this.grace.disturb();
-      isConnected = true;
-    });
+    this.#ends = [
+      this.reach.onReturn(() => this.grace.disturb()),
+      this.notifications.subscribe(CHANNEL, (payload) => {
+        if (payload !== null) return;
+        // The second time, and ever after, the connection had been lost.
+        if (isConnected) this.grace.disturb();
+        isConnected = true;
+      }),
+    ];
   }
 
   /** Ends the watch. */
   onModuleDestroy(): void {
-    this.#unsubscribe();
+    for (const end of this.#ends) end();
   }
 }
