@@ -1,5 +1,6 @@
 import cluster, { type Worker } from 'node:cluster';
 import type { Counted } from './cluster-metrics.js';
+import { watchHandOver } from './hand-over.js';
 import { isChildMessage, type ChildMessage, type Counts, type PrimaryMessage } from './cluster-messages.js';
 
 /** How a server process ended. */
@@ -36,6 +37,7 @@ export class ServerProcess implements Counted {
   readonly ended: Promise<ProcessEnd>;
   #tellReady: (url: string) => void = () => undefined;
   #tellEnded: (end: ProcessEnd) => void = () => undefined;
+  readonly #breakOffHandOver: () => void;
   #failure: ProcessEnd['failure'];
   #url: string | undefined;
   #hasEnded = false;
@@ -57,6 +59,7 @@ export class ServerProcess implements Counted {
       this.#tellEnded = resolve;
     });
     this.#worker = cluster.fork(env);
+    this.#breakOffHandOver = watchHandOver(this.#worker.process);
     this.#worker.on('message', (message: unknown) => {
       if (isChildMessage(message)) this.#hear(message);
     });
@@ -138,6 +141,7 @@ export class ServerProcess implements Counted {
 
   #end(code: number | null, signal: string | null): void {
     this.#hasEnded = true;
+    this.#breakOffHandOver();
     this.#asked.clear();
     this.#tellEnded({
       pid: this.pid,

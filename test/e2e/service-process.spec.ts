@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { readdir, stat } from 'node:fs/promises';
-import { request, type ClientRequest, type IncomingMessage } from 'node:http';
-import { connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { readPostmasterFile } from '../../src/database/embedded-postgres/postmaster-file.js';
+import { beginRequest, finishRequest, untilNobodyListens } from '../support/half-request.js';
 import { ordinaryUser } from '../support/ordinary-user.js';
 import {
   launchService,
@@ -15,55 +14,8 @@ import {
 } from '../support/service-process.js';
 import { senderTo, type Send } from '../support/test-app.js';
 
-const BODY = JSON.stringify({ image: 'in-flight', inputs: { text: 'late' } });
-
 function sendTo({ url, adminKey }: ServiceProcess): Send {
   return senderTo(url, adminKey);
-}
-
-/** A request that the service has begun to read and that lacks the end of its body. */
-async function beginRequest({ url, adminKey }: ServiceProcess): Promise<ClientRequest> {
-  const begun = request(`${url}/runs`, {
-    method: 'POST',
-    headers: {
-      'X-API-Key': adminKey,
-      'Content-Type': 'application/json',
-      'Content-Length': Buffer.byteLength(BODY),
-      Expect: '100-continue',
-    },
-  });
-  // The service says "continue" once it has the head.
-  const accepted = new Promise((resolve, reject) => {
-    begun.once('continue', resolve).once('error', reject);
-  });
-  begun.flushHeaders();
-  await accepted;
-  begun.write(BODY.slice(0, 10));
-  return begun;
-}
-
-async function finishRequest(begun: ClientRequest): Promise<{ status: number | undefined; id: string }> {
-  const answered = new Promise<IncomingMessage>((resolve, reject) => {
-    begun.once('response', resolve).once('error', reject);
-  });
-  begun.end(BODY.slice(10));
-  const response = await answered;
-  let text = '';
-  for await (const chunk of response.setEncoding('utf8')) text += String(chunk);
-  return { status: response.statusCode, id: String(JSON.parse(text).id) };
-}
-
-async function untilNobodyListens({ url }: ServiceProcess): Promise<void> {
-  const port = Number(new URL(url).port);
-  await until(
-    () =>
-      new Promise<boolean>((answer) => {
-        const socket = connect({ port, host: '127.0.0.1' });
-        socket.once('connect', () => answer(false)).once('error', () => answer(true));
-        socket.once('connect', () => socket.destroy());
-      }),
-    'the service goes on accepting connections',
-  );
 }
 
 async function createRun(service: ServiceProcess, marker: string): Promise<string> {

@@ -1,0 +1,145 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { Counts } from './cluster-messages.js';
+import { ClusterMetrics, type Counted } from './cluster-metrics.js';
+
+const LIMIT_MS = 50;
+
+/** A process with real counts that can be made to fall silent. */
+class CountingProcess implements Counted {
+  readonly #registry = new Registry();
+  readonly #requests = new Counter({ name: 'requests_total', help: 'r', registers: [this.#registry] });
+  readonly #open = new Gauge({ name: 'open', help: 'o', registers: [this.#registry] });
+  readonly #seconds = new Histogram({
+    name: 'seconds',
+    help: 's',
+    buckets: [1, 10],
+    registers: [this.#registry],
+  });
+  isSilent = false;
+  asked = 0;
+
+  constructor(requests: number, open: number) {
+    this.work(requests);
+    this.#open.set(open);
+  }
+
+  work(requests: number): void {
+    for (let n = 0; n < requests; n += 1) {
+      this.#requests.inc();
+      this.#seconds.observe(5);
+    }
+  }
+
+  async count(): Promise<Counts> {
+    this.asked += 1;
+    if (this.isSilent) return new Promise(() => undefined);
+    // What comes from another process is a copy.
+    return structuredClone(await this.#registry.getMetricsAsJSON());
+  }
+}
+
+function valuesOf(text: string): Record<string, number> {
+  const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  return Object.fromEntries(lines.map((line) => [line.replace(/ \S+$/, ''), Number(/\S+$/.exec(line)?.[0])]));
+}
+
+async function read(metrics: ClusterMetrics): Promise<Record<string, number>> {
+  return valuesOf(await metrics.text());
+}
+
+describe('the metrics of several processes', () => {
+  it('are their sums, and say how many there are', async () => {
+    const processes = [new CountingProcess(3, 1), new CountingProcess(4, 2)];
+    const values = await read(new ClusterMetrics(() => processes, LIMIT_MS));
+    assert.deepEqual(values, {
+      requests_total: 7,
+      open: 3,
+      'seconds_bucket{le="1"}': 0,
+      'seconds_bucket{le="10"}': 7,
+      'seconds_bucket{le="+Inf"}': 7,
+      seconds_sum: 35,
+      seconds_count: 7,
+      longshore_server_processes: 2,
+      longshore_server_process_replacements_total: 0,
+    });
+  });
+
+  it('keep the counters of processes that ended, and forget their gauges', async () => {
+    const [first, second, third] = [
+      new CountingProcess(3, 1),
+      new CountingProcess(4, 2),
+      new CountingProcess(5, 4),
+    ];
+    let live = [first, second];
+    const metrics = new ClusterMetrics(() => live, LIMIT_MS);
+    await read(metrics);
+    for (const [ended, next] of [
+      [first, third],
+      [second, undefined],
+    ] as const) {
+      metrics.end(ended);
+      metrics.countReplacement();
+      live = [...live.filter((process) => process !== ended), ...(next === undefined ? [] : [next])];
+    }
+    const values = await read(metrics);
+    assert.deepEqual(
+      [values['requests_total'], values['seconds_count'], values['seconds_sum']],
+      [12, 12, 60],
+    );
+    assert.equal(values['seconds_bucket{le="10"}'], 12);
+    assert.equal(values['open'], 4);
+    assert.equal(values['longshore_server_process_replacements_total'], 2);
+  });
+
+  it('do not wait for a process that does not answer, and keep the counters it told before', async () => {
+    const [silent, other] = [new CountingProcess(3, 1), new CountingProcess(4, 2)];
+    const metrics = new ClusterMetrics(() => [silent, other], LIMIT_MS);
+    await read(metrics);
+    silent.isSilent = true;
+    silent.work(10);
+    other.work(1);
+    let values = await read(metrics);
+    assert.deepEqual([values['requests_total'], values['open']], [8, 2]);
+    silent.isSilent = false;
+    values = await read(metrics);
+    assert.deepEqual([values['requests_total'], values['open']], [18, 3]);
+  });
+
+  it('go without a process that has never answered', async () => {
+    const [silent, other] = [new CountingProcess(3, 1), new CountingProcess(4, 2)];
+    silent.isSilent = true;
+    const values = await read(new ClusterMetrics(() => [silent, other], LIMIT_MS));
+    assert.equal(values['requests_total'], 4);
+  });
+
+  it('never go back while processes end in the middle of scrapes', async () => {
+    let live = [new CountingProcess(1, 1), new CountingProcess(1, 1)];
+    const metrics = new ClusterMetrics(() => live, LIMIT_MS);
+    let last = 0;
+    for (let round = 0; round < 100; round += 1) {
+      const reading = read(metrics);
+      for (let turns = round % 12; turns > 0; turns -= 1) await Promise.resolve();
+      const [ended, ...rest] = live;
+      if (ended !== undefined && round % 3 === 0) {
+        metrics.end(ended);
+        live = [...rest, new CountingProcess(1, 1)];
+      }
+      const total = (await reading)['requests_total'] ?? 0;
+      assert.ok(total >= last, `round ${round}: ${last} became ${total}`);
+      assert.ok(total <= 2 + round, `round ${round}: something was counted twice: ${total}`);
+      last = total;
+      await read(metrics);
+    }
+    assert.ok(last > 20, String(last));
+  });
+
+  it('are collected once for scrapes at the same time', async () => {
+    const process = new CountingProcess(1, 1);
+    const metrics = new ClusterMetrics(() => [process], LIMIT_MS);
+    const texts = await Promise.all([metrics.text(), metrics.text(), metrics.text()]);
+    assert.equal(process.asked, 1);
+    assert.equal(new Set(texts).size, 1);
+  });
+});
