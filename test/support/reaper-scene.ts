@@ -18,6 +18,7 @@ import { ReaperGrace } from '../../src/workers/reaper/reaper-grace.js';
 import { ReaperReport } from '../../src/workers/reaper/reaper-report.js';
 import { Reaper } from '../../src/workers/reaper/reaper.js';
 import { ManualReaperClock } from '../../src/workers/reaper/testing/manual-reaper-clock.js';
+import { beat, letPass } from './worker-pools.js';
 import { claimOf, createOn, eventCommand, journalOn } from './journal.js';
 
 /** Worker timeout of a scene: longer than any test takes, so that only time that a test lets pass counts. */
@@ -126,7 +127,18 @@ export class ReaperScene {
 
   /** Lets time pass for the process, its pool and everything stored; the process looks around all the while. */
   async letPass(ms: number): Promise<void> {
-    const by = [ms / 1000];
+    await this.letOthersPass(ms);
+    this.passHere(ms);
+  }
+
+  /** The process is paused while time passes for everything else. */
+  async pause(ms: number): Promise<void> {
+    await this.letOthersPass(ms);
+    this.clock.advance(ms);
+  }
+
+  /** Lets time pass for everything stored. */
+  async letOthersPass(ms: number): Promise<void> {
     await execute(
       this.dataSource,
       `update runs
@@ -134,25 +146,9 @@ export class ReaperScene {
               assigned_at = assigned_at - make_interval(secs => $1::double precision),
               started_at = started_at - make_interval(secs => $1::double precision)
         where finished_at is null`,
-      by,
+      [ms / 1000],
     );
-    await execute(
-      this.dataSource,
-      `update worker_pool
-          set created_at = created_at - make_interval(secs => $1::double precision),
-              last_heartbeat_at = last_heartbeat_at - make_interval(secs => $1::double precision),
-              last_report_at = last_report_at - make_interval(secs => $1::double precision),
-              previous_report_at = previous_report_at - make_interval(secs => $1::double precision),
-              departed = (select jsonb_object_agg(d.key, (d.value::text::double precision - $1::double precision * 1000))
-                            from jsonb_each(departed) d)`,
-      by,
-    );
-    await execute(
-      this.dataSource,
-      'update worker_pool_epoch set started_at = started_at - make_interval(secs => $1::double precision)',
-      by,
-    );
-    this.passHere(ms);
+    await letPass(this.dataSource, ms);
   }
 
   /** Lets time pass for the process alone. */
@@ -165,8 +161,7 @@ export class ReaperScene {
 
   /** A heartbeat, with the running runs if they are given. */
   async heartbeat(id: string, running?: readonly string[]): Promise<void> {
-    const runningOps = running?.map((runId) => ({ id: runId, image: 'image', inputs: {}, constraints: {} }));
-    await this.pool.heartbeat({ id, cpuCores: 1, ramMb: 1, gpus: [], tags: [], runningOps });
+    await this.pool.heartbeat(beat(id, running));
   }
 
   /** A new run in the hands of a worker that has just reported; nothing else may be pending. */
