@@ -260,6 +260,24 @@ describe('deadlines', () => {
     });
   });
 
+  test('are looked for again after a look that failed, without anybody telling', async () => {
+    await withProcesses(1, async (processes, database) => {
+      const service = first(processes);
+      const ids = await createRuns(service, 2, 60);
+      await letTimePass(service.dataSource, ids, 60, false);
+      const holder = await database.open(1);
+      await holder.transaction(async (manager) => {
+        await manager.query('lock table run_deadlines in access exclusive mode');
+        await service.dataSource.query(`select pg_notify('longshore_deadlines', '0')`);
+        await until(
+          () => Promise.resolve(service.logged.map((line) => String(line['msg']))),
+          (lines) => lines.some((line) => line.startsWith('cannot carry out deadlines')),
+        );
+      });
+      await untilDone(service, ids);
+    });
+  });
+
   test('whose announcement makes no sense are looked for at once', async () => {
     await withProcesses(1, async (processes) => {
       const service = first(processes);
