@@ -116,7 +116,7 @@ export class EventSender {
           if (tries > 1) this.options.logger.info({ type: event.type, tries }, 'event delivered after all');
           return { kind: 'delivered' };
         case 'refused':
-          this.react(answer);
+          this.react(answer, event.type);
           return answer;
         case 'unreachable':
           if (tries === 1) {
@@ -135,11 +135,13 @@ export class EventSender {
     return this.context.api.postEvent(runId, event, reporter);
   }
 
-  private react(refusal: Refusal): void {
+  private react(refusal: Refusal, type: string): void {
     if (isKeyRefusal(refusal)) {
       this.close('given-up');
       this.context.onKeyRefused(refusal);
     } else if (isLossOfRun(refusal)) {
+      const { status, detail } = refusal;
+      this.options.logger.info({ type, status, detail }, 'report refused: the attempt is no longer ours');
       this.close('lost');
       this.options.onLost(refusal.detail);
     }

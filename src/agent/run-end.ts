@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { JsonObject } from '../json/json-value.js';
 import type { Delivery, EventSender } from './event-sender.js';
 import { clipMessage } from './failure-message.js';
-import { isLossOfRun, type Refusal, type RunEvent } from './service-api.js';
+import type { Refusal, RunEvent } from './service-api.js';
 
 /**
  * Where a failure lies: the container ran and failed, the run would fail on every worker, this machine could not do it,
@@ -88,8 +88,7 @@ function failed(msg: string, message: string): RunEvent {
 
 /** Whether the service objects to what the event says, not to who says it or about which run. */
 function isAboutTheEvent(delivery: Delivery): delivery is Refusal {
-  if (delivery.kind !== 'refused' || isLossOfRun(delivery)) return false;
-  return [400, 413, 415, 422].includes(delivery.status);
+  return delivery.kind === 'refused' && [400, 413, 415, 422].includes(delivery.status);
 }
 
 function endOf(delivery: Delivery, end: RunEnd, logger: Logger): RunEnd {
