@@ -12,13 +12,15 @@ const STOP_PATIENCE_MS = 11_000;
 /**
  * Lets the application answer requests; closing `opened` finishes those that are under way.
  * @returns where it answers, without a trailing slash
- * @throws AddressUnusable
+ * @throws AddressUnusable; what the parts of the application fail with while they begin
  */
 export async function listen(
   app: NestExpressApplication,
   { host, port }: { readonly host: string; readonly port: number },
   opened: Opened,
 ): Promise<string> {
+  // By itself, so that its failures (a database that goes away now) are not taken for the address's.
+  await app.init();
   try {
     await app.listen(port, host);
   } catch (error) {
