@@ -13,13 +13,14 @@ const USUAL_STATUSES: ReadonlySet<number> = new Set([0, 200, 201, 400, 409, 503]
 
 const seed = Number(process.env['LONGSHORE_CHAOS_SEED'] ?? USUAL_SEED);
 
-function assertKept({ violations, figures }: ChaosReport, used: number): void {
+function assertKept({ violations, figures, exitCodes }: ChaosReport, used: number): void {
   const found = violations.slice(0, 40).map(({ name, detail }) => `${name}: ${detail}`);
   assert.deepEqual(
     found,
     [],
     `LONGSHORE_CHAOS_SEED=${used} found ${violations.length} broken promises: ${JSON.stringify(figures)}`,
   );
+  assert.deepEqual(exitCodes, [0, 0]);
   assert.equal(figures.refusedWrongly, 0, JSON.stringify(figures));
   const odd = Object.keys(figures.statuses).filter((status) => !USUAL_STATUSES.has(Number(status)));
   assert.deepEqual(odd, [], `LONGSHORE_CHAOS_SEED=${used}: ${JSON.stringify(figures.statuses)}`);

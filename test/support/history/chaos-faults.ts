@@ -7,11 +7,16 @@ import type { SeededRandom } from './seeded-random.js';
 export interface Injected {
   readonly name: string;
   readonly from: number;
+  /** When the fault itself was over. */
   readonly to: number;
+  /** When the first acknowledgement of a write arrived after that. */
+  readonly recoveredAt: number;
 }
 
 type Fault = (deployment: ChaosDeployment, random: SeededRandom) => Promise<void>;
 
+/** Longest wait for a recovery. */
+const PATIENCE_MS = 30_000;
 const LONGER_THAN_TIMEOUT_MS = CHAOS_SETTINGS.workerTimeout * 1000 + 1000;
 
 /** Everything that may happen to the service. */
@@ -57,6 +62,7 @@ const FAULTS: Readonly<Record<string, Fault>> = {
 /** Every fault once, in an order of its own, and then again, until the time is over. */
 export async function injectFaults(
   deployment: ChaosDeployment,
+  service: RecordedService,
   random: SeededRandom,
   goesOn: () => boolean,
 ): Promise<readonly Injected[]> {
@@ -67,10 +73,17 @@ export async function injectFaults(
       if (!goesOn()) break;
       const from = RecordedService.now();
       await inject(deployment, random);
-      injected.push({ name, from, to: RecordedService.now() });
+      const to = RecordedService.now();
+      injected.push({ name, from, to, recoveredAt: await nextAcknowledgement(service, to) });
     }
   }
   return injected;
+}
+
+/** Waits for a write that is acknowledged after the time; gives up after a while. */
+async function nextAcknowledgement(service: RecordedService, time: number): Promise<number> {
+  while (service.lastAcknowledgedAt < time && RecordedService.now() < time + PATIENCE_MS) await sleep(5);
+  return RecordedService.now();
 }
 
 async function during(

@@ -1,9 +1,6 @@
 import type { Injected } from './chaos-faults.js';
 import type { Call, FinalState } from './history.js';
 
-/** How long after a fault its effects are looked for, in milliseconds. */
-const AFTERMATH_MS = 3000;
-
 /** What one run under faults came to. */
 export interface ChaosFigures {
   readonly runs: number;
@@ -20,8 +17,17 @@ export interface ChaosFigures {
   readonly reclaims: number;
   /** From a worker's last heartbeat to the loss on the timeline, in milliseconds. */
   readonly slowestReclaimMs: number;
-  /** By fault: how often, and the longest time without an acknowledged write around it, in milliseconds. */
-  readonly faults: Readonly<Record<string, { readonly times: number; readonly longestSilenceMs: number }>>;
+  /** By the fault's name. */
+  readonly faults: Readonly<Record<string, Effect>>;
+}
+
+/** What a fault did to those who write; times in milliseconds, the worst of all times. */
+export interface Effect {
+  readonly times: number;
+  /** Longest time without an acknowledged write from its beginning to the recovery. */
+  readonly silenceMs: number;
+  /** From its end to the next acknowledged write. */
+  readonly recoveryMs: number;
 }
 
 /** Sums a run up. */
@@ -48,7 +54,7 @@ export function sumUp(
     maybeButDone: countDone(history, runs),
     reclaims: losses.length,
     slowestReclaimMs: slowestReclaim(history, losses),
-    faults: silences(history, injected),
+    faults: effectsOf(history, injected),
   };
 }
 
@@ -74,22 +80,23 @@ function slowestReclaim(
   return Math.max(0, ...waits);
 }
 
-function silences(history: readonly Call[], injected: readonly Injected[]): ChaosFigures['faults'] {
+function effectsOf(history: readonly Call[], injected: readonly Injected[]): ChaosFigures['faults'] {
   const writes = history
     .filter(
       ({ kind, outcome }) => !['heartbeat', 'claim', 'read'].includes(kind) && outcome.kind === 'answered',
     )
     .map(({ endedAt }) => endedAt)
     .toSorted((a, b) => a - b);
-  const found: Record<string, { times: number; longestSilenceMs: number }> = {};
-  for (const { name, from, to } of injected) {
-    const end = to + AFTERMATH_MS;
-    const next = writes.find((at) => at >= end) ?? end;
-    const moments = [from, ...writes.filter((at) => at > from && at < end), next];
-    const silence = Math.max(0, ...moments.map((at, i) => at - (moments[i - 1] ?? at)));
-    const sum = (found[name] ??= { times: 0, longestSilenceMs: 0 });
-    sum.times += 1;
-    sum.longestSilenceMs = Math.max(sum.longestSilenceMs, Math.round(silence));
+  const effects: Record<string, Effect> = {};
+  for (const { name, from, to, recoveredAt } of injected) {
+    const moments = [from, ...writes.filter((at) => at > from && at < recoveredAt), recoveredAt];
+    const silence = Math.max(...moments.map((at, i) => at - (moments[i - 1] ?? at)));
+    const { times, silenceMs, recoveryMs } = effects[name] ?? { times: 0, silenceMs: 0, recoveryMs: 0 };
+    effects[name] = {
+      times: times + 1,
+      silenceMs: Math.max(silenceMs, Math.round(silence)),
+      recoveryMs: Math.max(recoveryMs, Math.round(recoveredAt - to)),
+    };
   }
-  return found;
+  return effects;
 }

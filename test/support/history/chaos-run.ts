@@ -23,13 +23,19 @@ export interface ChaosOptions {
 /** What was found. */
 export interface ChaosReport {
   readonly violations: readonly Violation[];
+  /** Of the two servers, which were told to end when all was done. */
+  readonly exitCodes: readonly (number | null | undefined)[];
   readonly figures: ChaosFigures & {
     readonly mishaps: Readonly<Record<string, number>>;
     /** How many requests had which status; 0: no whole answer. */
     readonly statuses: Readonly<Record<string, number>>;
+    /** The end of what servers said that a fault hit while they started. */
+    readonly failedStarts: readonly string[];
   };
 }
 
+/** Characters shown of a failed start. */
+const START_FAILURE_SHOWN = 300;
 const CLIENTS = 10;
 const WORKERS = 12;
 /** Longest wait for the last run to be created, and then to end. */
@@ -50,7 +56,7 @@ export async function runChaos({ seed, runs, seconds }: ChaosOptions): Promise<C
       return new LoadClient(name, service, SeededRandom.for(seed, name), quota);
     });
     const [injected] = await Promise.all([
-      injectFaults(deployment, SeededRandom.for(seed, 'faults'), goesOn),
+      injectFaults(deployment, service, SeededRandom.for(seed, 'faults'), goesOn),
       crew.suffer(SeededRandom.for(seed, 'mishaps'), goesOn),
     ]);
     await deployment.heal();
@@ -63,14 +69,14 @@ export async function runChaos({ seed, runs, seconds }: ChaosOptions): Promise<C
     const final = await readFinalState(service, tails);
     const { workerTimeout, maxReclaims } = CHAOS_SETTINGS;
     const rules = { workerTimeoutMs: workerTimeout * 1000, maxReclaims };
-    return {
-      violations: checkHistory(service.history, final, rules),
-      figures: {
-        ...sumUp(service.history, final, injected),
-        mishaps: crew.mishaps,
-        statuses: statusesOf(deployment),
-      },
+    const figures = {
+      ...sumUp(service.history, final, injected),
+      mishaps: crew.mishaps,
+      statuses: statusesOf(deployment),
+      failedStarts: deployment.failedStarts.map((text) => text.slice(-START_FAILURE_SHOWN)),
     };
+    const violations = checkHistory(service.history, final, rules);
+    return { violations, figures, exitCodes: await deployment.close() };
   } finally {
     await deployment.close();
   }

@@ -32,6 +32,8 @@ const PAUSES = [20, 50, 100, 200, 300] as const;
  */
 export class RecordedService {
   readonly history: Call[] = [];
+  /** When the newest acknowledgement of a write arrived. */
+  lastAcknowledgedAt = 0;
 
   constructor(private readonly wires: readonly Wire[]) {}
 
@@ -49,7 +51,7 @@ export class RecordedService {
     { mark, key, body }: Creation,
   ): Promise<Outcome<{ runId: string }>> {
     const sent = { method: 'POST', path: '/runs', body: { image: 'load', inputs: { mark }, ...body } };
-    const made = await this.#record(server, keyed(sent, key), (answer) => ({ runId: String(answer.id) }));
+    const made = await this.#write(server, keyed(sent, key), (answer) => ({ runId: String(answer.id) }));
     this.history.push({ kind: 'create', actor, mark, key, ...made });
     return made.outcome;
   }
@@ -62,13 +64,13 @@ export class RecordedService {
     );
     const fence: Record<string, string> =
       reporter === null ? {} : { 'X-Worker-Id': reporter.worker, 'X-Run-Attempt': String(reporter.attempt) };
-    const made = await this.#record(server, { ...sent, headers: { ...sent.headers, ...fence } }, () => null);
+    const made = await this.#write(server, { ...sent, headers: { ...sent.headers, ...fence } }, () => null);
     this.history.push({ kind: 'event', actor, runId, type, mark, key, reporter, ...made });
     return made.outcome;
   }
 
   async command({ actor, server }: Sender, kind: 'cancel' | 'retry', runId: string): Promise<Outcome<null>> {
-    const made = await this.#record(server, { method: 'POST', path: `/runs/${runId}/${kind}` }, () => null);
+    const made = await this.#write(server, { method: 'POST', path: `/runs/${runId}/${kind}` }, () => null);
     this.history.push({ kind, actor, runId, ...made });
     return made.outcome;
   }
@@ -78,7 +80,7 @@ export class RecordedService {
     runId: string,
     body: { readonly state?: State; readonly priority?: number },
   ): Promise<Outcome<null>> {
-    const made = await this.#record(server, { method: 'PATCH', path: `/runs/${runId}`, body }, () => null);
+    const made = await this.#write(server, { method: 'PATCH', path: `/runs/${runId}`, body }, () => null);
     this.history.push({ kind: 'patch', actor, runId, state: body.state ?? null, ...made });
     return made.outcome;
   }
@@ -123,6 +125,16 @@ export class RecordedService {
   async ask(server: number, sent: WireRequest): Promise<WireAnswer | undefined> {
     const answer = await this.wires[server % this.wires.length]?.send(sent);
     return answer !== undefined && answer.status < 300 ? answer : undefined;
+  }
+
+  async #write<T>(
+    server: number,
+    sent: WireRequest,
+    read: (body: WireAnswer['body']) => T,
+  ): Promise<{ startedAt: number; endedAt: number; outcome: Outcome<T> }> {
+    const made = await this.#record(server, sent, read);
+    if (made.outcome.kind === 'answered') this.lastAcknowledgedAt = made.endedAt;
+    return made;
   }
 
   async #record<T>(

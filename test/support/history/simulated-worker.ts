@@ -13,8 +13,11 @@ export interface WorkerHabits {
 /** How often of a hundred an execution fails. */
 const FAILURES = 12;
 
-/** Longest pause between two reports of a run, in milliseconds. */
+/** Longest pause before a report of a run, in milliseconds. */
 const LONGEST_STEP_MS = 60;
+/** Of a hundred runs, how many have pauses so many times as long. */
+const SLOW_RUNS = 8;
+const SLOWER = 25;
 
 /**
  * A worker that speaks HTTP only: it heartbeats, claims with a key that it keeps until it has an answer, and reports
@@ -91,14 +94,13 @@ export class SimulatedWorker {
     const { heartbeatMs } = this.habits;
     for (let server = this.random.int(0, 1); await this.#lives(life);) {
       const began = performance.now();
-      const outcome = await this.service.heartbeat(
+      await this.service.heartbeat(
         { actor: this.id, server },
         { worker: this.id, running: [...this.#running.keys()], timeoutMs: heartbeatMs * 0.6 },
       );
-      // The next one goes to another server, at once when this one failed.
+      // Whether it was heard or not, the next one goes to another server, in its time.
       server += 1;
-      const pause = outcome.kind === 'maybe' ? 100 : heartbeatMs - (performance.now() - began);
-      await sleep(Math.max(10, pause));
+      await sleep(Math.max(10, heartbeatMs - (performance.now() - began)));
     }
   }
 
@@ -126,6 +128,7 @@ export class SimulatedWorker {
   async #execute(run: Handed, life: number): Promise<void> {
     const { random } = this;
     const notes = random.int(0, 2);
+    const longestStepMs = LONGEST_STEP_MS * (random.chance(SLOW_RUNS) ? SLOWER : 1);
     const end = random.chance(FAILURES) ? 'FAILED' : 'COMPLETED';
     const payload = end === 'FAILED' ? { error_message: 'by chance' } : { outputs: { run: run.runId } };
     const steps: readonly [type: string, msg: string | number, payload: object][] = [
@@ -134,7 +137,7 @@ export class SimulatedWorker {
       [end, 'ended', payload],
     ];
     for (const [type, msg, more] of steps) {
-      await sleep(random.int(0, LONGEST_STEP_MS));
+      await sleep(random.int(0, longestStepMs));
       if (!(await this.#lives(life)) || !(await this.#report(run, life, { type, msg, payload: more }))) break;
     }
     if (life === this.#life && this.#running.get(run.runId) === run) this.#running.delete(run.runId);
