@@ -1,25 +1,38 @@
 import { Module } from '@nestjs/common';
+import { HealthModule } from '../health/health.module.js';
 import { RunsModule } from '../runs/runs.module.js';
-import { Settings } from '../settings/settings.js';
-import { ClaimService } from './claim.service.js';
-import { MemoryWorkerPool } from './pool/memory-worker-pool.js';
+import { ClaimService } from './claims/claim.service.js';
+import { ClaimsController } from './claims/claims.controller.js';
+import { WaitingClaims } from './claims/waiting-claims.js';
+import { ExplainController } from './explain/explain.controller.js';
+import { ExplainService } from './explain/explain.service.js';
+import { ForgettingPool } from './pool/forgetting-pool.js';
+import { ForgettingSchedule } from './pool/forgetting.schedule.js';
+import { PoolPresence } from './pool/pool-presence.js';
+import { POOL_PROVIDER } from './pool/pool.provider.js';
+import { SharedPoolRepository } from './pool/shared-pool.repository.js';
+import { WorkerDrainsRepository } from './pool/worker-drains.repository.js';
 import { WorkerPool } from './pool/worker-pool.js';
-import { SCHEDULER_PROVIDER, STRATEGIES_PROVIDER } from './strategies/scheduler.js';
+import { REAPER_PROVIDERS } from './reaper/reaper.providers.js';
 import { WorkersController } from './workers.controller.js';
+import { WorkersService } from './workers.service.js';
 
 /** Workers: who they are, and what they are given to do. */
 @Module({
-  imports: [RunsModule],
-  controllers: [WorkersController],
+  imports: [RunsModule, HealthModule],
+  controllers: [WorkersController, ClaimsController, ExplainController],
   providers: [
-    {
-      provide: WorkerPool,
-      inject: [Settings],
-      useFactory: (settings: Settings): WorkerPool => new MemoryWorkerPool(settings.workerTimeout * 1000),
-    },
-    STRATEGIES_PROVIDER,
-    SCHEDULER_PROVIDER,
+    SharedPoolRepository,
+    WorkerDrainsRepository,
+    POOL_PROVIDER,
+    { provide: WorkerPool, useExisting: ForgettingPool },
+    PoolPresence,
+    ForgettingSchedule,
+    WorkersService,
+    WaitingClaims,
     ClaimService,
+    ExplainService,
+    ...REAPER_PROVIDERS,
   ],
   exports: [WorkerPool],
 })
