@@ -21,10 +21,12 @@ import { RunHistory } from './run-journal/run-history.js';
 import { HandOut } from './run-journal/hand-out.js';
 import { RunJournal } from './run-journal/run-journal.js';
 import { RunViews } from './run-view.js';
+import { QueueStandingRepository } from './queue-standing.repository.js';
 import { RunListRepository } from './run-list/run-list.repository.js';
 import { RunListService } from './run-list/run-list.service.js';
 import { RunReader } from './run.reader.js';
 import { RunRepository } from './run.repository.js';
+import { RunStandingReader } from './run-standing.reader.js';
 import { RunsController } from './runs.controller.js';
 import { RunsService } from './runs.service.js';
 
@@ -39,6 +41,7 @@ import { RunsService } from './runs.service.js';
     EventRepository,
     QueueRepository,
     HeldRunRepository,
+    QueueStandingRepository,
     IdempotencyRepository,
     IdempotencyRetentionJob,
     IdempotencyRetentionSchedule,
@@ -56,8 +59,9 @@ import { RunsService } from './runs.service.js';
     RunJournal,
     JournalHealth,
     RunReader,
+    RunStandingReader,
     RunsService,
   ],
-  exports: [RunJournal, LostRunRepository, HeldRunRepository, RunsService],
+  exports: [RunJournal, LostRunRepository, HeldRunRepository, RunStandingReader, RunsService],
 })
 export class RunsModule {}
