@@ -6,16 +6,20 @@ import type {
   HeldRun,
   QueuedRun,
   Reservation,
+  Shape,
 } from '../../runs/scheduling-strategy.js';
 import { freeResources, type FreeResources } from '../free-resources.js';
-import { shortages, tightestGpu } from './fit-rule.js';
+import { roomIn, shortages, tightestGpu } from './fit-rule.js';
 
 /** A claimant while runs are being given out. */
 interface Place {
   readonly claimant: Claimant;
   readonly claim: number;
-  readonly capacity: FreeResources;
+  /** The most that one run can get of the whole worker. */
+  readonly capacity: Shape;
   free: FreeResources;
+  /** The most that one run can get of what is free. */
+  room: Shape;
   held: readonly HeldRun[];
   /** The run that the worker is kept free for; it gets no other. */
   keptFor: QueuedRun | null;
@@ -39,16 +43,20 @@ export class FitRound {
     private readonly context: ChoiceContext,
     private readonly reserveAfterMs: number,
   ) {
-    this.#places = claimants.map((claimant, claim) => ({
-      claimant,
-      claim,
-      capacity: freeResources(claimant, []),
-      free: freeResources(claimant, claimant.held),
-      held: claimant.held,
-      keptFor: null,
-      given: 0,
-      last: -1,
-    }));
+    this.#places = claimants.map((claimant, claim) => {
+      const free = freeResources(claimant, claimant.held);
+      return {
+        claimant,
+        claim,
+        capacity: roomIn(freeResources(claimant, [])),
+        free,
+        room: roomIn(free),
+        held: claimant.held,
+        keptFor: null,
+        given: 0,
+        last: -1,
+      };
+    });
     this.#honourReservations();
   }
 
@@ -111,6 +119,7 @@ export class FitRound {
     if (place.keptFor === run) place.keptFor = null;
     place.held = [...place.held, { runId, workerId: claimant.id, cpu, ramMb, vramMb, gpuId }];
     place.free = freeResources(claimant, place.held);
+    place.room = roomIn(place.free);
     place.given += 1;
     place.last = Math.max(place.last, at);
   }
@@ -159,8 +168,8 @@ export class FitRound {
   }
 }
 
-function fits({ claimant, free }: Place, run: QueuedRun): boolean {
-  return shortages(claimant, free, run).length === 0;
+function fits({ claimant, room }: Place, run: QueuedRun): boolean {
+  return shortages(claimant, room, run).length === 0;
 }
 
 /** True when the run would fit if the worker held nothing. */

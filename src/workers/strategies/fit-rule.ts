@@ -6,9 +6,9 @@ const NONE: readonly Obstacle[] = [];
 /**
  * What a worker has too little of for a run; empty when the run fits. A requirement of 0 is none, so it is met even by
  * a worker that has nothing left. GPU memory is wanted on one single GPU.
+ * @param room the most that one run can get of what is free: {@link roomIn}
  */
-export function shortages(worker: ClaimingWorker, free: FreeResources, run: Shape): readonly Obstacle[] {
-  const room = roomIn(free);
+export function shortages(worker: ClaimingWorker, room: Shape, run: Shape): readonly Obstacle[] {
   const isShort = {
     cpu: run.cpu > 0 && run.cpu > room.cpu,
     ramMb: run.ramMb > 0 && run.ramMb > room.ramMb,

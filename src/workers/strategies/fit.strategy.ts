@@ -1,3 +1,4 @@
+import { isDeepStrictEqual as isSame } from 'node:util';
 import type { Run } from '../../runs/run-machine/run.js';
 import type {
   CandidateQuery,
@@ -13,13 +14,12 @@ import { distinctShapes } from './candidate-shapes.js';
 import { FitRound } from './fit-round.js';
 import { roomIn, shortages } from './fit-rule.js';
 
-/** Runs that one worker can get by one claim, and that can wait in front of those which fit it. */
+/** Runs of each size that a choice looks at, at least: as many can be given to one worker by one claim. */
 const CANDIDATES = 100;
-/** Runs that a choice looks at for several workers together, about. */
-const CANDIDATES_OF_ALL = 400;
-const LEAST_CANDIDATES = 20;
-/** Different sizes of workers that a choice looks at one by one. */
-const SHAPES = 16;
+/** And for each claim, so that equal workers which claim together all get one. */
+const CANDIDATES_OF_A_CLAIM = 2;
+/** Sizes that a choice looks at one by one. Each may cost a walk through the whole queue, when little of it fits. */
+const SHAPES = 4;
 
 /** A worker that is kept free for another run has no room for this one, whatever it has. */
 const KEPT_FREE: Obstacle = { resource: 'reserved', needed: 1, free: 0, total: 1 };
@@ -48,10 +48,9 @@ export class FitStrategy implements SchedulingStrategy {
     const free = distinctShapes(
       claimants.map((worker) => roomIn(freeResources(worker, worker.held))),
       SHAPES,
-    );
-    const shared = Math.ceil(CANDIDATES_OF_ALL / Math.max(1, capacity.length, free.length));
+    ).filter((shape) => !capacity.some((whole) => isSame(shape, whole)));
     return {
-      limit: Math.min(CANDIDATES, Math.max(LEAST_CANDIDATES, shared)),
+      limit: Math.max(CANDIDATES, CANDIDATES_OF_A_CLAIM * claimants.length),
       capacity,
       free,
       passedOverBefore: new Date(now.getTime() - this.#reserveAfterMs),
@@ -60,7 +59,7 @@ export class FitStrategy implements SchedulingStrategy {
 
   obstacles(claimant: Claimant, run: Run): readonly Obstacle[] {
     const { keptFor = null } = claimant;
-    const short = shortages(claimant, freeResources(claimant, claimant.held), run);
+    const short = shortages(claimant, roomIn(freeResources(claimant, claimant.held)), run);
     return keptFor === null || keptFor === run.id ? short : [KEPT_FREE, ...short];
   }
 
