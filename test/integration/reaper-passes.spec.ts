@@ -86,7 +86,7 @@ describe('a pass of the reaper', () => {
       assert.deepEqual(await found, NONE);
     });
 
-    test('until one whole timeout has passed since the end of an outage of the database', async () => {
+    test('until one whole timeout has passed since the end of an outage of the database', async (t) => {
       const proxy = await DatabaseProxy.open(database.url);
       const dataSource = await connectDatabase(
         {
@@ -98,6 +98,10 @@ describe('a pass of the reaper', () => {
         },
         { deadlineMs: 30_000 },
       );
+      t.after(async () => {
+        await dataSource.destroy();
+        await proxy.refuse();
+      });
       const remote = scene.another(dataSource);
       const { id } = await scene.assigned('w');
       await proxy.refuse();
@@ -119,8 +123,6 @@ describe('a pass of the reaper', () => {
       const lines = remote.logged.filter(({ level }) => level === 'warning');
       assert.equal(lines.length, 1, 'an outage is told once');
       assert.match(await remote.registry.metrics(), /^longshore_reaper_failed_passes_total 2$/m);
-      await dataSource.destroy();
-      await proxy.refuse();
     });
   });
 

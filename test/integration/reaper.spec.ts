@@ -125,6 +125,18 @@ for (const pool of POOLS) {
         assert.deepEqual(payload, { worker_id: 'w', last_heartbeat_at: lastHeartbeatAt });
       });
 
+      test('keeps what it was given more recently than the timeout, though it has held others for longer', async () => {
+        const old = await scene.assigned('w');
+        await scene.letPass(HALF + 1);
+        const { id } = await scene.assigned('w');
+        for (const ms of [HALF / 2, HALF / 2]) {
+          await scene.letPass(ms);
+          await scene.heartbeat('w', [old.id]);
+        }
+        assert.deepEqual(await scene.reaper.runOnce(), NONE);
+        assert.equal((await scene.get(id)).workerId, 'w');
+      });
+
       test('keeps it after a single report', async () => {
         await scene.assigned('w');
         await scene.letPass(HALF);
