@@ -13,12 +13,12 @@ const USUAL_STATUSES: ReadonlySet<number> = new Set([0, 200, 201, 400, 409, 503]
 
 const seed = Number(process.env['LONGSHORE_CHAOS_SEED'] ?? USUAL_SEED);
 
-function assertKept({ violations, figures, exitCodes }: ChaosReport, used: number): void {
+function assertKept({ violations, stories, figures, exitCodes }: ChaosReport, used: number): void {
   const found = violations.slice(0, 40).map(({ name, detail }) => `${name}: ${detail}`);
   assert.deepEqual(
     found,
     [],
-    `LONGSHORE_CHAOS_SEED=${used} found ${violations.length} broken promises: ${JSON.stringify(figures)}`,
+    `LONGSHORE_CHAOS_SEED=${used} found ${violations.length} broken promises: ${JSON.stringify(figures)}\n${stories.join('\n')}`,
   );
   assert.deepEqual(exitCodes, [0, 0]);
   assert.equal(figures.refusedWrongly, 0, JSON.stringify(figures));
@@ -30,7 +30,7 @@ function assertKept({ violations, figures, exitCodes }: ChaosReport, used: numbe
 
 describe('two server processes on one database, under random faults', () => {
   it('lose nothing, double nothing and explain everything over 2,000 runs', async (t) => {
-    const report = await runChaos({ seed, runs: 2000, seconds: 50 });
+    const report = await runChaos({ seed, runs: 2000, seconds: 45 });
     t.diagnostic(`seed ${seed}: ${JSON.stringify(report.figures, null, 1)}`);
     assertKept(report, seed);
     assert.ok(report.figures.runs >= 2000);

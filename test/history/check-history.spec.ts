@@ -54,6 +54,12 @@ describe('the history checker', () => {
     addHeartbeats(unnamed.story, unnamed.lost, 'answered');
     for (const call of unnamed.story.history) if (call.kind === 'heartbeat') call.running = [];
     assert.deepEqual(namesOf(unnamed.story), []);
+    const unheard = scene();
+    addHeartbeats(unheard.story, unheard.lost, 'answered');
+    const beats = unheard.story.history.filter((call) => call.kind === 'heartbeat');
+    for (const call of beats.slice(0, -1)) call.running = [];
+    for (const call of beats.slice(-1)) call.outcome = { kind: 'maybe' };
+    assert.deepEqual(namesOf(unheard.story), []);
   });
 
   it('takes a request without an answer for done or not done', () => {

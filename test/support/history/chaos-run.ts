@@ -9,6 +9,7 @@ import type { Violation } from './history.js';
 import { LoadClient, TOPICS, type Quota } from './load-client.js';
 import { RecordedService } from './recorded-service.js';
 import { SeededRandom } from './seeded-random.js';
+import { tellStory } from './tell-story.js';
 import { WorkerCrew } from './worker-crew.js';
 
 /** How much of everything. */
@@ -23,6 +24,8 @@ export interface ChaosOptions {
 /** What was found. */
 export interface ChaosReport {
   readonly violations: readonly Violation[];
+  /** Everything about the runs of the first of them. */
+  readonly stories: readonly string[];
   /** Of the two servers, which were told to end when all was done. */
   readonly exitCodes: readonly (number | null | undefined)[];
   readonly figures: ChaosFigures & {
@@ -34,6 +37,8 @@ export interface ChaosReport {
   };
 }
 
+/** Violations that are told at length. */
+const STORIES = 3;
 /** Characters shown of a failed start. */
 const START_FAILURE_SHOWN = 300;
 const CLIENTS = 10;
@@ -76,7 +81,10 @@ export async function runChaos({ seed, runs, seconds }: ChaosOptions): Promise<C
       failedStarts: deployment.failedStarts.map((text) => text.slice(-START_FAILURE_SHOWN)),
     };
     const violations = checkHistory(service.history, final, rules);
-    return { violations, figures, exitCodes: await deployment.close() };
+    const stories = violations
+      .slice(0, STORIES)
+      .flatMap((violation) => tellStory(violation, service.history, final) ?? []);
+    return { violations, stories, figures, exitCodes: await deployment.close() };
   } finally {
     await deployment.close();
   }

@@ -2,9 +2,8 @@ import type { FinalEntry, FinalRun, HeartbeatCall, Rules, Violation } from './hi
 import type { Indexed } from './index-history.js';
 
 /**
- * A worker that tries to heartbeat in time and names the run never loses it. Heartbeats that failed count as well:
- * when the service is away, that is not the worker's fault. In time means at least every half timeout; a run that was
- * assigned within the last timeout need not have been named yet.
+ * A worker that tries to heartbeat in time never loses a run that it speaks of. Heartbeats that failed count for being
+ * in time: when the service is away, that is not the worker's fault. In time means at least every half timeout.
  */
 export function* checkHealthyWorkers({ runs, heartbeats }: Indexed, rules: Rules): Iterable<Violation> {
   for (const run of runs.values()) {
@@ -33,6 +32,11 @@ function isInTime(sent: readonly HeartbeatCall[], time: number, { workerTimeoutM
   return moments.every((moment, i) => moment - (moments[i - 1] ?? moment) <= workerTimeoutMs / 2);
 }
 
+/**
+ * Whether the service could know that the worker has the run: it was assigned within the last timeout, or it was named
+ * in a heartbeat that was answered. When none was answered, it is enough that all of them name it: the worker cannot be
+ * held to have left it out.
+ */
 function speaksOf(
   sent: readonly HeartbeatCall[],
   run: FinalRun,
@@ -40,8 +44,10 @@ function speaksOf(
   { workerTimeoutMs }: Rules,
 ): boolean {
   const assignedAt = run.attempts[entry.attempt - 1]?.assignedAt ?? null;
-  const isFresh = assignedAt !== null && assignedAt > entry.t - workerTimeoutMs;
-  return isFresh || sent.some(({ running }) => running.includes(run.id));
+  if (assignedAt !== null && assignedAt > entry.t - workerTimeoutMs) return true;
+  const answered = sent.filter(({ outcome, endedAt }) => outcome.kind === 'answered' && endedAt <= entry.t);
+  const names = ({ running }: HeartbeatCall): boolean => running.includes(run.id);
+  return answered.length > 0 ? answered.some(names) : sent.every(names);
 }
 
 /** Index of the first call that started at the time or later. */

@@ -160,9 +160,16 @@ export const WRONG_EXECUTIONS: readonly Wrong[] = [
   ],
   [
     'healthy-worker-lost-run',
-    'a worker lost a run that it had reported in time',
+    'a worker lost a run that it tried to report in time, while the service was away',
     ({ story, lost }) => {
       addHeartbeats(story, lost, 'maybe');
+    },
+  ],
+  [
+    'healthy-worker-lost-run',
+    'a worker lost a run that it had reported in time',
+    ({ story, lost }) => {
+      addHeartbeats(story, lost, 'answered');
     },
   ],
   [
