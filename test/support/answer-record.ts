@@ -48,6 +48,11 @@ export class AnswerRecord {
     return this.#entries.filter(({ answer }) => answer === undefined || answer.status >= 300).length;
   }
 
+  /** The status of every answer, broken connections apart. */
+  statuses(): number[] {
+    return this.#entries.flatMap(({ answer }) => (answer ? [answer.status] : []));
+  }
+
   /** Whether there is a 2xx answer to anything after a time of `performance.now()`. */
   hasSuccessAfter(time: number): boolean {
     return this.#entries.some(({ at, answer }) => at > time && answer !== undefined && answer.status < 300);
