@@ -33,8 +33,9 @@ function watchPasses({ app }: TestApp): { count: number; atOnce: number; mostAtO
 }
 
 describe('the schedule of the reaper', () => {
-  test('passes again and again while the server listens, never twice at once, and ends when it drains', async () => {
+  test('passes again and again while the server listens, never twice at once, and ends when it drains', async (t) => {
     const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '0.01' } });
+    t.after(() => service.close());
     const seen = watchPasses(service);
     await until(
       () => Promise.resolve(seen.count),
@@ -49,12 +50,12 @@ describe('the schedule of the reaper', () => {
     const { count } = seen;
     await sleep(200);
     assert.equal(seen.count, count, 'workers cannot report here any more');
-    await service.close();
   });
 
-  test('says in /health that it waits for workers first, then that it is well, and when it gets nowhere', async () => {
+  test('says in /health that it waits for workers first, then that it is well, and when it gets nowhere', async (t) => {
     const env = { SERVICE_REAPER_INTERVAL: '1', SERVICE_WORKER_TIMEOUT: '2' };
     const service = await startTestApp({ env });
+    t.after(() => service.close());
     const word = async (): Promise<unknown> =>
       (await service.send('GET', '/health', { key: null })).body.reaper;
     assert.equal(await word(), 'waiting');
@@ -69,11 +70,11 @@ describe('the schedule of the reaper', () => {
     );
     report.sinceProgressMs = () => 30_000;
     assert.equal(service.app.get(ReaperHealth).word(), 'ok');
-    await service.close();
   });
 
-  test('waits anew when the connections to the database were lost between two passes', async () => {
+  test('waits anew when the connections to the database were lost between two passes', async (t) => {
     const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '3600' } });
+    t.after(() => service.close());
     const grace = service.app.get(ReaperGrace);
     const clock = service.app.get(ReaperClock);
     const before = clock.now().steady;
@@ -89,7 +90,6 @@ describe('the schedule of the reaper', () => {
       () => Promise.resolve(grace.remainingMs() + clock.now().steady),
       (over) => over > before + 60_190,
     );
-    await service.close();
   });
 });
 
