@@ -113,9 +113,16 @@ describe('claims by the strategy fit', () => {
     assert.deepEqual(await steps.claim('keeper'), []);
     assert.deepEqual(await queueRow(big.id), [{ passedOver: true, reservedFor: 'keeper' }]);
     assert.deepEqual(await steps.claim('keeper'), []);
+    // However many others are overdue before it, the worker sees what it is kept free for.
+    await execute(
+      service.dataSource,
+      `insert into run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu, passed_over_at)
+       select gen_random_uuid(), 1, now(), 0, 0, 2, now() - interval '1 h' from generate_series(1, 1000)`,
+    );
     await steps.event(second.id, 'COMPLETED');
     assert.deepEqual(idsOf(await steps.claim('keeper')), [big.id]);
     assert.deepEqual(await queueRow(big.id), []);
+    await execute(service.dataSource, 'delete from run_queue where priority = 1');
     await steps.event(big.id, 'COMPLETED');
     assert.deepEqual(idsOf(await steps.claim('keeper')), [third.id]);
     await cancelAll();

@@ -191,6 +191,19 @@ describe('the strategy fit keeps a worker free', () => {
     ]);
   });
 
+  it('no longer once another worker has taken the run, so that who came before it gets the place', () => {
+    const workers = [
+      claimant('w', { cpu: 4, ramMb: 9 }, [heldBy('w', 'x', { cpu: 1 })]),
+      claimant('v', { cpu: 4 }),
+    ];
+    const before = queued('before', { ramMb: 9 });
+    const waiting = big({ passedOverAt: ago(900), reservedFor: 'w' });
+    assert.deepEqual(choose(workers, [before, waiting], ['w']).assignments, [
+      { claim: 1, runId: 'big', gpuId: null },
+      { claim: 0, runId: 'before', gpuId: null },
+    ]);
+  });
+
   it('and not a second one while the first can be reached, but the next one when it cannot', () => {
     const waiting = big({ passedOverAt: ago(900), reservedFor: 'gone' });
     const reached = choose([busy], [waiting, small()], ['gone']);
