@@ -195,7 +195,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Metrics of this process in the Prometheus text format */
+        /**
+         * Metrics of the service in the Prometheus text format
+         * @description With several server processes on one host: the sum over all of them, whichever answers. Counters keep what processes that ended had counted until they were last asked. Several hosts are several targets.
+         */
         get: operations["getMetrics"];
         put?: never;
         post?: never;
@@ -302,6 +305,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/runs/{id}/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Explain why a run is where it is
+         * @description What a claim would do with a pending run is asked of the scheduling strategy itself, so the answer is what the claim does.
+         */
+        get: operations["explainRun"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/runs/{id}/retry": {
         parameters: {
             query?: never;
@@ -348,8 +371,45 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Ask for work */
+        /**
+         * Ask for work
+         * @description With `wait`, an empty answer is held back until there is work or the time is over. What a claim got is assigned to the worker, whether its answer arrives or not: send a key, so that it can be had again.
+         */
         post: operations["claimRuns"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workers/{worker_id}/drain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Keep a worker from claiming; what it has it finishes */
+        post: operations["drainWorker"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workers/{worker_id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let a drained worker claim again */
+        post: operations["resumeWorker"];
         delete?: never;
         options?: never;
         head?: never;
@@ -562,6 +622,117 @@ export interface components {
             /** @description Worker that has or had the attempt. */
             worker_id?: string;
         };
+        ExplainedDeadline: {
+            /**
+             * Format: date-time
+             * @description When it is over, ISO 8601.
+             */
+            at: string;
+            /** @enum {string} */
+            budget: "start_within_s" | "attempt_s";
+            /** @description Milliseconds until then; 0 when it is over. */
+            remaining_ms: number;
+        };
+        ExplainedEnd: {
+            /**
+             * Format: date-time
+             * @description ISO 8601.
+             */
+            at: string;
+            /**
+             * @description Type of the timeline's entry that ended it; null: an admin set the state, and the audit log tells who.
+             * @example COMPLETED
+             */
+            event: string | null;
+            /** @description Message of that entry. */
+            msg: (string | number) | null;
+            /** @description The worker that had the run last; null: none had the last attempt. */
+            worker_id: string | null;
+        };
+        ExplainedHolder: {
+            /** Format: date-time */
+            assigned_at: string | null;
+            /** @description True while an admin keeps it from claiming. */
+            draining: boolean;
+            /** @description True while its newest heartbeat lies within the worker timeout. */
+            is_active: boolean;
+            /**
+             * Format: date-time
+             * @description Null: the pool does not know the worker.
+             */
+            last_heartbeat_at: string | null;
+            /** @description True when the worker named the run the last time it said what it is executing. */
+            reported_running: boolean;
+            /** @description Milliseconds since that heartbeat. */
+            silent_ms: number | null;
+            /** Format: date-time */
+            started_at: string | null;
+            /** @description Null for a run that an admin put into execution: it belongs to the first worker that reports STARTED. */
+            worker_id: string | null;
+        };
+        ExplainedObstacle: {
+            /** @description What the worker has left; of GPU memory, on the GPU that has the most. */
+            free: number;
+            /** @description What the run asks for. */
+            needed: number;
+            /**
+             * @description `cpu`, `ram_mb`, `vram_mb`, `reserved` (kept free for another run), or a name of the strategy's own.
+             * @example ram_mb
+             */
+            resource: string;
+            /** @description What the worker has altogether. */
+            total: number;
+        };
+        ExplainedQueue: {
+            /**
+             * Format: date-time
+             * @description End of the back-off, ISO 8601; null: the run is not in back-off.
+             */
+            not_before: string | null;
+            /**
+             * Format: date-time
+             * @description Since when runs behind this one have been handed out before it, ISO 8601; null: never.
+             */
+            passed_over_at: string | null;
+            /** @description 1 for the head of the queue; null while the run is in back-off. */
+            position: number | null;
+            /** @description False from place 10,000 on, where `position` stays 10000. */
+            position_is_exact: boolean;
+            /** @description Higher comes first. */
+            priority: number;
+            /**
+             * Format: date-time
+             * @description When the attempt entered the queue, ISO 8601.
+             */
+            queued_at: string;
+            /** @description The worker that is kept free for the run; null: none. */
+            reserved_for: string | null;
+            /** @description Milliseconds since then. */
+            waiting_ms: number;
+        };
+        ExplainedWorker: {
+            /** @description True when its next claim would get the run, were no other run before it in the queue. */
+            can_take_now: boolean;
+            /** @description True when it could take the run if it held nothing. */
+            could_ever: boolean;
+            /** @description True while an admin keeps it from claiming. */
+            draining: boolean;
+            id: string;
+            /** @description What keeps it from taking the run now. */
+            obstacles: components["schemas"]["ExplainedObstacle"][];
+        };
+        ExplainedWorkerCounts: {
+            /** @description Workers that are active, not draining, and could take the run if they held nothing. */
+            able_ever: number;
+            /** @description Workers that can take the run now. */
+            able_now: number;
+            /** @description Heard of within the worker timeout. */
+            active: number;
+            /** @description Those of the active that may not claim. */
+            draining: number;
+            /** @description Silent for longer than the worker timeout. */
+            stale: number;
+        };
         FeedEvent: {
             /**
              * @description Number of the attempt it belongs to.
@@ -603,6 +774,18 @@ export interface components {
              * @example AAAAAAAAAAEm6-5TRbw
              */
             next_cursor: string | null;
+        };
+        FreeGpu: {
+            /** @description 0, 1, 2 ... */
+            id: number;
+            /** @description Memory in MB. A run that was given no GPU counts on every one. */
+            vram_mb: number;
+        };
+        FreeResources: {
+            cpu_cores: number;
+            gpus: components["schemas"]["FreeGpu"][];
+            /** @description RAM in MB. */
+            ram_mb: number;
         };
         Gpu: {
             /** @description 0, 1, 2 ... */
@@ -687,6 +870,8 @@ export interface components {
                 [key: string]: components["schemas"]["OutputSpec"];
             };
             retry_policy: components["schemas"]["RetryPolicy"];
+            /** @description Time budgets of its runs; absent when there are none. */
+            timeouts?: components["schemas"]["Timeouts"];
             /** Format: date-time */
             updatedAt: string;
             version: string;
@@ -716,6 +901,8 @@ export interface components {
             };
             /** @description How often a failed attempt of its runs is repeated. */
             retry_policy?: components["schemas"]["RetryPolicyInput"];
+            /** @description How long its runs may wait for their start and how long an attempt may run. */
+            timeouts?: components["schemas"]["Timeouts"];
             /** @example 1.0.0 */
             version: string;
         };
@@ -752,6 +939,8 @@ export interface components {
             progress: number;
             retry_policy: components["schemas"]["RetryPolicy"];
             state: components["schemas"]["RunState"];
+            /** @description Time budgets; absent when the run has none. */
+            timeouts?: components["schemas"]["Timeouts"];
             /** Format: date-time */
             updatedAt: string;
         };
@@ -785,6 +974,8 @@ export interface components {
             priority?: number;
             /** @description How often a failed attempt is repeated. */
             retry_policy?: components["schemas"]["RetryPolicyInput"];
+            /** @description How long the run may wait for its start and how long an attempt may run. */
+            timeouts?: components["schemas"]["Timeouts"];
         };
         OpRunList: {
             data: components["schemas"]["OpRun"][];
@@ -842,15 +1033,55 @@ export interface components {
             ram_mb: number;
         };
         RetryPolicy: {
+            /** @description Seconds to wait before an automatic retry after the first failure, doubled with each further one; absent: at once. */
+            backoff_s?: number;
             /** @description Attempts that may fail before the run does. */
             max_attempts: number;
+            /** @description Longest such wait in seconds; absent: no bound but a day. */
+            max_backoff_s?: number;
         };
         RetryPolicyInput: {
+            /**
+             * @description Seconds to wait before an automatic retry after the first failure, doubled with each further one and shortened
+             *     at random by up to a half; 0, the default, means at once.
+             * @example 10
+             */
+            backoff_s?: number;
             /**
              * @description Attempts that may fail before the run does; 1, the default, means no automatic retry.
              * @example 3
              */
             max_attempts?: number;
+            /**
+             * @description Longest such wait in seconds; 0, the default, means no bound but a day.
+             * @example 600
+             */
+            max_backoff_s?: number;
+        };
+        RunExplanation: {
+            /** @description Number of the current attempt, from 1. */
+            attempt: number;
+            /** @description Null unless the run is PENDING. */
+            counts: components["schemas"]["ExplainedWorkerCounts"] | null;
+            /** @description Null when no time budget is running down. */
+            deadline: components["schemas"]["ExplainedDeadline"] | null;
+            /** @description Null unless the run has ended. */
+            ended: components["schemas"]["ExplainedEnd"] | null;
+            /** @description Null unless the run is ASSIGNED or RUNNING. */
+            holder: components["schemas"]["ExplainedHolder"] | null;
+            /** @description Null unless the run is PENDING. */
+            queue: components["schemas"]["ExplainedQueue"] | null;
+            run_id: string;
+            state: components["schemas"]["RunState"];
+            /**
+             * @description Name of the scheduling strategy.
+             * @example fit
+             */
+            strategy: string;
+            /** @description The answer in plain words, for people. */
+            summary: string;
+            /** @description Active workers, the most able first, 100 at most; empty unless the run is PENDING. */
+            workers: components["schemas"]["ExplainedWorker"][];
         };
         RunningOp: {
             constraints: {
@@ -886,12 +1117,28 @@ export interface components {
             /** @example PROGRESS */
             type: string;
         };
+        Timeouts: {
+            /**
+             * @description Seconds that an attempt may run after STARTED; over it the attempt is FAILED, and the retry policy decides what follows.
+             * @example 900
+             */
+            attempt_s?: number;
+            /**
+             * @description Seconds within which an attempt has to report STARTED once it can be claimed; over it the run is FAILED for good.
+             * @example 3600
+             */
+            start_within_s?: number;
+        };
         Worker: {
             /**
              * Format: date-time
              * @description Time of the first heartbeat, ISO 8601.
              */
             created_at: string;
+            /** @description True while an admin keeps the worker from claiming. */
+            draining: boolean;
+            /** @description Left out of the answer to a heartbeat, which asks nobody what the worker holds. */
+            free?: components["schemas"]["FreeResources"];
             id: string;
             /** @description True while the newest heartbeat lies within the worker timeout. */
             is_active: boolean;
@@ -1522,7 +1769,7 @@ export interface operations {
         responses: {
             201: {
                 headers: {
-                    /** @description `true` when an earlier request with the same key made the run */
+                    /** @description `true` when an earlier request with the same key was carried out */
                     "Idempotency-Replayed"?: "true";
                     [name: string]: unknown;
                 };
@@ -1922,6 +2169,17 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorDto"];
                 };
             };
+            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            503: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
         };
     };
     listRuns: {
@@ -2038,7 +2296,7 @@ export interface operations {
         responses: {
             201: {
                 headers: {
-                    /** @description `true` when an earlier request with the same key made the run */
+                    /** @description `true` when an earlier request with the same key was carried out */
                     "Idempotency-Replayed"?: "true";
                     [name: string]: unknown;
                 };
@@ -2562,6 +2820,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description 1-255 printable ASCII characters. The same key with the same body does not record the event again and answers with the run as it is now; with another body: 409. Kept for 48 hours. */
+                "Idempotency-Key"?: string;
                 /** @description `return=minimal`: the answer is 204 without a body. */
                 Prefer?: string;
                 /** @description The attempt that is reported on; 409 when it is not the current one. */
@@ -2583,6 +2843,8 @@ export interface operations {
         responses: {
             200: {
                 headers: {
+                    /** @description `true` when an earlier request with the same key was carried out */
+                    "Idempotency-Replayed"?: "true";
                     [name: string]: unknown;
                 };
                 content: {
@@ -2592,6 +2854,8 @@ export interface operations {
             /** @description Recorded; asked for by `Prefer: return=minimal`. */
             204: {
                 headers: {
+                    /** @description `true` when an earlier request with the same key was carried out */
+                    "Idempotency-Replayed"?: "true";
                     [name: string]: unknown;
                 };
                 content?: never;
@@ -2653,6 +2917,87 @@ export interface operations {
             };
             /** @description The body is not application/json in UTF-8. */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description Too many requests; `Retry-After` says when to come again. */
+            429: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            503: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+        };
+    };
+    explainRun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the run */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunExplanation"];
+                };
+            };
+            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key is missing or wrong. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key lacks the scope. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description There is no such thing. */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2837,10 +3182,13 @@ export interface operations {
     claimRuns: {
         parameters: {
             query?: {
-                /** @description Seconds to hold an empty answer until work arrives. */
+                /** @description Seconds to hold an empty answer until there is work. */
                 wait?: number;
             };
-            header?: never;
+            header?: {
+                /** @description 1-255 printable ASCII characters. The same key from the same worker answers with the runs of the first claim that are still assigned to it. Kept for 48 hours. */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description The worker that asks */
                 worker_id: string;
@@ -2855,6 +3203,168 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ClaimedOps"];
+                };
+            };
+            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key is missing or wrong. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key lacks the scope. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description There is no such thing. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description Too many requests; `Retry-After` says when to come again. */
+            429: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            503: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+        };
+    };
+    drainWorker: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The worker */
+                worker_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Worker"];
+                };
+            };
+            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key is missing or wrong. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key lacks the scope. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description There is no such thing. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description Too many requests; `Retry-After` says when to come again. */
+            429: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            503: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+        };
+    };
+    resumeWorker: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The worker */
+                worker_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Worker"];
                 };
             };
             /** @description The request breaks a rule of its shape, or the run does not accept it. */
