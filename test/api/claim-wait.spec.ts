@@ -11,6 +11,19 @@ const AT_ONCE_MS = 2_000;
 
 const idsOf = ({ body }: TestAnswer): string[] => body.ops.map(({ id }: { id: string }) => id);
 
+interface Waiting {
+  readonly answer: Promise<{ readonly response: TestAnswer; readonly ms: number }>;
+  readonly since: number;
+}
+
+/** The answer to a waiting claim, which must come at once. @param since when there was something to answer with */
+async function soon({ answer }: Waiting, since: number): Promise<TestAnswer> {
+  const { response } = await answer;
+  assert.ok(performance.now() - since < AT_ONCE_MS, 'the answer came at once');
+  assert.equal(response.status, 200, response.text);
+  return response;
+}
+
 describe('a claim that waits', () => {
   let service: TestApp;
   let twin: TestApp;
@@ -43,13 +56,6 @@ describe('a claim that waits', () => {
     answer.catch(() => undefined);
     await sleep(150);
     return { answer, since: performance.now() };
-  };
-
-  const soon = async ({ answer }: Waiting, since: number): Promise<TestAnswer> => {
-    const { response } = await answer;
-    assert.ok(performance.now() - since < AT_ONCE_MS, 'the answer came at once');
-    assert.equal(response.status, 200, response.text);
-    return response;
   };
 
   for (const [title, at] of [
@@ -113,7 +119,9 @@ describe('a claim that waits', () => {
     const waiting = await Promise.all(
       Array.from({ length: 20 }, (_, n) => wait(`w${n}`, 3, n % 2 === 0 ? service : twin)),
     );
-    const ids = await Promise.all(Array.from({ length: 7 }, async () => (await steps.create()).id));
+    const ids = await Promise.all(
+      Array.from({ length: 7 }, async (): Promise<string> => (await steps.create()).id),
+    );
     const answers = await Promise.all(waiting.map(({ answer }) => answer));
     const got = answers.flatMap(({ response }) => idsOf(response));
     assert.deepEqual(got.toSorted(), ids.toSorted());
@@ -179,8 +187,3 @@ describe('a claim that waits', () => {
     }
   });
 });
-
-interface Waiting {
-  readonly answer: Promise<{ readonly response: TestAnswer; readonly ms: number }>;
-  readonly since: number;
-}

@@ -7,6 +7,8 @@ import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../support/te
 
 const OTHER_BODY = 'Idempotency-Key was used with another request body';
 
+const replayed = ({ headers }: TestAnswer): boolean => headers.get('idempotency-replayed') === 'true';
+
 describe('an event with an Idempotency-Key', () => {
   let service: TestApp;
   let twin: TestApp;
@@ -35,7 +37,6 @@ describe('an event with an Idempotency-Key', () => {
       },
     });
   };
-  const replayed = ({ headers }: TestAnswer): boolean => headers.get('idempotency-replayed') === 'true';
 
   test('is recorded once however often it is sent, through whichever process, and answered with the run as it is', async () => {
     const { id } = await steps.running({ event_delivery: { topic: 'once' } });

@@ -28,9 +28,7 @@ async function waitingWorkers(
   const got: string[] = [];
   const answers = names.map((name) => service.send('POST', `/workers/${name}/claim?wait=30`));
   for (const [n, answer] of answers.entries()) {
-    void answer.then(({ body }) => {
-      for (const op of body.ops) got.push(`${names[n]} ${op.id}`);
-    });
+    void answer.then(({ body }) => got.push(...body.ops.map((op: { id: string }) => `${names[n]} ${op.id}`)));
   }
   const claims = service.app.get(WaitingClaims, { strict: false });
   await until(() => claims.size === count, 'every claim waits');

@@ -27,7 +27,8 @@ const PATIENT: Run = { ...FRESH, backoffS: 4, maxAttempts: 50 };
 
 /** A failure of the present attempt, with the jitter of the pause that follows. */
 function failing(run: Run, seconds: number, jitter: number): Run {
-  const failed = { ...FAILED, nextAttempt: { ...NEXT_ATTEMPT, jitter } } as RunCommand;
+  assert.ok(FAILED.type === 'event');
+  const failed: RunCommand = { ...FAILED, nextAttempt: { ...NEXT_ATTEMPT, jitter } };
   const held = accepted(decide(run, ASSIGN, later(seconds))).run;
   return accepted(decide(held, failed, later(seconds))).run;
 }
