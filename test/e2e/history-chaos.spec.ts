@@ -6,7 +6,7 @@ import { runChaos, type ChaosReport } from '../support/history/chaos-run.js';
 const USUAL_SEED = 20_261_121;
 
 /** Seeds of runs that once found something. They come on top, with fewer runs. */
-const SEEDS_THAT_FAILED: readonly number[] = [];
+const SEEDS_THAT_FAILED: readonly number[] = [3];
 
 /** Answers that there may be; 0 is none. Whatever is wrong with the database is 503, never 500. */
 const USUAL_STATUSES: ReadonlySet<number> = new Set([0, 200, 201, 400, 409, 503]);
