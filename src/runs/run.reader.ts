@@ -10,6 +10,8 @@ import {
 import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
 import { toPolledEventDto, type PolledEventDto } from './dto/event.dto.js';
 import { EventRepository, type TimelineRow } from './event.repository.js';
+import { IdempotencyRepository } from './idempotency.repository.js';
+import { KeyBook, type Idempotency } from './run-journal/key-book.js';
 import { RunNotFound } from './run.errors.js';
 import { RunRepository } from './run.repository.js';
 import { toRunRecord, type RunRecord } from './run-record.js';
@@ -30,6 +32,7 @@ export class RunReader {
     private readonly runs: RunRepository,
     private readonly events: EventRepository,
     private readonly attempts: AttemptRepository,
+    private readonly idempotency: IdempotencyRepository,
   ) {}
 
   /** The run as clients see it; without events its timeline is left empty. */
@@ -38,6 +41,16 @@ export class RunReader {
     if (!includeEvents || run.eventCount === 0) return toOpRunDto(run, []);
     const newest = newestOf({ runId: id, from: 0, to: run.eventCount });
     return toOpRunDto(run, await this.events.listNewest(this.dataSource.manager, [newest], EMBEDDED_BYTES));
+  }
+
+  /**
+   * The run of the request that was carried out under an idempotency key, as it is now; null when there was none.
+   * @throws IdempotencyMismatch when that request had another content
+   */
+  async findReplay(idempotency: Idempotency): Promise<OpRunDto | null> {
+    const key = await this.idempotency.find(this.dataSource.manager, idempotency.scope);
+    const id = new KeyBook(new Map(key ? [[key.scope, key]] : [])).replayOf(idempotency);
+    return id === null ? null : this.getRun(id);
   }
 
   /** The newest events of several runs, by the id of the run. */

@@ -60,8 +60,8 @@ export class RunsService {
 
   /** What a creation is answered with that was carried out before, or null when it was not. @throws IdempotencyMismatch */
   async findReplay(idempotency: Idempotency): Promise<AnsweredRun | null> {
-    const id = await this.journal.findReplay(idempotency);
-    return id === null ? null : { run: await this.reader.getRun(id), replayed: true };
+    const run = await this.reader.findReplay(idempotency);
+    return run && { run, replayed: true };
   }
 
   /** An admin's direct mutation; it is written to the audit log and not to the timeline. */

@@ -7,7 +7,6 @@ import { answerList } from '../runs/json-stream.js';
 import { Settings } from '../settings/settings.js';
 import { HeartbeatDto, toHeartbeat } from './dto/heartbeat.dto.js';
 import { toWorkerDto, WorkerDto } from './dto/worker.dto.js';
-import { WorkerPool } from './pool/worker-pool.js';
 import { WorkersService, type WorkerStanding } from './workers.service.js';
 
 /** HTTP of workers. */
@@ -15,7 +14,6 @@ import { WorkersService, type WorkerStanding } from './workers.service.js';
 @Controller('workers')
 export class WorkersController {
   constructor(
-    private readonly pool: WorkerPool,
     private readonly workers: WorkersService,
     private readonly settings: Settings,
   ) {}
@@ -47,7 +45,7 @@ export class WorkersController {
     @Body() body: HeartbeatDto,
     @Res({ passthrough: true }) response: Response,
   ): Promise<WorkerDto> {
-    const worker = await this.pool.heartbeat(toHeartbeat(body));
+    const worker = await this.workers.heartbeat(toHeartbeat(body));
     response.setHeader('X-Worker-Timeout', String(this.settings.workerTimeout));
     return toWorkerDto(worker);
   }

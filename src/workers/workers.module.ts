@@ -3,6 +3,7 @@ import { HealthModule } from '../health/health.module.js';
 import { RunsModule } from '../runs/runs.module.js';
 import { ClaimService } from './claims/claim.service.js';
 import { ClaimsController } from './claims/claims.controller.js';
+import { RefusedClaims } from './claims/refused-claims.js';
 import { WaitingClaims } from './claims/waiting-claims.js';
 import { ExplainController } from './explain/explain.controller.js';
 import { ExplainService } from './explain/explain.service.js';
@@ -30,6 +31,7 @@ import { WorkersService } from './workers.service.js';
     ForgettingSchedule,
     WorkersService,
     WaitingClaims,
+    RefusedClaims,
     ClaimService,
     ExplainService,
     ...REAPER_PROVIDERS,

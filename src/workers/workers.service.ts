@@ -2,8 +2,9 @@ import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { HeldRunRepository } from '../runs/held-run.repository.js';
 import type { HeldRun } from '../runs/scheduling-strategy.js';
+import { RefusedClaims } from './claims/refused-claims.js';
 import { freeResources, type FreeResources } from './free-resources.js';
-import { WorkerPool, type PooledWorker } from './pool/worker-pool.js';
+import { WorkerPool, type Heartbeat, type PooledWorker } from './pool/worker-pool.js';
 import { WorkerNotFound } from './workers.errors.js';
 
 /** A worker and what it has left. */
@@ -17,9 +18,17 @@ export interface WorkerStanding {
 export class WorkersService {
   constructor(
     private readonly pool: WorkerPool,
+    private readonly refused: RefusedClaims,
     private readonly heldRuns: HeldRunRepository,
     private readonly dataSource: DataSource,
   ) {}
+
+  /** Registers a worker or refreshes it; a claim of it that waits for that tries again. */
+  async heartbeat(heartbeat: Heartbeat): Promise<PooledWorker> {
+    const worker = await this.pool.heartbeat(heartbeat);
+    this.refused.wake(worker.id);
+    return worker;
+  }
 
   /** All registered workers by id; what each has left is worked out as it is asked for. */
   async list(): Promise<Iterable<WorkerStanding>> {
@@ -34,6 +43,7 @@ export class WorkersService {
   async setDraining(workerId: string, draining: boolean): Promise<WorkerStanding> {
     const worker = await this.pool.setDraining(workerId, draining);
     if (!worker) throw new WorkerNotFound(workerId);
+    if (!draining) this.refused.wake(workerId);
     const held = await this.#heldBy([worker]);
     return { worker, free: freeResources(worker, held.get(workerId) ?? []) };
   }

@@ -181,6 +181,23 @@ describe('a claim that waits', () => {
     await short.close();
   });
 
+  test('of a worker that is unknown or draining gets a run at once when that ends', async () => {
+    const { id } = await steps.create();
+    const unknown = claim('newcomer', 30);
+    await sleep(150);
+    const since = performance.now();
+    await steps.heartbeat('newcomer');
+    assert.deepEqual(idsOf(await unknown), [id]);
+    assert.equal((await service.send('POST', '/workers/newcomer/drain')).status, 200);
+    const next = await steps.create();
+    const draining = claim('newcomer', 30);
+    await sleep(150);
+    assert.equal((await steps.get(next.id)).state, 'PENDING');
+    assert.equal((await service.send('POST', '/workers/newcomer/resume')).status, 200);
+    assert.deepEqual(idsOf(await draining), [next.id]);
+    assert.ok(performance.now() - since < 3 * AT_ONCE_MS);
+  });
+
   test('takes whole seconds from 0 to 30', async () => {
     for (const value of ['-1', '31', '1.5', 'x', '1e1', '%201']) {
       assertInvalid(await claim('w', value), ['wait must be an integer from 0 to 30']);

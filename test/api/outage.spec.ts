@@ -13,6 +13,11 @@ import { openTestDatabase, type TestDatabase } from '../support/test-database.js
 const AWAY = 'The database is not available';
 const CREATE = ['POST', '/runs', { body: { image: 'i' } }] as const;
 const LIST = ['GET', '/runs'] as const;
+const HEARTBEAT = [
+  'POST',
+  '/workers/heartbeat',
+  { body: { worker_id: 'w', resources: { cpu_cores: 1, ram_mb: 1, gpus: [] }, tags: [] } },
+] as const;
 
 interface Timed {
   readonly answer: TestAnswer;
@@ -91,7 +96,7 @@ describe('a service of which a part is held up', () => {
   let service: TestApp;
 
   before(async () => {
-    service = await startTestApp({ env: { SERVICE_DB_POOL_SIZE: '4' } });
+    service = await startTestApp({ env: { SERVICE_DB_POOL_SIZE: '4', SERVICE_WORKER_POOL: 'shared' } });
   });
   after(() => service.close());
 
@@ -108,7 +113,7 @@ describe('a service of which a part is held up', () => {
     }
   }
 
-  test('with every connection for reads in use reads get 503 in bounded time, writes go on, and health is ok', async () => {
+  test('with every connection for reads in use reads get 503 in bounded time, writes and heartbeats go on, and health is ok', async () => {
     const started = performance.now();
     await holding('definitions', async () => {
       // More than there are connections, for as long as the writes last: some hold them, the others wait for one.
@@ -122,6 +127,9 @@ describe('a service of which a part is held up', () => {
         const write = await timed(service, ...CREATE);
         assert.equal(write.answer.status, 201);
         assert.ok(write.ms < 1_000, `a write took ${write.ms} ms`);
+        const beat = await timed(service, ...HEARTBEAT);
+        assert.equal(beat.answer.status, 200);
+        assert.ok(beat.ms < 1_000, `a heartbeat took ${beat.ms} ms`);
         await sleep(50);
       }
       const health = await timed(service, 'GET', '/health');

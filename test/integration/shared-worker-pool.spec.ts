@@ -6,12 +6,11 @@ import type { SqlExecutor } from '../../src/database/sql.js';
 import { createLog } from '../../src/logging/logger.js';
 import { emptyIfFirst } from '../../src/workers/pool/empty-if-first.js';
 import { SharedPoolRepository, type HeartbeatRow } from '../../src/workers/pool/shared-pool.repository.js';
-import { SharedWorkerPool } from '../../src/workers/pool/shared-worker-pool.js';
-import { WorkerDrainsRepository } from '../../src/workers/pool/worker-drains.repository.js';
+import type { SharedWorkerPool } from '../../src/workers/pool/shared-worker-pool.js';
 import type { GatheredHeartbeats } from '../../src/workers/pool/written-heartbeat.js';
 import { TooManyHeartbeats } from '../../src/workers/workers.errors.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
-import { beat, letPass } from '../support/worker-pools.js';
+import { beat, letPass, sharedPoolOn } from '../support/worker-pools.js';
 
 const TIMEOUT_MS = 60_000;
 
@@ -30,7 +29,7 @@ class CountingRepository extends SharedPoolRepository {
 }
 
 function poolOn(dataSource: DataSource, repository = new SharedPoolRepository()): SharedWorkerPool {
-  return new SharedWorkerPool(TIMEOUT_MS, dataSource, repository, new WorkerDrainsRepository());
+  return sharedPoolOn(dataSource, TIMEOUT_MS, repository);
 }
 
 function idsOf(count: number): string[] {

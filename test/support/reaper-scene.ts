@@ -10,7 +10,6 @@ import type { NewRun, Run } from '../../src/runs/run-machine/run.js';
 import { loadSettings } from '../../src/settings/load-settings.js';
 import { MemoryWorkerPool } from '../../src/workers/pool/memory-worker-pool.js';
 import { SharedPoolRepository } from '../../src/workers/pool/shared-pool.repository.js';
-import { SharedWorkerPool } from '../../src/workers/pool/shared-worker-pool.js';
 import { WorkerDrainsRepository } from '../../src/workers/pool/worker-drains.repository.js';
 import type { WorkerPool } from '../../src/workers/pool/worker-pool.js';
 import { LostRunSearch } from '../../src/workers/reaper/lost-run-search.js';
@@ -18,7 +17,7 @@ import { ReaperGrace } from '../../src/workers/reaper/reaper-grace.js';
 import { ReaperReport } from '../../src/workers/reaper/reaper-report.js';
 import { Reaper } from '../../src/workers/reaper/reaper.js';
 import { ManualReaperClock } from '../../src/workers/reaper/testing/manual-reaper-clock.js';
-import { beat, letPass } from './worker-pools.js';
+import { beat, letPass, sharedPoolOn } from './worker-pools.js';
 import { claimOf, createOn, eventCommand, journalOn } from './journal.js';
 
 /** Worker timeout of a scene: longer than any test takes, so that only time that a test lets pass counts. */
@@ -87,11 +86,7 @@ export class ReaperScene {
       const repository = new SharedPoolRepository();
       await repository.empty(dataSource);
       await repository.begin(dataSource);
-      scene = new ReaperScene(
-        dataSource,
-        new SharedWorkerPool(TIMEOUT_MS, dataSource, repository, drains),
-        options,
-      );
+      scene = new ReaperScene(dataSource, sharedPoolOn(dataSource, TIMEOUT_MS, repository), options);
     } else {
       const pool = await MemoryWorkerPool.open(TIMEOUT_MS, dataSource, drains, now);
       scene = new ReaperScene(dataSource, pool, options);

@@ -56,10 +56,19 @@ export async function memoryBench(dataSource: DataSource, timeoutMs: number): Pr
   };
 }
 
+/** A shared pool as one process has it, that writes by the connections of the data source. */
+export function sharedPoolOn(
+  dataSource: DataSource,
+  timeoutMs: number,
+  repository = new SharedPoolRepository(),
+): SharedWorkerPool {
+  const connection = { open: () => Promise.resolve(dataSource), close: () => Promise.resolve() };
+  return new SharedWorkerPool(timeoutMs, dataSource, repository, new WorkerDrainsRepository(), connection);
+}
+
 /** The shared pool; time passes by moving every stored time back. */
 export async function sharedBench(dataSource: DataSource, timeoutMs: number): Promise<PoolBench> {
-  const open = (): SharedWorkerPool =>
-    new SharedWorkerPool(timeoutMs, dataSource, new SharedPoolRepository(), new WorkerDrainsRepository());
+  const open = (): SharedWorkerPool => sharedPoolOn(dataSource, timeoutMs);
   let pool = open();
   const age = `insert into worker_pool_epoch (started_at) values (now() - interval '1 year')`;
   await dataSource.query(age);

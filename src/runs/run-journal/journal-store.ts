@@ -32,11 +32,6 @@ export class JournalStore {
     if (scopes.length > 0) await this.idempotency.forget(manager, scopes);
   }
 
-  /** The entry that counts for an idempotency key, or null. */
-  findKey(manager: EntityManager, scope: string): Promise<RegisteredKey | null> {
-    return this.idempotency.find(manager, scope);
-  }
-
   /** Locks runs by id; never waits in a circle with another group. */
   async lock(manager: EntityManager, ids: ReadonlySet<string>): Promise<Run[]> {
     return ids.size === 0 ? [] : this.runs.lock(manager, [...ids]);

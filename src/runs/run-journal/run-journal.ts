@@ -76,12 +76,6 @@ export class RunJournal {
     return effectOf(await creation);
   }
 
-  /** The id of the run that an earlier request with this key made, or null. @throws IdempotencyMismatch */
-  async findReplay(idempotency: Idempotency): Promise<string | null> {
-    const key = await this.store.findKey(this.connection.dataSource.manager, idempotency.scope);
-    return new KeyBook(new Map(key ? [[key.scope, key]] : [])).replayOf(idempotency);
-  }
-
   /**
    * Carries out a command on a run.
    * @throws RunNotFound, RunRejected, IdempotencyMismatch, JournalOverloaded, or what the database says

@@ -6,6 +6,7 @@ import { RunJournal } from '../../runs/run-journal/run-journal.js';
 import type { ClaimDesk, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { WorkerPool } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
+import { RefusedClaims } from './refused-claims.js';
 import { WaitingClaims, type Turn } from './waiting-claims.js';
 
 /** First pause of a claim that others were in the way of, in milliseconds; it doubles up to the longest. */
@@ -14,9 +15,6 @@ const LONGEST_PAUSE_MS = 250;
 
 /** Tries of a claim that does not wait while others are in its way. */
 const TRIES = 4;
-
-/** How long the claim of a worker is held that may not have work, in milliseconds: it may be let claim again. */
-const LONGEST_REFUSAL_MS = 10_000;
 
 /** Claims that may wait in one process; one more is answered at once. */
 const MAX_WAITING = 20_000;
@@ -40,6 +38,7 @@ export class ClaimService {
     pool: WorkerPool,
     private readonly journal: RunJournal,
     private readonly waiting: WaitingClaims,
+    private readonly refused: RefusedClaims,
     @Inject(SCHEDULER) strategy: SchedulingStrategy,
   ) {
     this.#desk = {
@@ -82,8 +81,8 @@ export class ClaimService {
         turn = null;
         if (outcome.kind === 'refused') {
           // Whoever may not have work now must not be woken in the place of one who may.
-          await pause(Math.min(leftMs, LONGEST_REFUSAL_MS), signal);
-          return [];
+          if (!(await this.refused.hold(workerId, leftMs, signal))) return [];
+          continue;
         }
         if (this.waiting.size >= MAX_WAITING) return [];
         turn = await this.waiting.turn(since, leftMs, signal);

@@ -1,5 +1,6 @@
 import type { FactoryProvider } from '@nestjs/common';
 import { DataSource } from 'typeorm';
+import { ReservedConnection } from '../../database/reserved-connection.js';
 import { Settings } from '../../settings/settings.js';
 import { ForgettingPool } from './forgetting-pool.js';
 import { MemoryWorkerPool } from './memory-worker-pool.js';
@@ -20,7 +21,7 @@ export const POOL_PROVIDER: FactoryProvider<ForgettingPool> = {
   ): ForgettingPool | Promise<ForgettingPool> => {
     const timeoutMs = settings.workerTimeout * 1000;
     return poolKindOf(settings) === 'shared'
-      ? new SharedWorkerPool(timeoutMs, dataSource, repository, drains)
+      ? new SharedWorkerPool(timeoutMs, dataSource, repository, drains, new ReservedConnection(dataSource))
       : MemoryWorkerPool.open(timeoutMs, dataSource, drains);
   },
 };

@@ -1,4 +1,5 @@
 import type { DataSource } from 'typeorm';
+import type { ReservedConnection } from '../../database/reserved-connection.js';
 import { currentTime, type SqlExecutor } from '../../database/sql.js';
 import { TooManyHeartbeats } from '../workers.errors.js';
 import { Coalescer, CoalescerFull } from './coalescer.js';
@@ -39,12 +40,16 @@ const BATCH = 500;
 export class SharedWorkerPool implements ForgettingPool {
   readonly #writes: Coalescer<WrittenHeartbeat, PooledWorker>;
 
-  /** @param timeoutMs milliseconds of silence after which a worker is no longer active */
+  /**
+   * @param timeoutMs milliseconds of silence after which a worker is no longer active
+   * @param connection writes heartbeats, which never wait behind reads: a worker that reports in time must not look silent
+   */
   constructor(
     private readonly timeoutMs: number,
     private readonly dataSource: DataSource,
     private readonly repository: SharedPoolRepository,
     private readonly drains: WorkerDrainsRepository,
+    private readonly connection: Pick<ReservedConnection, 'open' | 'close'>,
   ) {
     this.#writes = new Coalescer({
       ...LIMITS,
@@ -122,14 +127,15 @@ export class SharedWorkerPool implements ForgettingPool {
     return this.repository.begin(this.dataSource);
   }
 
-  /** Writes what waits. */
-  onModuleDestroy(): Promise<void> {
-    return this.#writes.close();
+  /** Writes what waits, and closes the connection. */
+  async onModuleDestroy(): Promise<void> {
+    await this.#writes.close();
+    await this.connection.close();
   }
 
   async #write(written: readonly WrittenHeartbeat[]): Promise<PooledWorker[]> {
     const gathered = gather(written);
-    const found = await this.repository.upsert(this.dataSource, gathered, this.timeoutMs);
+    const found = await this.repository.upsert(await this.connection.open(), gathered, this.timeoutMs);
     const rowById = new Map(found.map((row) => [row.id, row]));
     const answers = new Map<string, PooledWorker>();
     for (const said of gathered) {
