@@ -159,7 +159,7 @@ describe('section 2: resources and their fields', () => {
       });
     });
 
-    test('a worker is its id, resources, tags, running runs, two times and whether it is active', async () => {
+    test('a worker is its id, resources, tags, running runs, two times, whether it is active and whether it drains', async () => {
       const resources = { cpu_cores: 2, ram_mb: 3, gpus: [{ id: 1, vram_mb: 4, tags: ['x'] }] };
       const running = [{ id: 'r', image: 'i', inputs: { a: 1 }, constraints: { cpu: 1 } }];
       const worker = await steps.heartbeat('fields', { resources, tags: ['a', 'b'], running_ops: running });
@@ -170,6 +170,7 @@ describe('section 2: resources and their fields', () => {
         tags: ['a', 'b'],
         running_ops: running,
         is_active: true,
+        draining: false,
       });
       assert.ok(ISO.test(createdAt) && ISO.test(last));
     });
