@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { JournalDataSource } from '../../../src/database/journal-data-source.js';
 import { assertError, assertInvalid } from '../../support/answer-shapes.js';
 import { RunSteps } from '../../support/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/test-app.js';
@@ -155,18 +156,21 @@ describe('section 7: errors', () => {
 
     test('without its database the service answers 503, says when to come again, and does nothing by halves', async () => {
       const lost = await startTestApp();
-      await lost.dataSource.destroy();
-      for (const [method, path, body] of [
-        ['GET', '/runs'],
-        ['POST', '/runs', { image: 'i' }],
-        ['GET', `/runs/${NOBODY}`],
-        ['POST', '/definitions', { id: 'd', version: '1', image: 'i' }],
-      ] as const) {
-        const answer = await lost.send(method, path, { body });
-        assertError(answer, 503, 'The database is not available');
-        assert.ok(Number(answer.headers.get('retry-after')) >= 1);
+      await Promise.all([lost.dataSource.destroy(), lost.app.get(JournalDataSource).dataSource.destroy()]);
+      try {
+        for (const [method, path, body] of [
+          ['GET', '/runs'],
+          ['POST', '/runs', { image: 'i' }],
+          ['GET', `/runs/${NOBODY}`],
+          ['POST', '/definitions', { id: 'd', version: '1', image: 'i' }],
+        ] as const) {
+          const answer = await lost.send(method, path, { body });
+          assertError(answer, 503, 'The database is not available');
+          assert.ok(Number(answer.headers.get('retry-after')) >= 1);
+        }
+      } finally {
+        await lost.close();
       }
-      await lost.close();
     });
   });
 });
