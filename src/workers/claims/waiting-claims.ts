@@ -43,8 +43,8 @@ export class WaitingClaims implements OnModuleDestroy {
   #unsubscribe: (() => void)[] = [];
 
   constructor(
-    private readonly notifications: Notifications,
-    private readonly journal: RunJournal,
+    @Inject(Notifications) private readonly notifications: Pick<Notifications, 'subscribe'>,
+    @Inject(RunJournal) private readonly journal: Pick<RunJournal, 'onCreate'>,
     @Inject(SCHEDULER) private readonly strategy: SchedulingStrategy,
   ) {}
 

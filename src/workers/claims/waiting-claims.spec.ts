@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { NotificationListener } from '../../database/notifications.js';
+import { DirectStrategy } from '../strategies/direct.strategy.js';
+import { FitStrategy } from '../strategies/fit.strategy.js';
+import { WaitingClaims, type Turn } from './waiting-claims.js';
+
+const LONG_MS = 60_000;
+
+/** Waiting claims with what they hear at hand, and the names of those that were woken, in order. */
+function scene(strategy: 'direct' | 'fit' = 'direct') {
+  let hear: NotificationListener = () => undefined;
+  let create: () => void = () => undefined;
+  const claims = new WaitingClaims(
+    {
+      subscribe: (_channel, listener) => {
+        hear = listener;
+        return () => undefined;
+      },
+    },
+    {
+      onCreate: (listener) => {
+        create = listener;
+        return () => undefined;
+      },
+    },
+    strategy === 'direct' ? new DirectStrategy() : new FitStrategy(300),
+  );
+  const woken: { name: string; turn: Turn }[] = [];
+  const ended: string[] = [];
+  const wait = (name: string, since = claims.version, signal = new AbortController().signal): void => {
+    void claims.turn(since, LONG_MS, signal).then((turn) => {
+      if (turn) woken.push({ name, turn });
+      else ended.push(name);
+    });
+  };
+  const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+  return {
+    claims,
+    woken,
+    ended,
+    wait,
+    tick,
+    names: () => woken.map(({ name }) => name),
+    hear: (payload: string | null) => hear(payload),
+    create: () => create(),
+    /** Ends what is still waiting, so that no timer is left. */
+    close: () => {
+      while (claims.size > 0) hear(null);
+    },
+  };
+}
+
+describe('claims that wait', () => {
+  test('are woken one for each run, who waits longest first', async () => {
+    const it = scene();
+    for (const name of ['a', 'b', 'c', 'd']) it.wait(name);
+    it.hear('2');
+    await it.tick();
+    assert.deepEqual(it.names(), ['a', 'b']);
+    it.close();
+  });
+
+  test('do not miss what was announced between their look and their wait', async () => {
+    const it = scene();
+    const before = it.claims.version;
+    it.hear('1');
+    it.wait('late', before);
+    await it.tick();
+    assert.deepEqual(it.names(), ['late']);
+    assert.equal(it.claims.size, 0);
+  });
+
+  test('pass the word on when their worker may have no work or has gone', async () => {
+    for (const outcome of ['refused', 'gone'] as const) {
+      const it = scene();
+      for (const name of ['a', 'b', 'c']) it.wait(name);
+      it.hear('1');
+      await it.tick();
+      it.woken[0]?.turn.settle(outcome, 0);
+      await it.tick();
+      assert.deepEqual(it.names(), ['a', 'b']);
+      it.woken[1]?.turn.settle('served', 1);
+      await it.tick();
+      assert.deepEqual(it.names(), ['a', 'b']);
+      it.close();
+    }
+  });
+
+  test('say nothing to the others when the head of the queue is gone', async () => {
+    const it = scene();
+    for (const name of ['a', 'b']) it.wait(name);
+    it.hear('1');
+    await it.tick();
+    it.woken[0]?.turn.settle('nothing', 0);
+    await it.tick();
+    assert.deepEqual(it.names(), ['a']);
+    it.close();
+  });
+
+  test('count a turn once, whatever is said of it afterwards', async () => {
+    const it = scene();
+    for (const name of ['a', 'b', 'c']) it.wait(name);
+    it.hear('1');
+    await it.tick();
+    it.woken[0]?.turn.settle('served', 1);
+    it.woken[0]?.turn.settle('gone', 0);
+    await it.tick();
+    assert.deepEqual(it.names(), ['a']);
+    it.close();
+  });
+
+  test('all look once when announcements may have been missed', async () => {
+    const it = scene();
+    for (const name of ['a', 'b', 'c']) it.wait(name);
+    it.hear(null);
+    await it.tick();
+    assert.deepEqual(it.names(), ['a', 'b', 'c']);
+  });
+
+  test('one is woken by a creation in this process, before anything is announced', async () => {
+    const it = scene();
+    for (const name of ['a', 'b']) it.wait(name);
+    it.create();
+    await it.tick();
+    assert.deepEqual(it.names(), ['a']);
+    it.close();
+  });
+
+  test('end when their caller goes, and are not woken any more', async () => {
+    const it = scene();
+    const caller = new AbortController();
+    it.wait('gone', it.claims.version, caller.signal);
+    it.wait('next');
+    caller.abort();
+    it.hear('1');
+    await it.tick();
+    assert.deepEqual([it.ended, it.names()], [['gone'], ['next']]);
+  });
+
+  test('for runs that only some workers can take are woken in growing waves until the runs are taken', async () => {
+    const it = scene('fit');
+    for (let n = 0; n < 200; n += 1) it.wait(`w${n}`);
+    it.hear('1');
+    await it.tick();
+    assert.equal(it.woken.length, 8);
+    for (const { turn } of it.woken.slice(0, 7)) turn.settle('nothing', 0);
+    await it.tick();
+    assert.equal(it.woken.length, 8);
+    it.woken[7]?.turn.settle('nothing', 0);
+    await it.tick();
+    assert.equal(it.woken.length, 8 + 64);
+    for (const { turn } of it.woken.slice(8, 71)) turn.settle('nothing', 0);
+    it.woken[71]?.turn.settle('served', 1);
+    await it.tick();
+    assert.equal(it.woken.length, 72);
+    it.close();
+  });
+
+  test('are not woken twice for the same runs', async () => {
+    const it = scene('fit');
+    it.wait('a');
+    it.hear('1');
+    await it.tick();
+    it.wait('a again');
+    it.woken[0]?.turn.settle('nothing', 0);
+    await it.tick();
+    assert.deepEqual(it.names(), ['a']);
+    it.close();
+  });
+});
