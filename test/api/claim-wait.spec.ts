@@ -58,6 +58,17 @@ describe('a claim that waits', () => {
     return { answer, since: performance.now() };
   };
 
+  /** As `wait` of the worker `again`, always under the same key. */
+  const waitUnderOneKey = async (): Promise<Waiting> => {
+    const began = performance.now();
+    const answer = service
+      .send('POST', '/workers/again/claim?wait=30', { headers: { 'Idempotency-Key': 'again' } })
+      .then((response) => ({ response, ms: performance.now() - began }));
+    answer.catch(() => undefined);
+    await sleep(150);
+    return { answer, since: performance.now() };
+  };
+
   for (const [title, at] of [
     ['this process', () => service],
     ['another process', () => twin],
@@ -143,6 +154,19 @@ describe('a claim that waits', () => {
     const since = performance.now();
     const { id } = await steps.create();
     assert.deepEqual(idsOf(await soon(next, since)), [id]);
+  });
+
+  test('passes its turn on when its key brings the runs of an earlier claim', async () => {
+    await steps.heartbeat('again');
+    const first = await waitUnderOneKey();
+    const second = await waitUnderOneKey();
+    const next = await wait('next', 30);
+    const { body: one } = await twin.send('POST', '/runs', { body: { image: 'i' } });
+    assert.deepEqual(idsOf(await soon(first, performance.now())), [one.id]);
+    const since = performance.now();
+    const { body: other } = await twin.send('POST', '/runs', { body: { image: 'i' } });
+    assert.deepEqual(idsOf(await soon(second, since)), [one.id]);
+    assert.deepEqual(idsOf(await soon(next, since)), [other.id]);
   });
 
   test('gets a run that another transaction held while it looked', async () => {

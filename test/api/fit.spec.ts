@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { execute, rows } from '../../src/database/sql.js';
 import { RunSteps } from '../support/run-steps.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';
@@ -125,6 +126,22 @@ describe('claims by the strategy fit', () => {
     await execute(service.dataSource, 'delete from run_queue where priority = 1');
     await steps.event(big.id, 'COMPLETED');
     assert.deepEqual(idsOf(await steps.claim('keeper')), [third.id]);
+    await cancelAll();
+  });
+
+  test('wait for a run that another transaction holds while they look', async () => {
+    await steps.heartbeat('patient', has(1, 1));
+    const { id } = await steps.create({ constraints: { cpu: 1 } });
+    const holder = service.database.dataSource.createQueryRunner();
+    await holder.startTransaction();
+    await holder.query('select 1 from runs where id = $1 for update', [id]);
+    const began = performance.now();
+    const answer = service.send('POST', '/workers/patient/claim?wait=20');
+    await sleep(300);
+    await holder.rollbackTransaction();
+    await holder.release();
+    assert.deepEqual(idsOf((await answer).body.ops), [id]);
+    assert.ok(performance.now() - began < 10_000, 'as soon as it is free');
     await cancelAll();
   });
 

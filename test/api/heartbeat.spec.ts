@@ -7,6 +7,7 @@ import { KEYS, startTestApp, type TestApp } from '../support/test-app.js';
 const ID_RULE =
   'worker_id must be a worker id (letters, digits and . _ - : /, starting with a letter or digit) of 1 to 128 characters';
 const COUNT = 'must be an integer of at least 0';
+const GPU_ID_RULE = 'resources.gpus[0].id must be an integer from 0 to 2147483647';
 const GPU = { id: 0, vram_mb: 1 };
 const OP = { id: 'r', image: 'i', inputs: {}, constraints: {} };
 const RESOURCES = { cpu_cores: 1, ram_mb: 1, gpus: [] };
@@ -27,15 +28,13 @@ const REFUSED: readonly (readonly [change: Record<string, unknown>, errors: read
   ...[-1, 0.5, '1', true].flatMap((value) => [
     [{ resources: { ...RESOURCES, cpu_cores: value } }, [`resources.cpu_cores ${COUNT}`]] as const,
     [{ resources: { ...RESOURCES, ram_mb: value } }, [`resources.ram_mb ${COUNT}`]] as const,
-    [
-      { resources: { ...RESOURCES, gpus: [{ ...GPU, id: value }] } },
-      [`resources.gpus[0].id ${COUNT}`],
-    ] as const,
+    [{ resources: { ...RESOURCES, gpus: [{ ...GPU, id: value }] } }, [GPU_ID_RULE]] as const,
     [
       { resources: { ...RESOURCES, gpus: [GPU, { id: 1, vram_mb: value }] } },
       [`resources.gpus[1].vram_mb ${COUNT}`],
     ] as const,
   ]),
+  [{ resources: { ...RESOURCES, gpus: [{ ...GPU, id: 2 ** 31 }] } }, [GPU_ID_RULE]],
   [{ resources: { ...RESOURCES, gpus: {} } }, ['resources.gpus must be a list of at most 64 items']],
   [{ resources: { ...RESOURCES, gpus: [5] } }, ['resources.gpus[0] must be an object']],
   [{ resources: { ...RESOURCES, gpus: [null] } }, ['resources.gpus[0] must be an object']],

@@ -184,9 +184,11 @@ export class HandOut {
     const taken = new Set<string>();
     let present = claimants;
     for (let round = 1; ; round += 1) {
+      // What was in other hands may come back to the queue, and nobody would be told.
+      const isContended = chosen.length < taken.size;
       const query = strategy.candidatesFor(present, now);
       const candidates = await this.queue.list(manager, query, ids, [...taken]);
-      if (candidates.length === 0) return { chosen, isContended: false };
+      if (candidates.length === 0) return { chosen, isContended };
       const reservers = candidates.flatMap(({ reservedFor }) => reservedFor ?? []);
       const reachable = new Set(
         reservers.length === 0 ? [] : (await desk.findClaiming([...new Set(reservers)], manager)).keys(),
@@ -195,16 +197,20 @@ export class HandOut {
       if (choice.reservations?.length) await this.queue.reserve(manager, choice.reservations);
       if (choice.passedOver?.length) await this.queue.notePassedOver(manager, choice.passedOver, now);
       const wanted = matched(choice.assignments, present, candidates);
-      if (wanted.length === 0) return { chosen, isContended: false };
+      if (wanted.length === 0) return { chosen, isContended };
       const locked = await this.queue.lockAll(
         manager,
         wanted.map(({ run }) => run.id),
       );
-      const mine = new Set(locked.map(({ id }) => id));
-      const got = wanted.filter(({ run }) => mine.has(run.id));
+      // As they are now: what was listed may have changed until it was locked.
+      const mine = new Map(locked.map((run) => [run.id, run]));
+      const got = wanted.flatMap((assigning): Assigning[] => {
+        const run = mine.get(assigning.run.id);
+        return run ? [{ ...assigning, run }] : [];
+      });
       chosen.push(...got);
       for (const { run } of wanted) taken.add(run.id);
-      if (got.length === wanted.length) return { chosen, isContended: false };
+      if (got.length === wanted.length) return { chosen, isContended };
       if (round === ROUNDS) return { chosen, isContended: true };
       present = present.map((claimant, i) => ({
         ...claimant,

@@ -69,7 +69,8 @@ export class ClaimService {
         const outcome = await this.journal.claim({ workerId, desk: this.#desk, idempotency, stillWanted });
         const leftMs = deadline - performance.now();
         if (isAnswer(outcome) || (leftMs <= 0 && !(outcome.kind === 'contended' && tries < TRIES))) {
-          turn?.settle(outcome.kind, outcome.runs.length);
+          // Runs of an earlier claim are not those that it was woken for.
+          turn?.settle(outcome.kind, outcome.kind === 'served' ? outcome.runs.length : 0);
           return outcome.runs;
         }
         if (outcome.kind === 'contended') {

@@ -2,12 +2,15 @@ import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import { AllowUnknownFields, IsJsonInteger, IsTextList, NestedList } from '../../http/dto-decorators.js';
 
+/** Runs keep the id of their GPU in 32 bits. */
+const LARGEST_GPU_ID = 2 ** 31 - 1;
+
 /** A GPU of a worker. */
 @ApiSchema({ name: 'GpuInput' })
 @AllowUnknownFields()
 export class GpuInputDto {
   /** 0, 1, 2 ... */
-  @IsJsonInteger({ min: 0 })
+  @IsJsonInteger({ min: 0, max: LARGEST_GPU_ID })
   id: number;
 
   /** Memory in MB. */
