@@ -59,10 +59,10 @@ describe('a claim that waits', () => {
   };
 
   /** As `wait` of the worker `again`, always under the same key. */
-  const waitUnderOneKey = async (): Promise<Waiting> => {
+  const waitUnderOneKey = async (seconds = 30, at = service, key = 'again'): Promise<Waiting> => {
     const began = performance.now();
-    const answer = service
-      .send('POST', '/workers/again/claim?wait=30', { headers: { 'Idempotency-Key': 'again' } })
+    const answer = at
+      .send('POST', `/workers/again/claim?wait=${seconds}`, { headers: { 'Idempotency-Key': key } })
       .then((response) => ({ response, ms: performance.now() - began }));
     answer.catch(() => undefined);
     await sleep(150);
@@ -167,6 +167,15 @@ describe('a claim that waits', () => {
     const { body: other } = await twin.send('POST', '/runs', { body: { image: 'i' } });
     assert.deepEqual(idsOf(await soon(second, since)), [one.id]);
     assert.deepEqual(idsOf(await soon(next, since)), [other.id]);
+  });
+
+  test('answers at its end what its key has brought in another process', async () => {
+    await steps.heartbeat('again');
+    const first = await waitUnderOneKey(30, service, 'both');
+    const second = await waitUnderOneKey(2, twin, 'both');
+    const { id } = await steps.create();
+    assert.deepEqual(idsOf(await soon(first, performance.now())), [id]);
+    assert.deepEqual(idsOf((await second.answer).response), [id]);
   });
 
   test('gets a run that another transaction held while it looked', async () => {

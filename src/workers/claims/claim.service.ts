@@ -87,7 +87,8 @@ export class ClaimService {
         }
         if (this.waiting.size >= MAX_WAITING) return [];
         turn = await this.waiting.turn(since, leftMs, signal);
-        if (turn === null) return [];
+        // Another request with this key may have been served meanwhile: one more look finds what it got.
+        if (turn === null && (signal.aborted || !idempotency)) return [];
         pauseMs = FIRST_PAUSE_MS;
       }
     } finally {
