@@ -172,3 +172,29 @@ describe('claims by the strategy fit', () => {
     await cancelAll();
   });
 });
+
+describe('claims by the strategy fit of one worker through two processes at once', () => {
+  test('never bring it more than it has', async () => {
+    const env = {
+      SERVICE_SCHEDULER: 'fit',
+      SERVICE_WORKER_POOL: 'shared',
+      SERVICE_REAPER_INTERVAL: '3600',
+    };
+    const service = await startTestApp({ env });
+    const twin = await startTestApp({ env, database: service.database });
+    const [here, there] = [new RunSteps(service.send), new RunSteps(twin.send)];
+    try {
+      await here.heartbeat('w', has(4, 100));
+      for (let round = 0; round < 20; round += 1) {
+        await Promise.all(Array.from({ length: 12 }, () => here.create({ constraints: { cpu: 1 } })));
+        const claims = Array.from({ length: 6 }, (_, n) => (n % 2 === 0 ? here : there).claim('w'));
+        const ids = idsOf((await Promise.all(claims)).flat());
+        assert.equal(ids.length, 4, `round ${round}`);
+        await Promise.all(ids.map((id) => here.event(id, 'COMPLETED')));
+      }
+    } finally {
+      await twin.close();
+      await service.close();
+    }
+  });
+});

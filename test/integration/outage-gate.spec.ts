@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
 import { DataSource } from 'typeorm';
 import { dataSourceOptions } from '../../src/database/data-source.js';
 import { OutageGate, type OutageChange } from '../../src/database/outage-gate.js';
@@ -20,6 +22,19 @@ async function failing(work: Promise<unknown>): Promise<{ readonly ms: number; r
   );
   assert.ok(isDatabaseUnavailable(error), String(error));
   return { ms: performance.now() - started, error };
+}
+
+async function connectedAsSoonAsThereIsRoom(url: string): Promise<Client> {
+  for (let tries = 1; ; tries += 1) {
+    const client = new Client({ connectionString: url });
+    try {
+      await client.connect();
+      return client;
+    } catch (error) {
+      if (tries === 200) throw error;
+      await sleep(10);
+    }
+  }
 }
 
 describe('the outage gate', () => {
@@ -116,6 +131,33 @@ describe('the outage gate', () => {
       assert.equal(await gate.check(), true);
     }
     assert.deepEqual(changes, []);
+  });
+
+  test('a server without a connection to spare is there for those who have one, and for nobody else', async () => {
+    const role = `gate_${randomBytes(8).toString('hex')}`;
+    await execute(database.dataSource, `create role ${role} login password '${role}' connection limit 1`);
+    const url = new URL(proxy.url);
+    url.username = role;
+    url.password = role;
+    const { options } = source;
+    if (options.type !== 'postgres') throw new TypeError('not PostgreSQL');
+    const limited = new OutageGate(url.href, 'spec of the gate', TIMES);
+    const extra: object = { ...options.extra, gate: limited };
+    const scarce = await new DataSource({ ...options, url: url.href, extra }).initialize();
+    let rival: Client | undefined;
+    try {
+      await failing(Promise.all([rows(scarce, 'select pg_sleep(0.2)'), rows(scarce, 'select 1')]));
+      assert.equal(await limited.check(), true);
+      await rows(scarce, 'select 1');
+      proxy.cut();
+      rival = await connectedAsSoonAsThereIsRoom(url.href);
+      assert.equal(await limited.check(), false);
+      assert.equal(limited.away, undefined);
+    } finally {
+      await rival?.end();
+      await scarce.destroy();
+      await execute(database.dataSource, `drop role ${role}`);
+    }
   });
 
   test('a transaction that was cut off wrote nothing', async () => {

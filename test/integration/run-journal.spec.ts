@@ -2,10 +2,12 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { rows } from '../../src/database/sql.js';
 import { ENTITIES } from '../../src/database/entities/all.js';
+import { v7 as uuidv7 } from 'uuid';
+import type { Claim } from '../../src/runs/run-journal/hand-out.js';
 import type { RunJournal } from '../../src/runs/run-journal/run-journal.js';
 import { MANUAL_RETRY, USER_CANCEL } from '../../src/runs/run-machine/run-event.js';
 import { RunNotFound, RunRejected } from '../../src/runs/run.errors.js';
-import { claimOn, createOn, eventCommand, freshRun, journalOn } from '../support/journal.js';
+import { claimOf, claimOn, createOn, eventCommand, freshRun, journalOn } from '../support/journal.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 const NOTE = eventCommand({ type: 'NOTE', msg: 'n' });
@@ -69,6 +71,23 @@ describe('the journal', () => {
     assert.deepEqual(
       got.map((id) => ids.indexOf(id)),
       [1, 3, 4, 0, 2],
+    );
+  });
+
+  test('answers a claim that is sent again with the runs of its own worker only, whoever else is in the group', async () => {
+    const { id } = await createOn(journal);
+    const keyed = (worker: string): Claim => ({
+      ...claimOf(worker),
+      idempotency: { scope: `claim of ${worker}`, requestHash: 'hash' },
+    });
+    assert.equal((await journal.claim(keyed('before'))).runs.length, 1);
+    await journal.change(id, { ...forced, nextAttempt: { id: uuidv7(), jitter: 1 } });
+    assert.equal((await journal.claim(keyed('now'))).runs.length, 1);
+    const [before, now] = await Promise.all([journal.claim(keyed('before')), journal.claim(keyed('now'))]);
+    assert.deepEqual([before.kind, before.runs.length], ['replayed', 0]);
+    assert.deepEqual(
+      now.runs.map(({ run }) => run.id),
+      [id],
     );
   });
 
