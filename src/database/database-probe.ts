@@ -11,7 +11,7 @@ export class ProbeSilent extends Error {
   readonly code = 'ETIMEDOUT';
 
   constructor(limitMs: number) {
-    super(`no answer within ${limitMs} ms`);
+    super(`no answer within ${Math.round(limitMs)} ms`);
   }
 }
 

@@ -113,7 +113,10 @@ export class OutageGate {
     return () => void this.#refusals.delete(refuse);
   }
 
-  /** Asks whether the database is there; callers at the same time share one question. It takes `times.answer` at most. */
+  /**
+   * Asks whether the database is there; callers at the same time share one question. It takes `times.answer` at most.
+   * A server without a connection to spare is there for whoever has one.
+   */
   check(): Promise<boolean> {
     if (this.#away || this.#pools.size === 0) return Promise.resolve(false);
     this.#checking ??= this.#ask().finally(() => {
@@ -139,7 +142,9 @@ export class OutageGate {
     if (failure === undefined) return true;
     // Whoever answers others while it owes us an answer is slow, not away.
     if (failure instanceof ProbeSilent && this.#heardAt > started) return true;
-    if (isDatabaseUnavailable(failure) && !isOutOfConnections(failure)) this.#goAway(failure);
+    // Refused for want of a connection: those that are open work on, if there is one.
+    if (isOutOfConnections(failure)) return this.#connections.size > 0;
+    if (isDatabaseUnavailable(failure)) this.#goAway(failure);
     return false;
   }
 
