@@ -41,4 +41,28 @@ describe('a claim by a strategy that chooses', () => {
       [[id, 2, 1]],
     );
   });
+
+  test('tries again when the same claim was served by another process after its key was looked up', async () => {
+    const { journal } = journalOn(database.dataSource);
+    const other = journalOn(await database.open()).journal;
+    await execute(database.dataSource, 'delete from run_queue');
+    const { id } = await createOn(journal, { cpu: 1 });
+    const idempotency = { scope: uuidv7(), requestHash: 'hash' };
+    const worker = { id: 'same', cpuCores: 1, ramMb: 1, gpus: [], tags: [] };
+    const strategy = new FitStrategy(300);
+    const workers = new Map([[worker.id, worker]]);
+    const claim = { workerId: worker.id, idempotency, stillWanted: () => true };
+    const elsewhere: ClaimDesk = { strategy, findClaiming: () => Promise.resolve(workers) };
+    const desk: ClaimDesk = {
+      strategy,
+      findClaiming: async () => {
+        const { kind } = await other.claim({ ...claim, desk: elsewhere });
+        assert.equal(kind, 'served');
+        return workers;
+      },
+    };
+    assert.equal((await journal.claim({ ...claim, desk })).kind, 'contended');
+    const again = await journal.claim({ ...claim, desk });
+    assert.deepEqual([again.kind, again.runs.map(({ run }) => run.id)], ['replayed', [id]]);
+  });
 });

@@ -77,7 +77,25 @@ export class HandOut {
       await this.#serveDesk(manager, { desk, claims, served, outcomes, now });
     }
     await this.#keepKeys(manager, claims, outcomes);
+    await this.#lookAgain(manager, claims, outcomes);
     return outcomes;
+  }
+
+  /** A claim that got nothing because the same claim was being served elsewhere has to try again: it finds what that got. */
+  async #lookAgain(
+    manager: EntityManager,
+    claims: readonly Claim[],
+    outcomes: ClaimOutcome[],
+  ): Promise<void> {
+    const empty = claims.flatMap(({ idempotency }, at) =>
+      idempotency && outcomes[at] === NOTHING ? [{ at, scope: idempotency.scope }] : [],
+    );
+    if (empty.length === 0) return;
+    const claimed = await this.idempotency.findClaimed(
+      manager,
+      empty.map(({ scope }) => scope),
+    );
+    for (const { at, scope } of empty) if (claimed.has(scope)) outcomes[at] = CONTENDED;
   }
 
   /** Answers claims that were served before; answers the places of the others that are still wanted. */
