@@ -8,6 +8,9 @@ import type { CandidateQuery, QueuedRun, Reservation, Shape } from './scheduling
 /** Channel on which runs that became claimable are announced, by their number. */
 export const QUEUE_CHANNEL = 'longshore_queue';
 
+/** Channel on which workers are announced whose runs have left their hands, by their id. */
+export const ROOM_CHANNEL = 'longshore_room';
+
 const UNLIMITED = { cpu: 2 ** 31 - 1, ramMb: 2 ** 31 - 1, vramMb: 2 ** 31 - 1 } as const;
 
 const QUEUE_COLUMNS = 'q.passed_over_at as "passedOverAt", q.reserved_for as "reservedFor"';
@@ -59,6 +62,13 @@ export class QueueRepository {
   /** Has the commit tell every process that so many runs have become claimable. */
   async announce(manager: EntityManager, count: number): Promise<void> {
     await execute(manager, `select pg_notify('${QUEUE_CHANNEL}', $1::text)`, [String(count)]);
+  }
+
+  /** Has the commit tell every process that these workers have got room. */
+  async announceRoom(manager: EntityManager, workerIds: readonly string[]): Promise<void> {
+    await execute(manager, `select pg_notify('${ROOM_CHANNEL}', id) from unnest($1::text[]) as id`, [
+      workerIds,
+    ]);
   }
 
   /** Whether anything is in the queue, be it in the hands of another transaction. */

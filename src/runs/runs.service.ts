@@ -115,9 +115,9 @@ export class RunsService {
   }
 }
 
-/** The run that an effect shows. */
+/** The run that an effect shows. @throws RunNotFound when the run of an earlier request is no more */
 function viewed(effect: Effect): AnsweredRun {
-  if (!effect.view) throw new Error('the journal left the view out that was asked for');
+  if (!effect.view) throw new RunNotFound('run' in effect ? effect.run.id : effect.replayOf);
   return { run: toOpRunDto(effect.view.run, effect.view.events), replayed: 'replayOf' in effect };
 }
 

@@ -171,6 +171,20 @@ describe('claims by the strategy fit', () => {
     assert.deepEqual(reserved, [{ reserved_for: 'right' }]);
     await cancelAll();
   });
+
+  test('that wait get a run as soon as their worker has got room for it', async () => {
+    await steps.heartbeat('full', has(4, 100));
+    const small = await steps.create({ constraints: { cpu: 1 } });
+    assert.deepEqual(idsOf(await steps.claim('full')), [small.id]);
+    const large = await steps.create({ constraints: { cpu: 4 } });
+    const waiting = service.send('POST', '/workers/full/claim?wait=20');
+    await sleep(300);
+    const since = performance.now();
+    await steps.event(small.id, 'COMPLETED');
+    assert.deepEqual(idsOf((await waiting).body.ops), [large.id]);
+    assert.ok(performance.now() - since < 2_000);
+    await cancelAll();
+  });
 });
 
 describe('claims by the strategy fit of one worker through two processes at once', () => {

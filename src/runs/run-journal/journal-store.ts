@@ -61,6 +61,11 @@ export class JournalStore {
     if (claimable > 0) await this.queue.announce(manager, claimable);
   }
 
+  /** Has the commit tell every process of workers that have got room, if there are any. */
+  async announceRoom(manager: EntityManager, workerIds: readonly string[]): Promise<void> {
+    if (workerIds.length > 0) await this.queue.announceRoom(manager, workerIds);
+  }
+
   /** Mirrors a group's timeline entries to their feeds: the last statement of the transaction. */
   mirror(manager: EntityManager, group: RunGroup): Promise<void> {
     return this.history.mirror(manager, group);

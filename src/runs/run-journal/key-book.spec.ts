@@ -29,9 +29,11 @@ describe('the keys of a group', () => {
     assert.deepEqual(book.unused, []);
   });
 
-  test('refuse another content under a key that was used', () => {
+  test('refuse another content under a key that is in use', () => {
     assert.throws(() => bookOf(false).replayOf({ ...REQUEST, requestHash: 'other' }), IdempotencyMismatch);
+    // Also one that comes in the same group: whether the first is refused is not known to who sent both.
     const book = bookOf(true);
+    assert.throws(() => book.replayOf({ ...REQUEST, requestHash: 'other' }), IdempotencyMismatch);
     book.use(REQUEST);
     assert.throws(() => book.replayOf({ ...REQUEST, requestHash: 'other' }), IdempotencyMismatch);
   });

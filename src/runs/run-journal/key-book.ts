@@ -25,9 +25,9 @@ export class KeyBook {
    */
   replayOf(idempotency: Idempotency | undefined): string | null {
     const key = idempotency && this.registered.get(idempotency.scope);
-    if (!key || (key.isNew && !this.#used.has(key.scope))) return null;
+    if (!key) return null;
     if (key.requestHash !== idempotency.requestHash || key.runId === null) throw new IdempotencyMismatch();
-    return key.runId;
+    return key.isNew && !this.#used.has(key.scope) ? null : key.runId;
   }
 
   /** Notes that a request with this key was carried out. */

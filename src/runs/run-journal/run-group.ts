@@ -6,6 +6,7 @@ import { dueAt, isClaimable } from '../run-machine/deadlines.js';
 import { decide } from '../run-machine/decide.js';
 import { isRejected, type RunCommand } from '../run-machine/run-command.js';
 import type { EndedAttempt, NewRun, Run, TimelineEntry } from '../run-machine/run.js';
+import { isInExecution } from '../run-machine/run-state.js';
 import { RunNotFound, RunRejected } from '../run.errors.js';
 
 /**
@@ -78,6 +79,16 @@ export class RunGroup {
         return !isClaimable(run) && before !== undefined && isClaimable(before);
       })
       .map(({ id }) => id);
+  }
+
+  /** Workers out of whose hands runs have gone. */
+  get relieved(): string[] {
+    const workers = this.changed.flatMap((run) => {
+      const before = this.#before.get(run.id);
+      if (!before?.workerId || !isInExecution(before.state)) return [];
+      return isInExecution(run.state) && run.workerId === before.workerId ? [] : [before.workerId];
+    });
+    return [...new Set(workers)];
   }
 
   /** Deadlines that are to be written: when time itself will next do something to a run, null for never. */

@@ -43,6 +43,7 @@ const MAX_WAITING_BYTES = 64 * MB;
 export class RunJournal {
   readonly #lane: GroupLane<Member, Result>;
   readonly #onCreate = new Set<() => void>();
+  #announcesRoom = false;
 
   constructor(
     @Inject(JournalDataSource) private readonly connection: Pick<JournalDataSource, 'dataSource'>,
@@ -110,6 +111,11 @@ export class RunJournal {
     return this.#lane.state;
   }
 
+  /** From now on commits announce workers that have got room, for a strategy that looks at what they have left. */
+  announceRoom(): void {
+    this.#announcesRoom = true;
+  }
+
   /** Resolves when everything that was handed in has been answered. */
   idle(): Promise<void> {
     return this.#lane.idle();
@@ -135,6 +141,7 @@ export class RunJournal {
       await this.store.write(manager, group);
       const given = await this.#serveClaims(manager, members, outcomes, now);
       await this.store.announce(manager, group.toEnqueue.filter(({ id }) => !given.has(id)).length);
+      if (this.#announcesRoom) await this.store.announceRoom(manager, group.relieved);
       await this.#addViews(manager, members, outcomes);
       await this.store.mirror(manager, group);
       return outcomes;

@@ -62,9 +62,11 @@ export class ClaimService {
     const deadline = performance.now() + waitMs;
     let pauseMs = FIRST_PAUSE_MS;
     let turn: Turn | null = null;
+    const room = this.waiting.watchRoom(workerId);
     try {
       for (let tries = 1; ; tries += 1) {
         const since = waitMs > 0 ? this.waiting.version : 0;
+        room.reset();
         const stillWanted = (): boolean => !signal.aborted;
         const outcome = await this.journal.claim({ workerId, desk: this.#desk, idempotency, stillWanted });
         const leftMs = deadline - performance.now();
@@ -86,12 +88,13 @@ export class ClaimService {
           continue;
         }
         if (this.waiting.size >= MAX_WAITING) return [];
-        turn = await this.waiting.turn(since, leftMs, signal);
+        turn = await this.waiting.turn(since, room, leftMs, signal);
         // Another request with this key may have been served meanwhile: one more look finds what it got.
         if (turn === null && (signal.aborted || !idempotency)) return [];
         pauseMs = FIRST_PAUSE_MS;
       }
     } finally {
+      room.close();
       turn?.settle('gone', 0);
     }
   }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { NotificationListener } from '../../database/notifications.js';
+import { ROOM_CHANNEL } from '../../runs/queue.repository.js';
 import { DirectStrategy } from '../strategies/direct.strategy.js';
 import { FitStrategy } from '../strategies/fit.strategy.js';
 import { WaitingClaims, type Turn } from './waiting-claims.js';
@@ -10,11 +11,13 @@ const LONG_MS = 60_000;
 /** Waiting claims with what they hear at hand, and the names of those that were woken, in order. */
 function scene(strategy: 'direct' | 'fit' = 'direct') {
   let hear: NotificationListener = () => undefined;
+  let hearRoom: NotificationListener = () => undefined;
   let create: () => void = () => undefined;
   const claims = new WaitingClaims(
     {
-      subscribe: (_channel, listener) => {
-        hear = listener;
+      subscribe: (channel, listener) => {
+        if (channel === ROOM_CHANNEL) hearRoom = listener;
+        else hear = listener;
         return () => undefined;
       },
     },
@@ -23,13 +26,16 @@ function scene(strategy: 'direct' | 'fit' = 'direct') {
         create = listener;
         return () => undefined;
       },
+      announceRoom: () => undefined,
     },
     strategy === 'direct' ? new DirectStrategy() : new FitStrategy(300),
   );
   const woken: { name: string; turn: Turn }[] = [];
   const ended: string[] = [];
   const wait = (name: string, since = claims.version, signal = new AbortController().signal): void => {
-    void claims.turn(since, LONG_MS, signal).then((turn) => {
+    const room = claims.watchRoom(name);
+    void claims.turn(since, room, LONG_MS, signal).then((turn) => {
+      room.close();
       if (turn) woken.push({ name, turn });
       else ended.push(name);
     });
@@ -43,6 +49,7 @@ function scene(strategy: 'direct' | 'fit' = 'direct') {
     tick,
     names: () => woken.map(({ name }) => name),
     hear: (payload: string | null) => hear(payload),
+    hearRoom: (worker: string) => hearRoom(worker),
     create: () => create(),
     /** Ends what is still waiting, so that no timer is left. */
     close: () => {
@@ -155,6 +162,27 @@ describe('claims that wait', () => {
     await it.tick();
     assert.equal(it.woken.length, 72);
     it.close();
+  });
+
+  test('are woken when their own worker has got room', async () => {
+    const it = scene('fit');
+    for (const name of ['a', 'b']) it.wait(name);
+    it.hearRoom('b');
+    it.hearRoom('nobody');
+    await it.tick();
+    assert.deepEqual(it.names(), ['b']);
+    assert.equal(it.claims.size, 1);
+    it.close();
+  });
+
+  test('do not miss that their worker has got room between their look and their wait', async () => {
+    const it = scene('fit');
+    const room = it.claims.watchRoom('w');
+    room.reset();
+    it.hearRoom('w');
+    const signal = new AbortController().signal;
+    assert.ok(await it.claims.turn(it.claims.version, room, LONG_MS, signal));
+    assert.equal(it.claims.size, 0);
   });
 
   test('are not woken twice for the same runs', async () => {

@@ -1,10 +1,11 @@
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { Notifications } from '../../database/notifications.js';
-import { QUEUE_CHANNEL } from '../../runs/queue.repository.js';
+import { QUEUE_CHANNEL, ROOM_CHANNEL } from '../../runs/queue.repository.js';
 import { RunJournal } from '../../runs/run-journal/run-journal.js';
 import type { ClaimOutcome } from '../../runs/run-journal/hand-out.js';
 import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
+import { RoomNews, type RoomWatch } from './room-news.js';
 
 /** How many claims are woken first for news that not every worker can make use of; then eight times as many, and so on. */
 const FIRST_WAVE = 8;
@@ -39,14 +40,17 @@ const FREE_TURN: Turn = { settle: () => undefined };
 @Injectable()
 export class WaitingClaims implements OnModuleDestroy {
   readonly #waiters = new Set<Waiter>();
+  readonly #room = new RoomNews();
   #version = 0;
   #unsubscribe: (() => void)[] = [];
 
   constructor(
     @Inject(Notifications) private readonly notifications: Pick<Notifications, 'subscribe'>,
-    @Inject(RunJournal) private readonly journal: Pick<RunJournal, 'onCreate'>,
+    @Inject(RunJournal) private readonly journal: Pick<RunJournal, 'onCreate' | 'announceRoom'>,
     @Inject(SCHEDULER) private readonly strategy: SchedulingStrategy,
-  ) {}
+  ) {
+    if (!strategy.takesHead) journal.announceRoom();
+  }
 
   /** Changes with all news. Read it before a try, and give it to `turn` afterwards. */
   get version(): number {
@@ -59,15 +63,33 @@ export class WaitingClaims implements OnModuleDestroy {
     return this.#waiters.size;
   }
 
+  /** Watches for room of a worker, which matters to strategies that look at it. */
+  watchRoom(workerId: string): RoomWatch {
+    this.#listen();
+    return this.#room.watch(workerId);
+  }
+
   /**
-   * Waits until there may be work again.
+   * Waits until there may be work again: because a run has become claimable, or because the worker has got room.
    * @param since version from before the claim's last try
    * @param forMs longest wait in milliseconds
    * @returns null when the time is over or the signal aborts
    */
-  turn(since: number, forMs: number, signal: AbortSignal): Promise<Turn | null> {
-    this.#listen();
-    if (signal.aborted) return Promise.resolve(null);
+  async turn(since: number, room: RoomWatch, forMs: number, signal: AbortSignal): Promise<Turn | null> {
+    const done = new AbortController();
+    const giveUp = (): void => done.abort();
+    signal.addEventListener('abort', giveUp);
+    try {
+      if (signal.aborted) return null;
+      const roomTurn = room.news(done.signal).then((isNews) => (isNews ? FREE_TURN : null));
+      return await Promise.race([this.#runTurn(since, forMs, done.signal), roomTurn]);
+    } finally {
+      done.abort();
+      signal.removeEventListener('abort', giveUp);
+    }
+  }
+
+  #runTurn(since: number, forMs: number, signal: AbortSignal): Promise<Turn | null> {
     if (this.#version > since) return Promise.resolve(FREE_TURN);
     return new Promise((resolve) => {
       const settle = (turn: Turn | null): void => {
@@ -93,6 +115,9 @@ export class WaitingClaims implements OnModuleDestroy {
     if (this.#unsubscribe.length > 0) return;
     this.#unsubscribe = [
       this.notifications.subscribe(QUEUE_CHANNEL, (payload) => this.#hear(payload)),
+      this.notifications.subscribe(ROOM_CHANNEL, (workerId) => {
+        if (workerId !== null) this.#room.tell(workerId);
+      }),
       this.journal.onCreate(() => this.#hearCreation()),
     ];
   }
