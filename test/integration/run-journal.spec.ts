@@ -13,6 +13,11 @@ import { openTestDatabase, type TestDatabase } from '../support/test-database.js
 const NOTE = eventCommand({ type: 'NOTE', msg: 'n' });
 const forced = { type: 'event', event: MANUAL_RETRY, reporter: {} } as const;
 
+/** A claim with a key of the worker's own. */
+function keyed(worker: string): Claim {
+  return { ...claimOf(worker), idempotency: { scope: `claim of ${worker}`, requestHash: 'hash' } };
+}
+
 describe('the journal', () => {
   let database: TestDatabase;
   let journal: RunJournal;
@@ -76,15 +81,11 @@ describe('the journal', () => {
 
   test('answers a claim that is sent again with the runs of its own worker only, whoever else is in the group', async () => {
     const { id } = await createOn(journal);
-    const keyed = (worker: string): Claim => ({
-      ...claimOf(worker),
-      idempotency: { scope: `claim of ${worker}`, requestHash: 'hash' },
-    });
     assert.equal((await journal.claim(keyed('before'))).runs.length, 1);
     await journal.change(id, { ...forced, nextAttempt: { id: uuidv7(), jitter: 1 } });
     assert.equal((await journal.claim(keyed('now'))).runs.length, 1);
-    const [before, now] = await Promise.all([journal.claim(keyed('before')), journal.claim(keyed('now'))]);
-    assert.deepEqual([before.kind, before.runs.length], ['replayed', 0]);
+    const [old, now] = await Promise.all([journal.claim(keyed('before')), journal.claim(keyed('now'))]);
+    assert.deepEqual([old.kind, old.runs.length], ['replayed', 0]);
     assert.deepEqual(
       now.runs.map(({ run }) => run.id),
       [id],

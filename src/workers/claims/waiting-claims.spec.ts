@@ -8,11 +8,15 @@ import { WaitingClaims, type Turn } from './waiting-claims.js';
 
 const LONG_MS = 60_000;
 
+const nothing = (): undefined => undefined;
+
+const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
 /** Waiting claims with what they hear at hand, and the names of those that were woken, in order. */
 function scene(strategy: 'direct' | 'fit' = 'direct') {
-  let hear: NotificationListener = () => undefined;
-  let hearRoom: NotificationListener = () => undefined;
-  let create: () => void = () => undefined;
+  let hear: NotificationListener = nothing;
+  let hearRoom: NotificationListener = nothing;
+  let create: () => void = nothing;
   const claims = new WaitingClaims(
     {
       subscribe: (channel, listener) => {
@@ -26,7 +30,7 @@ function scene(strategy: 'direct' | 'fit' = 'direct') {
         create = listener;
         return () => undefined;
       },
-      announceRoom: () => undefined,
+      announceRoom: nothing,
     },
     strategy === 'direct' ? new DirectStrategy() : new FitStrategy(300),
   );
@@ -34,13 +38,9 @@ function scene(strategy: 'direct' | 'fit' = 'direct') {
   const ended: string[] = [];
   const wait = (name: string, since = claims.version, signal = new AbortController().signal): void => {
     const room = claims.watchRoom(name);
-    void claims.turn(since, room, LONG_MS, signal).then((turn) => {
-      room.close();
-      if (turn) woken.push({ name, turn });
-      else ended.push(name);
-    });
+    const waiting = claims.turn(since, room, LONG_MS, signal).finally(() => room.close());
+    void waiting.then((turn) => (turn ? woken.push({ name, turn }) : ended.push(name)));
   };
-  const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
   return {
     claims,
     woken,
