@@ -175,6 +175,21 @@ describe('claims that wait', () => {
     it.close();
   });
 
+  test('pass the word on when their worker gets room at the same moment, whichever is heard first', async () => {
+    for (let steps = 0; steps < 8; steps += 1) {
+      const it = scene();
+      for (const name of ['a', 'b']) it.wait(name);
+      it.hearRoom('a');
+      for (let n = 0; n < steps; n += 1) await Promise.resolve();
+      it.hear('1');
+      await it.tick();
+      for (const { name, turn } of it.woken) if (name === 'a') turn.settle('gone', 0);
+      await it.tick();
+      assert.deepEqual(it.names(), ['a', 'b'], `after ${steps} steps`);
+      it.close();
+    }
+  });
+
   test('do not miss that their worker has got room between their look and their wait', async () => {
     const it = scene('fit');
     const room = it.claims.watchRoom('w');

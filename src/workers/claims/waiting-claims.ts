@@ -81,8 +81,12 @@ export class WaitingClaims implements OnModuleDestroy {
     signal.addEventListener('abort', giveUp);
     try {
       if (signal.aborted) return null;
+      const runTurn = this.#runTurn(since, forMs, done.signal);
       const roomTurn = room.news(done.signal).then((isNews) => (isNews ? FREE_TURN : null));
-      return await Promise.race([this.#runTurn(since, forMs, done.signal), roomTurn]);
+      const first = await Promise.race([runTurn, roomTurn]);
+      // Where both came at once, the run's turn goes on to somebody else.
+      void runTurn.then((turn) => turn !== first && turn?.settle('gone', 0));
+      return first;
     } finally {
       done.abort();
       signal.removeEventListener('abort', giveUp);
