@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
+import { inBatches } from '../database/in-batches.js';
 import { IdempotencyRepository } from './idempotency.repository.js';
 
 /** Milliseconds for which a key is kept: twice what is promised. */
@@ -23,13 +24,10 @@ export class IdempotencyRetentionJob {
    * @param stop ends the pass between two batches
    * @returns how many keys were removed
    */
-  async runOnce(now: Date, stop?: AbortSignal): Promise<number> {
+  runOnce(now: Date, stop?: AbortSignal): Promise<number> {
     const before = new Date(now.getTime() - KEEP_KEYS_MS);
-    let removed = 0;
-    for (;;) {
-      const batch = await this.keys.removeBefore(this.dataSource.manager, before, KEYS_PER_BATCH);
-      removed += batch;
-      if (batch < KEYS_PER_BATCH || stop?.aborted === true) return removed;
-    }
+    return inBatches(KEYS_PER_BATCH, stop, () =>
+      this.keys.removeBefore(this.dataSource.manager, before, KEYS_PER_BATCH),
+    );
   }
 }

@@ -28,16 +28,23 @@ export class RunViews {
   /** Views of runs by id, with two statements; unknown runs are left out. */
   async read(manager: EntityManager, ids: readonly string[]): Promise<ReadonlyMap<string, RunView>> {
     const records = (await this.runs.findAll(manager, ids)).map(toRunRecord);
-    const events = new Map(records.map(({ id }) => [id, [] as TimelineRow[]]));
-    const ranges = records
+    const events = await this.newestEvents(manager, records);
+    return new Map(records.map((run) => [run.id, { run, events: events.get(run.id) ?? [] }]));
+  }
+
+  /** The newest events of several runs, by the id of the run. */
+  async newestEvents(
+    manager: EntityManager,
+    runs: readonly { readonly id: string; readonly eventCount: number }[],
+  ): Promise<ReadonlyMap<string, TimelineRow[]>> {
+    const byRun = new Map(runs.map(({ id }) => [id, [] as TimelineRow[]]));
+    const ranges = runs
       .filter(({ eventCount }) => eventCount > 0)
       .map(({ id, eventCount }) => newestOf({ runId: id, from: 0, to: eventCount }));
-    const newest =
-      ranges.length === 0
-        ? []
-        : await this.events.listNewest(manager, ranges, EMBEDDED_BYTES / ranges.length);
-    for (const event of newest) events.get(event.runId)?.push(event);
-    return new Map(records.map((run) => [run.id, { run, events: events.get(run.id) ?? [] }]));
+    if (ranges.length === 0) return byRun;
+    const events = await this.events.listNewest(manager, ranges, EMBEDDED_BYTES / ranges.length);
+    for (const event of events) byRun.get(event.runId)?.push(event);
+    return byRun;
   }
 }
 

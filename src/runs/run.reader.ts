@@ -53,21 +53,6 @@ export class RunReader {
     return id === null ? null : this.getRun(id);
   }
 
-  /** The newest events of several runs, by the id of the run. */
-  async newestEvents(
-    runs: readonly { readonly id: string; readonly eventCount: number }[],
-  ): Promise<ReadonlyMap<string, TimelineRow[]>> {
-    const byRun = new Map(runs.map(({ id }) => [id, [] as TimelineRow[]]));
-    const ranges = runs
-      .filter(({ eventCount }) => eventCount > 0)
-      .map(({ id, eventCount }) => newestOf({ runId: id, from: 0, to: eventCount }));
-    if (ranges.length === 0) return byRun;
-    const { manager } = this.dataSource;
-    const events = await this.events.listNewest(manager, ranges, EMBEDDED_BYTES / ranges.length);
-    for (const event of events) byRun.get(event.runId)?.push(event);
-    return byRun;
-  }
-
   /**
    * All attempts, oldest first, each with its own newest events. They are made one by one as they are taken, because
    * each repeats the inputs of the run.

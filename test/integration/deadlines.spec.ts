@@ -1,34 +1,20 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client } from 'pg';
 import { v7 as uuidv7 } from 'uuid';
 import { currentTime } from '../../src/database/sql.js';
 import { DeadlineJob, POSTPONE_MS, RUNS_PER_BATCH } from '../../src/runs/deadlines/deadline.job.js';
 import { RunJournal } from '../../src/runs/run-journal/run-journal.js';
 import { freshRun } from '../support/journal.js';
 import { letTimePass, until } from '../support/passing-time.js';
+import { logStatements } from '../support/statement-log.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 const FAR_AWAY_S = 31_622_400;
 const QUIET_MS = 1_000;
 
-/** Every statement that any connection of this process sends. */
-const statements: string[] = [];
-const query: unknown = Reflect.get(Client.prototype, 'query');
-assert.ok(typeof query === 'function');
-Reflect.set(
-  Client.prototype,
-  'query',
-  new Proxy(query, {
-    apply: (target, client, args: unknown[]): unknown => {
-      const [statement] = args;
-      statements.push(typeof statement === 'string' ? statement : JSON.stringify(statement));
-      return Reflect.apply(target, client, args);
-    },
-  }),
-);
+const statements = logStatements();
 
 /** Creates runs that have to be started within so many seconds; answers their ids. */
 async function createRuns(service: TestApp, count: number, startWithinS: number | null): Promise<string[]> {

@@ -2,7 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { InvalidRequest } from '../../http/domain-error.js';
 import { toOpRunDto } from '../dto/op-run.dto.js';
-import { isRunId, RunReader } from '../run.reader.js';
+import { isRunId } from '../run.reader.js';
+import { RunViews } from '../run-view.js';
 import { toRunRecord } from '../run-record.js';
 import type { ListRunsQueryDto, OpRunListDto } from './list-runs.dto.js';
 import { readFilter, readPage, type RunPage } from './run-filter.js';
@@ -14,7 +15,7 @@ export class RunListService {
   constructor(
     private readonly dataSource: DataSource,
     private readonly runs: RunListRepository,
-    private readonly reader: RunReader,
+    private readonly views: RunViews,
   ) {}
 
   /** @throws InvalidRequest for filters and cursors that make no sense, and for a cursor that is no run */
@@ -26,7 +27,7 @@ export class RunListService {
     const found = await this.runs.list(manager, filter, { place, direction: page.direction }, page.limit + 1);
     const walked = found.slice(0, page.limit);
     const shown = page.direction === 'older' ? walked : walked.toReversed();
-    const events = query.include_events === false ? undefined : await this.reader.newestEvents(shown);
+    const events = query.include_events === false ? undefined : await this.views.newestEvents(manager, shown);
     return {
       object: 'list',
       data: shown.map((run) => toOpRunDto(toRunRecord(run), events?.get(run.id) ?? [])),

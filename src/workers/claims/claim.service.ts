@@ -62,11 +62,11 @@ export class ClaimService {
     const deadline = performance.now() + waitMs;
     let pauseMs = FIRST_PAUSE_MS;
     let turn: Turn | null = null;
-    const room = this.waiting.watchRoom(workerId);
+    const room = waitMs > 0 ? this.waiting.watchRoom(workerId) : null;
     try {
       for (let tries = 1; ; tries += 1) {
         const since = waitMs > 0 ? this.waiting.version : 0;
-        room.reset();
+        room?.reset();
         const stillWanted = (): boolean => !signal.aborted;
         const outcome = await this.journal.claim({ workerId, desk: this.#desk, idempotency, stillWanted });
         const leftMs = deadline - performance.now();
@@ -94,7 +94,7 @@ export class ClaimService {
         pauseMs = FIRST_PAUSE_MS;
       }
     } finally {
-      room.close();
+      room?.close();
       turn?.settle('gone', 0);
     }
   }

@@ -63,8 +63,9 @@ export class WaitingClaims implements OnModuleDestroy {
     return this.#waiters.size;
   }
 
-  /** Watches for room of a worker, which matters to strategies that look at it. */
-  watchRoom(workerId: string): RoomWatch {
+  /** Watches for room of a worker; null for a strategy to which it is nothing. */
+  watchRoom(workerId: string): RoomWatch | null {
+    if (this.strategy.takesHead) return null;
     this.#listen();
     return this.#room.watch(workerId);
   }
@@ -75,12 +76,18 @@ export class WaitingClaims implements OnModuleDestroy {
    * @param forMs longest wait in milliseconds
    * @returns null when the time is over or the signal aborts
    */
-  async turn(since: number, room: RoomWatch, forMs: number, signal: AbortSignal): Promise<Turn | null> {
+  async turn(
+    since: number,
+    room: RoomWatch | null,
+    forMs: number,
+    signal: AbortSignal,
+  ): Promise<Turn | null> {
+    if (signal.aborted) return null;
+    if (!room) return this.#runTurn(since, forMs, signal);
     const done = new AbortController();
     const giveUp = (): void => done.abort();
     signal.addEventListener('abort', giveUp);
     try {
-      if (signal.aborted) return null;
       const runTurn = this.#runTurn(since, forMs, done.signal);
       const roomTurn = room.news(done.signal).then((isNews) => (isNews ? FREE_TURN : null));
       const first = await Promise.race([runTurn, roomTurn]);

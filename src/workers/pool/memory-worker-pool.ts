@@ -1,6 +1,6 @@
 import type { DataSource } from 'typeorm';
 import { FORGET_AFTER_MS, type ForgettingPool } from './forgetting-pool.js';
-import { inBatches } from './in-batches.js';
+import { inBatches } from '../../database/in-batches.js';
 import { RunReports } from './run-reports.js';
 import type { WorkerDrainsRepository } from './worker-drains.repository.js';
 import type { Heartbeat, Holding, PooledWorker, SilentWorker } from './worker-pool.js';

@@ -4,7 +4,7 @@ import { currentTime, type SqlExecutor } from '../../database/sql.js';
 import { TooManyHeartbeats } from '../workers.errors.js';
 import { Coalescer, CoalescerFull } from './coalescer.js';
 import { FORGET_AFTER_MS, type ForgettingPool } from './forgetting-pool.js';
-import { inBatches } from './in-batches.js';
+import { inBatches } from '../../database/in-batches.js';
 import type { HeartbeatRow, SharedPoolRepository, SharedWorkerRow } from './shared-pool.repository.js';
 import type { WorkerDrainsRepository } from './worker-drains.repository.js';
 import type { Heartbeat, Holding, PooledWorker, SilentWorker } from './worker-pool.js';
