@@ -11,20 +11,25 @@ export const KEY = 'bench-admin-key';
 /**
  * Starts the built service with a PostgreSQL of its own and durability on.
  * @param env settings on top of the usual
+ * @param nodeOptions options of the service's node, for example `--cpu-prof`
  * @returns its URL, its process id, the CPU seconds it has used, and how to stop it
  */
-export async function startService(env = {}) {
+export async function startService(env = {}, nodeOptions = []) {
   const dataDir = await mkdtemp(join(tmpdir(), 'longshore-bench-'));
-  const child = spawn(process.execPath, [join(ROOT, 'dist/src/main.js'), '--port', '0'], {
-    env: {
-      PATH: process.env.PATH,
-      SERVICE_DATA_DIR: dataDir,
-      SERVICE_API_KEYS: `admin:${KEY}`,
-      SERVICE_LOG_LEVEL: 'warning',
-      ...env,
+  const child = spawn(
+    process.execPath,
+    [...nodeOptions, join(ROOT, process.env.BENCH_DIST ?? 'dist', 'src/main.js'), '--port', '0'],
+    {
+      env: {
+        PATH: process.env.PATH,
+        SERVICE_DATA_DIR: dataDir,
+        SERVICE_API_KEYS: `admin:${KEY}`,
+        SERVICE_LOG_LEVEL: 'warning',
+        ...env,
+      },
+      stdio: ['ignore', 'pipe', 'inherit'],
     },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+  );
   const url = await listening(child);
   return {
     url,
