@@ -17,7 +17,7 @@ const [wanted] = process.argv.slice(2);
 if (wanted === 'page') {
   await writePage(names);
 } else if (wanted === 'all' || names.includes(wanted)) {
-  await buildIfNeeded();
+  if (!process.env.BENCH_DIST) await buildIfNeeded();
   for (const name of wanted === 'all' ? names : [wanted]) await run(name);
 } else {
   console.error(`usage: npm run bench -- NAME | all | page, where NAME is one of ${names.join(', ')}`);
