@@ -39,7 +39,13 @@ export class HttpModule {
         Drain,
         HeldRequests,
       ],
-      exports: [HTTP_OPTIONS, RequestGuard, Drain, HeldRequests],
+      exports: [
+        HTTP_OPTIONS,
+        RequestGuard,
+        Drain,
+        HeldRequests,
+        ...(classifier === undefined ? [] : [FailureClassifier]),
+      ],
     };
   }
 }

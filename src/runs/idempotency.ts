@@ -26,6 +26,17 @@ const REPLAYED_HEADER = 'Idempotency-Replayed';
  * @throws InvalidRequest when the key is not 1-255 printable ASCII characters
  */
 export function readIdempotency(request: Request): Idempotency | undefined {
+  const scope = readKeyScope(request);
+  if (scope === undefined) return undefined;
+  const body: JsonValue = request.body;
+  return { scope, requestHash: digest([canonicalJson(body), canonicalJson({ ...queryOf(request.url) })]) };
+}
+
+/**
+ * Digest of the request's `Idempotency-Key` and of what it belongs to, or undefined without one.
+ * @throws InvalidRequest when the key is not 1-255 printable ASCII characters
+ */
+export function readKeyScope(request: Request): string | undefined {
   const key = request.headers['idempotency-key'];
   if (key === undefined) return undefined;
   if (typeof key !== 'string' || !KEY.test(key)) {
@@ -33,11 +44,7 @@ export function readIdempotency(request: Request): Idempotency | undefined {
       'header Idempotency-Key must be 1 to 255 printable ASCII characters',
     ]);
   }
-  const body: JsonValue = request.body;
-  return {
-    scope: digest([callerOf(request).id, request.method, request.path, key]),
-    requestHash: digest([canonicalJson(body), canonicalJson({ ...queryOf(request.url) })]),
-  };
+  return digest([callerOf(request).id, request.method, request.path, key]);
 }
 
 /** Parameter: the idempotency of the request, undefined without a key. */

@@ -4,6 +4,9 @@ import { HealthModule } from '../health/health.module.js';
 import { AttemptRepository } from './attempt.repository.js';
 import { AuditController } from './audit/audit.controller.js';
 import { AuditRepository } from './audit/audit.repository.js';
+import { ItemErrors } from '../http/item-errors.js';
+import { BulkRunsController } from './bulk/bulk-runs.controller.js';
+import { BulkRunsService } from './bulk/bulk-runs.service.js';
 import { DeadlineJob } from './deadlines/deadline.job.js';
 import { DeadlineRepository } from './deadlines/deadline.repository.js';
 import { DeadlineSchedule } from './deadlines/deadline.schedule.js';
@@ -18,6 +21,8 @@ import { JournalHealth } from './run-journal/journal-health.js';
 import { JournalMetrics } from './run-journal/journal-metrics.js';
 import { JournalStore } from './run-journal/journal-store.js';
 import { RunHistory } from './run-journal/run-history.js';
+import { ClaimReplays } from './run-journal/claim-replays.js';
+import { RunChoice } from './run-journal/run-choice.js';
 import { HandOut } from './run-journal/hand-out.js';
 import { RunJournal } from './run-journal/run-journal.js';
 import { RunViews } from './run-view.js';
@@ -33,7 +38,7 @@ import { RunsService } from './runs.service.js';
 /** Runs: their state machine, the journal that every change goes through, and their HTTP. */
 @Module({
   imports: [FeedModule, HealthModule],
-  controllers: [RunsController, AuditController],
+  controllers: [RunsController, BulkRunsController, AuditController],
   providers: [
     RunRepository,
     LostRunRepository,
@@ -54,6 +59,8 @@ import { RunsService } from './runs.service.js';
     RunHistory,
     JournalMetrics,
     JournalStore,
+    RunChoice,
+    ClaimReplays,
     HandOut,
     RunViews,
     RunJournal,
@@ -61,7 +68,16 @@ import { RunsService } from './runs.service.js';
     RunReader,
     RunStandingReader,
     RunsService,
+    ItemErrors,
+    BulkRunsService,
   ],
-  exports: [RunJournal, LostRunRepository, HeldRunRepository, RunStandingReader, RunsService],
+  exports: [
+    RunJournal,
+    LostRunRepository,
+    HeldRunRepository,
+    RunStandingReader,
+    RunsService,
+    BulkRunsService,
+  ],
 })
 export class RunsModule {}

@@ -1,17 +1,11 @@
 import { Injectable } from '@nestjs/common';
-import { v7 as uuidv7 } from 'uuid';
-import { InvalidRequest } from '../http/domain-error.js';
-import type { JsonObject } from '../json/json-value.js';
 import type { AddEventDto } from './dto/add-event.dto.js';
-import type { ConstraintsInputDto } from './dto/constraints.dto.js';
-import type { EventDeliveryDto } from './dto/event-delivery.dto.js';
 import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
-import { storedRetryPolicy, type RetryPolicyInputDto } from './dto/retry-policy.dto.js';
-import { storedTimeouts, type TimeoutsDto } from './dto/timeouts.dto.js';
 import type { UpdateRunDto } from './dto/update-run.dto.js';
+import { checkedEvent, eventCommand } from './event-command.js';
+import { newRun, type RunRequest } from './new-run.js';
 import type { Reporter } from './run-machine/run-command.js';
-import type { NewRun } from './run-machine/run.js';
-import { MANUAL_RETRY, readEvent, USER_CANCEL, type RunEvent } from './run-machine/run-event.js';
+import { MANUAL_RETRY, USER_CANCEL, type RunEvent } from './run-machine/run-event.js';
 import type { Idempotency } from './run-journal/key-book.js';
 import type { Effect } from './run-journal/journal-member.js';
 import { RunJournal, type ChangeOptions } from './run-journal/run-journal.js';
@@ -19,20 +13,6 @@ import { checkedState } from './run-list/run-filter.js';
 import { RunNotFound } from './run.errors.js';
 import { isRunId, RunReader } from './run.reader.js';
 import { recordOfNewRun } from './run-record.js';
-
-/** What a run is created from; what is left out takes the documented default. */
-export interface RunRequest {
-  readonly image: string;
-  readonly priority?: number | undefined;
-  readonly inputs?: JsonObject | undefined;
-  /** Template of the outputs. */
-  readonly outputs?: JsonObject | undefined;
-  readonly constraints?: ConstraintsInputDto | undefined;
-  readonly retry_policy?: RetryPolicyInputDto | undefined;
-  readonly timeouts?: TimeoutsDto | undefined;
-  readonly event_delivery?: EventDeliveryDto | null | undefined;
-  readonly definition?: { readonly id: string; readonly version: string } | undefined;
-}
 
 /** A run as a request left it. */
 export interface AnsweredRun {
@@ -110,43 +90,12 @@ export class RunsService {
 
   async #record(id: string, event: RunEvent, reporter: Reporter, options: ChangeOptions): Promise<Effect> {
     if (!isRunId(id)) throw new RunNotFound(id);
-    const nextAttempt = { id: uuidv7(), jitter: Math.random() };
-    return this.journal.change(id, { type: 'event', event, reporter, nextAttempt }, options);
+    return this.journal.change(id, eventCommand(event, reporter), options);
   }
 }
 
 /** The run that an effect shows. @throws RunNotFound when the run of an earlier request is no more */
-function viewed(effect: Effect): AnsweredRun {
+export function viewed(effect: Effect): AnsweredRun {
   if (!effect.view) throw new RunNotFound('run' in effect ? effect.run.id : effect.replayOf);
   return { run: toOpRunDto(effect.view.run, effect.view.events), replayed: 'replayOf' in effect };
-}
-
-function checkedEvent(body: AddEventDto): RunEvent {
-  const event = readEvent(body);
-  if ('problems' in event) throw new InvalidRequest('Request validation failed', event.problems);
-  return event;
-}
-
-function newRun(request: RunRequest): NewRun {
-  const { constraints, event_delivery: delivery } = request;
-  return {
-    id: uuidv7(),
-    attemptId: uuidv7(),
-    image: request.image,
-    priority: request.priority ?? 0,
-    inputs: request.inputs ?? {},
-    outputsTemplate: request.outputs ?? {},
-    ramMb: constraints?.ram_mb ?? 0,
-    vramMb: constraints?.vram_mb ?? 0,
-    cpu: constraints?.cpu ?? 0,
-    ...storedRetryPolicy(request.retry_policy),
-    ...storedTimeouts(request.timeouts),
-    eventDelivery: delivery
-      ? {
-          topic: delivery.topic,
-          ...(delivery.attributes === undefined ? {} : { attributes: delivery.attributes }),
-        }
-      : null,
-    definition: request.definition ?? null,
-  };
 }

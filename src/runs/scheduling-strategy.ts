@@ -31,6 +31,8 @@ export interface HeldRun {
 export interface Claimant extends ClaimingWorker {
   /** Empty for a strategy that takes the head of the queue. */
   readonly held: readonly HeldRun[];
+  /** Runs that the claim is to get at most; left out: the claim does not say, and gets what the strategy gives it. */
+  readonly max?: number | undefined;
   /** Id of the run that the worker is kept free for; null or left out: none, or `choose` finds it in the candidates. */
   readonly keptFor?: string | null;
 }
@@ -117,13 +119,17 @@ export interface ChoiceContext {
 export interface SchedulingStrategy {
   /** The name that SERVICE_SCHEDULER selects it by. */
   readonly name: string;
-  /** True for a strategy that hands out exactly the head of the queue, one run a claim: it is read and locked at once. */
+  /** True for a strategy that hands out exactly the head of the queue, whatever workers hold: it is read and locked at once. */
   readonly takesHead?: boolean;
   /** Which runs it wants to see for these claims. */
   candidatesFor(claimants: readonly Claimant[], now: Date): CandidateQuery;
   /** What keeps the worker from being given the run now; empty when nothing does. */
   obstacles(claimant: Claimant, run: Run): readonly Obstacle[];
-  /** @param candidates pending runs by priority descending, then age, then id */
+  /**
+   * What it names beyond a claimant's `max`, or beyond the candidates, is left in the queue.
+   * @param claimants in the order in which their claims came
+   * @param candidates pending runs by priority descending, then age, then id
+   */
   choose(claimants: readonly Claimant[], candidates: readonly QueuedRun[], context: ChoiceContext): Choice;
 }
 

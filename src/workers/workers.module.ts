@@ -15,13 +15,14 @@ import { SharedPoolRepository } from './pool/shared-pool.repository.js';
 import { WorkerDrainsRepository } from './pool/worker-drains.repository.js';
 import { WorkerPool } from './pool/worker-pool.js';
 import { REAPER_PROVIDERS } from './reaper/reaper.providers.js';
+import { ReportsController } from './reports/reports.controller.js';
 import { WorkersController } from './workers.controller.js';
 import { WorkersService } from './workers.service.js';
 
 /** Workers: who they are, and what they are given to do. */
 @Module({
   imports: [RunsModule, HealthModule],
-  controllers: [WorkersController, ClaimsController, ExplainController],
+  controllers: [WorkersController, ClaimsController, ReportsController, ExplainController],
   providers: [
     SharedPoolRepository,
     WorkerDrainsRepository,

@@ -10,7 +10,10 @@ import { EventRepository } from '../../src/runs/event.repository.js';
 import { HeldRunRepository } from '../../src/runs/held-run.repository.js';
 import { IdempotencyRepository } from '../../src/runs/idempotency.repository.js';
 import { QueueRepository } from '../../src/runs/queue.repository.js';
-import { HandOut, type Claim, type ClaimedRun } from '../../src/runs/run-journal/hand-out.js';
+import type { Claim, ClaimedRun } from '../../src/runs/run-journal/claim.js';
+import { ClaimReplays } from '../../src/runs/run-journal/claim-replays.js';
+import { HandOut } from '../../src/runs/run-journal/hand-out.js';
+import { RunChoice } from '../../src/runs/run-journal/run-choice.js';
 import { JournalMetrics } from '../../src/runs/run-journal/journal-metrics.js';
 import { JournalStore } from '../../src/runs/run-journal/journal-store.js';
 import { RunHistory } from '../../src/runs/run-journal/run-history.js';
@@ -37,7 +40,13 @@ export function journalOn(dataSource: DataSource): { journal: RunJournal; regist
     new FeedMirror(new FeedRepository(), { feedEnabled: true }),
   );
   const store = new JournalStore(runs, queue, history, idempotency, new DeadlineRepository());
-  const handOut = new HandOut(queue, runs, new HeldRunRepository(), idempotency);
+  const handOut = new HandOut(
+    queue,
+    runs,
+    new HeldRunRepository(),
+    new RunChoice(queue),
+    new ClaimReplays(idempotency, runs),
+  );
   const views = new RunViews(runs, events);
   return {
     journal: new RunJournal({ dataSource }, store, handOut, views, new JournalMetrics(registry)),

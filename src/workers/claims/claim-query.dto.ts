@@ -1,5 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
+import { MAX_BULK_ITEMS } from '../../http/bulk-items.js';
 import { QueryInteger } from '../../http/query-decorators.js';
 
 /** Query of a claim. */
@@ -9,4 +10,10 @@ export class ClaimQueryDto {
   @QueryInteger({ min: 0, max: 30 })
   @ApiProperty({ required: false, default: 0 })
   wait?: number;
+
+  /** Runs to be given at most; left out: as the strategy gives them to a claim, one by `direct`. */
+  @IsOptional()
+  @QueryInteger({ min: 1, max: MAX_BULK_ITEMS })
+  @ApiProperty({ required: false })
+  max?: number;
 }

@@ -22,6 +22,8 @@ const MAX_WAITING = 20_000;
 /** How a worker asks for work. */
 export interface ClaimRequest {
   readonly workerId: string;
+  /** Runs to be given at most; undefined: as the strategy gives them to a claim. */
+  readonly max?: number | undefined;
   /** Longest wait for work in milliseconds; 0 answers at once. */
   readonly waitMs: number;
   readonly idempotency?: Idempotency | undefined;
@@ -58,7 +60,7 @@ export class ClaimService {
    * @throws JournalOverloaded, or what the database says
    */
   async claim(request: ClaimRequest): Promise<readonly ClaimedRun[]> {
-    const { workerId, waitMs, idempotency, signal } = request;
+    const { workerId, max, waitMs, idempotency, signal } = request;
     const deadline = performance.now() + waitMs;
     let pauseMs = FIRST_PAUSE_MS;
     let turn: Turn | null = null;
@@ -68,7 +70,13 @@ export class ClaimService {
         const since = waitMs > 0 ? this.waiting.version : 0;
         room?.reset();
         const stillWanted = (): boolean => !signal.aborted;
-        const outcome = await this.journal.claim({ workerId, desk: this.#desk, idempotency, stillWanted });
+        const outcome = await this.journal.claim({
+          workerId,
+          max,
+          desk: this.#desk,
+          idempotency,
+          stillWanted,
+        });
         const leftMs = deadline - performance.now();
         if (isAnswer(outcome) || (leftMs <= 0 && !(outcome.kind === 'contended' && tries < TRIES))) {
           // Runs of an earlier claim are not those that it was woken for.

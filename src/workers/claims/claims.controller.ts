@@ -37,14 +37,20 @@ export class ClaimsController {
   @ApiErrors(400, 404, 503)
   async claim(
     @Param('worker_id') workerId: string,
-    @Query() { wait = 0 }: ClaimQueryDto,
+    @Query() { wait = 0, max }: ClaimQueryDto,
     @IdempotencyOf() idempotency: Idempotency | undefined,
     @Res({ passthrough: true }) response: Response,
   ): Promise<ClaimedOpsDto> {
     const held = this.requests.open(response);
     try {
       const { signal } = held;
-      const claimed = await this.claims.claim({ workerId, waitMs: wait * 1000, idempotency, signal });
+      const claimed = await this.claims.claim({
+        workerId,
+        max,
+        waitMs: wait * 1000,
+        idempotency,
+        signal,
+      });
       return { ops: claimed.map(toWorkerOpRunDto) };
     } finally {
       held.close();

@@ -1,4 +1,5 @@
 import type {
+  Assignment,
   CandidateQuery,
   Choice,
   Claimant,
@@ -7,13 +8,18 @@ import type {
   SchedulingStrategy,
 } from '../../runs/scheduling-strategy.js';
 
-/** The head of the queue goes to whoever asks: one run a claim, whatever the worker has. */
+/** The head of the queue goes to whoever asks first: one run a claim, or as many as it asks for, whatever the worker has. */
 export class DirectStrategy implements SchedulingStrategy {
   readonly name = 'direct';
   readonly takesHead = true;
 
   candidatesFor(claimants: readonly Claimant[]): CandidateQuery {
-    return { limit: Math.max(1, claimants.length) };
+    return {
+      limit: Math.max(
+        1,
+        claimants.reduce((sum, { max = 1 }) => sum + max, 0),
+      ),
+    };
   }
 
   /** Nothing ever: every worker that may claim can be given any run. */
@@ -22,10 +28,13 @@ export class DirectStrategy implements SchedulingStrategy {
   }
 
   choose(claimants: readonly Claimant[], candidates: readonly QueuedRun[]): Choice {
-    return {
-      assignments: candidates
-        .slice(0, claimants.length)
-        .map((run, claim) => ({ claim, runId: run.id, gpuId: null })),
-    };
+    const assignments: Assignment[] = [];
+    for (const [claim, { max = 1 }] of claimants.entries()) {
+      const from = assignments.length;
+      for (const { id } of candidates.slice(from, from + max)) {
+        assignments.push({ claim, runId: id, gpuId: null });
+      }
+    }
+    return { assignments };
   }
 }

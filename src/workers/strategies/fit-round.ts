@@ -64,7 +64,7 @@ export class FitRound {
   play(): Choice {
     this.runs.forEach((run, at) => {
       const keeper = this.#keeperOf(run);
-      if (keeper && fits(keeper, run)) this.#give(keeper, run, at);
+      if (keeper && !hasEnough(keeper) && fits(keeper, run)) this.#give(keeper, run, at);
     });
     // A run that finds another place sets the worker free that was kept for it: who came before it may fit there.
     while (this.#giveInOrder());
@@ -95,7 +95,8 @@ export class FitRound {
         keeper.keptFor = null;
         return true;
       }
-      if (!place && !keeper && this.#isOverdue(run) && !this.#isKeptElsewhere(run)) this.#reserve(run);
+      if (place || keeper || !this.#isOverdue(run)) continue;
+      if (!this.#isKeptElsewhere(run) && !this.#isNext(run)) this.#reserve(run);
     }
     return false;
   }
@@ -104,10 +105,15 @@ export class FitRound {
   #placeFor(run: QueuedRun): Place | null {
     let best: Place | null = null;
     for (const place of this.#places) {
-      const mayGet = place.keptFor === null || place.keptFor === run;
-      if (mayGet && (best === null || place.given < best.given) && fits(place, run)) best = place;
+      if (hasEnough(place) || !mayGet(place, run)) continue;
+      if ((best === null || place.given < best.given) && fits(place, run)) best = place;
     }
     return best;
+  }
+
+  /** True when the run fits a claimant that has got all it asks for: it is next, and nothing needs to be kept free. */
+  #isNext(run: QueuedRun): boolean {
+    return this.#places.some((place) => hasEnough(place) && mayGet(place, run) && fits(place, run));
   }
 
   #give(place: Place, run: QueuedRun, at: number): void {
@@ -166,6 +172,16 @@ export class FitRound {
       return served.some((place) => place.last > at && couldEverHold(place, run)) ? [run.id] : [];
     });
   }
+}
+
+/** True when the claimant has got as many runs as it asks for. */
+function hasEnough({ claimant: { max = Infinity }, given }: Place): boolean {
+  return given >= max;
+}
+
+/** True unless the claimant is kept free for another run. */
+function mayGet({ keptFor }: Place, run: QueuedRun): boolean {
+  return keptFor === null || keptFor === run;
 }
 
 function fits({ claimant, room }: Place, run: QueuedRun): boolean {

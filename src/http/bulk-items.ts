@@ -1,0 +1,51 @@
+import { ApiExtraModels, ApiProperty, getSchemaPath } from '@nestjs/swagger';
+import { ValidateBy } from 'class-validator';
+import { DtoPlan, isBag } from './dto-plan.js';
+import type { DtoClass } from './field-rules.js';
+import { InvalidRequest } from './domain-error.js';
+import { keyPath, Problems, VALIDATION_FAILED } from './problems.js';
+
+/** Items of one bulk request at most. */
+export const MAX_BULK_ITEMS = 100;
+
+/**
+ * A field that holds the items of a bulk request: 1 to 100, of whatever form. Each item is read by itself, with
+ * {@link readItem}, so that a bad one harms no other. The class must be declared before the one that uses it.
+ */
+export function BulkItems(type: () => DtoClass): PropertyDecorator {
+  return (target, name) => {
+    const model = type();
+    ValidateBy({
+      name: 'isBulkList',
+      validator: {
+        validate: (value: unknown) =>
+          Array.isArray(value) && value.length >= 1 && value.length <= MAX_BULK_ITEMS,
+        defaultMessage: () => `$property must be a list of 1 to ${MAX_BULK_ITEMS} items`,
+      },
+    })(target, name);
+    ApiExtraModels(model)(target.constructor);
+    ApiProperty({
+      type: 'array',
+      items: { $ref: getSchemaPath(model) },
+      minItems: 1,
+      maxItems: MAX_BULK_ITEMS,
+    })(target, name);
+  };
+}
+
+/**
+ * Reads an item of a bulk request as a body of its class; paths in the lines are relative to the item.
+ * @throws InvalidRequest, in the words that the item would get as a request of its own
+ */
+export function readItem<T extends object>(type: new () => T, item: unknown): T {
+  if (!isBag(item)) throw new InvalidRequest(VALIDATION_FAILED, ['the body must be a JSON object']);
+  const problems = new Problems();
+  const read = DtoPlan.of(type).read(item, problems, unknownField);
+  problems.throwIfAny();
+  if (read instanceof type) return read;
+  throw new TypeError(`${type.name} was read as something else`);
+}
+
+function unknownField(path: string, key: string): string {
+  return `${keyPath(path, key)} is not a known field`;
+}

@@ -1,0 +1,26 @@
+import { createHash } from 'node:crypto';
+import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
+import type { Request } from 'express';
+import { canonicalJson } from '../../json/canonical-json.js';
+import type { JsonValue } from '../../json/json-value.js';
+import { readKeyScope } from '../idempotency.js';
+import type { Idempotency } from '../run-journal/key-book.js';
+
+/** The idempotency keys of a bulk request's items: each has one of its own, made of the request's key and its place. */
+export class BulkKeys {
+  /** @param scope digest of the request's key and of what it belongs to; undefined: the request has none */
+  constructor(private readonly scope: string | undefined) {}
+
+  /** The key of the item at a place, with the item's own content; undefined when the request has none. */
+  of(item: JsonValue, place: number): Idempotency | undefined {
+    if (this.scope === undefined) return undefined;
+    const requestHash = createHash('sha256').update(canonicalJson(item)).digest('hex');
+    return { scope: `${this.scope}/${place}`, requestHash };
+  }
+}
+
+/** Parameter: the idempotency keys of a bulk request's items. */
+export const BulkKeysOf = createParamDecorator(
+  (_: unknown, context: ExecutionContext): BulkKeys =>
+    new BulkKeys(readKeyScope(context.switchToHttp().getRequest<Request>())),
+);

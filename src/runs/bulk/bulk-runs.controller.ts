@@ -1,0 +1,45 @@
+import { Body, Controller, HttpCode, Post } from '@nestjs/common';
+import { ApiHeader, ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
+import { AllowScopes } from '../../auth/access.js';
+import { ApiErrors } from '../../http/error.dto.js';
+import { PrefersMinimal } from '../../http/prefer.js';
+import { ApiIdempotencyKey } from '../idempotency.js';
+import { BulkKeysOf, type BulkKeys } from './bulk-keys.js';
+import { BulkRunsService } from './bulk-runs.service.js';
+import { CreateRunsDto, CreateRunsResultDto } from './create-runs.dto.js';
+
+/** HTTP of many runs at once. */
+@ApiTags('runs')
+@Controller('runs')
+export class BulkRunsController {
+  constructor(private readonly bulk: BulkRunsService) {}
+
+  @Post('batch')
+  @HttpCode(200)
+  @AllowScopes('client')
+  @ApiOperation({
+    operationId: 'createRuns',
+    summary: 'Create up to 100 runs',
+    description:
+      'Each run is created or refused by itself, with the answer that it would get alone; one bad item harms no other. ' +
+      'When the service cannot work at the moment and no item was taken, the answer to all is 503.',
+  })
+  @ApiHeader({
+    name: 'Prefer',
+    required: false,
+    description: '`return=minimal`: each run is answered by its id.',
+  })
+  @ApiIdempotencyKey(
+    'Each item has a key of its own, made of this one and its place: sent again, it creates nothing twice and answers ' +
+      'with the first run; with another content: 409 for that item.',
+  )
+  @ApiOkResponse({ type: CreateRunsResultDto })
+  @ApiErrors(400, 413, 415, 503)
+  async create(
+    @Body() { runs }: CreateRunsDto,
+    @PrefersMinimal() minimal: boolean,
+    @BulkKeysOf() keys: BulkKeys,
+  ): Promise<CreateRunsResultDto> {
+    return { results: await this.bulk.create(runs, keys, minimal) };
+  }
+}

@@ -1,0 +1,83 @@
+import { Injectable } from '@nestjs/common';
+import { readItem } from '../../http/bulk-items.js';
+import { ItemErrors } from '../../http/item-errors.js';
+import type { JsonValue } from '../../json/json-value.js';
+import { CreateRunDto } from '../dto/create-run.dto.js';
+import { toOpRunDto } from '../dto/op-run.dto.js';
+import { checkedEvent, eventCommand } from '../event-command.js';
+import { newRun } from '../new-run.js';
+import type { Effect } from '../run-journal/journal-member.js';
+import { RunJournal } from '../run-journal/run-journal.js';
+import type { NewRun } from '../run-machine/run.js';
+import { recordOfNewRun } from '../run-record.js';
+import { RunNotFound } from '../run.errors.js';
+import { isRunId } from '../run.reader.js';
+import { viewed } from '../runs.service.js';
+import type { BulkKeys } from './bulk-keys.js';
+import { carryOut } from './carry-out.js';
+import type { CreatedRunDto, CreatedRunIdDto, CreateRunResult } from './create-runs.dto.js';
+import { ReportedEventDto, type RecordedEventDto, type ReportEventResult } from './report-events.dto.js';
+
+/** Creations and events of many runs at once: each as if it came alone, together at far less than its cost. */
+@Injectable()
+export class BulkRunsService {
+  constructor(
+    private readonly journal: RunJournal,
+    private readonly errors: ItemErrors,
+  ) {}
+
+  /**
+   * Creates runs; one answer each, in their order.
+   * @param minimal answers ids in the place of runs
+   * @throws the first item's error when all of them failed because the service cannot work now
+   */
+  create(items: readonly JsonValue[], keys: BulkKeys, minimal: boolean): Promise<CreateRunResult[]> {
+    return carryOut(
+      items,
+      (item, place) => {
+        const fresh = newRun(readItem(CreateRunDto, item));
+        return {
+          effect: this.journal.create(fresh, keys.of(item, place)),
+          answer: (effect) => (minimal ? createdId(effect) : created(effect, fresh)),
+        };
+      },
+      this.errors,
+    );
+  }
+
+  /**
+   * Records events that a worker reports; one answer each, in their order, which is also that of the timelines.
+   * @throws the first item's error when all of them failed because the service cannot work now
+   */
+  report(workerId: string, items: readonly JsonValue[], keys: BulkKeys): Promise<ReportEventResult[]> {
+    return carryOut(
+      items,
+      (item, place) => {
+        const reported = readItem(ReportedEventDto, item);
+        const { run_id: runId, attempt } = reported;
+        const event = checkedEvent(reported);
+        if (!isRunId(runId)) throw new RunNotFound(runId);
+        const command = eventCommand(event, { workerId, attempt });
+        return {
+          effect: this.journal.change(runId, command, { idempotency: keys.of(item, place) }),
+          answer: recorded,
+        };
+      },
+      this.errors,
+    );
+  }
+}
+
+function created(effect: Effect, fresh: NewRun): CreatedRunDto {
+  if ('replayOf' in effect) return { status: 201, run: viewed(effect).run, replayed: true };
+  return { status: 201, run: toOpRunDto(recordOfNewRun(effect.run, fresh), []) };
+}
+
+function createdId(effect: Effect): CreatedRunIdDto {
+  if ('replayOf' in effect) return { status: 201, id: viewed(effect).run.id, replayed: true };
+  return { status: 201, id: effect.run.id };
+}
+
+function recorded(effect: Effect): RecordedEventDto {
+  return 'replayOf' in effect ? { status: 204, replayed: true } : { status: 204 };
+}

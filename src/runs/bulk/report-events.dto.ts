@@ -1,0 +1,56 @@
+import { ApiExtraModels, ApiProperty, ApiSchema, getSchemaPath } from '@nestjs/swagger';
+import { IsOptional } from 'class-validator';
+import { BulkItems } from '../../http/bulk-items.js';
+import { IsJsonInteger, IsText } from '../../http/dto-decorators.js';
+import type { JsonValue } from '../../json/json-value.js';
+import { AddEventDto } from '../dto/add-event.dto.js';
+import { MAX_ATTEMPTS_OF_A_RUN } from '../run-machine/run.js';
+import { RefusedItemDto } from './refused-item.dto.js';
+
+/** An event of one run. */
+@ApiSchema({ name: 'ReportedEvent' })
+export class ReportedEventDto extends AddEventDto {
+  /** The run that it is about. */
+  @IsText({ min: 1, max: 128 })
+  run_id: string;
+
+  /** The attempt that is reported on; 409 when it is not the current one. */
+  @IsOptional()
+  @IsJsonInteger({ min: 1, max: MAX_ATTEMPTS_OF_A_RUN })
+  attempt?: number;
+}
+
+/** Events that a worker reports, each by itself. */
+@ApiSchema({ name: 'EventBatch' })
+export class ReportEventsDto {
+  /** 1 to 100 events; those of one run are recorded in the order in which they stand here. */
+  @BulkItems(() => ReportedEventDto)
+  events: JsonValue[];
+}
+
+/** An event that was recorded. */
+@ApiSchema({ name: 'RecordedEvent' })
+export class RecordedEventDto {
+  @ApiProperty({ type: 'integer', enum: [204] })
+  status: 204;
+  /** True when an earlier request with the same key recorded the event. */
+  @ApiProperty({ type: 'boolean', enum: [true], required: false })
+  replayed?: true;
+}
+
+/** What became of one event. */
+export type ReportEventResult = RecordedEventDto | RefusedItemDto;
+
+/** What became of each event. */
+@ApiSchema({ name: 'EventBatchResult' })
+@ApiExtraModels(RecordedEventDto, RefusedItemDto)
+export class ReportEventsResultDto {
+  /** One answer an event, in the order of the request. */
+  @ApiProperty({
+    type: 'array',
+    items: {
+      oneOf: [RecordedEventDto, RefusedItemDto].map((type) => ({ $ref: getSchemaPath(type) })),
+    },
+  })
+  results: ReportEventResult[];
+}

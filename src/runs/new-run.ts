@@ -1,0 +1,46 @@
+import { v7 as uuidv7 } from 'uuid';
+import type { JsonObject } from '../json/json-value.js';
+import type { ConstraintsInputDto } from './dto/constraints.dto.js';
+import type { EventDeliveryDto } from './dto/event-delivery.dto.js';
+import { storedRetryPolicy, type RetryPolicyInputDto } from './dto/retry-policy.dto.js';
+import { storedTimeouts, type TimeoutsDto } from './dto/timeouts.dto.js';
+import type { NewRun } from './run-machine/run.js';
+
+/** What a run is created from; what is left out takes the documented default. */
+export interface RunRequest {
+  readonly image: string;
+  readonly priority?: number | undefined;
+  readonly inputs?: JsonObject | undefined;
+  /** Template of the outputs. */
+  readonly outputs?: JsonObject | undefined;
+  readonly constraints?: ConstraintsInputDto | undefined;
+  readonly retry_policy?: RetryPolicyInputDto | undefined;
+  readonly timeouts?: TimeoutsDto | undefined;
+  readonly event_delivery?: EventDeliveryDto | null | undefined;
+  readonly definition?: { readonly id: string; readonly version: string } | undefined;
+}
+
+/** The run that a request asks for, with fresh ids. */
+export function newRun(request: RunRequest): NewRun {
+  const { constraints, event_delivery: delivery } = request;
+  return {
+    id: uuidv7(),
+    attemptId: uuidv7(),
+    image: request.image,
+    priority: request.priority ?? 0,
+    inputs: request.inputs ?? {},
+    outputsTemplate: request.outputs ?? {},
+    ramMb: constraints?.ram_mb ?? 0,
+    vramMb: constraints?.vram_mb ?? 0,
+    cpu: constraints?.cpu ?? 0,
+    ...storedRetryPolicy(request.retry_policy),
+    ...storedTimeouts(request.timeouts),
+    eventDelivery: delivery
+      ? {
+          topic: delivery.topic,
+          ...(delivery.attributes === undefined ? {} : { attributes: delivery.attributes }),
+        }
+      : null,
+    definition: request.definition ?? null,
+  };
+}
