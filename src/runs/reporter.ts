@@ -9,6 +9,9 @@ export const WORKER_ID_HEADER = 'X-Worker-Id';
 /** Header by which a reporter says which attempt it speaks of. */
 export const RUN_ATTEMPT_HEADER = 'X-Run-Attempt';
 
+/** Longest id of a worker, in characters. */
+export const LONGEST_WORKER_ID = 128;
+
 const ATTEMPT = /^[1-9][0-9]{0,3}$/;
 
 /**
@@ -19,7 +22,10 @@ export function readReporter(headers: Request['headers']): Reporter {
   const workerId = headers[WORKER_ID_HEADER.toLowerCase()];
   const attempt = headers[RUN_ATTEMPT_HEADER.toLowerCase()];
   const problems: string[] = [];
-  if (workerId !== undefined && (typeof workerId !== 'string' || workerId === '' || workerId.length > 128)) {
+  if (
+    workerId !== undefined &&
+    (typeof workerId !== 'string' || workerId === '' || workerId.length > LONGEST_WORKER_ID)
+  ) {
     problems.push(`header ${WORKER_ID_HEADER} must be a worker id`);
   }
   if (attempt !== undefined && !isAttempt(attempt)) {

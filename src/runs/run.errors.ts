@@ -43,6 +43,15 @@ export class JournalOverloaded extends DomainError {
   }
 }
 
+/** A command that must come before this one, of the same request, could not be carried out; nothing has changed. */
+export class HeldBack extends DomainError {
+  readonly kind = 'unavailable';
+
+  constructor(readonly runId: string) {
+    super(`An earlier event of OpRun '${runId}' could not be recorded`, { retryAfterSeconds: 1 });
+  }
+}
+
 /** The idempotency key was used before with another content; nothing has changed. */
 export class IdempotencyMismatch extends DomainError {
   readonly kind = 'conflict';

@@ -133,8 +133,8 @@ describe('a claim', () => {
 
   test('refuses a query that it does not know, and hands nothing out', async () => {
     const run = await steps.create();
-    const answer = await service.send('POST', '/workers/w/claim?max=5');
-    assertInvalid(answer, ['max is not a known query parameter']);
+    const answer = await service.send('POST', '/workers/w/claim?limit=5');
+    assertInvalid(answer, ['limit is not a known query parameter']);
     assert.deepEqual(await steps.get(run.id), run);
   });
 

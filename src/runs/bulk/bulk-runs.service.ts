@@ -1,6 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { readItem } from '../../http/bulk-items.js';
+import { InvalidRequest } from '../../http/domain-error.js';
 import { ItemErrors } from '../../http/item-errors.js';
+import { VALIDATION_FAILED } from '../../http/problems.js';
 import type { JsonValue } from '../../json/json-value.js';
 import { CreateRunDto } from '../dto/create-run.dto.js';
 import { toOpRunDto } from '../dto/op-run.dto.js';
@@ -12,10 +14,12 @@ import type { NewRun } from '../run-machine/run.js';
 import { recordOfNewRun } from '../run-record.js';
 import { RunNotFound } from '../run.errors.js';
 import { isRunId } from '../run.reader.js';
+import { LONGEST_WORKER_ID } from '../reporter.js';
 import { viewed } from '../runs.service.js';
 import type { BulkKeys } from './bulk-keys.js';
 import { carryOut } from './carry-out.js';
 import type { CreatedRunDto, CreatedRunIdDto, CreateRunResult } from './create-runs.dto.js';
+import { RunOrder } from './run-order.js';
 import { ReportedEventDto, type RecordedEventDto, type ReportEventResult } from './report-events.dto.js';
 
 /** Creations and events of many runs at once: each as if it came alone, together at far less than its cost. */
@@ -47,9 +51,14 @@ export class BulkRunsService {
 
   /**
    * Records events that a worker reports; one answer each, in their order, which is also that of the timelines.
-   * @throws the first item's error when all of them failed because the service cannot work now
+   * @throws InvalidRequest when the worker's id is none, and the first item's error when all of them failed because the
+   * service cannot work now
    */
-  report(workerId: string, items: readonly JsonValue[], keys: BulkKeys): Promise<ReportEventResult[]> {
+  async report(workerId: string, items: readonly JsonValue[], keys: BulkKeys): Promise<ReportEventResult[]> {
+    if (workerId.length > LONGEST_WORKER_ID) {
+      throw new InvalidRequest(VALIDATION_FAILED, ['worker_id must be a worker id']);
+    }
+    const order = new RunOrder();
     return carryOut(
       items,
       (item, place) => {
@@ -58,10 +67,11 @@ export class BulkRunsService {
         const event = checkedEvent(reported);
         if (!isRunId(runId)) throw new RunNotFound(runId);
         const command = eventCommand(event, { workerId, attempt });
-        return {
-          effect: this.journal.change(runId, command, { idempotency: keys.of(item, place) }),
-          answer: recorded,
-        };
+        const isHeldBack = order.next(runId);
+        const idempotency = keys.of(item, place);
+        const effect = this.journal.change(runId, command, { idempotency, isHeldBack });
+        order.add(runId, effect);
+        return { effect, answer: recorded };
       },
       this.errors,
     );

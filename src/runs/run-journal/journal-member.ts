@@ -2,9 +2,10 @@ import { jsonText } from '../../json/json-text.js';
 import type { IdempotencyKey } from '../idempotency.repository.js';
 import type { RunCommand } from '../run-machine/run-command.js';
 import type { NewRun, Run } from '../run-machine/run.js';
+import { HeldBack } from '../run.errors.js';
 import type { RunView } from '../run-view.js';
 import type { MemberOutcome } from './group-lane.js';
-import type { Claim, ClaimOutcome } from './hand-out.js';
+import type { Claim, ClaimOutcome } from './claim.js';
 import type { Idempotency, KeyBook } from './key-book.js';
 import type { RunGroup } from './run-group.js';
 
@@ -18,6 +19,8 @@ export type Member =
       readonly idempotency: Idempotency | undefined;
       /** Whether the answer shows the whole run. */
       readonly wantsView: boolean;
+      /** True when a command that must come before it was not carried out. */
+      readonly isHeldBack?: (() => boolean) | undefined;
     }
   | { readonly kind: 'claim'; readonly claim: Claim };
 
@@ -41,6 +44,7 @@ export function decideMember(group: RunGroup, member: Member, keys: KeyBook): Me
     if (member.kind === 'claim') return { value: { kind: 'refused', runs: [] } };
     const replayOf = keys.replayOf(member.idempotency);
     if (replayOf !== null) return { value: { replayOf } };
+    if (member.kind === 'change' && member.isHeldBack?.()) throw new HeldBack(member.runId);
     const run =
       member.kind === 'create' ? group.create(member.fresh) : group.change(member.runId, member.command);
     keys.use(member.idempotency);

@@ -26,6 +26,8 @@ export interface ChangeOptions {
   readonly idempotency?: Idempotency | undefined;
   /** Whether the effect carries a view of the whole run, read in the command's own commit. */
   readonly wantsView?: boolean;
+  /** Asked when the command is decided: true when one that must come before it was not carried out. */
+  readonly isHeldBack?: (() => boolean) | undefined;
 }
 
 const MAX_GROUP = 200;
@@ -79,14 +81,16 @@ export class RunJournal {
 
   /**
    * Carries out a command on a run.
-   * @throws RunNotFound, RunRejected, IdempotencyMismatch, JournalOverloaded, or what the database says
+   * @throws RunNotFound, RunRejected, IdempotencyMismatch, HeldBack, JournalOverloaded, or what the database says
    */
   async change(
     runId: string,
     command: RunCommand,
-    { idempotency, wantsView = false }: ChangeOptions = {},
+    { idempotency, wantsView = false, isHeldBack }: ChangeOptions = {},
   ): Promise<Effect> {
-    return effectOf(await this.#submit({ kind: 'change', runId, command, idempotency, wantsView }));
+    return effectOf(
+      await this.#submit({ kind: 'change', runId, command, idempotency, wantsView, isHeldBack }),
+    );
   }
 
   /** Hands runs to a worker as the strategy chooses; none is an answer. @throws JournalOverloaded, or what the database says */
