@@ -2,6 +2,7 @@ import { CreateRuns1795000000001 } from './001-create-runs.js';
 import { AddListsDefinitionsKeys1795000000002 } from './002-add-lists-definitions-keys.js';
 import { AddTimeBudgets1795000000003 } from './003-add-time-budgets.js';
 import { AddWorkerPool1795000000004 } from './004-add-worker-pool.js';
+import { ListRunsByState1795000000005 } from './005-list-runs-by-state.js';
 
 /** Every migration, in order. One that has landed is never edited. */
 export const MIGRATIONS = [
@@ -9,4 +10,5 @@ export const MIGRATIONS = [
   AddListsDefinitionsKeys1795000000002,
   AddTimeBudgets1795000000003,
   AddWorkerPool1795000000004,
+  ListRunsByState1795000000005,
 ];

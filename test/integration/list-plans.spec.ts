@@ -17,10 +17,21 @@ const START = Date.parse('2026-01-01T00:00:00.000Z');
 const END = START + RUNS / 10;
 
 /**
- * Blocks that one page may touch: a page's rows are fetched one by one, each perhaps from a block of its own, and the
- * walk down an index of this size passes three levels.
+ * Blocks that one page may touch: its rows are fetched one by one, each perhaps from a block of its own, a list of all
+ * states looks at as many of each state, and the walk down an index of this size passes three levels.
  */
-const MOST_BLOCKS = 2 * LIMIT + 50;
+const MOST_BLOCKS = { ofOneState: 2 * LIMIT + 50, ofAllStates: 5 * LIMIT + 100 };
+
+/** What a plan may consist of: stretches of indexes, and what puts them together. */
+const NODES: ReadonlySet<string> = new Set([
+  'Limit',
+  'Index Scan',
+  'Index Only Scan',
+  'Nested Loop',
+  'Function Scan',
+  'Sort',
+  'Incremental Sort',
+]);
 
 const FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
   ['no filter', { created: {} }],
@@ -41,6 +52,16 @@ const FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
   ['both ends of the time', { created: { gte: new Date(START), lte: new Date(END) } }],
   ['a state and both ends', { state: 'COMPLETED', created: { gt: new Date(START), lt: new Date(END) } }],
   ['a topic and both ends', { topic: 'often', created: { gte: new Date(START), lt: new Date(END) } }],
+  ['an image that only the oldest runs have', { image: 'once', created: {} }],
+  ['a state that only the oldest runs have', { state: 'FAILED', created: {} }],
+  ['a frequent state and a rare image', { state: 'COMPLETED', image: 'rare', created: {} }],
+  ['a rare state and a frequent image', { state: 'RUNNING', image: 'often', created: {} }],
+  ['a state and a frequent image that do not meet', { state: 'PENDING', image: 'often', created: {} }],
+  ['a state that the image had long ago', { state: 'COMPLETED', image: 'once', created: {} }],
+  ['a frequent state and a rare topic', { state: 'COMPLETED', topic: 'rare', created: {} }],
+  ['a rare state and a frequent topic', { state: 'RUNNING', topic: 'often', created: {} }],
+  ['a frequent state and a definition', { state: 'COMPLETED', definitionId: 'often', created: {} }],
+  ['a rare state and a frequent definition', { state: 'RUNNING', definitionId: 'often', created: {} }],
 ];
 
 interface Plan {
@@ -83,15 +104,16 @@ describe(`a page of a list of ${RUNS} runs`, () => {
           const types = nodes.map((node) => node['Node Type']);
           const page = `${direction} than ${where}`;
           assert.ok(
-            types.every((type) => type === 'Limit' || type === 'Index Scan'),
-            `${page}: only an index scan, not ${types.join(', ')}`,
+            types.every((type) => NODES.has(type)),
+            `${page}: only stretches of indexes, not ${types.join(', ')}`,
           );
           for (const node of nodes) {
-            assert.ok(node['Actual Rows'] * node['Actual Loops'] <= LIMIT + 1, page);
+            assert.ok(node['Actual Rows'] <= LIMIT + 1 || node['Node Type'] === 'Nested Loop', page);
             assert.equal(node['Rows Removed by Filter'] ?? 0, 0, `${page}: no row is read in vain`);
           }
           const blocks = plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
-          assert.ok(blocks <= MOST_BLOCKS, `${page}: ${blocks} blocks`);
+          const most = filter.state === undefined ? MOST_BLOCKS.ofAllStates : MOST_BLOCKS.ofOneState;
+          assert.ok(blocks <= most, `${page}: ${blocks} blocks`);
         }
       }
     });
@@ -108,14 +130,14 @@ async function fill({ dataSource }: TestDatabase): Promise<void> {
        definition_version, queued_at, finished_at, created_at, updated_at
      )
      select gen_random_uuid(),
-            case when n % 1000 = 0 then 'RUNNING' when n % 2 = 0 then 'COMPLETED' else 'PENDING' end,
+            case when n < 4000 and n % 4 = 1 then 'FAILED' when n % 1000 = 0 then 'RUNNING' when n % 2 = 0 then 'COMPLETED' else 'PENDING' end,
             0, 0, 1, gen_random_uuid(), 0, 0, 0, 0,
-            1, case when n % 5000 = 0 then 'rare' when n % 2 = 0 then 'often' else 'image-' || n % 100 end,
+            1, case when n % 5000 = 0 then 'rare' when n < $2 / 3 and n % 2 = 0 then 'once' when n % 2 = 0 then 'often' else 'image-' || n % 100 end,
             '{}', '{}', 0, 0, 0,
             case when n % 5000 = 0 then 'rare' when n % 2 = 0 then 'often' end,
             case when n % 5000 = 0 then 'rare' when n % 2 = 0 then 'often' end,
             case when n % 2 = 0 then '1' end,
-            t, case when n % 1000 <> 0 and n % 2 = 0 then t end, t, t
+            t, case when n % 1000 <> 0 and (n % 2 = 0 or n < 4000 and n % 4 = 1) then t end, t, t
        from (
          select n, $1::timestamptz + n / 10 * interval '1 millisecond' as t
            from generate_series(0, $2::integer - 1) as n
