@@ -91,6 +91,11 @@ export class Notifications implements OnApplicationShutdown {
     return () => void listeners.delete(entry);
   }
 
+  /** Whether what is sent to the channel is heard at the moment, as far as is known. */
+  hears(channel: string): boolean {
+    return this.#session?.hears(channel) === true;
+  }
+
   /** Opens the connection without a subscription; resolves when it stands, or when it has been given up for good. */
   async open(): Promise<void> {
     this.#start();
@@ -163,6 +168,7 @@ class Session {
   #timer: NodeJS.Timeout | undefined;
   #connected = false;
   #closed = false;
+  #isLost = false;
 
   constructor(
     dataSource: DataSource,
@@ -180,7 +186,10 @@ class Session {
       keepAliveInitialDelayMillis: 10_000,
     });
     this.#lost = new Promise((resolve) => {
-      this.#lose = resolve;
+      this.#lose = (reason) => {
+        this.#isLost = true;
+        resolve(reason);
+      };
     });
     this.#client.on('error', (error) => this.#lose(error));
     this.#client.on('end', () => this.#lose(new Error('the connection ended')));
@@ -203,9 +212,9 @@ class Session {
     throw await this.#lost;
   }
 
-  /** Whether it listens to the channel already. */
+  /** Whether it listens to the channel already, and has not been lost. */
   hears(channel: string): boolean {
-    return this.#channels.has(channel);
+    return !this.#isLost && this.#channels.has(channel);
   }
 
   /** Listens to one more channel. */

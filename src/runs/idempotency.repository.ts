@@ -2,6 +2,9 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { execute, rows, unnestRows } from '../database/sql.js';
 
+/** Channel on which processes announce now and then that they serve claims with keys, by a name of their own. */
+export const SERVED_CHANNEL = 'longshore_served';
+
 /** A request's key, to be registered. */
 export interface IdempotencyKey {
   /** What the key belongs to, and the key: a digest. */
@@ -99,6 +102,11 @@ export class IdempotencyRepository {
         order by scope`,
       source.params,
     );
+  }
+
+  /** Has the commit tell every process that the named one serves claims with keys. */
+  async announceServed(manager: EntityManager, name: string): Promise<void> {
+    await execute(manager, `select pg_notify('${SERVED_CHANNEL}', $1::text)`, [name]);
   }
 
   /** The runs that claims with these keys got, by scope; nothing for a key under which no claim got runs. */

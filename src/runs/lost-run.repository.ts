@@ -14,6 +14,8 @@ export interface HolderPage {
   readonly holders: readonly Holder[];
   /** The database's time when it was asked. */
   readonly now: Date;
+  /** Whether nothing was in the queue then. */
+  readonly isQueueEmpty: boolean;
 }
 
 /** A run in the hands of a worker. */
@@ -58,7 +60,12 @@ export class LostRunRepository {
     longMs: number,
     limit: number,
   ): Promise<HolderPage> {
-    const found = await rows<{ workerId: string | null; holdsLong: boolean; now: Date }>(
+    const found = await rows<{
+      workerId: string | null;
+      holdsLong: boolean;
+      now: Date;
+      isQueueEmpty: boolean;
+    }>(
       executor,
       `with recursive holders (worker_id, n) as (
          (select r.worker_id, 1
@@ -90,7 +97,8 @@ export class LostRunRepository {
                    and r.worker_id = h.worker_id
                    and r.assigned_at < p.now - make_interval(secs => $2::double precision / 1000)
               ) as "holdsLong",
-              p.now
+              p.now,
+              not exists (select from run_queue) as "isQueueEmpty"
          from present p
          left join holders h on h.worker_id is not null
         order by h.n`,
@@ -101,7 +109,7 @@ export class LostRunRepository {
     const holders = found.flatMap(({ workerId, holdsLong }) =>
       workerId === null ? [] : [{ workerId, holdsLong }],
     );
-    return { holders, now: first.now };
+    return { holders, now: first.now, isQueueEmpty: first.isQueueEmpty };
   }
 
   /** The runs that the query describes, by worker and id. */

@@ -1,9 +1,11 @@
 import { Module } from '@nestjs/common';
 import { HealthModule } from '../health/health.module.js';
 import { RunsModule } from '../runs/runs.module.js';
+import { ClaimOutlook } from './claims/claim-outlook.js';
 import { ClaimService } from './claims/claim.service.js';
 import { ClaimsController } from './claims/claims.controller.js';
 import { RefusedClaims } from './claims/refused-claims.js';
+import { ServedNews } from './claims/served-news.js';
 import { WaitingClaims } from './claims/waiting-claims.js';
 import { ExplainController } from './explain/explain.controller.js';
 import { ExplainService } from './explain/explain.service.js';
@@ -33,6 +35,8 @@ import { WorkersService } from './workers.service.js';
     WorkersService,
     WaitingClaims,
     RefusedClaims,
+    ServedNews,
+    ClaimOutlook,
     ClaimService,
     ExplainService,
     ...REAPER_PROVIDERS,

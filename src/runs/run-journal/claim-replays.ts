@@ -55,6 +55,8 @@ export class ClaimReplays {
     });
     if (keys.length === 0) return;
     await this.idempotency.insertClaims(manager, keys);
+    const announcement = claims.find((claim) => claim.idempotency && claim.announcement)?.announcement;
+    if (announcement) await this.idempotency.announceServed(manager, announcement);
   }
 
   /** A claim that got nothing because the same claim was being served elsewhere has to try again: it finds what that got. */

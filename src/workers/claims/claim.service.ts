@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import type { Idempotency } from '../../runs/run-journal/key-book.js';
+import { NOTHING } from '../../runs/run-journal/claim.js';
 import type { ClaimedRun, ClaimOutcome } from '../../runs/run-journal/hand-out.js';
-import { RunJournal } from '../../runs/run-journal/run-journal.js';
 import type { ClaimDesk, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { WorkerPool } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
+import { ClaimOutlook } from './claim-outlook.js';
 import { RefusedClaims } from './refused-claims.js';
 import { WaitingClaims, type Turn } from './waiting-claims.js';
 
@@ -38,7 +39,7 @@ export class ClaimService {
 
   constructor(
     pool: WorkerPool,
-    private readonly journal: RunJournal,
+    private readonly outlook: ClaimOutlook,
     private readonly waiting: WaitingClaims,
     private readonly refused: RefusedClaims,
     @Inject(SCHEDULER) strategy: SchedulingStrategy,
@@ -61,6 +62,7 @@ export class ClaimService {
    */
   async claim(request: ClaimRequest): Promise<readonly ClaimedRun[]> {
     const { workerId, max, waitMs, idempotency, signal } = request;
+    const hasKey = idempotency !== undefined;
     const deadline = performance.now() + waitMs;
     let pauseMs = FIRST_PAUSE_MS;
     let turn: Turn | null = null;
@@ -70,13 +72,10 @@ export class ClaimService {
         const since = waitMs > 0 ? this.waiting.version : 0;
         room?.reset();
         const stillWanted = (): boolean => !signal.aborted;
-        const outcome = await this.journal.claim({
-          workerId,
-          max,
-          desk: this.#desk,
-          idempotency,
-          stillWanted,
-        });
+        const isHopeless = tries === 1 && waitMs > 0 && (await this.outlook.hasNothingFor(workerId, hasKey));
+        const outcome = isHopeless
+          ? NOTHING
+          : await this.outlook.claim({ workerId, max, desk: this.#desk, idempotency, stillWanted });
         const leftMs = deadline - performance.now();
         if (isAnswer(outcome) || (leftMs <= 0 && !(outcome.kind === 'contended' && tries < TRIES))) {
           // Runs of an earlier claim are not those that it was woken for.
@@ -97,8 +96,11 @@ export class ClaimService {
         }
         if (this.waiting.size >= MAX_WAITING) return [];
         turn = await this.waiting.turn(since, room, leftMs, signal);
-        // Another request with this key may have been served meanwhile: one more look finds what it got.
-        if (turn === null && (signal.aborted || !idempotency)) return [];
+        if (turn === null) {
+          if (signal.aborted || !hasKey) return [];
+          // Another request with this key may have been served meanwhile: one more look finds what it got.
+          if (await this.outlook.hasServedNothing(workerId)) return [];
+        }
         pauseMs = FIRST_PAUSE_MS;
       }
     } finally {

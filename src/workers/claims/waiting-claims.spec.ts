@@ -24,6 +24,7 @@ function scene(strategy: 'direct' | 'fit' = 'direct') {
         else hear = listener;
         return () => undefined;
       },
+      hears: () => true,
     },
     {
       onCreate: (listener) => {

@@ -10,6 +10,9 @@ import { RoomNews, type RoomWatch } from './room-news.js';
 /** How many claims are woken first for news that not every worker can make use of; then eight times as many, and so on. */
 const FIRST_WAVE = 8;
 
+/** How many claims are woken at once, at most, in the place of one that may have no work. */
+const MOST_INSTEAD = 64;
+
 /** A claim's leave to try again. What became of it has to be told, so that the next one gets its chance. */
 export interface Turn {
   settle(outcome: ClaimOutcome['kind'] | 'gone', runs: number): void;
@@ -29,6 +32,8 @@ interface Wave {
   /** Claims that were woken and have not told what became of them. */
   open: number;
   size: number;
+  /** Claims that were woken and may have no work: each time twice as many are woken in their place. */
+  refused: number;
 }
 
 const FREE_TURN: Turn = { settle: () => undefined };
@@ -45,7 +50,7 @@ export class WaitingClaims implements OnModuleDestroy {
   #unsubscribe: (() => void)[] = [];
 
   constructor(
-    @Inject(Notifications) private readonly notifications: Pick<Notifications, 'subscribe'>,
+    @Inject(Notifications) private readonly notifications: Pick<Notifications, 'subscribe' | 'hears'>,
     @Inject(RunJournal) private readonly journal: Pick<RunJournal, 'onCreate' | 'announceRoom'>,
     @Inject(SCHEDULER) private readonly strategy: SchedulingStrategy,
   ) {
@@ -56,6 +61,11 @@ export class WaitingClaims implements OnModuleDestroy {
   get version(): number {
     this.#listen();
     return this.#version;
+  }
+
+  /** Whether news of the queue are heard at the moment, as far as is known. */
+  get isListening(): boolean {
+    return this.notifications.hears(QUEUE_CHANNEL);
   }
 
   /** Claims that wait. */
@@ -150,7 +160,7 @@ export class WaitingClaims implements OnModuleDestroy {
 
   #begin(wanted: number, size: number): void {
     this.#version += 1;
-    this.#wake({ version: this.#version, wanted, open: 0, size }, size);
+    this.#wake({ version: this.#version, wanted, open: 0, size, refused: 0 }, size);
   }
 
   #wake(wave: Wave, count: number): void {
@@ -178,7 +188,10 @@ export class WaitingClaims implements OnModuleDestroy {
     if (this.strategy.takesHead) {
       // Nothing for one worker is nothing for any.
       if (outcome === 'nothing') wave.wanted = 0;
-      if (wave.wanted > wave.open) this.#wake(wave, wave.wanted - wave.open);
+      // Many in a row that may have no work must not make the run wait for them one by one.
+      if (outcome === 'refused') wave.refused += 1;
+      const missing = wave.wanted - wave.open;
+      if (missing > 0) this.#wake(wave, Math.max(missing, Math.min(2 ** wave.refused / 2, MOST_INSTEAD)));
     } else if (wave.wanted > 0 && wave.open === 0) {
       wave.size *= 8;
       this.#wake(wave, wave.size);

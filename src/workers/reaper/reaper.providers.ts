@@ -1,6 +1,9 @@
 import type { Provider } from '@nestjs/common';
+import { DataSource } from 'typeorm';
 import { Settings } from '../../settings/settings.js';
+import { WorkerPool } from '../pool/worker-pool.js';
 import { LostRunSearch } from './lost-run-search.js';
+import { ObservedHolders } from './observed-holders.js';
 import { OutageWatch } from './outage-watch.js';
 import { ReaperClock } from './reaper-clock.js';
 import { ReaperGrace } from './reaper-grace.js';
@@ -19,7 +22,13 @@ export const REAPER_PROVIDERS: Provider[] = [
       new ReaperGrace(workerTimeout * 1000, clock),
   },
   OutageWatch,
-  LostRunSearch,
+  ObservedHolders,
+  {
+    provide: LostRunSearch,
+    inject: [DataSource, ObservedHolders, WorkerPool, ReaperGrace, ReaperClock],
+    useFactory: (...parts: ConstructorParameters<typeof LostRunSearch>): LostRunSearch =>
+      new LostRunSearch(...parts),
+  },
   ReaperReport,
   ReaperHealth,
   Reaper,

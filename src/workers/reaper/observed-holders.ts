@@ -1,0 +1,17 @@
+import { Injectable } from '@nestjs/common';
+import { LostRunRepository, type HolderPage } from '../../runs/lost-run.repository.js';
+import { ClaimOutlook } from '../claims/claim-outlook.js';
+
+/** What the reaper reads, and tells the outlook for claims: idle workers then need no statements of their own. */
+@Injectable()
+export class ObservedHolders extends LostRunRepository {
+  constructor(private readonly outlook: ClaimOutlook) {
+    super();
+  }
+
+  override listHolders(...args: Parameters<LostRunRepository['listHolders']>): Promise<HolderPage> {
+    const [, after, , limit] = args;
+    const ask = (): Promise<HolderPage> => super.listHolders(...args);
+    return after === '' ? this.outlook.observe(limit, ask) : ask();
+  }
+}

@@ -1,0 +1,130 @@
+import type { DataSource } from 'typeorm';
+import { Notifications } from '../../src/database/notifications.js';
+import { createLog } from '../../src/logging/logger.js';
+import { LostRunRepository } from '../../src/runs/lost-run.repository.js';
+import type { Claim, ClaimOutcome } from '../../src/runs/run-journal/claim.js';
+import type { Idempotency } from '../../src/runs/run-journal/key-book.js';
+import type { RunJournal } from '../../src/runs/run-journal/run-journal.js';
+import type { SchedulingStrategy } from '../../src/runs/scheduling-strategy.js';
+import { ClaimOutlook } from '../../src/workers/claims/claim-outlook.js';
+import { ClaimService } from '../../src/workers/claims/claim.service.js';
+import { RefusedClaims } from '../../src/workers/claims/refused-claims.js';
+import { ServedNews } from '../../src/workers/claims/served-news.js';
+import { WaitingClaims } from '../../src/workers/claims/waiting-claims.js';
+import { MemoryWorkerPool } from '../../src/workers/pool/memory-worker-pool.js';
+import { WorkerDrainsRepository } from '../../src/workers/pool/worker-drains.repository.js';
+import { DirectStrategy } from '../../src/workers/strategies/direct.strategy.js';
+import { journalOn } from './journal.js';
+import { until } from './service-process.js';
+import type { TestDatabase } from './test-database.js';
+import { beat } from './worker-pools.js';
+
+/** How long a process of these tests believes that another one hands runs out, in milliseconds. */
+const BELIEVE_MS = 100;
+
+/** Counts what an outlook asks the database. */
+class CountedHolders extends LostRunRepository {
+  asked = 0;
+
+  override listHolders(
+    ...args: Parameters<LostRunRepository['listHolders']>
+  ): ReturnType<LostRunRepository['listHolders']> {
+    this.asked += 1;
+    return super.listHolders(...args);
+  }
+}
+
+/** What one claim is asked with. */
+export interface ClaimOptions {
+  readonly key?: string;
+  /** Seconds; 20 unless given. */
+  readonly wait?: number;
+}
+
+/** The claims of one server process on a real database, and how often they ask it. */
+export class ClaimProcess {
+  /** Claims handed in to the journal. */
+  looks = 0;
+  readonly holders = new CountedHolders();
+  readonly outlook: ClaimOutlook;
+  readonly waiting: WaitingClaims;
+  readonly #claims: ClaimService;
+  readonly #served: ServedNews;
+  readonly #callers = new AbortController();
+
+  private constructor(
+    readonly dataSource: DataSource,
+    readonly journal: RunJournal,
+    readonly notifications: Notifications,
+    readonly pool: MemoryWorkerPool,
+    strategy: SchedulingStrategy,
+  ) {
+    this.waiting = new WaitingClaims(notifications, journal, strategy);
+    this.#served = new ServedNews(notifications, { tellEvery: 0, believe: BELIEVE_MS });
+    const counted = {
+      claim: (claim: Claim): Promise<ClaimOutcome> => {
+        this.looks += 1;
+        return journal.claim(claim);
+      },
+    };
+    this.outlook = new ClaimOutlook(counted, this.waiting, this.#served, this.holders, dataSource);
+    this.#claims = new ClaimService(pool, this.outlook, this.waiting, new RefusedClaims(), strategy);
+  }
+
+  /**
+   * Starts one.
+   * @param reconnectMs pause before a lost listening connection is replaced
+   */
+  static async start(
+    database: TestDatabase,
+    {
+      strategy = new DirectStrategy(),
+      reconnectMs = 5,
+    }: { strategy?: SchedulingStrategy; reconnectMs?: number } = {},
+  ): Promise<ClaimProcess> {
+    const dataSource = await database.open(3);
+    const log = createLog({ logLevel: 'error' }, { destination: { write: () => undefined }, pretty: false });
+    const times = { firstPause: reconnectMs, longestPause: reconnectMs, check: 60_000, answer: 5_000 };
+    const pool = await MemoryWorkerPool.open(3_600_000, dataSource, new WorkerDrainsRepository(), Date.now);
+    const notifications = new Notifications(dataSource, log, times);
+    return new ClaimProcess(dataSource, journalOn(dataSource).journal, notifications, pool, strategy);
+  }
+
+  /** Has workers known to the process. */
+  async know(...workers: readonly string[]): Promise<void> {
+    for (const worker of workers) await this.pool.heartbeat(beat(worker));
+  }
+
+  /** A claim; answers the ids of its runs. */
+  async claim(worker: string, { key, wait = 20 }: ClaimOptions = {}): Promise<string[]> {
+    const idempotency: Idempotency | undefined =
+      key === undefined ? undefined : { scope: `${worker} ${key}`, requestHash: '' };
+    const { signal } = this.#callers;
+    const got = await this.#claims.claim({ workerId: worker, waitMs: wait * 1000, idempotency, signal });
+    return got.map(({ run }) => run.id);
+  }
+
+  /** Has the process know that nothing is there: it listens, nobody else hands runs out, and it has looked. */
+  async settle(): Promise<void> {
+    const isHopeless = (): Promise<boolean> => this.outlook.hasNothingFor('nobody', true);
+    const look = (): Promise<unknown> =>
+      this.outlook.observe(1_000, () => this.holders.listHolders(this.dataSource, '', 0, 1_000));
+    await until(async () => {
+      if (await isHopeless()) return true;
+      void this.waiting.version;
+      await look();
+      return isHopeless();
+    }, 'the process knows that there is nothing');
+    this.looks = 0;
+    this.holders.asked = 0;
+  }
+
+  /** Ends its claims and closes it. */
+  async close(): Promise<void> {
+    this.#callers.abort();
+    await this.journal.idle();
+    this.waiting.onModuleDestroy();
+    this.#served.onModuleDestroy();
+    await this.notifications.onApplicationShutdown();
+  }
+}
