@@ -9,6 +9,18 @@ import { ReservedConnection } from './reserved-connection.js';
 const STANDSTILL_MS = 2_000;
 
 /**
+ * The journal's statements are prepared once and planned once, when the tables may still be empty: so their plans go by
+ * indexes whatever the tables hold.
+ */
+const PLANNING = [
+  'plan_cache_mode=force_generic_plan',
+  'enable_seqscan=off',
+  'enable_hashjoin=off',
+  'enable_mergejoin=off',
+  'jit=off',
+];
+
+/**
  * The connection that belongs to the journal alone, from the start of the application to its end; by then the journal
  * has to be idle.
  */
@@ -18,7 +30,11 @@ export class JournalDataSource implements OnModuleInit, OnApplicationShutdown {
 
   /** @param main the application's */
   constructor(main: DataSource) {
-    this.#connection = new ReservedConnection(main, { idle_in_transaction_session_timeout: STANDSTILL_MS });
+    this.#connection = new ReservedConnection(main, {
+      idle_in_transaction_session_timeout: STANDSTILL_MS,
+      pipeline: true,
+      options: PLANNING.map((setting) => `-c ${setting}`).join(' '),
+    });
   }
 
   get dataSource(): DataSource {

@@ -13,7 +13,7 @@ export class ReservedConnection {
    * @param main the application's; its options are taken over
    * @param options parameters of the connection that differ
    */
-  constructor(main: DataSource, options: Readonly<Record<string, number>> = {}) {
+  constructor(main: DataSource, options: Readonly<Record<string, number | boolean | string>> = {}) {
     const base = main.options;
     if (base.type !== 'postgres') throw new TypeError('only PostgreSQL is connected to');
     const extra: object = { ...base.extra, ...options };

@@ -1,5 +1,6 @@
 import { EntityManager } from 'typeorm';
-import type { DataSource, QueryResult, QueryRunner } from 'typeorm';
+import type { DataSource, QueryRunner } from 'typeorm';
+import { Pipeline } from './pipeline.js';
 
 /** What SQL can be run on: a transaction's manager or query runner, or the data source for a statement alone. */
 export type SqlExecutor = EntityManager | DataSource | QueryRunner;
@@ -27,8 +28,8 @@ export async function rows<T>(
   sql: string,
   params: readonly unknown[] = [],
 ): Promise<T[]> {
-  const result = await run(executor, sql, params);
-  return result.records;
+  const { records } = await run(executor, sql, params);
+  return records;
 }
 
 /**
@@ -101,21 +102,35 @@ function jsonArray(elements: readonly unknown[]): string {
   return `{${elements.map((text) => (text === null ? 'NULL' : JSON.stringify(text))).join(',')}}`;
 }
 
+/** What a statement answered, as the driver and TypeORM both have it. */
+interface Outcome {
+  // oxlint-disable-next-line typescript/no-explicit-any -- rows have the shape that the statement's author says
+  readonly records: any[];
+  readonly affected?: number | null | undefined;
+}
+
 /** The driver writes a Date in local time and drops an undefined as null: neither is wanted here. */
 function arrayElement(value: UnnestValue | undefined, column: string, row: number): unknown {
   if (value === undefined) throw new TypeError(`row ${row} has no value for column '${column}'`);
   return value instanceof Date ? value.toISOString() : value;
 }
 
-async function run(executor: SqlExecutor, sql: string, params: readonly unknown[]): Promise<QueryResult> {
+/** Hands the statement in before it waits for anything, so that statements of a pipeline keep their order. */
+async function run(executor: SqlExecutor, sql: string, params: readonly unknown[]): Promise<Outcome> {
   const bound = executor instanceof EntityManager ? executor.queryRunner : undefined;
-  if (bound !== undefined) return bound.query(sql, [...params], true);
-  if ('isReleased' in executor) return executor.query(sql, [...params], true);
+  const runner = bound ?? ('isReleased' in executor ? executor : undefined);
+  const pipeline = runner && Pipeline.of(runner);
+  if (pipeline) {
+    const { rows: records, rowCount } = await pipeline.send(sql, params);
+    return { records, affected: rowCount };
+  }
+  if (runner) return runner.query(sql, [...params], true);
   const source = executor instanceof EntityManager ? executor.dataSource : executor;
-  const runner = source.createQueryRunner();
+  if ('isReleased' in source) throw new TypeError('a query runner is no data source');
+  const own = source.createQueryRunner();
   try {
-    return await runner.query(sql, [...params], true);
+    return await own.query(sql, [...params], true);
   } finally {
-    await runner.release();
+    await own.release();
   }
 }

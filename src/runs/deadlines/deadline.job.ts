@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { v7 as uuidv7 } from 'uuid';
+import { newId } from '../new-id.js';
 import { isDatabaseUnavailable, isStatementGivenUp } from '../../database/unavailable.js';
 import { Log } from '../../logging/logger.js';
 import { JournalOverloaded, RunNotFound, RunRejected } from '../run.errors.js';
@@ -71,7 +71,7 @@ export class DeadlineJob {
 
   async #elapse(runId: string): Promise<Fate> {
     try {
-      const nextAttempt = { id: uuidv7(), jitter: Math.random() };
+      const nextAttempt = { id: newId(), jitter: Math.random() };
       await this.journal.change(runId, { type: 'elapse', nextAttempt });
       return 'carriedOut';
     } catch (error) {

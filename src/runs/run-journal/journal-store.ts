@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { DeadlineRepository, type RunDeadline } from '../deadlines/deadline.repository.js';
+import { DeadlineRepository } from '../deadlines/deadline.repository.js';
 import { IdempotencyRepository, type IdempotencyKey, type RegisteredKey } from '../idempotency.repository.js';
 import { QueueRepository } from '../queue.repository.js';
 import type { Run } from '../run-machine/run.js';
@@ -37,23 +37,24 @@ export class JournalStore {
     return ids.size === 0 ? [] : this.runs.lock(manager, [...ids]);
   }
 
-  /** Writes runs, history, queue and deadlines of a group; the feed comes last, by `mirror`. */
+  /**
+   * Writes runs, history, queue and deadlines of a group, all statements handed in at once and carried out in order; the
+   * feed comes last, by `mirror`.
+   */
   async write(manager: EntityManager, group: RunGroup): Promise<void> {
     const { created, changed, toEnqueue, toDequeue, deadlines } = group;
-    if (created.length > 0) await this.runs.insert(manager, created);
-    await this.history.keep(manager, group);
-    if (changed.length > 0) await this.runs.update(manager, changed);
-    await this.history.append(manager, group);
-    if (toDequeue.length > 0) await this.queue.remove(manager, toDequeue);
-    if (toEnqueue.length > 0) await this.queue.put(manager, toEnqueue);
-    await this.#setDeadlines(manager, deadlines);
-  }
-
-  async #setDeadlines(manager: EntityManager, deadlines: readonly RunDeadline[]): Promise<void> {
     const over = deadlines.filter(({ dueAt }) => dueAt === null).map(({ runId }) => runId);
-    const set = deadlines.flatMap(({ runId, dueAt }) => (dueAt === null ? [] : [{ runId, dueAt }]));
-    if (over.length > 0) await this.deadlines.remove(manager, over);
-    if (set.length > 0) await this.deadlines.put(manager, set);
+    const due = deadlines.flatMap(({ runId, dueAt }) => (dueAt === null ? [] : [{ runId, dueAt }]));
+    await Promise.all([
+      created.length > 0 && this.runs.insert(manager, created),
+      this.history.keep(manager, group),
+      changed.length > 0 && this.runs.update(manager, changed),
+      this.history.append(manager, group),
+      toDequeue.length > 0 && this.queue.remove(manager, toDequeue),
+      toEnqueue.length > 0 && this.queue.put(manager, toEnqueue),
+      over.length > 0 && this.deadlines.remove(manager, over),
+      due.length > 0 && this.deadlines.put(manager, due),
+    ]);
   }
 
   /** Has the commit tell every process of claimable runs, if there are any. */

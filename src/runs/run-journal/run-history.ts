@@ -18,8 +18,10 @@ export class RunHistory {
 
   /** Keeps what the group ends or replaces; comes before the runs' rows are written over. */
   async keep(manager: EntityManager, { endedAttempts, auditRecords }: RunGroup): Promise<void> {
-    if (endedAttempts.length > 0) await this.attempts.insert(manager, endedAttempts);
-    if (auditRecords.length > 0) await this.audit.insert(manager, auditRecords);
+    await Promise.all([
+      endedAttempts.length > 0 && this.attempts.insert(manager, endedAttempts),
+      auditRecords.length > 0 && this.audit.insert(manager, auditRecords),
+    ]);
   }
 
   /** Appends the group's entries to the timelines. */

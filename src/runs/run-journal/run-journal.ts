@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { JournalDataSource } from '../../database/journal-data-source.js';
+import { Pipeline } from '../../database/pipeline.js';
 import { currentTime } from '../../database/sql.js';
 import {
   isDatabaseUnavailable,
@@ -134,20 +135,24 @@ export class RunJournal {
   }
 
   #commit(members: readonly Member[]): Promise<readonly MemberOutcome<Result>[]> {
-    return this.connection.dataSource.transaction(async (manager) => {
-      const keys = new KeyBook(await this.store.register(manager, members.flatMap(keyOf)));
+    return Pipeline.transaction(this.connection.dataSource, async (manager, pipeline) => {
       const touched = members.flatMap((member) => (member.kind === 'change' ? [member.runId] : []));
-      const locked = await this.store.lock(manager, new Set(touched));
-      const now = await currentTime(manager);
+      const [registered, locked, now] = await Promise.all([
+        this.store.register(manager, members.flatMap(keyOf)),
+        this.store.lock(manager, new Set(touched)),
+        // After the locks: nobody's time is before what the last holder of its run saw.
+        currentTime(manager),
+      ]);
+      const keys = new KeyBook(registered);
       const group = new RunGroup(now, locked);
       const outcomes = members.map((member) => decideMember(group, member, keys));
-      await this.store.forget(manager, keys.unused);
-      await this.store.write(manager, group);
+      pipeline.also(this.store.forget(manager, keys.unused));
+      pipeline.also(this.store.write(manager, group));
       const given = await this.#serveClaims(manager, members, outcomes, now);
-      await this.store.announce(manager, group.toEnqueue.filter(({ id }) => !given.has(id)).length);
-      if (this.#announcesRoom) await this.store.announceRoom(manager, group.relieved);
+      pipeline.also(this.store.announce(manager, group.toEnqueue.filter(({ id }) => !given.has(id)).length));
+      if (this.#announcesRoom) pipeline.also(this.store.announceRoom(manager, group.relieved));
       await this.#addViews(manager, members, outcomes);
-      await this.store.mirror(manager, group);
+      pipeline.also(this.store.mirror(manager, group));
       return outcomes;
     });
   }

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { v7 as uuidv7 } from 'uuid';
+import { newId } from '../../runs/new-id.js';
 import { isDatabaseUnavailable, isStatementGivenUp } from '../../database/unavailable.js';
 import { JournalOverloaded, RunNotFound, RunRejected } from '../../runs/run.errors.js';
 import { RunJournal } from '../../runs/run-journal/run-journal.js';
@@ -65,7 +65,7 @@ export class Reaper {
           attempt,
           lastHeartbeatAt,
           maxReclaims: this.settings.maxReclaims,
-          nextAttempt: { id: uuidv7(), jitter: Math.random() },
+          nextAttempt: { id: newId(), jitter: Math.random() },
         });
         this.report.reclaimed(run);
       }),

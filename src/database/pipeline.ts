@@ -1,0 +1,116 @@
+import { Client } from 'pg';
+import { QueryFailedError, type DataSource, type EntityManager, type QueryRunner } from 'typeorm';
+
+/** What came of a statement: its rows, and how many it wrote or found. */
+export interface StatementResult {
+  readonly rows: object[];
+  readonly rowCount: number | null;
+}
+
+/** Prepared statements of one connection at most; texts beyond them are sent unprepared. */
+const MAX_PREPARED = 500;
+
+const names = new Map<string, string>();
+
+const pipelines = new WeakMap<QueryRunner, Pipeline>();
+
+/**
+ * A transaction whose statements are sent without waiting for the answers to those before them, in the order in which
+ * they are handed in; what one turn of the event loop hands in goes out in one piece. Statements are prepared once a
+ * connection. When one fails the server carries out none of those behind it.
+ */
+export class Pipeline {
+  readonly #underWay: Promise<unknown>[] = [];
+  #failure: { readonly error: unknown } | undefined;
+  #isCorked = false;
+
+  private constructor(private readonly client: Client) {}
+
+  /** The pipeline that a query runner belongs to, if it does. */
+  static of(runner: QueryRunner): Pipeline | undefined {
+    return pipelines.get(runner);
+  }
+
+  /**
+   * Runs `work` as one transaction. Everything that it hands in through its manager is committed, whether it waits for
+   * the answers or not; the transaction is over when all of them have come.
+   * @param source a data source whose connections take statements behind unanswered ones (`pipeline`)
+   * @throws what the first statement that failed did, else what `work` throws; nothing was committed, as far as is known
+   */
+  static async transaction<T>(
+    source: DataSource,
+    work: (manager: EntityManager, pipeline: Pipeline) => Promise<T>,
+  ): Promise<T> {
+    const runner = source.createQueryRunner();
+    try {
+      const client: unknown = await runner.connect();
+      if (!(client instanceof Client)) throw new TypeError('the driver gave no connection of its own');
+      const pipeline = new Pipeline(client);
+      pipelines.set(runner, pipeline);
+      return await pipeline.#run(() => work(runner.manager, pipeline));
+    } finally {
+      await runner.release();
+    }
+  }
+
+  /** Sends a statement. @throws QueryFailedError */
+  async send(text: string, values: readonly unknown[] = []): Promise<StatementResult> {
+    this.#cork();
+    const name = nameOf(text);
+    const sent = this.client.query<object>({ ...(name && { name }), text, values: [...values] });
+    this.#underWay.push(sent);
+    try {
+      return await sent;
+    } catch (error) {
+      const failed = new QueryFailedError(text, [...values], asError(error));
+      this.#failure ??= { error: failed };
+      throw failed;
+    }
+  }
+
+  /** Hands statements in whose answers nobody waits for: they succeed, or the whole transaction fails. */
+  also(statements: Promise<unknown>): void {
+    statements.catch((error: unknown) => {
+      this.#failure ??= { error };
+    });
+  }
+
+  async #run<T>(work: () => Promise<T>): Promise<T> {
+    this.also(this.send('begin'));
+    let result: T;
+    try {
+      result = await work();
+    } catch (error) {
+      await this.send('rollback').catch(() => undefined);
+      throw this.#failure ? this.#failure.error : error;
+    }
+    this.also(this.send('commit'));
+    await Promise.allSettled(this.#underWay);
+    // The commit of an aborted transaction rolls it back without a word.
+    if (this.#failure) throw this.#failure.error;
+    return result;
+  }
+
+  #cork(): void {
+    if (this.#isCorked) return;
+    const { stream } = this.client.connection;
+    this.#isCorked = true;
+    stream.cork();
+    process.nextTick(() => {
+      this.#isCorked = false;
+      stream.uncork();
+    });
+  }
+}
+
+function nameOf(text: string): string | undefined {
+  const known = names.get(text);
+  if (known !== undefined || names.size >= MAX_PREPARED) return known;
+  const name = `s${names.size}`;
+  names.set(text, name);
+  return name;
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
+}

@@ -1,0 +1,33 @@
+import { randomFillSync } from 'node:crypto';
+import { v7 as uuidv7 } from 'uuid';
+
+const ID_BYTES = 16;
+const pool = new Uint8Array(ID_BYTES * 256);
+let used = pool.length;
+let msecs = 0;
+let seq = 0;
+
+/**
+ * A new id of a run or an attempt: UUID version 7, greater than every id that this process made before. Randomness is
+ * taken from the system for many ids at once.
+ */
+export function newId(): string {
+  if (used === pool.length) {
+    randomFillSync(pool);
+    used = 0;
+  }
+  const random = pool.subarray(used, (used += ID_BYTES));
+  const now = Date.now();
+  if (now > msecs) {
+    msecs = now;
+    seq = firstOfMillisecond(random);
+  } else {
+    seq += 1;
+  }
+  return uuidv7({ random, msecs, seq });
+}
+
+/** A random number with room above it for all ids of a millisecond; made of bytes that no other part of the id shows. */
+function firstOfMillisecond(random: Uint8Array): number {
+  return random.subarray(0, 3).reduce((number, byte) => number * 256 + byte, 0) * 64;
+}
