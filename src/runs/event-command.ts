@@ -1,6 +1,6 @@
-import { v7 as uuidv7 } from 'uuid';
 import { InvalidRequest } from '../http/domain-error.js';
 import { VALIDATION_FAILED } from '../http/problems.js';
+import { newId } from './new-id.js';
 import type { RunCommand, Reporter } from './run-machine/run-command.js';
 import { readEvent, type ReportedEvent, type RunEvent } from './run-machine/run-event.js';
 
@@ -13,5 +13,5 @@ export function checkedEvent(reported: ReportedEvent): RunEvent {
 
 /** The command that puts an event on a run's timeline and carries out its effect. */
 export function eventCommand(event: RunEvent, reporter: Reporter): RunCommand {
-  return { type: 'event', event, reporter, nextAttempt: { id: uuidv7(), jitter: Math.random() } };
+  return { type: 'event', event, reporter, nextAttempt: { id: newId(), jitter: Math.random() } };
 }

@@ -1,9 +1,9 @@
-import { v7 as uuidv7 } from 'uuid';
 import type { JsonObject } from '../json/json-value.js';
 import type { ConstraintsInputDto } from './dto/constraints.dto.js';
 import type { EventDeliveryDto } from './dto/event-delivery.dto.js';
 import { storedRetryPolicy, type RetryPolicyInputDto } from './dto/retry-policy.dto.js';
 import { storedTimeouts, type TimeoutsDto } from './dto/timeouts.dto.js';
+import { newId } from './new-id.js';
 import type { NewRun } from './run-machine/run.js';
 
 /** What a run is created from; what is left out takes the documented default. */
@@ -24,8 +24,8 @@ export interface RunRequest {
 export function newRun(request: RunRequest): NewRun {
   const { constraints, event_delivery: delivery } = request;
   return {
-    id: uuidv7(),
-    attemptId: uuidv7(),
+    id: newId(),
+    attemptId: newId(),
     image: request.image,
     priority: request.priority ?? 0,
     inputs: request.inputs ?? {},

@@ -208,6 +208,17 @@ const RUN_EXPLANATION = objectOf({
   ),
 });
 
+const REFUSED_ITEM = objectOf({
+  status: oneOf(400, 404, 409, 500, 503),
+  error: objectOf({ detail: text }, { errors: listOf(text) }),
+});
+
+/** The answer to a bulk request: each item is carried out, with a status of 2xx, or refused. */
+const resultsOf = (done: Check): Check =>
+  objectOf({
+    results: listOf((value, path) => (Object(value).status < 300 ? done : REFUSED_ITEM)(value, path)),
+  });
+
 const SHAPES = {
   OpRun: OP_RUN,
   OpAttempts: listOf(OP_ATTEMPT),
@@ -217,6 +228,9 @@ const SHAPES = {
   Workers: listOf(WORKER_WITH_FREE),
   ClaimedOps: CLAIMED_OPS,
   RunExplanation: RUN_EXPLANATION,
+  CreatedRuns: resultsOf(objectOf({ status: oneOf(201), run: OP_RUN }, { replayed: oneOf(true) })),
+  CreatedRunIds: resultsOf(objectOf({ status: oneOf(201), id: uuidV7 }, { replayed: oneOf(true) })),
+  RecordedEvents: resultsOf(objectOf({ status: oneOf(204) }, { replayed: oneOf(true) })),
 } as const;
 
 /**
