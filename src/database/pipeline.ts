@@ -62,7 +62,7 @@ export class Pipeline {
     try {
       return await sent;
     } catch (error) {
-      const failed = new QueryFailedError(text, [...values], asError(error));
+      const failed = queryFailed(text, values, error);
       this.#failure ??= { error: failed };
       throw failed;
     }
@@ -111,6 +111,7 @@ function nameOf(text: string): string | undefined {
   return name;
 }
 
-function asError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
+/** What a statement that failed is reported as. */
+export function queryFailed(text: string, values: readonly unknown[], error: unknown): QueryFailedError {
+  return new QueryFailedError(text, [...values], error instanceof Error ? error : new Error(String(error)));
 }

@@ -18,10 +18,10 @@ describe('unnestRows', () => {
       'unnest($3::uuid[], $4::integer[], $5::timestamptz[], $6::double precision[]) as v ("id", "index", "t", "ratio")',
     );
     assert.deepEqual(source.params, [
-      ['a', 'b'],
-      [1, 2],
-      ['2026-11-21T07:00:00.123Z', null],
-      [0.5, null],
+      '{"a","b"}',
+      '{1,2}',
+      '{"2026-11-21T07:00:00.123Z",NULL}',
+      '{0.5,NULL}',
     ]);
     assert.equal(source.nextParam, 7);
   });

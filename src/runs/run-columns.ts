@@ -8,3 +8,8 @@ export const MACHINE_COLUMNS = `
   r.error_message as "errorMessage", r.queued_at as "queuedAt", r.not_before as "notBefore",
   r.assigned_at as "assignedAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
   r.created_at as "createdAt", r.updated_at as "updatedAt"`;
+
+/** All columns of `runs r`, named as the fields of `RunEntity`. */
+export const RECORD_COLUMNS = `${MACHINE_COLUMNS},
+  r.image, r.inputs, r.outputs_template as "outputsTemplate", r.outputs, r.attributes,
+  r.definition_id as "definitionId", r.definition_version as "definitionVersion"`;

@@ -1,11 +1,11 @@
 import { Injectable } from '@nestjs/common';
-import { In, type EntityManager } from 'typeorm';
-import { RunEntity } from '../database/entities/run.entity.js';
+import type { EntityManager } from 'typeorm';
+import type { RunEntity } from '../database/entities/run.entity.js';
 import { execute, rows, unnestRows } from '../database/sql.js';
 import { jsonText } from '../json/json-text.js';
 import type { JsonObject } from '../json/json-value.js';
 import type { NewRun, Run } from './run-machine/run.js';
-import { MACHINE_COLUMNS } from './run-columns.js';
+import { MACHINE_COLUMNS, RECORD_COLUMNS } from './run-columns.js';
 
 /** A run that has just been handed out: what its worker needs to know of it. */
 export interface AssignedRun {
@@ -18,13 +18,20 @@ export interface AssignedRun {
 @Injectable()
 export class RunRepository {
   /** The run with its current attempt, or null. */
-  find(manager: EntityManager, id: string): Promise<RunEntity | null> {
-    return manager.findOneBy(RunEntity, { id });
+  async find(manager: EntityManager, id: string): Promise<RunEntity | null> {
+    const [run] = await this.findAll(manager, [id]);
+    return run ?? null;
   }
 
-  /** The runs of these ids; unknown ones are left out. */
+  /** The runs of these ids, in no order; unknown ones are left out. */
   findAll(manager: EntityManager, ids: readonly string[]): Promise<RunEntity[]> {
-    return manager.findBy(RunEntity, { id: In([...ids]) });
+    return rows<RunEntity>(
+      manager,
+      `select ${RECORD_COLUMNS}
+         from runs r
+        where r.id = any($1::uuid[])`,
+      [ids],
+    );
   }
 
   /** Locks the runs in id order, so that two groups never wait for each other in a circle; unknown ids are left out. */
