@@ -1,61 +1,103 @@
 /* oxlint-disable no-console -- a command for the terminal */
-// `npm run bench -- NAME | all | page`: measures, prints, and keeps results/NAME.json; `page` writes docs/performance.md.
-import { readdir, writeFile } from 'node:fs/promises';
-import { cpus, release, totalmem } from 'node:os';
+// `npm run bench -- NAME ... | all | page`: measures, prints, and keeps results/NAME.json; `page` writes docs/performance.md.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { buildIfNeeded } from '../scripts/build-if-needed.mjs';
+import { withFigures } from './lib/figures.mjs';
+import { installPeers } from './lib/install.mjs';
+import { stopLeftovers } from './lib/leftovers.mjs';
+import { describeMachine, describeVersions } from './lib/machine.mjs';
 import { writePage } from './lib/page.mjs';
 import { ROOT } from './lib/root.mjs';
-import { middleOf, shown } from './lib/stats.mjs';
+import { printResult } from './lib/terminal.mjs';
 
+/** Seconds of one round; everything else scales with it. */
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 8);
 
 const names = (await readdir(join(ROOT, 'bench/benchmarks')))
+  .filter((file) => file.endsWith('.mjs'))
   .map((file) => file.replace(/\.mjs$/, ''))
   .toSorted();
-const [wanted] = process.argv.slice(2);
-if (wanted === 'page') {
+const wanted = process.argv.slice(2);
+if (wanted.length === 1 && wanted[0] === 'page') {
   await writePage(names);
-} else if (wanted === 'all' || names.includes(wanted)) {
-  if (!process.env.BENCH_DIST) await buildIfNeeded();
-  for (const name of wanted === 'all' ? names : [wanted]) await run(name);
-} else {
-  console.error(`usage: npm run bench -- NAME | all | page, where NAME is one of ${names.join(', ')}`);
+} else if (
+  !(SECONDS > 0) ||
+  wanted.length === 0 ||
+  !wanted.every((name) => name === 'all' || names.includes(name))
+) {
+  console.error(
+    `usage: [BENCH_SECONDS=8] npm run bench -- NAME ... | all | page, where NAME is one of ${names.join(', ')}`,
+  );
   process.exitCode = 2;
+} else {
+  if (!process.env.BENCH_DIST) await buildIfNeeded();
+  const chosen = wanted.includes('all') ? names : wanted;
+  if (chosen.length === 1) await measureHere(chosen[0]);
+  else await measureEach(chosen);
+}
+
+/** Each in a process of its own: one that fails, or leaves something behind, does not touch the others. */
+async function measureEach(chosen) {
+  const failed = [];
+  let child;
+  let interrupted = false;
+  for (const signal of ['SIGINT', 'SIGTERM']) {
+    process.on(signal, () => {
+      interrupted = true;
+      child?.kill(signal);
+    });
+  }
+  for (const name of chosen) {
+    if (interrupted) break;
+    child = spawn(process.execPath, [fileURLToPath(import.meta.url), name], { stdio: 'inherit' });
+    const [code] = await once(child, 'exit');
+    if (code !== 0) failed.push(name);
+    console.log('');
+  }
+  if (failed.length > 0) console.error(`failed: ${failed.join(', ')}`);
+  if (failed.length > 0 || interrupted) process.exitCode = 1;
+}
+
+async function measureHere(name) {
+  for (const signal of ['SIGINT', 'SIGTERM']) {
+    process.once(signal, () => {
+      stopLeftovers().then(
+        () => process.exit(1),
+        () => process.exit(1),
+      );
+    });
+  }
+  try {
+    await run(name);
+  } catch (error) {
+    console.error(`${name} failed:`, error);
+    process.exitCode = 1;
+  } finally {
+    await stopLeftovers();
+  }
 }
 
 async function run(name) {
-  const { title, about, measure } = await import(`./benchmarks/${name}.mjs`);
-  console.log(`${title}\n${about}\n`);
-  const measured = await measure({ seconds: SECONDS });
-  const rows = measured.map(({ label, rounds }) => ({
-    label,
-    rounds,
-    perSecond: middleOf(rounds.map(({ perSecond }) => perSecond)),
-    p50: middleOf(rounds.map(({ p50 }) => p50)),
-    p99: middleOf(rounds.map(({ p99 }) => p99)),
-  }));
-  for (const { label, perSecond, p50, p99 } of rows) {
-    console.log(
-      `${label.padEnd(28)} ${shown(perSecond.median).padStart(8)}/s ± ${shown(perSecond.spread / 2).padEnd(8)} p50 ${shown(p50.median)} ms  p99 ${shown(p99.median)} ms`,
-    );
-  }
-  const machine = {
-    cpus: cpus().length,
-    model: cpus()[0]?.model ?? 'unknown',
-    memoryGb: Math.round(totalmem() / 2 ** 30),
-    system: release(),
-    node: process.version,
-  };
-  const file = join(ROOT, 'bench/results', `${name}.json`);
+  const benchmark = await import(`./benchmarks/${name}.mjs`);
+  const { title, about, figures, measure } = benchmark;
+  console.log(`${title} (${name})\n${about}\n`);
+  if (benchmark.needsPeers) await installPeers();
+  const rows = (await measure({ seconds: SECONDS })).map((row) => withFigures(row, figures));
   const result = {
     name,
     title,
     about,
     measuredAt: new Date().toISOString(),
     seconds: SECONDS,
-    machine,
+    machine: describeMachine(),
+    versions: await describeVersions(benchmark),
     rows,
   };
-  await writeFile(file, `${JSON.stringify(result, null, 2)}\n`);
+  printResult(result, benchmark.goals?.(rows) ?? []);
+  await mkdir(join(ROOT, 'bench/results'), { recursive: true });
+  await writeFile(join(ROOT, 'bench/results', `${name}.json`), `${JSON.stringify(result, null, 2)}\n`);
 }

@@ -10,17 +10,20 @@ const ask = async (...request) => bodyOf(await send(...request));
 const make = SCENARIOS[scenario];
 const latencies = [];
 let failures = 0;
-const deadline = performance.now() + seconds * 1000;
+let firstFailure;
+let units = 0;
 const steps = await Promise.all(Array.from({ length: clients }, (_, n) => make({ ask, send, n, options })));
 const began = performance.now();
+const deadline = began + seconds * 1000;
 const one = async (step, dueAt) => {
   const from = dueAt ?? performance.now();
   try {
-    await step();
+    const done = await step();
+    units += typeof done === 'number' ? done : 1;
     latencies.push(performance.now() - from);
   } catch (error) {
     failures += 1;
-    if (failures === 1) process.stderr.write(`${error.message}\n`);
+    firstFailure ??= error.message;
   }
 };
 if (rate === undefined) {
@@ -31,16 +34,29 @@ if (rate === undefined) {
     }),
   );
 } else {
-  // Open loop: requests come at a rate of their own; what waits for a client counts as waiting.
-  const under = [];
-  for (let n = 0; performance.now() < deadline; n += 1) {
+  // Open loop: steps begin at a rate of their own; what waits for a client that is busy counts as waiting.
+  const free = [...steps];
+  const due = [];
+  const under = new Set();
+  const work = async (step) => {
+    for (let dueAt = due.shift(); dueAt !== undefined; dueAt = due.shift()) await one(step, dueAt);
+    free.push(step);
+  };
+  for (let n = 0; ; n += 1) {
     const dueAt = began + (n * 1000) / rate;
+    if (dueAt >= deadline) break;
     const pause = dueAt - performance.now();
     if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause));
-    under.push(one(steps[n % steps.length], dueAt));
+    due.push(dueAt);
+    const step = free.pop();
+    if (step === undefined) continue;
+    const working = work(step).finally(() => under.delete(working));
+    under.add(working);
   }
   await Promise.all(under);
 }
 const elapsed = (performance.now() - began) / 1000;
 close();
-process.send({ latencies, failures, elapsed }, () => process.exit(0));
+process.send({ latencies: Float64Array.from(latencies), units, failures, firstFailure, elapsed }, () =>
+  process.exit(0),
+);

@@ -2,57 +2,107 @@ import { randomUUID } from 'node:crypto';
 
 const FILLER = 'x'.repeat(480);
 const MINIMAL = { Prefer: 'return=minimal' };
+const RESOURCES = { cpu_cores: 1, ram_mb: 1, gpus: [] };
+
+/** A body of POST /runs with 500 bytes of inputs. */
+export const CREATE = JSON.stringify({ image: 'i', inputs: { filler: FILLER } });
+const COMPLETED = { type: 'COMPLETED', msg: '', payload: { outputs: { filler: FILLER } } };
+const COMPLETED_TEXT = JSON.stringify(COMPLETED);
+
+/** About 100 bytes of an event that is only recorded. */
+const NOTE = JSON.stringify({ type: 'NOTE', msg: 'n', payload: { filler: 'x'.repeat(52) } });
 
 /** What one client does again and again, by name: each entry prepares a client and answers its step. */
 export const SCENARIOS = {
-  /** create, claim, STARTED, COMPLETED, with 500 bytes of inputs and of outputs. */
+  /** create, claim, STARTED, COMPLETED, with 500 bytes of inputs and of outputs; a unit is a completed run. */
   async lifecycle({ ask, send, n, options: { topic = null } }) {
     const worker = `w${n}`;
-    const resources = { cpu_cores: 1, ram_mb: 1, gpus: [] };
-    await ask('POST', '/workers/heartbeat', { worker_id: worker, resources, tags: [] });
-    const create = {
-      image: 'i',
-      inputs: { filler: FILLER },
-      ...(topic === null ? {} : { event_delivery: { topic } }),
-    };
+    await ask('POST', '/workers/heartbeat', { worker_id: worker, resources: RESOURCES, tags: [] });
+    const create = JSON.stringify(createOn(topic));
+    const started = JSON.stringify(startedBy(worker));
     return async () => {
-      await ask('POST', '/runs', create);
+      await must(send('POST', '/runs', create), 201);
       const { ops } = await ask('POST', `/workers/${worker}/claim`);
       for (const { id, attempt } of ops) {
-        const fence = { ...MINIMAL, 'X-Worker-Id': worker, 'X-Run-Attempt': String(attempt) };
-        const report = async (body) => {
-          const { status, text } = await send('POST', `/runs/${id}/events`, body, fence);
-          if (status !== 204) throw new Error(text());
-        };
-        await report({ type: 'STARTED', msg: '', payload: { worker_id: worker } });
-        await report({ type: 'COMPLETED', msg: '', payload: { outputs: { filler: FILLER } } });
+        const fence = { ...MINIMAL, 'X-Worker-Id': worker, 'X-Run-Attempt': attempt };
+        await must(send('POST', `/runs/${id}/events`, started, fence), 204);
+        await must(send('POST', `/runs/${id}/events`, COMPLETED_TEXT, fence), 204);
       }
+      return ops.length;
+    };
+  },
+
+  /** The same, so many at a time: one request for the creates, one for the claims, one for each kind of event. */
+  async bulkLifecycle({ ask, n, options: { topic = null, size = 100 } }) {
+    const worker = `w${n}`;
+    await ask('POST', '/workers/heartbeat', { worker_id: worker, resources: RESOURCES, tags: [] });
+    const create = JSON.stringify({ runs: Array.from({ length: size }, () => createOn(topic)) });
+    const report = async (ops, event) => {
+      const events = ops.map(({ id, attempt }) => ({ run_id: id, attempt, ...event }));
+      allDone(await ask('POST', `/workers/${worker}/events`, { events }, MINIMAL));
+    };
+    return async () => {
+      allDone(await ask('POST', '/runs/batch', create, MINIMAL));
+      const { ops } = await ask('POST', `/workers/${worker}/claim?max=${size}`);
+      if (ops.length === 0) return 0;
+      await report(ops, startedBy(worker));
+      await report(ops, COMPLETED);
+      return ops.length;
     };
   },
 
   /** POST /runs. */
-  async create({ ask }) {
-    return () => ask('POST', '/runs', { image: 'i', inputs: { filler: FILLER } });
+  async create({ send }) {
+    return () => must(send('POST', '/runs', CREATE), 201);
   },
 
-  /** An event on one run, shared by all clients. */
-  async append({ ask, options: { runId } }) {
-    return () => ask('POST', `/runs/${runId}/events`, { type: 'NOTE', msg: 'n' }, MINIMAL);
+  /** An event on a run of the client's own or, with `runId`, on one that all clients share. */
+  async append({ ask, send, options: { runId } }) {
+    const { id } = runId === undefined ? await ask('POST', '/runs', CREATE) : { id: runId };
+    const path = `/runs/${id}/events`;
+    return () => must(send('POST', path, NOTE, MINIMAL), 204);
   },
 
   /** A heartbeat of a worker of the client's own. */
-  async heartbeat({ ask }) {
-    const body = {
-      worker_id: randomUUID(),
-      resources: { cpu_cores: 8, ram_mb: 16_384, gpus: [] },
-      tags: ['a'],
-      running_ops: [],
-    };
-    return () => ask('POST', '/workers/heartbeat', body);
+  async heartbeat({ ask, send }) {
+    const body = heartbeatOf(randomUUID());
+    await ask('POST', '/workers/heartbeat', body);
+    return () => must(send('POST', '/workers/heartbeat', body), 200);
   },
 
-  /** GET /runs/{id} of one run. */
-  async read({ ask, options: { runId } }) {
-    return () => ask('GET', `/runs/${runId}`);
+  /** GET of a path, `/runs/{runId}` unless it is given. */
+  async read({ send, options: { runId, path = `/runs/${runId}` } }) {
+    return () => must(send('GET', path), 200);
   },
 };
+
+/** A body of POST /workers/heartbeat of a worker that runs nothing. */
+export function heartbeatOf(worker) {
+  return JSON.stringify({
+    worker_id: worker,
+    resources: { cpu_cores: 8, ram_mb: 16_384, gpus: [] },
+    tags: ['a'],
+    running_ops: [],
+  });
+}
+
+function createOn(topic) {
+  const run = { image: 'i', inputs: { filler: FILLER } };
+  return topic === null ? run : { ...run, event_delivery: { topic } };
+}
+
+function startedBy(worker) {
+  return { type: 'STARTED', msg: '', payload: { worker_id: worker } };
+}
+
+/** @throws Error when the answer has another status */
+async function must(answering, status) {
+  const answer = await answering;
+  if (answer.status !== status) throw new Error(`answered ${answer.status}: ${answer.text()}`);
+}
+
+/** @throws Error when one of the items of a bulk answer is no success */
+function allDone({ results }) {
+  const refused = results.find(({ status }) => status >= 300);
+  if (refused !== undefined) throw new Error(`an item was answered ${JSON.stringify(refused)}`);
+}

@@ -1,12 +1,16 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { cpuSecondsOf } from './cpu.mjs';
+import { makeDataFolder } from './data-folder.mjs';
+import { stoppedAtTheEnd } from './leftovers.mjs';
 import { ROOT } from './root.mjs';
 
-/** Keys of the service under test, by scope. */
+/** A key of the service under test that may do everything. */
 export const KEY = 'bench-admin-key';
+
+/** How long the service may take to start, in milliseconds: a database of millions may have to recover first. */
+const START_MS = 300_000;
 
 /**
  * Starts the built service with a PostgreSQL of its own and durability on.
@@ -15,14 +19,14 @@ export const KEY = 'bench-admin-key';
  * @returns its URL, its process id, the CPU seconds it has used, and how to stop it
  */
 export async function startService(env = {}, nodeOptions = []) {
-  const dataDir = await mkdtemp(join(tmpdir(), 'longshore-bench-'));
+  const folder = await makeDataFolder();
   const child = spawn(
     process.execPath,
     [...nodeOptions, join(ROOT, process.env.BENCH_DIST ?? 'dist', 'src/main.js'), '--port', '0'],
     {
       env: {
         PATH: process.env.PATH,
-        SERVICE_DATA_DIR: dataDir,
+        SERVICE_DATA_DIR: folder.path,
         SERVICE_API_KEYS: `admin:${KEY}`,
         SERVICE_LOG_LEVEL: 'warning',
         ...env,
@@ -30,39 +34,44 @@ export async function startService(env = {}, nodeOptions = []) {
       stdio: ['ignore', 'pipe', 'inherit'],
     },
   );
-  const url = await listening(child);
-  return {
-    url,
-    pid: child.pid,
-    cpuSeconds: () => cpuSecondsOf(child.pid),
-    async stop() {
-      child.kill('SIGTERM');
-      if (child.exitCode === null) await once(child, 'exit');
-      await rm(dataDir, { recursive: true, force: true });
-    },
-  };
-}
-
-async function listening(child) {
-  let output = '';
-  for await (const chunk of child.stdout) {
-    output += chunk;
-    const [, url] = /listening on (http:\/\/[^\s"]+)/.exec(output) ?? [];
-    if (url) {
-      child.stdout.resume();
-      return url;
-    }
+  const gone = once(child, 'exit');
+  const stop = stoppedAtTheEnd(async () => {
+    child.kill('SIGTERM');
+    await gone;
+    await folder.remove();
+  });
+  try {
+    const url = await listening(child, gone);
+    return { url, pid: child.pid, cpuSeconds: () => cpuSecondsOf(child.pid), stop };
+  } catch (error) {
+    await stop();
+    throw error;
   }
-  throw new Error(`the service did not start: ${output}`);
 }
 
-/** CPU seconds that a process has used, on Linux; NaN elsewhere. */
-async function cpuSecondsOf(pid) {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => null);
-  if (stat === null) return Number.NaN;
-  const [user, system] = stat
-    .slice(stat.lastIndexOf(')') + 2)
-    .split(' ')
-    .slice(11, 13);
-  return (Number(user) + Number(system)) / 100;
+async function listening(child, gone) {
+  let output = '';
+  const told = new Promise((resolve) => {
+    child.stdout.on('data', (chunk) => {
+      if (output === null) return;
+      output += chunk;
+      const [, url] = /listening on (http:\/\/[^\s"]+)/.exec(output) ?? [];
+      if (url === undefined) return;
+      output = null;
+      resolve(url);
+    });
+  });
+  let timer;
+  const failed = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`the service did not start: ${output}`)), START_MS);
+  });
+  const ended = gone.then(() => {
+    throw new Error(`the service ended instead of starting: ${output}`);
+  });
+  try {
+    return await Promise.race([told, failed, ended]);
+  } finally {
+    clearTimeout(timer);
+    ended.catch(() => undefined);
+  }
 }

@@ -1,0 +1,12 @@
+import { readFile } from 'node:fs/promises';
+
+/** CPU seconds that a process has used, on Linux; NaN elsewhere. */
+export async function cpuSecondsOf(pid) {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => null);
+  if (stat === null) return Number.NaN;
+  const [user, system] = stat
+    .slice(stat.lastIndexOf(')') + 2)
+    .split(' ')
+    .slice(11, 13);
+  return (Number(user) + Number(system)) / 100;
+}

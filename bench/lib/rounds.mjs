@@ -1,0 +1,31 @@
+/** How often everything is measured. */
+export const ROUNDS = 3;
+
+/**
+ * Measures subjects in turn, so that what else the machine does meets all of them, after one warm-up of each.
+ * @param subjects each `{ label, round(), warmUp() }` and whatever else its row is to carry; a round answers figures
+ * @returns one row a subject, `{ label, ..., rounds }`
+ */
+export async function inTurn(subjects, rounds = ROUNDS) {
+  const rows = subjects.map(({ round, warmUp, ...row }) => ({ row: { ...row, rounds: [] }, round, warmUp }));
+  for (const { warmUp } of rows) await warmUp?.();
+  for (let n = 0; n < rounds; n += 1) {
+    for (const { row, round } of rows) row.rounds.push(await round());
+  }
+  return rows.map(({ row }) => row);
+}
+
+/** Does something with what is open and closes all of it afterwards, the last first, whatever happens. */
+export async function withOpen(use) {
+  const opened = [];
+  const keep = async (opening) => {
+    const resource = await opening;
+    opened.push(resource);
+    return resource;
+  };
+  try {
+    return await use(keep);
+  } finally {
+    for (const resource of opened.toReversed()) await resource.stop();
+  }
+}
