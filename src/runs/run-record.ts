@@ -12,8 +12,8 @@ export function toRunRecord(row: RunEntity): RunRecord {
 
 /** What a creation stores, without reading it back. */
 export function recordOfNewRun(run: Run, fresh: NewRun): RunRecord {
+  // The many fields of the run come last: what is added to a large copy costs the engine far more than the copy.
   return {
-    ...run,
     outputs: null,
     image: fresh.image,
     inputs: fresh.inputs,
@@ -21,6 +21,7 @@ export function recordOfNewRun(run: Run, fresh: NewRun): RunRecord {
     attributes: fresh.eventDelivery?.attributes ? { ...fresh.eventDelivery.attributes } : null,
     definitionId: fresh.definition?.id ?? null,
     definitionVersion: fresh.definition?.version ?? null,
+    ...run,
   };
 }
 

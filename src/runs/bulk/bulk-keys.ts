@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import type { Request } from 'express';
 import { canonicalJson } from '../../json/canonical-json.js';
@@ -14,8 +14,7 @@ export class BulkKeys {
   /** The key of the item at a place, with the item's own content; undefined when the request has none. */
   of(item: JsonValue, place: number): Idempotency | undefined {
     if (this.scope === undefined) return undefined;
-    const requestHash = createHash('sha256').update(canonicalJson(item)).digest('hex');
-    return { scope: `${this.scope}/${place}`, requestHash };
+    return { scope: `${this.scope}/${place}`, requestHash: hash('sha256', canonicalJson(item)) };
   }
 }
 
