@@ -1,0 +1,112 @@
+import pg from 'pg';
+import { startCluster } from '../lib/cluster.mjs';
+import { driveCounting, warmUp } from '../lib/load.mjs';
+import { postgresCpuSeconds, postmasterOf } from '../lib/postgres-cpu.mjs';
+import { inTurn, withOpen } from '../lib/rounds.mjs';
+import { KEY, startService } from '../lib/service.mjs';
+
+export const title = 'What a unit costs';
+export const about =
+  'CPU of the server process and of PostgreSQL, write-ahead log and disk, for a whole lifecycle (create, claim, STARTED, ' +
+  'COMPLETED with 500 B of inputs and of outputs, on a topic), an event and a heartbeat; for lifecycles also how many ' +
+  'commands a commit of the journal held and how long it took. docs/scaling.md calculates with these figures.';
+
+export const figures = {
+  cpuUs: { title: 'server CPU', unit: 'µs' },
+  databaseUs: { title: 'PostgreSQL CPU', unit: 'µs' },
+  walBytes: { title: 'WAL', unit: 'B' },
+  diskBytes: { title: 'disk', unit: 'B' },
+  groupSize: { title: 'commands a commit', unit: '' },
+  commitMs: { title: 'a commit', unit: 'ms' },
+};
+
+export const plots = [
+  { title: 'CPU of the server process a unit, µs', figure: 'cpuUs' },
+  { title: 'CPU of PostgreSQL a unit, µs', figure: 'databaseUs' },
+];
+
+/** One row a kind of unit and number of clients. */
+export async function measure({ seconds }) {
+  return withOpen(async (keep) => {
+    const subjects = [];
+    for (const pool of ['memory', 'shared']) {
+      const cluster = await keep(startCluster());
+      const service = await keep(
+        startService({ DATABASE_URL: cluster.url, SERVICE_WORKER_POOL: pool, SERVICE_WORKERS: '1' }),
+      );
+      const meter = await keep(openMeter(cluster.url, service.url));
+      const subject = (label, load) => ({
+        label,
+        warmUp: () => warmUp(service.url, { ...load, seconds }),
+        round: () => meter.around(() => driveCounting(service, { ...load, seconds })),
+      });
+      if (pool === 'shared') {
+        subjects.push(subject('heartbeat, shared pool', { scenario: 'heartbeat', clients: 256 }));
+        continue;
+      }
+      for (const clients of [1, 16, 64, 256]) {
+        const load = { scenario: 'lifecycle', clients, options: { topic: 'hot' } };
+        subjects.push(subject(`lifecycle, ${clients} client${clients > 1 ? 's' : ''}`, load));
+      }
+      subjects.push(
+        subject('lifecycle, bulk calls, 4 clients', {
+          scenario: 'bulkLifecycle',
+          clients: 4,
+          options: { topic: 'hot' },
+        }),
+        subject('event, 64 clients', { scenario: 'append', clients: 64 }),
+        subject('heartbeat, memory pool', { scenario: 'heartbeat', clients: 64 }),
+      );
+    }
+    return inTurn(subjects);
+  });
+}
+
+/** Reads what PostgreSQL and the journal count, before and after something. */
+async function openMeter(databaseUrl, serviceUrl) {
+  const client = new pg.Client({ connectionString: databaseUrl });
+  await client.connect();
+  const { rows } = await client.query('select pg_backend_pid() as pid');
+  const postmaster = await postmasterOf(rows[0].pid);
+  const read = async () => {
+    const found = await client.query(
+      `select pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::float8 as wal,
+              pg_database_size(current_database())::float8 as disk`,
+    );
+    return {
+      ...found.rows[0],
+      cpu: await postgresCpuSeconds(postmaster),
+      ...(await journalCounts(serviceUrl)),
+    };
+  };
+  return {
+    async around(drive) {
+      const before = await read();
+      const { units, figures: driven } = await drive();
+      const after = await read();
+      const spent = (name) => after[name] - before[name];
+      const groups = spent('groups');
+      return {
+        ...driven,
+        databaseUs: (spent('cpu') * 1e6) / units,
+        walBytes: spent('wal') / units,
+        diskBytes: spent('disk') / units,
+        ...(groups > 10
+          ? { groupSize: spent('commands') / groups, commitMs: (spent('seconds') * 1e3) / groups }
+          : {}),
+      };
+    },
+    stop: () => client.end(),
+  };
+}
+
+async function journalCounts(url) {
+  const response = await fetch(`${url}/metrics`, { headers: { 'X-API-Key': KEY } });
+  const text = await response.text();
+  const value = (name) => Number(new RegExp(`^${name} (.+)$`, 'm').exec(text)?.[1] ?? 0);
+  return {
+    commands: value('longshore_journal_group_size_sum'),
+    groups: value('longshore_journal_group_size_count'),
+    seconds: value('longshore_journal_commit_seconds_sum'),
+  };
+}

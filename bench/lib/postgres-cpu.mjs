@@ -1,0 +1,31 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { cpuSecondsOf } from './cpu.mjs';
+
+/**
+ * CPU seconds that a PostgreSQL on this machine has used so far with all of its processes, on Linux; NaN elsewhere.
+ * Those of sessions that have ended are with their parent.
+ * @param pid of the server's first process
+ */
+export async function postgresCpuSeconds(pid) {
+  const own = await cpuSecondsOf(pid);
+  if (Number.isNaN(own)) return own;
+  const [, , , , , , , , , , , , , ...more] = await statOf(pid);
+  let sum = own + (Number(more[0]) + Number(more[1])) / 100;
+  for (const entry of await readdir('/proc')) {
+    if (!/^\d+$/.test(entry)) continue;
+    const stat = await statOf(entry);
+    if (stat[1] === String(pid)) sum += await cpuSecondsOf(entry);
+  }
+  return sum;
+}
+
+/** The process id of the server to which a session's process belongs, on Linux. */
+export async function postmasterOf(backendPid) {
+  return Number((await statOf(backendPid))[1]);
+}
+
+/** The fields of /proc/PID/stat behind the name: state, parent, ... */
+async function statOf(pid) {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+}
