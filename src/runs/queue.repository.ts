@@ -1,11 +1,14 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, Optional } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { execute, rows, unnestRows } from '../database/sql.js';
+import { QueueHeadRepository } from './queue-head.repository.js';
+import { QueueMarks, WHOLE_QUEUE, type QueueSpot, type QueueStretch } from './queue-marks.js';
+import { queueNews } from './queue-news.js';
 import { MACHINE_COLUMNS } from './run-columns.js';
 import type { Run } from './run-machine/run.js';
 import type { CandidateQuery, QueuedRun, Reservation, Shape } from './scheduling-strategy.js';
 
-/** Channel on which runs that became claimable are announced, by their number. */
+/** Channel on which runs that became claimable are announced, as queue-news.ts writes them. */
 export const QUEUE_CHANNEL = 'longshore_queue';
 
 /** Channel on which workers are announced whose runs have left their hands, by their id. */
@@ -18,8 +21,20 @@ const QUEUE_COLUMNS = 'q.passed_over_at as "passedOverAt", q.reserved_for as "re
 /** SQL of the table `run_queue`: one narrow row per run that may be handed out. Its order: priority descending, age, id. */
 @Injectable()
 export class QueueRepository {
+  readonly #head = new QueueHeadRepository();
+  readonly #marks: QueueMarks | undefined;
+  readonly #put = new WeakMap<EntityManager, readonly QueueSpot[]>();
+  readonly #removed = new WeakSet<EntityManager>();
+
+  /** @param marks how far the queue is known to be empty; without them every claim looks from the queue's beginning */
+  constructor(@Optional() marks?: QueueMarks) {
+    this.#marks = marks;
+  }
+
   /** Puts pending runs into the queue, or takes over their new priority when they are in it. */
   async put(manager: EntityManager, pending: readonly Run[]): Promise<void> {
+    for (const spot of pending) this.#marks?.put(spot);
+    this.#put.set(manager, [...(this.#put.get(manager) ?? []), ...pending]);
     const source = unnestRows(
       {
         run_id: 'uuid',
@@ -51,6 +66,7 @@ export class QueueRepository {
 
   /** Takes runs out of the queue. */
   async remove(manager: EntityManager, runIds: readonly string[]): Promise<void> {
+    this.#removed.add(manager);
     await execute(
       manager,
       `delete from run_queue
@@ -59,9 +75,10 @@ export class QueueRepository {
     );
   }
 
-  /** Has the commit tell every process that so many runs have become claimable. */
+  /** Has the commit tell every process that so many runs of those that the transaction put have become claimable. */
   async announce(manager: EntityManager, count: number): Promise<void> {
-    await execute(manager, `select pg_notify('${QUEUE_CHANNEL}', $1::text)`, [String(count)]);
+    const news = queueNews(count, this.#put.get(manager) ?? []);
+    await execute(manager, `select pg_notify('${QUEUE_CHANNEL}', $1::text)`, [news]);
   }
 
   /** Has the commit tell every process that these workers have got room. */
@@ -73,25 +90,32 @@ export class QueueRepository {
 
   /** Whether anything is in the queue, be it in the hands of another transaction. */
   async isEmpty(manager: EntityManager): Promise<boolean> {
-    const found = await rows(manager, 'select 1 from run_queue limit 1');
-    return found.length === 0;
+    const heads = await this.#head.list(manager, this.#stretches, 1);
+    return heads.length === 0;
   }
 
   /**
    * Locks the head of the queue together with its runs. What others hold is passed over, so this never waits and
-   * gives `limit` runs whenever that many are free.
+   * gives `limit` runs whenever that many are free. The queue is looked through from the marks on.
    */
-  lockHead(manager: EntityManager, limit: number): Promise<QueuedRun[]> {
-    return rows<QueuedRun>(
-      manager,
-      `select ${MACHINE_COLUMNS}, ${QUEUE_COLUMNS}
-         from run_queue q
-         join runs r on r.id = q.run_id
-        order by q.priority desc, q.created_at, q.run_id
-        limit $1
-          for update skip locked`,
-      [limit],
-    );
+  async lockHead(manager: EntityManager, limit: number): Promise<QueuedRun[]> {
+    const marks = this.#marks;
+    if (!marks?.areKept) return this.#head.lock(manager, WHOLE_QUEUE, limit);
+    // What this transaction has removed comes back if it fails.
+    if (marks.isRaiseDue && !this.#removed.has(manager)) {
+      await marks.raise((stretches) => this.#head.find(manager, stretches));
+    }
+    const look = (): Promise<QueuedRun[]> => this.#head.lock(manager, WHOLE_QUEUE, limit);
+    let found = marks.isCheckDue
+      ? await marks.check(look)
+      : await this.#head.lock(manager, this.#stretches, limit);
+    if (found.length < limit && marks.mayCheck) found = await marks.check(look);
+    marks.see(found);
+    return found;
+  }
+
+  get #stretches(): readonly QueueStretch[] {
+    return this.#marks?.areKept ? this.#marks.stretches : WHOLE_QUEUE;
   }
 
   /**

@@ -16,6 +16,8 @@ import { IdempotencyRetentionJob } from './idempotency-retention.job.js';
 import { IdempotencyRetentionSchedule } from './idempotency-retention.schedule.js';
 import { IdempotencyRepository } from './idempotency.repository.js';
 import { LostRunRepository } from './lost-run.repository.js';
+import { QueueMarks } from './queue-marks.js';
+import { QueueMarksKeeper } from './queue-marks.keeper.js';
 import { QueueRepository } from './queue.repository.js';
 import { JournalHealth } from './run-journal/journal-health.js';
 import { JournalMetrics } from './run-journal/journal-metrics.js';
@@ -44,6 +46,8 @@ import { RunsService } from './runs.service.js';
     LostRunRepository,
     AttemptRepository,
     EventRepository,
+    { provide: QueueMarks, useFactory: () => new QueueMarks() },
+    QueueMarksKeeper,
     QueueRepository,
     HeldRunRepository,
     QueueStandingRepository,

@@ -1,5 +1,6 @@
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { Notifications } from '../../database/notifications.js';
+import { readQueueNews } from '../../runs/queue-news.js';
 import { QUEUE_CHANNEL, ROOM_CHANNEL } from '../../runs/queue.repository.js';
 import { RunJournal } from '../../runs/run-journal/run-journal.js';
 import type { ClaimOutcome } from '../../runs/run-journal/hand-out.js';
@@ -145,7 +146,7 @@ export class WaitingClaims implements OnModuleDestroy {
 
   #hear(payload: string | null): void {
     // What was announced while nobody listened is not known: everybody looks once.
-    const runs = payload === null ? this.#waiters.size : Number(payload);
+    const runs = payload === null ? this.#waiters.size : readQueueNews(payload).count;
     this.#begin(runs, payload === null ? this.#waiters.size : this.#firstWave(runs));
   }
 
