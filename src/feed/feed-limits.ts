@@ -27,7 +27,7 @@ export const USUAL_FEED_LIMITS: FeedLimits = {
   maxReaders: 5_000,
   maxQueries: 4,
   pageBytes: 4 * 1024 * 1024,
-  streamEvents: 100,
+  streamEvents: 500,
   streamBytes: 256 * 1024,
   stallMs: 60_000,
   commentMs: 15_000,

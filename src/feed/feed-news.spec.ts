@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { NotificationListener, Notifications } from '../database/notifications.js';
+import type { NotificationListener } from '../database/notifications.js';
 import { FeedNews } from './feed-news.js';
 
 const NEVER = new AbortController().signal;
@@ -9,16 +9,17 @@ const NEVER = new AbortController().signal;
 /** News whose notifications the test makes itself. */
 function scene() {
   const listeners: NotificationListener[] = [];
-  const source: Pick<Notifications, 'subscribe'> = {
-    subscribe: (_channel, listener) => {
-      listeners.push(listener);
-      return () => void listeners.splice(listeners.indexOf(listener), 1);
-    },
-  };
+  const state = { hears: true };
   return {
     listeners,
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the rest of it is not used
-    news: new FeedNews(source as Notifications),
+    news: new FeedNews({
+      subscribe: (_channel, listener) => {
+        listeners.push(listener);
+        return () => void listeners.splice(listeners.indexOf(listener), 1);
+      },
+      hears: () => state.hears,
+    }),
+    state,
     tell: (payload: string | null) => {
       for (const listener of listeners) listener(payload);
     },
@@ -115,4 +116,76 @@ test('goes on for the others when one watch is closed', async () => {
   one.close();
   tell('1 a');
   assert.equal(await waiting, true);
+});
+
+test('gathers what comes faster than its readers can be served, and wakes all of them together', async () => {
+  const { news, tell } = scene();
+  const watches = Array.from({ length: 100 }, () => news.watch('a'));
+  const wait = (after: number): Promise<boolean>[] =>
+    watches.map((watch) => watch.news(after, watch.version, { signal: NEVER }));
+  const first = wait(0);
+  tell('1 a');
+  assert.ok(await settled(Promise.all(first)), 'the first news come at once');
+  const second = wait(1);
+  const began = performance.now();
+  tell('2 a');
+  assert.equal(await settled(Promise.race(second)), false);
+  tell('3 a');
+  assert.deepEqual(new Set(await Promise.all(second)), new Set([true]));
+  assert.ok(performance.now() - began < 1_000);
+});
+
+test('has a reader that comes between two turns wait for the next one, though nothing is announced for it', async () => {
+  const { news, tell } = scene();
+  const watches = Array.from({ length: 100 }, () => news.watch('a'));
+  const [one, other] = watches;
+  assert.ok(one && other);
+  assert.equal(await one.turn({ signal: NEVER }), true);
+  const waiting = one.news(0, one.version, { signal: NEVER });
+  tell('1 a');
+  assert.equal(await waiting, true);
+  const turn = other.turn({ signal: NEVER });
+  assert.equal(await settled(turn), false);
+  assert.equal(await turn, true);
+});
+
+test('remembers where a topic ends until it grows, also while nobody watches it', () => {
+  const { news, tell } = scene();
+  let watch = news.watch('a');
+  assert.equal(watch.endBehind(5), undefined);
+  watch.noteEnd(5, 5, watch.version);
+  watch.noteEnd(null, 5, watch.version);
+  watch.close();
+  tell('9 b');
+  watch = news.watch('a');
+  assert.deepEqual(
+    [5, null, 4].map((place) => watch.endBehind(place)),
+    [5, 5, undefined],
+  );
+  watch.close();
+  tell('6 a');
+  watch = news.watch('a');
+  assert.equal(watch.endBehind(5), undefined);
+});
+
+test('does not take for the end what was read before the latest announcement', () => {
+  const { news, tell } = scene();
+  const watch = news.watch('a');
+  const { version } = watch;
+  tell('6 a');
+  watch.noteEnd(5, 5, version);
+  assert.equal(watch.endBehind(5), undefined);
+});
+
+test('knows no end while announcements are not heard, and after some may have been missed', () => {
+  const { news, tell, state } = scene();
+  const watch = news.watch('a');
+  watch.noteEnd(5, 5, watch.version);
+  state.hears = false;
+  assert.equal(watch.endBehind(5), undefined);
+  watch.noteEnd(6, 6, watch.version);
+  state.hears = true;
+  assert.deepEqual([watch.endBehind(5), watch.endBehind(6)], [5, undefined]);
+  tell(null);
+  assert.equal(watch.endBehind(5), undefined);
 });

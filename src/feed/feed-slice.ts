@@ -10,7 +10,9 @@ export class FeedSlice {
   readonly end: number;
   /** More events follow already. */
   readonly hasMore: boolean;
+  readonly #texts: readonly string[];
   #frames: Buffer | undefined;
+  #page: string | undefined;
 
   /** @param start position that was read from, the end of a slice without events */
   constructor(topic: string, start: number, { entries, hasMore }: FeedRows) {
@@ -18,12 +20,25 @@ export class FeedSlice {
     this.events = entries.map((row) => toFeedEventDto(row, cursorOf(row.position)));
     this.end = entries.at(-1)?.position ?? start;
     this.hasMore = hasMore;
+    this.#texts = this.events.map((event) => JSON.stringify(event));
+  }
+
+  /** Of a place behind which nothing is. @param end position behind which the feed will go on */
+  static nothing(topic: string, end: number): FeedSlice {
+    return new FeedSlice(topic, end, { first: 1, last: 0, entries: [], hasMore: false });
+  }
+
+  /** The slice as a page, in JSON, made once for all readers. */
+  get page(): string {
+    const next = this.events.at(-1)?.cursor ?? null;
+    this.#page ??= `{"events":[${this.#texts.join()}],"next_cursor":${JSON.stringify(next)},"has_more":${this.hasMore}}`;
+    return this.#page;
   }
 
   /** The events in the format of Server-Sent Events, made once for all readers. */
   get frames(): Buffer {
     this.#frames ??= Buffer.from(
-      this.events.map((event) => `id: ${event.cursor}\ndata: ${JSON.stringify(event)}\n\n`).join(''),
+      this.events.map((event, n) => `id: ${event.cursor}\ndata: ${this.#texts[n]}\n\n`).join(''),
     );
     return this.#frames;
   }

@@ -46,15 +46,10 @@ export class FeedController {
   async getPage(
     @Query() query: FeedPageQueryDto,
     @Res({ passthrough: true }) response: Response,
-  ): Promise<FeedPageDto> {
-    const { limit = DEFAULT_LIMIT, wait = 0 } = query;
-    if (wait === 0) return toPage(await this.feed.getPage(query, limit));
-    const reader = this.readers.open(response);
-    try {
-      return toPage(await this.feed.awaitPage(query, limit, wait * 1000, reader.signal));
-    } finally {
-      reader.close();
-    }
+  ): Promise<string> {
+    const { page } = await this.#readPage(query, response);
+    response.setHeader('Content-Type', 'application/json; charset=utf-8');
+    return page;
   }
 
   @Get('stream')
@@ -107,8 +102,15 @@ export class FeedController {
       reader.close();
     }
   }
-}
 
-function toPage({ events, hasMore }: FeedSlice): FeedPageDto {
-  return { events: [...events], next_cursor: events.at(-1)?.cursor ?? null, has_more: hasMore };
+  async #readPage(query: FeedPageQueryDto, response: Response): Promise<FeedSlice> {
+    const { limit = DEFAULT_LIMIT, wait = 0 } = query;
+    if (wait === 0) return this.feed.getPage(query, limit);
+    const reader = this.readers.open(response);
+    try {
+      return await this.feed.awaitPage(query, limit, wait * 1000, reader.signal);
+    } finally {
+      reader.close();
+    }
+  }
 }

@@ -123,3 +123,27 @@ test('a place beyond the end is refused, one that retention has passed is gone, 
     (error) => error instanceof FeedCursorGone && error.oldest === encodeCursor('a', 4),
   );
 });
+
+test('readers of one place that come while a query is under way share the next one, which begins after all of them', async () => {
+  const { reader, asked } = scene();
+  const first = reader.readNext(RANGE);
+  await tick();
+  const late = Array.from({ length: 50 }, () => reader.readNext(RANGE));
+  const elsewhere = reader.readNext({ ...RANGE, after: 2 });
+  await tick();
+  assert.equal(asked.length, 2, 'the first, and that of the other place');
+  asked[1]?.answer(EMPTY);
+  asked[0]?.fail(new Error('the database is away'));
+  await assert.rejects(first);
+  await elsewhere;
+  await tick();
+  assert.equal(asked.length, 3);
+  asked[2]?.answer({ ...EMPTY, last: 9 });
+  const slices = await Promise.all(late);
+  assert.equal(new Set(slices).size, 1);
+  const again = reader.readNext(RANGE);
+  await tick();
+  assert.equal(asked.length, 4, 'what was read before is read anew');
+  asked[3]?.answer(EMPTY);
+  await again;
+});

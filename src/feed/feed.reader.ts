@@ -11,6 +11,8 @@ import { FeedRepository, type FeedRange } from './feed.repository.js';
 @Injectable()
 export class FeedReader {
   readonly #shared = new Map<string, Promise<FeedSlice>>();
+  readonly #next = new Map<string, Promise<FeedSlice>>();
+  readonly #underWay = new Map<string, Promise<unknown>>();
   readonly #queue: (() => void)[] = [];
   #reading = 0;
 
@@ -44,6 +46,29 @@ export class FeedReader {
     if (start > found.last) throw new FeedCursorInvalid('The cursor is ahead of the feed');
     if (start < found.first - 1) throw new FeedCursorGone(encodeCursor(topic, found.first - 1));
     return new FeedSlice(topic, start, found);
+  }
+
+  /**
+   * The same for readers of one place that come at about the same time: who comes while a query is under way shares
+   * the next one, so that each sees what was acknowledged before it asked.
+   */
+  readNext(range: FeedRange): Promise<FeedSlice> {
+    const key = [range.after, range.limit, range.maxBytes, range.topic].join(' ');
+    const known = this.#next.get(key);
+    if (known !== undefined) return known;
+    const turn = this.#underWay.get(key) ?? Promise.resolve();
+    const reading = turn.then(() => {
+      this.#next.delete(key);
+      const begun = this.read(range);
+      const over = begun.then(
+        () => this.#underWay.delete(key),
+        () => this.#underWay.delete(key),
+      );
+      this.#underWay.set(key, over);
+      return begun;
+    });
+    this.#next.set(key, reading);
+    return reading;
   }
 
   /**

@@ -3,11 +3,12 @@ import { Inject, Injectable } from '@nestjs/common';
 import { isDatabaseUnavailable } from '../database/unavailable.js';
 import { Settings } from '../settings/settings.js';
 import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
-import { FeedNews, type TopicWatch } from './feed-news.js';
-import type { FeedSlice } from './feed-slice.js';
+import { FeedNews } from './feed-news.js';
+import { FeedSlice } from './feed-slice.js';
 import { FeedCursorGone, FeedNotConfigured } from './feed.errors.js';
 import { FeedReader } from './feed.reader.js';
 import type { FeedRange } from './feed.repository.js';
+import type { TopicWatch } from './topic-watch.js';
 
 /** Which feed, and where in it. */
 export interface FeedPlace {
@@ -48,9 +49,12 @@ export class FeedService {
     const deadline = performance.now() + forMs;
     const watch = this.news.watch(place.topic);
     try {
-      let version = watch.version;
-      let slice = await this.reader.read(range);
+      await watch.turn({ signal, forMs });
+      let { version } = watch;
+      const end = watch.endBehind(range.after);
+      let slice = end === undefined ? await this.reader.readNext(range) : FeedSlice.nothing(place.topic, end);
       for (;;) {
+        if (slice.events.length === 0) watch.noteEnd(range.after, slice.end, version);
         const left = deadline - performance.now();
         if (slice.events.length > 0 || left <= 0) return slice;
         if (!(await watch.news(slice.end, version, { signal, forMs: left }))) return slice;

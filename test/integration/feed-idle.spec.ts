@@ -41,4 +41,34 @@ describe('a thousand readers of the feed', () => {
     for (const reader of streams) reader.close();
     await service.close();
   });
+
+  test('cost no statement either when they come back for nothing, and miss nothing all the same', async () => {
+    const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '3600' } });
+    const busy = await createRun(service.send, 'busy');
+    assert.equal(await note(service.send, busy, 'first'), 204);
+    const poll = (after: string, wait: number): Promise<TestAnswer> =>
+      service.send('GET', `/feed?topic=busy&wait=${wait}${after}`, { key: KEYS.client });
+    const { next_cursor: cursor } = (await poll('', 1)).body;
+    await poll(`&after=${cursor}`, 1);
+    await service.send('GET', '/feed?topic=never&wait=1', { key: KEYS.client });
+
+    statements.length = 0;
+    const again = [
+      poll(`&after=${cursor}`, 1),
+      service.send('GET', '/feed?topic=never&wait=1', { key: KEYS.client }),
+    ];
+    for (const { status, body } of await Promise.all(again)) {
+      assert.deepEqual([status, body], [200, { events: [], next_cursor: null, has_more: false }]);
+    }
+    assert.deepEqual(statements, []);
+
+    for (let n = 0; n < 20; n += 1) {
+      const late = poll(`&after=${cursor}`, 30);
+      assert.equal(await note(service.send, busy, `news ${n}`), 204);
+      const msgs = (await late).body.events.map(({ msg }: { msg: string }) => msg);
+      assert.ok(msgs.includes('news 0'), JSON.stringify(msgs));
+    }
+    assert.equal((await poll('', 30)).body.events.length, 21);
+    await service.close();
+  });
 });
