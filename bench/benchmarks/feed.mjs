@@ -1,0 +1,107 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { goalLine, rowOf } from '../lib/figures.mjs';
+import { stoppedAtTheEnd } from '../lib/leftovers.mjs';
+import { ROOT } from '../lib/root.mjs';
+import { ROUNDS, withOpen } from '../lib/rounds.mjs';
+import { KEY, startService } from '../lib/service.mjs';
+import { quantile } from '../lib/stats.mjs';
+
+const WRITERS = 32;
+
+export const title = 'One hot topic';
+export const about =
+  '32 writers, each with a run of its own, send single events with Prefer: return=minimal as fast as they are answered; ' +
+  'all runs name one topic. The lag is the time from the acknowledgement of an event to its arrival at a reader (negative ' +
+  'when it arrives first), of every 16th event at every reader. Lost and doubled events are counted at every reader, all of them. ' +
+  'Half of the readers have a stream open, half poll with wait=30. Writers and readers are processes of their own.';
+export const figures = {
+  perSecond: { title: 'events', unit: '/s' },
+  lagP50: { title: 'lag p50', unit: 'ms' },
+  lagP99: { title: 'lag p99', unit: 'ms' },
+  lost: { title: 'lost', unit: '' },
+  doubled: { title: 'doubled', unit: '' },
+  cpuUs: { title: 'CPU of the service an event', unit: 'µs' },
+};
+
+const LABELS = new Map([
+  [0, 'no readers'],
+  [2, '2 readers'],
+  [100, '100 readers'],
+]);
+
+/** @param rows as measured */
+export function goals(rows) {
+  const { figures: at } = rowOf(rows, LABELS.get(100));
+  return [
+    goalLine('events with 100 readers', at.perSecond.median, { atLeast: 8_000 }, '/s'),
+    goalLine('lag p99 with 100 readers', at.lagP99.median, { atMost: 250 }, ' ms'),
+    goalLine('lost or doubled with 100 readers', at.lost.median + at.doubled.median, { atMost: 0 }, ''),
+  ];
+}
+
+/** One row for each number of readers; rounds alternate. */
+export function measure({ seconds }) {
+  return withOpen(async (keep) => {
+    const service = await keep(startService());
+    const rows = [...LABELS].map(([readers, label]) => ({ label, readers, rounds: [] }));
+    await driveOnce(service, 10, Math.min(seconds, 3));
+    for (let round = 0; round < ROUNDS; round += 1) {
+      for (const { readers, rounds } of rows) rounds.push(await driveOnce(service, readers, seconds));
+    }
+    return rows.map(({ label, rounds }) => ({ label, rounds }));
+  });
+}
+
+let topics = 0;
+
+async function driveOnce(service, readers, seconds) {
+  topics += 1;
+  const task = { url: service.url, key: KEY, topic: `hot-${topics}` };
+  const reading = readers === 0 ? null : start('feed-readers');
+  const ready = reading?.answer();
+  reading?.child.send({ ...task, streams: readers / 2, polls: readers / 2 });
+  await ready;
+  const before = await service.cpuSeconds();
+  const writing = start('feed-writers');
+  const written = writing.answer();
+  writing.child.send({ ...task, writers: WRITERS, seconds });
+  const { acknowledged, elapsed } = await written;
+  const total = acknowledged.reduce((sum, times) => sum + times.length, 0);
+  const read = reading?.answer();
+  reading?.child.send({ total });
+  const { lost, doubled, timed } = (await read) ?? { timed: [] };
+  const cpuUs = (((await service.cpuSeconds()) - before) * 1e6) / total;
+  const lags = timed.flatMap((pairs) => lagsOf(pairs, acknowledged));
+  return {
+    perSecond: total / elapsed,
+    ...(readers === 0 ? {} : { lagP50: quantile(lags, 0.5), lagP99: quantile(lags, 0.99), lost, doubled }),
+    cpuUs,
+  };
+}
+
+function lagsOf(pairs, acknowledged) {
+  const lags = [];
+  for (let n = 0; n < pairs.length; n += 2) {
+    const number = pairs[n];
+    lags.push(pairs[n + 1] - acknowledged[number % WRITERS][Math.floor(number / WRITERS)]);
+  }
+  return lags;
+}
+
+/** Starts a program of lib in a process of its own; `answer` is its next message. */
+function start(name) {
+  const child = fork(join(ROOT, 'bench/lib', `${name}.mjs`), { serialization: 'advanced' });
+  const stop = stoppedAtTheEnd(async () => void child.kill());
+  const gone = once(child, 'exit').then(([code, signal]) => {
+    void stop();
+    throw new Error(`${name} ended (${signal ?? code}) without an answer`);
+  });
+  gone.catch(() => undefined);
+  const answer = async () => {
+    const [message] = await Promise.race([once(child, 'message'), gone]);
+    return message;
+  };
+  return { child, answer };
+}
