@@ -17,8 +17,24 @@ describe('the strategy direct', () => {
     ]);
   });
 
-  it('asks for one run a claim', () => {
+  it('gives each claim as many as it asks for before the next one gets any', () => {
+    const runs = ['a', 'b', 'c', 'd', 'e'].map((id) => queued(id));
+    const claims = [{ ...claimant('u'), max: 2 }, claimant('v'), { ...claimant('w'), max: 9 }];
+    assert.deepEqual(
+      direct.choose(claims, runs).assignments.map(({ claim, runId }) => [claim, runId]),
+      [
+        [0, 'a'],
+        [0, 'b'],
+        [1, 'c'],
+        [2, 'd'],
+        [2, 'e'],
+      ],
+    );
+  });
+
+  it('asks for one run a claim, or for what the claim asks for', () => {
     assert.deepEqual(direct.candidatesFor([claimant('v'), claimant('w')]), { limit: 2 });
+    assert.deepEqual(direct.candidatesFor([{ ...claimant('v'), max: 40 }, claimant('w')]), { limit: 41 });
   });
 
   it('sees no obstacle, whatever a run asks for', () => {

@@ -144,6 +144,42 @@ describe('every choice of the strategy fit', () => {
     );
   });
 
+  it('gives a claim of at most so many runs the first of those that it would get', () => {
+    fc.assert(
+      fc.property(plainScenes, fc.integer({ min: 0, max: 5 }), (scene, max) => {
+        const [worker = assert.fail()] = scene.claimants;
+        const all = choose({ ...scene, claimants: [worker] }).assignments;
+        const some = choose({ ...scene, claimants: [{ ...worker, max }] }).assignments;
+        assert.deepEqual(some, all.slice(0, max));
+      }),
+    );
+  });
+
+  it('keeps to what each of several claims asks for, and leaves behind only what fits none that wants more', () => {
+    const limits = fc.array(fc.option(fc.integer({ min: 0, max: 3 }), { nil: undefined }), {
+      minLength: 3,
+      maxLength: 3,
+    });
+    fc.assert(
+      fc.property(scenes, limits, (plain, maxima) => {
+        const claimants = plain.claimants.map((worker, i) => ({ ...worker, max: maxima[i] }));
+        const scene = { ...plain, claimants };
+        const choice = choose(scene);
+        const taken = new Set(choice.assignments.map(({ runId }) => runId));
+        const kept = new Set(choice.reservations?.map(({ workerId }) => workerId));
+        for (const [claim, worker] of replay(scene, choice, () => {}).entries()) {
+          const got = choice.assignments.filter((one) => one.claim === claim).length;
+          const { max = Infinity } = worker;
+          assert.ok(got <= max);
+          if (kept.has(worker.id) || got === max) continue;
+          for (const run of scene.runs) {
+            if (!taken.has(run.id)) assert.notDeepEqual(fit.obstacles(worker, run), [], run.id);
+          }
+        }
+      }),
+    );
+  });
+
   it('gives a run only where its own rule sees no obstacle at that moment', () => {
     fc.assert(
       fc.property(scenes, (scene) => {

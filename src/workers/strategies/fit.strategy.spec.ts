@@ -77,6 +77,14 @@ describe('the strategy fit', () => {
     assert.deepEqual(given([worker], [queued('a', { vramMb: 15 }), queued('b', { vramMb: 14 })]), ['w: b@1']);
   });
 
+  it('gives a claim no more than it asks for, and what is over to another', () => {
+    const runs = ['a', 'b', 'c', 'd', 'e'].map((id) => queued(id));
+    const few = { ...claimant('v'), max: 1 };
+    assert.deepEqual(given([few, claimant('w')], runs), ['v: a', 'w: b, c, d, e']);
+    assert.deepEqual(given([few, { ...claimant('w'), max: 2 }], runs), ['v: a', 'w: b, c']);
+    assert.deepEqual(given([{ ...few, max: 0 }], runs), ['v: ']);
+  });
+
   it('shares runs out among the workers that ask together', () => {
     const runs = ['a', 'b', 'c', 'd', 'e'].map((id) => queued(id));
     assert.deepEqual(given([claimant('v'), claimant('w')], runs), ['v: a, c, e', 'w: b, d']);
@@ -136,6 +144,24 @@ describe('the strategy fit keeps a worker free', () => {
       reservations: [],
       passedOver: ['big'],
     });
+  });
+
+  it('not for a run that fits and comes next, when the worker has got as many as it asks for', () => {
+    const waiting = queued('waiting', { cpu: 1 }, { passedOverAt: ago(900) });
+    const once = { ...claimant('w', { cpu: 4 }), max: 1 };
+    assert.deepEqual(choose([once], [small(), waiting]), {
+      assignments: [{ claim: 0, runId: 'small', gpuId: null }],
+      reservations: [],
+      passedOver: [],
+    });
+  });
+
+  it('but first of all gives it the run that it was kept free for, though it asks for one only', () => {
+    const idle = { ...claimant('w', { cpu: 5 }), max: 1 };
+    const waiting = big({ passedOverAt: ago(900), reservedFor: 'w' });
+    assert.deepEqual(choose([idle], [small(), waiting], ['w']).assignments, [
+      { claim: 0, runId: 'big', gpuId: null },
+    ]);
   });
 
   it('not for a run that has been passed over for less than the limit, nor notes it again', () => {
