@@ -2,12 +2,19 @@ import type { RunEntity } from '../database/entities/run.entity.js';
 import type { NewRun, Run } from './run-machine/run.js';
 import { isRunState, type RunState } from './run-machine/run-state.js';
 
+const UNKNOWN_STATE = 'a stored state is not known to this version';
+
 /** A run as it is stored, with what the machine knows and what it only carries. */
 export type RunRecord = Omit<RunEntity, 'state'> & { readonly state: RunState };
 
-/** Reads a stored run. @throws Error when the row holds a state that this version does not know */
+/** Reads a stored run, which is the same object. @throws Error when the row holds a state that this version does not know */
 export function toRunRecord(row: RunEntity): RunRecord {
-  return { ...row, state: knownState(row.state) };
+  if (!isRunRecord(row)) throw new Error(UNKNOWN_STATE);
+  return row;
+}
+
+function isRunRecord(row: RunEntity): row is RunEntity & RunRecord {
+  return isRunState(row.state);
 }
 
 /** What a creation stores, without reading it back. */
@@ -28,5 +35,5 @@ export function recordOfNewRun(run: Run, fresh: NewRun): RunRecord {
 /** @throws Error when the text is no state of this version */
 export function knownState(text: string): RunState {
   if (isRunState(text)) return text;
-  throw new Error('a stored state is not known to this version');
+  throw new Error(UNKNOWN_STATE);
 }

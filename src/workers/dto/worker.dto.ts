@@ -31,7 +31,7 @@ export class WorkerDto {
 
 /** The worker as clients see it. @param free what it has left, where that is known */
 export function toWorkerDto(worker: PooledWorker, free?: FreeResources): WorkerDto {
-  return {
+  const dto: WorkerDto = {
     id: worker.id,
     resources: {
       cpu_cores: worker.cpuCores,
@@ -49,8 +49,9 @@ export function toWorkerDto(worker: PooledWorker, free?: FreeResources): WorkerD
     last_heartbeat_at: worker.lastHeartbeatAt.toISOString(),
     is_active: worker.isActive,
     draining: worker.isDraining,
-    ...(free && { free: toFreeDto(free) }),
   };
+  if (free) dto.free = toFreeDto(free);
+  return dto;
 }
 
 function toFreeDto({ cpu, ramMb, gpus }: FreeResources): FreeResourcesDto {

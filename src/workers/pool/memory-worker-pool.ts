@@ -156,10 +156,11 @@ export class MemoryWorkerPool implements ForgettingPool {
   }
 
   #view({ said }: Entry): PooledWorker {
+    // The many fields come last: what is added to a copy costs the engine more than the copy.
     return {
-      ...said,
       isActive: this.now() - said.lastHeartbeatAt.getTime() <= this.timeoutMs,
       isDraining: this.#draining.has(said.id),
+      ...said,
     };
   }
 
