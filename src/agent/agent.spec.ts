@@ -217,6 +217,24 @@ test('executes a run once that the service hands out twice', async () => {
   assert.deepEqual(types(run), ['STARTED', 'COMPLETED']);
 });
 
+test('reports the end of a container that has ended without waiting for its removal', async () => {
+  const scene = makeScene();
+  const run = scene.service.add('run-1');
+  await scene.start();
+  const container = await scene.container();
+  let release: () => void = () => undefined;
+  container.remove = () =>
+    new Promise((resolve) => {
+      release = resolve;
+    });
+  const began = scene.clock.nowMs();
+  container.end(0);
+  await scene.clock.until('the end is reported', () => run.state === 'COMPLETED', 20);
+  assert.ok(scene.clock.nowMs() - began < 1_000);
+  release();
+  await scene.end();
+});
+
 test('keeps trying to remove a container that the engine does not let go, and reports its end meanwhile', async () => {
   const scene = makeScene();
   const run = scene.service.add('run-1', { constraints: { ramMb: 0, vramMb: 0, cpu: 4, gpuId: null } });

@@ -44,6 +44,7 @@ export class RunExecution {
   private attempt: number | null;
   private folder: RunFolder | null = null;
   private container: RunningContainer | null = null;
+  private hasEnded = false;
 
   /** Takes a place in the line for capacity at once: the order of claims is the order of starts. */
   constructor(
@@ -82,7 +83,8 @@ export class RunExecution {
     // The last event says how the run ended; what the service says from here on is its answer to that.
     watching.abort();
     const cleared = this.clearContainer();
-    await Promise.race([cleared, this.parts.context.clock.sleep(CLEARING_MS)]);
+    // Nobody may be given the run anew while its container still works on it; one that has ended is only rubbish.
+    if (!this.hasEnded) await Promise.race([cleared, this.parts.context.clock.sleep(CLEARING_MS)]);
     const end = await reportEnd(outcome, this.sender, this.logger);
     await cleared;
     try {
@@ -200,6 +202,7 @@ export class RunExecution {
     };
     const reading = readLog(container.lines, sinks);
     const exit = await this.stopSignal.unlessStopped(container.exit);
+    this.hasEnded = true;
     await this.stopSignal.unlessStopped(reading);
     this.logger.info({ exitCode: exit.exitCode, outOfMemory: exit.outOfMemory }, 'the container has ended');
     if (exit.exitCode !== 0) {
