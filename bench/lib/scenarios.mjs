@@ -70,6 +70,25 @@ export const SCENARIOS = {
     return () => must(send('POST', '/workers/heartbeat', body), 200);
   },
 
+  /** A claim. What it got is completed, and another run created in its place, while the next claims are under way. */
+  async claim({ ask, send, n }) {
+    const worker = `claimant${n}`;
+    const heartbeat = () => must(send('POST', '/workers/heartbeat', heartbeatOf(worker)), 200);
+    const replace = async ({ id }) => {
+      await must(send('POST', `/runs/${id}/events`, COMPLETED_TEXT, MINIMAL), 204);
+      await must(send('POST', '/runs', CREATE), 201);
+    };
+    let seenAt = performance.now();
+    await heartbeat();
+    return async () => {
+      const { ops } = await ask('POST', `/workers/${worker}/claim`);
+      for (const op of ops) replace(op).catch(() => undefined);
+      if (performance.now() - seenAt < 20_000) return;
+      seenAt = performance.now();
+      heartbeat().catch(() => undefined);
+    };
+  },
+
   /** GET of a path, `/runs/{runId}` unless it is given. */
   async read({ send, options: { runId, path = `/runs/${runId}` } }) {
     return () => must(send('GET', path), 200);

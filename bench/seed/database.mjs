@@ -71,7 +71,8 @@ async function migrated(url) {
   }
 }
 
-async function built(path) {
+/** Imports a file of the built service. */
+export async function built(path) {
   await import('reflect-metadata');
   return import(pathToFileURL(join(ROOT, process.env.BENCH_DIST ?? 'dist', path)).href);
 }

@@ -139,13 +139,8 @@ export async function fill(url, { finished, pending, events = 3, say = () => und
     const { rowCount } = await first.query('select 1 from runs limit 1');
     if (rowCount > 0) throw new Error('the database holds runs already');
     const total = finished + pending;
-    const timed = async (step, action) => {
-      const from = performance.now();
-      await action();
-      say(`${step}: ${Math.round((performance.now() - from) / 1000)} s`);
-    };
     const load = (client, table, statements) =>
-      timed(table, () =>
+      timed(say, table, () =>
         withoutIndexes(client, table, async () => {
           for (const [sql, params] of statements) await client.query(sql, params);
         }),
@@ -161,12 +156,18 @@ export async function fill(url, { finished, pending, events = 3, say = () => und
         await load(second, 'feed_topics', [[TOPICS, []]]);
       })(),
     ]);
-    await timed('vacuum', async () => {
+    await timed(say, 'vacuum', async () => {
       for (const table of ['runs', 'events', 'feed_entries', 'feed_topics', 'run_queue']) {
         await first.query(`vacuum (freeze, analyze) ${table}`);
       }
     });
   });
+}
+
+async function timed(say, step, action) {
+  const from = performance.now();
+  await action();
+  say(`${step}: ${Math.round((performance.now() - from) / 1000)} s`);
 }
 
 /**

@@ -1,0 +1,117 @@
+import { goalLine } from '../lib/figures.mjs';
+import { drive } from '../lib/load.mjs';
+import { SEEDED } from '../seed/seed.mjs';
+import { inWords, sizesOf, startSeeded } from '../seed/seeded.mjs';
+
+export const title = 'Lists of runs';
+export const about =
+  'GET /runs in pages of ten from one client, without events: every filter alone and filters together, frequent and rare ' +
+  'values, at the first, the 100th and the 10,000th page, beside 10 k, 1 M and 10 M runs. A rare value has three runs, a ' +
+  'rare state a hundred. Rounds alternate with those of the first page of the same list at the smallest size, which the last figure compares with.';
+export const figures = { timesP99: { title: 'p99, times the smallest', unit: '' } };
+
+const SIZES = [10_000, 1_000_000, 10_000_000];
+const PAGES = [1, 100, 10_000];
+const ROUNDS = 3;
+
+/** The one list that reads as many runs as the rarer of its values has. */
+const APART = 'image and topic that never meet';
+
+/** Columns of the filters, to find where a page begins. */
+const COLUMNS = { state: 'state', image: 'image', op_definition: 'definition_id', topic: 'topic' };
+
+const { frequent, rare, apart } = SEEDED;
+
+/** Filters by their names. */
+const LISTS = {
+  'no filter': {},
+  'frequent state': { state: frequent.state },
+  'rare state': { state: rare.state },
+  'frequent image': { image: frequent.image },
+  'rare image': { image: rare.image },
+  'frequent definition': { op_definition: frequent.op_definition },
+  'rare definition': { op_definition: rare.op_definition },
+  'frequent topic': { topic: frequent.topic },
+  'rare topic': { topic: rare.topic },
+  'created[gte]': { 'created[gte]': 1_735_700_000 },
+  'created[lt]': { 'created[lt]': 1_760_000_000 },
+  'frequent state, rare topic': { state: frequent.state, topic: rare.topic },
+  'rare state, frequent image': { state: rare.state, image: frequent.image },
+  'rare state, frequent topic': { state: rare.state, topic: frequent.topic },
+  'frequent state, frequent image': { state: frequent.state, image: frequent.image },
+  'frequent state, created[lt]': { state: frequent.state, 'created[lt]': 1_760_000_000 },
+  'frequent image, frequent topic': { image: frequent.image, topic: frequent.topic },
+  'frequent image, rare topic': { image: frequent.image, topic: rare.topic },
+  [APART]: apart,
+};
+
+/** One row for every list, page and size. */
+export async function measure({ seconds }) {
+  const [least, ...others] = sizesOf(SIZES);
+  const smallest = await startSeeded({ finished: least });
+  try {
+    const rows = await listsOf(smallest, smallest, least, seconds);
+    for (const size of others) {
+      const service = await startSeeded({ finished: size });
+      try {
+        rows.push(...(await listsOf(service, smallest, size, seconds)));
+      } finally {
+        await service.stop();
+      }
+    }
+    return rows;
+  } finally {
+    await smallest.stop();
+  }
+}
+
+/** For each page, the worst list of those that have it, but for what no index stands for. */
+export function goals(rows) {
+  const chosen = rows.filter(({ name }) => name !== APART);
+  return PAGES.map((page) => {
+    const ratios = chosen
+      .filter((row) => row.page === page)
+      .map(({ figures: { timesP99 } }) => timesP99.median);
+    const goal = `list p99, page ${page}, the worst of all filters and sizes, against page 1 at the smallest`;
+    return goalLine(goal, ratios.length > 0 ? Math.max(...ratios) : Number.NaN, { atMost: 1.5 });
+  });
+}
+
+async function listsOf(service, smallest, size, seconds) {
+  const rows = [];
+  for (const [name, filter] of Object.entries(LISTS)) {
+    for (const page of PAGES) {
+      const path = await pathOf(service, filter, page);
+      if (path === null) continue;
+      const load = { scenario: 'read', clients: 1, seconds: Math.max(seconds / 8, 0.3), options: { path } };
+      const first = { ...load, options: { path: await pathOf(smallest, filter, 1) } };
+      await drive(service.url, { ...load, seconds: 0.2 });
+      const rounds = [];
+      for (let round = 0; round < ROUNDS; round += 1) {
+        const beside = await drive(smallest.url, first);
+        const figure = await drive(service.url, load);
+        rounds.push({ ...figure, timesP99: figure.p99 / beside.p99 });
+      }
+      rows.push({ label: `${name}, page ${page}, ${inWords(size)}`, name, page, rounds });
+    }
+  }
+  return rows;
+}
+
+/** The path of a page, or null where the list is not that long. */
+async function pathOf(service, filter, page) {
+  const query = new URLSearchParams({ ...filter, include_events: 'false' });
+  if (page > 1) {
+    const fields = Object.entries(filter).filter(([name]) => name in COLUMNS);
+    const conditions = fields.map(([name], i) => `${COLUMNS[name]} = $${i + 2}`);
+    if (filter['created[lt]']) conditions.push(`created_at < to_timestamp(${filter['created[lt]']})`);
+    const [place] = await service.query(
+      `select id from runs ${conditions.length > 0 ? `where ${conditions.join(' and ')}` : ''}
+        order by created_at desc, id desc offset $1 limit 1`,
+      [(page - 1) * 10 - 1, ...fields.map(([, value]) => value)],
+    );
+    if (!place) return null;
+    query.set('starting_after', place.id);
+  }
+  return `/runs?${query}`;
+}

@@ -1,0 +1,74 @@
+import { execFile } from 'node:child_process';
+import { chmod, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { makeDataFolder } from '../lib/data-folder.mjs';
+import { stoppedAtTheEnd } from '../lib/leftovers.mjs';
+import { startService } from '../lib/service.mjs';
+import { FILLING, built, withConnections, withDatabase } from './database.mjs';
+import { fill } from './seed.mjs';
+
+const run = promisify(execFile);
+
+/** Runs in the template that BENCH_SEED_DIR names. */
+const TEMPLATE_RUNS = 10_000_000;
+
+/**
+ * Numbers of runs to measure with: those given or, where BENCH_SIZES lists others (`1000,100000`), those instead.
+ */
+export function sizesOf(usual) {
+  return process.env.BENCH_SIZES ? process.env.BENCH_SIZES.split(',').map(Number) : usual;
+}
+
+/**
+ * Starts the service on a database that holds so many finished and pending runs; the folder goes with it. Ten million
+ * finished runs are copied from the data folder BENCH_SEED_DIR, if there is such a template.
+ * @returns what `startService` answers, and `query(sql, params)`: rows of a statement on its database
+ */
+export async function startSeeded({ finished, pending = 0 }) {
+  const folder = await makeDataFolder();
+  const removed = stoppedAtTheEnd(() => folder.remove());
+  const template = process.env.BENCH_SEED_DIR;
+  const isTemplate = finished === TEMPLATE_RUNS && pending === 0 && template && (await exists(template));
+  if (isTemplate) {
+    await run('cp', ['-a', '--reflink=auto', `${template}/.`, folder.path]);
+    await chmod(folder.path, 0o755);
+  } else {
+    await withDatabase(folder.path, FILLING, (_connect, url) => fill(url, { finished, pending }));
+  }
+  const service = await startService({ SERVICE_DATA_DIR: folder.path });
+  const url = await databaseUrl(folder.path);
+  return {
+    ...service,
+    databaseUrl: url,
+    query: (sql, params) =>
+      withConnections(url, async (connect) => {
+        const client = await connect();
+        const { rows } = await client.query(sql, params);
+        return rows;
+      }),
+    async stop() {
+      await service.stop();
+      await removed();
+    },
+  };
+}
+
+async function databaseUrl(dataDir) {
+  const { serverUrl } = await built('src/database/embedded-postgres/server-process.js');
+  const text = await readFile(join(dataDir, 'postgres/postmaster.pid'), 'utf8');
+  return serverUrl(text.split('\n')[4]);
+}
+
+function exists(path) {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** A number of runs as people say it. */
+export function inWords(count) {
+  if (count >= 1_000_000) return `${count / 1_000_000} M`;
+  return count >= 1_000 ? `${count / 1_000} k` : String(count);
+}
