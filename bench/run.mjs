@@ -64,7 +64,7 @@ async function measureEach(chosen) {
 
 async function measureHere(name) {
   for (const signal of ['SIGINT', 'SIGTERM']) {
-    process.once(signal, () => {
+    process.on(signal, () => {
       stopLeftovers().then(
         () => process.exit(1),
         () => process.exit(1),

@@ -20,8 +20,13 @@ export const about =
 export const needsPeers = true;
 
 export const plots = [
-  { title: 'Runs a second', figure: 'perSecond', only: ({ isOpen }) => !isOpen },
-  { title: 'Open loop: p99 of a whole lifecycle', figure: 'p99', only: ({ isOpen }) => isOpen },
+  {
+    title: 'Runs a second, one request or call a step',
+    figure: 'perSecond',
+    only: ({ kind }) => kind === 'single',
+  },
+  { title: 'Runs a second, many at a time', figure: 'perSecond', only: ({ kind }) => kind === 'batched' },
+  { title: 'Open loop: p99 of a whole lifecycle', figure: 'p99', only: ({ kind }) => kind === 'open' },
 ];
 
 const TOPICS = [null, 'hot'];
@@ -33,6 +38,7 @@ export async function measure({ seconds }) {
     const service = await keep(startService());
     const subject = (label, load) => ({
       label,
+      kind: load.scenario === 'lifecycle' ? 'single' : 'batched',
       warmUp: () => warmUp(service.url, { ...load, seconds }),
       round: () => drive(service.url, { ...load, seconds }),
     });
@@ -52,7 +58,12 @@ export async function measure({ seconds }) {
     const raw = await rawSubjects(keep, seconds, [
       { label: 'raw SQL, groups of 100', kind: 'lifecycle', size: 100, lanes: [1, 2, 4] },
     ]);
-    const rows = await inTurn([...single, ...bulk, ...peers, ...raw]);
+    const rows = await inTurn([
+      ...single,
+      ...bulk,
+      ...peers,
+      ...raw.map((limit) => ({ ...limit, kind: 'batched' })),
+    ]);
     return [...rows, ...(await openLoop(service.url, rows, seconds))];
   });
 }
@@ -92,7 +103,7 @@ async function openLoop(url, rows, seconds) {
   );
   const subjects = PARTS.map((part) => ({
     label: `open loop, ${Math.round(part * 100)} % of the rate of 64 clients`,
-    isOpen: true,
+    kind: 'open',
     round: () => drive(url, { scenario: 'lifecycle', clients: 256, seconds, rate: part * rate }),
   }));
   return inTurn(subjects, ROUNDS);

@@ -13,6 +13,7 @@ const batching = { completeJobBatchDelay: 0, failJobBatchDelay: 0, maxPoolSize: 
 const WAYS = [
   {
     label: 'pg-boss, job by job',
+    kind: 'single',
     program: 'pg-boss.mjs',
     order: { kind: 'one' },
     candidates: [8, 16, 32, 64].map((count) => ({ count })),
@@ -20,6 +21,7 @@ const WAYS = [
   },
   {
     label: 'pg-boss, batches of 1,000',
+    kind: 'batched',
     program: 'pg-boss.mjs',
     order: { kind: 'batch' },
     candidates: [1, 2, 4].map((count) => ({ count })),
@@ -27,6 +29,7 @@ const WAYS = [
   },
   {
     label: 'graphile-worker, job by job',
+    kind: 'single',
     program: 'graphile-worker.mjs',
     order: {},
     candidates: [8, 16, 32].map((concurrentJobs) => ({
@@ -39,6 +42,7 @@ const WAYS = [
   },
   {
     label: 'graphile-worker, batched',
+    kind: 'batched',
     program: 'graphile-worker.mjs',
     order: {},
     candidates: [
@@ -56,7 +60,8 @@ const WAYS = [
 ];
 
 /**
- * pg-boss and graphile-worker as subjects of `inTurn`, each on a fresh PostgreSQL and at the best of a few settings.
+ * pg-boss and graphile-worker as subjects of `inTurn`, each on a fresh PostgreSQL and at the best of a few settings;
+ * `kind` is `single` or `batched`.
  * @param keep of `withOpen`
  */
 export async function peerSubjects(keep, seconds) {
@@ -67,12 +72,13 @@ export async function peerSubjects(keep, seconds) {
     peers.set(program, await keep(startPeer(program, { url, execPath })));
   }
   const subjects = [];
-  for (const { label, program, order, candidates, shown } of WAYS) {
+  for (const { label, kind, program, order, candidates, shown } of WAYS) {
     const peer = peers.get(program);
     const tried = candidates.map((candidate) => ({ ...order, ...candidate }));
     const options = { ...order, candidates: tried, seconds: Math.min(TRY_S, seconds) };
     const settings = await peer.ask('tune', options);
-    subjects.push({ label, note: shown(settings), round: () => peer.ask('round', { ...settings, seconds }) });
+    const round = () => peer.ask('round', { ...settings, seconds });
+    subjects.push({ label, kind, note: shown(settings), round });
   }
   return subjects;
 }

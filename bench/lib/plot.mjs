@@ -16,7 +16,7 @@ const STYLE = `<style>
 </style>`;
 const DASHES = ['', '6 4', '2 3', '10 4 2 4', '4 2', '1 4'];
 
-const BAR = { left: 290, right: 150, top: 44, pitch: 24, height: 14 };
+const BAR = { right: 150, top: 44, pitch: 24, height: 14, perCharacter: 6.8, mostLeft: 420 };
 
 /**
  * Horizontal bars from zero, one a row, each with the span of its rounds.
@@ -27,16 +27,18 @@ export function barPlot({ title, figure }, rows) {
   const there = rows.filter(({ figures }) => Number.isFinite(figures[figure]?.median));
   if (there.length === 0) return null;
   const values = there.map((row) => valuesOf(row, figure));
-  const scale = (WIDTH - BAR.left - BAR.right) / Math.max(...values.flat(), Number.MIN_VALUE);
-  const at = (value) => fixed(BAR.left + Math.max(0, value) * scale);
+  const longest = Math.max(...there.map(({ label }) => label.length));
+  const left = Math.min(BAR.mostLeft, Math.ceil(longest * BAR.perCharacter) + 24);
+  const scale = (WIDTH - left - BAR.right) / Math.max(...values.flat(), Number.MIN_VALUE);
+  const at = (value) => fixed(left + Math.max(0, value) * scale);
   const bars = there.map(({ label, figures }, n) => {
     const { median, unit } = figures[figure];
     const y = BAR.top + n * BAR.pitch;
     const middle = fixed(y + BAR.height / 2);
     const [low, high] = [Math.min(...values[n]), Math.max(...values[n])].map(at);
     return [
-      text(BAR.left - 8, y + BAR.height - 3, label, 'text', 'end'),
-      `<rect class="bar" x="${BAR.left}" y="${y}" width="${fixed(at(median) - BAR.left)}" height="${BAR.height}" rx="2"/>`,
+      text(left - 8, y + BAR.height - 3, label, 'text', 'end'),
+      `<rect class="bar" x="${left}" y="${y}" width="${fixed(at(median) - left)}" height="${BAR.height}" rx="2"/>`,
       `<path class="mark" d="M${low} ${middle}H${high}M${low} ${y + 3}V${y + BAR.height - 3}M${high} ${y + 3}V${y + BAR.height - 3}"/>`,
       text(Number(high) + 8, y + BAR.height - 3, `${shown(median)}${withSpace(unit)}`, 'soft', 'start'),
     ].join('');
