@@ -102,13 +102,17 @@ async function listsOf(service, smallest, size, seconds) {
 async function pathOf(service, filter, page) {
   const query = new URLSearchParams({ ...filter, include_events: 'false' });
   if (page > 1) {
-    const fields = Object.entries(filter).filter(([name]) => name in COLUMNS);
-    const conditions = fields.map(([name], i) => `${COLUMNS[name]} = $${i + 2}`);
+    const fields = Object.entries(filter)
+      .filter(([name]) => name in COLUMNS && name !== 'state')
+      .slice(-1);
+    // Counted along one stretch of an index, the runs of one state and one field: where a page of that would lie.
+    const conditions = fields.map(([name], i) => `${COLUMNS[name]} = $${i + 3}`);
+    if (fields.length === 0) conditions.push('max_attempts > 0');
     if (filter['created[lt]']) conditions.push(`created_at < to_timestamp(${filter['created[lt]']})`);
     const [place] = await service.query(
-      `select id from runs ${conditions.length > 0 ? `where ${conditions.join(' and ')}` : ''}
+      `select id from runs where state = $2 and ${conditions.join(' and ')}
         order by created_at desc, id desc offset $1 limit 1`,
-      [(page - 1) * 10 - 1, ...fields.map(([, value]) => value)],
+      [(page - 1) * 10 - 1, filter.state ?? frequent.state, ...fields.map(([, value]) => value)],
     );
     if (!place) return null;
     query.set('starting_after', place.id);
