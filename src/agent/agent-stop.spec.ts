@@ -201,6 +201,26 @@ test('on shutdown stops what outlasts the drain time and reports it FAILED', asy
   assert.deepEqual(scene.folders(), []);
 });
 
+test('on shutdown reports FAILED for a container that works on only once it is gone', async () => {
+  const scene = makeScene({ env: { SERVICE_WORKER_DRAIN: '0' } });
+  const run = scene.service.add('run-1');
+  await scene.start();
+  const container = await scene.container();
+  await scene.reaches(run, 'RUNNING');
+  let release: (() => void) | undefined;
+  container.stop = () =>
+    new Promise((resolve) => {
+      release = resolve;
+    });
+  scene.agent.shutDown();
+  await scene.clock.until('the container is asked to stop', () => release !== undefined, 10);
+  await scene.clock.pass(5_000);
+  assert.equal(run.state, 'RUNNING');
+  release?.();
+  await scene.clock.until('the end is reported', () => run.state === 'FAILED', 10);
+  await scene.clock.until('the agent ends', () => scene.exitCode() !== null, 10);
+});
+
 test('gives up a shutdown that cannot be reported after the worker timeout, and ends with 1', async () => {
   const scene = makeScene();
   scene.service.add('run-1');

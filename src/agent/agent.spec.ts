@@ -222,7 +222,7 @@ test('reports the end of a container that has ended without waiting for its remo
   const run = scene.service.add('run-1');
   await scene.start();
   const container = await scene.container();
-  let release: () => void = () => undefined;
+  let release: (() => void) | undefined;
   container.remove = () =>
     new Promise((resolve) => {
       release = resolve;
@@ -231,7 +231,7 @@ test('reports the end of a container that has ended without waiting for its remo
   container.end(0);
   await scene.clock.until('the end is reported', () => run.state === 'COMPLETED', 20);
   assert.ok(scene.clock.nowMs() - began < 1_000);
-  release();
+  release?.();
   await scene.end();
 });
 
