@@ -3,6 +3,7 @@ import { AddListsDefinitionsKeys1795000000002 } from './002-add-lists-definition
 import { AddTimeBudgets1795000000003 } from './003-add-time-budgets.js';
 import { AddWorkerPool1795000000004 } from './004-add-worker-pool.js';
 import { ListRunsByState1795000000005 } from './005-list-runs-by-state.js';
+import { ListRunsByTwoFields1795000000006 } from './006-list-runs-by-two-fields.js';
 
 /** Every migration, in order. One that has landed is never edited. */
 export const MIGRATIONS = [
@@ -11,4 +12,5 @@ export const MIGRATIONS = [
   AddTimeBudgets1795000000003,
   AddWorkerPool1795000000004,
   ListRunsByState1795000000005,
+  ListRunsByTwoFields1795000000006,
 ];

@@ -61,6 +61,11 @@ const FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
   ['a frequent state and a rare topic', { state: 'COMPLETED', topic: 'rare', created: {} }],
   ['a rare state and a frequent topic', { state: 'RUNNING', topic: 'often', created: {} }],
   ['a frequent state and a definition', { state: 'COMPLETED', definitionId: 'often', created: {} }],
+  ['an image and a topic that never meet', { image: 'image-1', topic: 'often', created: {} }],
+  ['an image and a topic that met long ago', { image: 'once', topic: 'often', created: {} }],
+  ['an image and a definition that never meet', { image: 'image-1', definitionId: 'often', created: {} }],
+  ['a frequent topic and a frequent definition', { topic: 'often', definitionId: 'often', created: {} }],
+  ['an image, a topic and a rare state', { image: 'often', topic: 'often', state: 'RUNNING', created: {} }],
   ['a rare state and a frequent definition', { state: 'RUNNING', definitionId: 'often', created: {} }],
 ];
 
