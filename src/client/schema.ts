@@ -345,6 +345,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/runs/batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create up to 100 runs
+         * @description Each run is created or refused by itself, with the answer that it would get alone; one bad item harms no other. When the service cannot work at the moment and no item was taken, the answer to all is 503.
+         */
+        post: operations["createRuns"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workers": {
         parameters: {
             query?: never;
@@ -393,6 +413,26 @@ export interface paths {
         put?: never;
         /** Keep a worker from claiming; what it has it finishes */
         post: operations["drainWorker"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workers/{worker_id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Report up to 100 events of the runs of a worker
+         * @description Each event is recorded or refused by itself, as if it came alone with the worker in `X-Worker-Id` and its attempt, if it names one, in `X-Run-Attempt`. Events of one run are recorded in the order in which they stand here. When the service cannot work at the moment and no item was taken, the answer to all is 503.
+         */
+        post: operations["reportEvents"];
         delete?: never;
         options?: never;
         head?: never;
@@ -565,6 +605,30 @@ export interface components {
             revoked_at: string | null;
             scopes: components["schemas"]["Scope"][];
         };
+        CreatedRun: {
+            /**
+             * @description True when an earlier request with the same key created the run.
+             * @enum {boolean}
+             */
+            replayed?: true;
+            run: components["schemas"]["OpRun"];
+            /** @enum {integer} */
+            status: 201;
+        };
+        CreatedRunId: {
+            /**
+             * Format: uuid
+             * @description Id of the run.
+             */
+            id: string;
+            /**
+             * @description True when an earlier request with the same key created the run.
+             * @enum {boolean}
+             */
+            replayed?: true;
+            /** @enum {integer} */
+            status: 201;
+        };
         DefinitionRunCreate: {
             /**
              * @description Inputs that the definition declares; its defaults fill in the rest.
@@ -590,6 +654,14 @@ export interface components {
             detail: string;
             /** @description One line per field or input that was refused. */
             errors?: string[];
+        };
+        EventBatch: {
+            /** @description 1 to 100 events; those of one run are recorded in the order in which they stand here. */
+            events: components["schemas"]["ReportedEvent"][];
+        };
+        EventBatchResult: {
+            /** @description One answer an event, in the order of the request. */
+            results: (components["schemas"]["RecordedEvent"] | components["schemas"]["RefusedItem"])[];
         };
         EventDelivery: {
             /** @description Labels for whoever reads the feed. */
@@ -944,6 +1016,14 @@ export interface components {
             /** Format: date-time */
             updatedAt: string;
         };
+        OpRunBatchCreate: {
+            /** @description 1 to 100 runs; each is read and refused by itself. */
+            runs: components["schemas"]["OpRunCreate"][];
+        };
+        OpRunBatchResult: {
+            /** @description One answer a run, in the order of the request. */
+            results: (components["schemas"]["CreatedRun"] | components["schemas"]["CreatedRunId"] | components["schemas"]["RefusedItem"])[];
+        };
         OpRunCreate: {
             /** @description Hardware that the run needs. */
             constraints?: components["schemas"]["ConstraintsInput"];
@@ -1019,6 +1099,43 @@ export interface components {
         };
         PolledEvents: {
             events: components["schemas"]["PolledEvent"][];
+        };
+        RecordedEvent: {
+            /**
+             * @description True when an earlier request with the same key recorded the event.
+             * @enum {boolean}
+             */
+            replayed?: true;
+            /** @enum {integer} */
+            status: 204;
+        };
+        RefusedItem: {
+            error: components["schemas"]["ErrorDto"];
+            /**
+             * @description The status that the item would be refused with as a request of its own; after 500 or 503 it may be sent again.
+             * @enum {integer}
+             */
+            status: 400 | 404 | 409 | 500 | 503;
+        };
+        ReportedEvent: {
+            /** @description The attempt that is reported on; 409 when it is not the current one. */
+            attempt?: number;
+            /**
+             * @description Text, or for PROGRESS the percentage.
+             * @example 40
+             */
+            msg: string | number;
+            /** @description What belongs to the event; STARTED, COMPLETED, FAILED and RETRIED read fields of it. */
+            payload?: {
+                [key: string]: unknown;
+            };
+            /** @description The run that it is about. */
+            run_id: string;
+            /**
+             * @description STARTED, PROGRESS, COMPLETED, FAILED, CANCELLED, RETRIED, or a type of your own.
+             * @example PROGRESS
+             */
+            type: string;
         };
         Resources: {
             cpu_cores: number;
@@ -3110,6 +3227,102 @@ export interface operations {
             };
         };
     };
+    createRuns: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description 1-255 printable ASCII characters. Each item has a key of its own, made of this one and its place: sent again, it creates nothing twice and answers with the first run; with another content: 409 for that item. Kept for 48 hours. */
+                "Idempotency-Key"?: string;
+                /** @description `return=minimal`: each run is answered by its id. */
+                Prefer?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OpRunBatchCreate"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpRunBatchResult"];
+                };
+            };
+            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key is missing or wrong. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key lacks the scope. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The body is larger than the service takes. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The body is not application/json in UTF-8. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description Too many requests; `Retry-After` says when to come again. */
+            429: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            503: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+        };
+    };
     listWorkers: {
         parameters: {
             query?: never;
@@ -3182,6 +3395,8 @@ export interface operations {
     claimRuns: {
         parameters: {
             query?: {
+                /** @description Runs to be given at most; left out: as the strategy gives them to a claim, one by `direct`. */
+                max?: number;
                 /** @description Seconds to hold an empty answer until there is work. */
                 wait?: number;
             };
@@ -3316,6 +3531,112 @@ export interface operations {
             };
             /** @description There is no such thing. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description Too many requests; `Retry-After` says when to come again. */
+            429: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            503: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+        };
+    };
+    reportEvents: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description 1-255 printable ASCII characters. Each item has a key of its own, made of this one and its place: sent again, it is not recorded twice; with another content: 409 for that item. Kept for 48 hours. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The worker that reports */
+                worker_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EventBatch"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventBatchResult"];
+                };
+            };
+            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key is missing or wrong. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key lacks the scope. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description There is no such thing. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The body is larger than the service takes. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The body is not application/json in UTF-8. */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -16,10 +16,16 @@ const WATCHED = 6;
 /** The only body that may hold fields which the description does not know. */
 const LENIENT = new Set(['sendHeartbeat']);
 
+/** Whose items are taken or refused one by one, in an answer of 200. */
+const BULK: ReadonlySet<string> = new Set(['createRuns', 'reportEvents']);
+
+const EVENT_RULES =
+  /^(?:payload\.(?:worker_id|gpu_id|outputs|error_message|force) |msg must be an integer from 0|type RECLAIMED )/;
+
 /** Rules about fields that no schema says, as the service words them. */
 const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
-  addEvent:
-    /^(?:payload\.(?:worker_id|gpu_id|outputs|error_message|force) |msg must be an integer from 0|type RECLAIMED )/,
+  addEvent: EVENT_RULES,
+  reportEvents: EVENT_RULES,
   upsertDefinition: /^input_specs.*\.default must be /,
   sendHeartbeat: /^resources\.gpus\[\d+\]\.id must not repeat /,
   createApiKey: /^expires_at must /,
@@ -94,9 +100,12 @@ function check(api: ApiDescription, request: DrawnRequest, answer: AnswerParts):
   if (status >= 400) assertErrorShape(answer);
   if (flaw && flaw.refusedWith.length > 0)
     assert.ok(flaw.refusedWith.includes(status), `${flaw.name}: ${status}`);
-  const lines: unknown[] = Object(body).errors ?? [];
-  if (flaw === undefined) assertNoFieldRefused(operation.id, Object(body).detail, lines);
-  if (operation.body && status < 300 && !hasNull(request.value)) {
+  const refusals = BULK.has(operation.id) && status < 300 ? refusalsOf(body) : [Object(body)];
+  if (flaw === undefined) {
+    for (const { detail, errors = [] } of refusals) assertNoFieldRefused(operation.id, detail, errors);
+  }
+  const isTaken = status < 300 && !(BULK.has(operation.id) && refusals.length > 0);
+  if (operation.body && isTaken && !hasNull(request.value)) {
     assert.ok(
       api.takesBody(operation, request.value, LENIENT.has(operation.id)),
       `the description does not allow this body, which was taken: ${text.slice(0, 200)}`,
@@ -113,6 +122,12 @@ function assertErrorShape({ headers, body, text }: AnswerParts): void {
     assert.ok(Array.isArray(errors) && errors.length > 0 && errors.every((line) => typeof line === 'string'));
   }
   assert.doesNotMatch(text, TELLTALE);
+}
+
+/** What the items of a bulk request were refused with. */
+function refusalsOf(body: unknown): { readonly detail?: unknown; readonly errors?: readonly unknown[] }[] {
+  const results: readonly unknown[] = Object(body).results;
+  return results.flatMap((result) => Object(result).error ?? []);
 }
 
 /** A request that the description allows is not refused for its fields, but by rules that no schema says. */

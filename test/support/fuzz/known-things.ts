@@ -17,6 +17,7 @@ type Kind = (typeof KINDS)[number];
 /** What parameters and fields of a name stand for, by the operation's path where that decides. */
 const MEANINGS: readonly (readonly [name: string, path: RegExp, kind: Kind])[] = [
   ['id', /^\/runs/, 'run'],
+  ['run_id', /^/, 'run'],
   ['starting_after', /^/, 'run'],
   ['ending_before', /^/, 'run'],
   ['id', /^\/api-keys/, 'api-key'],
@@ -30,7 +31,7 @@ const MEANINGS: readonly (readonly [name: string, path: RegExp, kind: Kind])[] =
   ['after', /^\/feed/, 'cursor'],
   ['Last-Event-ID', /^/, 'cursor'],
   ['image', /^/, 'image'],
-  ['type', /^\/runs/, 'event'],
+  ['type', /^\/(?:runs|workers)/, 'event'],
 ];
 
 /** Things that exist, so that requests meet each other. */
