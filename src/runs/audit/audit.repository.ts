@@ -88,10 +88,10 @@ export class AuditRepository {
       manager,
       `select id, t, key_name as "keyName", run_id as "runId", before, after
          from audit_entries
-        where $1::bigint is null or id < $1::bigint
+        ${before === null ? '' : 'where id < $2::bigint'}
         order by id desc
-        limit $2`,
-      [before, limit],
+        limit $1`,
+      before === null ? [limit] : [limit, before],
     );
   }
 }
