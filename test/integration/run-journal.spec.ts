@@ -3,7 +3,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { rows } from '../../src/database/sql.js';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { v7 as uuidv7 } from 'uuid';
-import type { Claim } from '../../src/runs/run-journal/hand-out.js';
+import type { Claim } from '../../src/runs/run-journal/claim.js';
 import type { RunJournal } from '../../src/runs/run-journal/run-journal.js';
 import { MANUAL_RETRY, USER_CANCEL } from '../../src/runs/run-machine/run-event.js';
 import { RunNotFound, RunRejected } from '../../src/runs/run.errors.js';

@@ -10,8 +10,6 @@ import { CONTENDED, NOTHING, REFUSED, type Claim, type ClaimedRun, type ClaimOut
 import { ClaimReplays } from './claim-replays.js';
 import { RunChoice, type Assigning, type Chosen } from './run-choice.js';
 
-export type { Claim, ClaimedRun, ClaimOutcome } from './claim.js';
-
 /** Runs that claims of one group which ask for several get together, so that a commit does not grow with what they ask. */
 const MOST_RUNS = 2000;
 

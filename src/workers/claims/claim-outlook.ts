@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { LostRunRepository, type HolderPage } from '../../runs/lost-run.repository.js';
-import type { Claim, ClaimOutcome } from '../../runs/run-journal/hand-out.js';
+import type { Claim, ClaimOutcome } from '../../runs/run-journal/claim.js';
 import { RunJournal } from '../../runs/run-journal/run-journal.js';
 import { ServedNews } from './served-news.js';
 import { WaitingClaims } from './waiting-claims.js';

@@ -3,7 +3,7 @@ import { Notifications } from '../../database/notifications.js';
 import { readQueueNews } from '../../runs/queue-news.js';
 import { QUEUE_CHANNEL, ROOM_CHANNEL } from '../../runs/queue.repository.js';
 import { RunJournal } from '../../runs/run-journal/run-journal.js';
-import type { ClaimOutcome } from '../../runs/run-journal/hand-out.js';
+import type { ClaimOutcome } from '../../runs/run-journal/claim.js';
 import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 import { RoomNews, type RoomWatch } from './room-news.js';

@@ -2,7 +2,7 @@ import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { AllowUnknownFields, IsText, JsonObject } from '../../http/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '../../json/json-value.js';
 import { ConstraintsDto } from '../../runs/dto/constraints.dto.js';
-import type { ClaimedRun } from '../../runs/run-journal/hand-out.js';
+import type { ClaimedRun } from '../../runs/run-journal/claim.js';
 
 /** A run that a worker executes, in the worker's own words. */
 @ApiSchema({ name: 'RunningOp' })
