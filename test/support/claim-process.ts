@@ -110,7 +110,6 @@ export class ClaimProcess {
     const look = (): Promise<unknown> =>
       this.outlook.observe(1_000, () => this.holders.listHolders(this.dataSource, '', 0, 1_000));
     await until(async () => {
-      if (await isHopeless()) return true;
       void this.waiting.version;
       await look();
       return isHopeless();
