@@ -18,6 +18,8 @@ const DEFAULT_SECONDS = 8;
 const WARM_UP = 0.1;
 /** Requests of one step of a lifecycle with a topic, and of the reads that go with it. */
 const PER_LIFECYCLE = 4;
+/** So long one kind of request is sent at a time, in seconds. */
+const SPELL_S = 5;
 const PAUSE_MS = 10_000;
 const STREAMS = 5_000;
 const WORKERS = 10_000;
@@ -69,7 +71,7 @@ export function measure({ seconds }) {
           ['read', 1],
         ]) {
           const options = { topic: 'hot', runId: await createRun(service.url) };
-          const spell = Math.min(5, Math.max(1, seconds));
+          const spell = SPELL_S;
           const { perSecond } = await drive(service.url, {
             scenario,
             clients: CLIENTS,
@@ -110,7 +112,7 @@ async function memoryOf({ url, pid }) {
   const status = await readFile(`/proc/${pid}/status`, 'utf8');
   const [, kb] = /VmRSS:\s+(\d+) kB/.exec(status) ?? [];
   const metrics = await (await fetch(`${url}/metrics`, { headers: { 'X-API-Key': KEY } })).text();
-  const [, used] = /^nodejs_heap_size_used_bytes\S* (\S+)$/m.exec(metrics) ?? [];
+  const [, used] = /^longshore_nodejs_heap_size_used_bytes\S* (\S+)$/m.exec(metrics) ?? [];
   return { mb: Number(kb) / 1024, heapMb: Number(used) / 2 ** 20 };
 }
 
