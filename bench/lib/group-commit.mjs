@@ -34,7 +34,6 @@ export function simulateJournal({ perSecond, fixedMs, eachMs, maxGroup = 200, co
  * @returns `{ at0, slope }`, neither of them negative
  */
 export function fitLine(points) {
-  const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
   const [x, y] = [mean(points.map(([a]) => a)), mean(points.map(([, b]) => b))];
   const slope = Math.max(
     0,
@@ -42,6 +41,10 @@ export function fitLine(points) {
       points.reduce((sum, [a]) => sum + (a - x) ** 2, 0),
   );
   return { at0: Math.max(0, y - slope * x), slope };
+}
+
+function mean(values) {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
 /** Numbers from 0 to 1, the same for the same seed (mulberry32). */

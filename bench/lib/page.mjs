@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { withFigures } from './figures.mjs';
 import { barPlot, linePlot } from './plot.mjs';
 import { ROOT } from './root.mjs';
+import { writeScaling } from './scaling.mjs';
 import { shown } from './stats.mjs';
 
 const PLOTS = join(ROOT, 'docs/performance');
@@ -57,6 +58,8 @@ export async function writePage(names) {
     ),
   ];
   await writeFile(join(ROOT, 'docs/performance.md'), `${parts.join('\n')}\n`);
+  const costs = chapters.find(({ result }) => result.name === 'costs');
+  if (costs) await writeScaling(costs.result.rows);
 }
 
 function plotsOf({ benchmark, result }) {

@@ -82,7 +82,6 @@ function runsPart(rows) {
 function workersPart(rows) {
   const memory = rowOf(rows, 'heartbeat, memory pool').figures;
   const shared = rowOf(rows, 'heartbeat, shared pool').figures;
-  const percent = (rate, us) => `${shown((rate * us) / 1e4)} %`;
   return [
     '',
     '### Workers',
@@ -96,11 +95,15 @@ function workersPart(rows) {
       const cells = [
         count.toLocaleString('en-US'),
         shown(rate),
-        percent(rate, memory.cpuUs.median),
-        percent(rate, shared.cpuUs.median),
-        percent(rate, shared.databaseUs.median),
+        partOfACore(rate, memory.cpuUs.median),
+        partOfACore(rate, shared.cpuUs.median),
+        partOfACore(rate, shared.databaseUs.median),
       ];
       return `| ${cells.join(' | ')} |`;
     }),
   ];
+}
+
+function partOfACore(rate, us) {
+  return `${shown((rate * us) / 1e4)} %`;
 }
