@@ -121,11 +121,8 @@ export class HandOut {
     const given = new Map<number, ClaimedRun[]>();
     if (assigned.length === 0) return given;
     const runs = assigned.map(({ run }) => run);
-    await this.queue.remove(
-      manager,
-      runs.map(({ id }) => id),
-    );
-    const written = await this.runs.assign(manager, runs);
+    const ids = runs.map(({ id }) => id);
+    const [, written] = await Promise.all([this.queue.remove(manager, ids), this.runs.assign(manager, runs)]);
     const carried = new Map(written.map((row) => [row.id, row]));
     for (const { claim, run } of assigned) {
       const row = carried.get(run.id);
