@@ -8,6 +8,9 @@ import { shown } from './stats.mjs';
 
 const PLOTS = join(ROOT, 'docs/performance');
 
+/** Written by hand: what stands in the way of goals that are missed. */
+const NOTES = join(ROOT, 'bench/notes.md');
+
 const INTRODUCTION = `# Performance
 
 Generated from \`bench/results\` by \`npm run bench -- page\`: do not edit. Each benchmark is one run on one machine, and
@@ -50,6 +53,8 @@ export async function writePage(names) {
     INTRODUCTION,
     ...machines(chapters),
     ...goalTable(goals),
+    '',
+    (await readFile(NOTES, 'utf8')).trimEnd(),
     ...chapters.flatMap(({ result }) =>
       section(
         result,
