@@ -3,6 +3,9 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import { MetricsController } from './metrics.controller.js';
 import { MetricsPage } from './metrics-page.js';
 
+/** How often the lag of the event loop is sampled, in milliseconds: the default of 10 costs a process that idles half a percent of a core. */
+const LAG_SAMPLE_MS = 100;
+
 /** One registry per application, so that several can live in one process. */
 @Global()
 @Module({
@@ -12,7 +15,11 @@ import { MetricsPage } from './metrics-page.js';
       provide: Registry,
       useFactory: (): Registry => {
         const registry = new Registry();
-        collectDefaultMetrics({ register: registry, prefix: 'longshore_' });
+        collectDefaultMetrics({
+          register: registry,
+          prefix: 'longshore_',
+          eventLoopMonitoringPrecision: LAG_SAMPLE_MS,
+        });
         return registry;
       },
     },
