@@ -20,7 +20,6 @@ const pipelines = new WeakMap<QueryRunner, Pipeline>();
  * connection. When one fails the server carries out none of those behind it.
  */
 export class Pipeline {
-  readonly #underWay: Promise<unknown>[] = [];
   #failure: { readonly error: unknown } | undefined;
   #isCorked = false;
 
@@ -56,11 +55,8 @@ export class Pipeline {
   /** Sends a statement. @throws QueryFailedError */
   async send(text: string, values: readonly unknown[] = []): Promise<StatementResult> {
     this.#cork();
-    const name = nameOf(text);
-    const sent = this.client.query<object>({ ...(name && { name }), text, values: [...values] });
-    this.#underWay.push(sent);
     try {
-      return await sent;
+      return await this.client.query<object>({ name: nameOf(text), text, values: [...values] });
     } catch (error) {
       const failed = queryFailed(text, values, error);
       this.#failure ??= { error: failed };
@@ -68,7 +64,10 @@ export class Pipeline {
     }
   }
 
-  /** Hands statements in whose answers nobody waits for: they succeed, or the whole transaction fails. */
+  /**
+   * Hands statements in whose answers nobody waits for: they succeed, or the whole transaction fails. A failure before
+   * anything is sent has to come by the end of the turn of the event loop.
+   */
   also(statements: Promise<unknown>): void {
     statements.catch((error: unknown) => {
       this.#failure ??= { error };
@@ -80,15 +79,22 @@ export class Pipeline {
     let result: T;
     try {
       result = await work();
+      // What could not even be sent is heard of by then; the server knows nothing of it, and would commit the rest.
+      await new Promise((resolve) => process.nextTick(resolve));
+      this.#throwIfFailed();
     } catch (error) {
       await this.send('rollback').catch(() => undefined);
-      throw this.#failure ? this.#failure.error : error;
+      this.#throwIfFailed();
+      throw error;
     }
-    this.also(this.send('commit'));
-    await Promise.allSettled(this.#underWay);
-    // The commit of an aborted transaction rolls it back without a word.
-    if (this.#failure) throw this.#failure.error;
+    // Its answer comes after those to all others. In an aborted transaction it rolls back, without a word.
+    await this.send('commit').catch(() => undefined);
+    this.#throwIfFailed();
     return result;
+  }
+
+  #throwIfFailed(): void {
+    if (this.#failure) throw this.#failure.error;
   }
 
   #cork(): void {

@@ -2,6 +2,7 @@ import { Controller, Get, Headers, Inject, Query, Req, Res } from '@nestjs/commo
 import { ApiHeader, ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
+import { JSON_TYPE } from '../http/error-answer.js';
 import { ApiErrors } from '../http/error.dto.js';
 import { FeedPageDto } from './dto/feed-page.dto.js';
 import { FeedPageQueryDto, FeedStreamQueryDto } from './dto/feed-query.dto.js';
@@ -48,7 +49,7 @@ export class FeedController {
     @Res({ passthrough: true }) response: Response,
   ): Promise<string> {
     const { page } = await this.#readPage(query, response);
-    response.setHeader('Content-Type', 'application/json; charset=utf-8');
+    response.setHeader('Content-Type', JSON_TYPE);
     return page;
   }
 

@@ -6,7 +6,7 @@ const LONGEST_PAUSE_MS = 100;
 export interface WaitingReader {
   /** Position up to which it has seen, and the version of its last look; undefined: it wants a turn whatever there is. */
   readonly seen: { readonly after: number; readonly since: number } | undefined;
-  readonly wake: (isNews: boolean) => void;
+  readonly wake: () => void;
 }
 
 /**
@@ -113,7 +113,7 @@ export class TopicNews {
     for (const reader of this.#waiting) {
       if (!this.#concerns(reader)) continue;
       this.#turnAt = performance.now();
-      reader.wake(true);
+      reader.wake();
     }
   }
 }

@@ -1,10 +1,5 @@
+import { untilWoken, type WaitEnds } from '../http/until-woken.js';
 import type { TopicNews, WaitingReader } from './topic-news.js';
-
-/** What ends a wait: the signal, or the time in milliseconds. */
-export interface WaitEnds {
-  readonly signal: AbortSignal;
-  readonly forMs?: number;
-}
 
 /** One reader's view of a topic's news. */
 export class TopicWatch {
@@ -52,21 +47,12 @@ export class TopicWatch {
     this.#open = false;
   }
 
-  #wait(seen: WaitingReader['seen'], { signal, forMs }: WaitEnds): Promise<boolean> {
-    if (signal.aborted) return Promise.resolve(false);
-    return new Promise((resolve) => {
-      let timer: NodeJS.Timeout | undefined;
-      const settle = (isNews: boolean): void => {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', giveUp);
-        this.topic.leave(reader);
-        resolve(isNews);
-      };
-      const giveUp = (): void => settle(false);
-      const reader: WaitingReader = { seen, wake: settle };
-      if (forMs !== undefined) timer = setTimeout(giveUp, forMs);
-      signal.addEventListener('abort', giveUp);
+  async #wait(seen: WaitingReader['seen'], ends: WaitEnds): Promise<boolean> {
+    const isTurn = await untilWoken<true>(ends, (wake) => {
+      const reader: WaitingReader = { seen, wake: () => wake(true) };
       this.topic.wait(reader);
+      return () => this.topic.leave(reader);
     });
+    return isTurn !== null;
   }
 }

@@ -1,9 +1,8 @@
 import { ApiExtraModels, ApiProperty, getSchemaPath } from '@nestjs/swagger';
 import { ValidateBy } from 'class-validator';
-import { DtoPlan, isBag } from './dto-plan.js';
+import { DtoPlan } from './dto-plan.js';
 import type { DtoClass } from './field-rules.js';
-import { InvalidRequest } from './domain-error.js';
-import { keyPath, Problems, VALIDATION_FAILED } from './problems.js';
+import { readBody } from './validation.pipe.js';
 
 /** Items of one bulk request at most. */
 export const MAX_BULK_ITEMS = 100;
@@ -38,14 +37,7 @@ export function BulkItems(type: () => DtoClass): PropertyDecorator {
  * @throws InvalidRequest, in the words that the item would get as a request of its own
  */
 export function readItem<T extends object>(type: new () => T, item: unknown): T {
-  if (!isBag(item)) throw new InvalidRequest(VALIDATION_FAILED, ['the body must be a JSON object']);
-  const problems = new Problems();
-  const read = DtoPlan.of(type).read(item, problems, unknownField);
-  problems.throwIfAny();
+  const read = readBody(item, DtoPlan.of(type));
   if (read instanceof type) return read;
   throw new TypeError(`${type.name} was read as something else`);
-}
-
-function unknownField(path: string, key: string): string {
-  return `${keyPath(path, key)} is not a known field`;
 }

@@ -2,6 +2,9 @@ import { assertNever } from '../json/assert-never.js';
 import type { DomainError, ErrorKind } from './domain-error.js';
 import type { ErrorAnswer } from './error-answer.js';
 
+/** What a fault of the service is answered with. */
+export const FAULT: ErrorAnswer = { status: 500, body: { detail: 'Internal server error' } };
+
 /** What a domain error is answered with: status, body and headers. */
 export function answerToDomainError(error: DomainError): ErrorAnswer {
   const { message: detail, errors } = error;

@@ -3,15 +3,13 @@ import { Catch, HttpException, Inject, Logger, Optional } from '@nestjs/common';
 import type { ArgumentsHost, ExceptionFilter } from '@nestjs/common';
 import type { Request, Response } from 'express';
 import { ClientGone } from './body-reader.js';
-import { answerToDomainError } from './domain-error-answer.js';
+import { answerToDomainError, FAULT } from './domain-error-answer.js';
 import { DomainError } from './domain-error.js';
 import { sendError } from './error-answer.js';
 import type { ErrorAnswer } from './error-answer.js';
 import { FailureClassifier } from './failure-classifier.js';
 import { HTTP_OPTIONS } from './http-options.js';
 import type { HttpOptions } from './http-options.js';
-
-const FAULT: ErrorAnswer = { status: 500, body: { detail: 'Internal server error' } };
 
 /**
  * The one place that turns errors into answers: domain errors by their kind, Nest's own refusals and

@@ -1,5 +1,5 @@
 import { Inject, Injectable, Logger, Optional } from '@nestjs/common';
-import { answerToDomainError } from './domain-error-answer.js';
+import { answerToDomainError, FAULT } from './domain-error-answer.js';
 import { DomainError } from './domain-error.js';
 import type { ErrorBody } from './error-answer.js';
 import { FailureClassifier } from './failure-classifier.js';
@@ -20,11 +20,8 @@ export class ItemErrors {
   /** The item's answer; an error that is a fault of the service is logged and answered with 500. */
   answerTo(error: unknown): RefusedItem {
     const known = error instanceof DomainError ? error : this.classifier?.classify(error);
-    if (known !== undefined) {
-      const { status, body } = answerToDomainError(known);
-      return { status, error: body };
-    }
-    this.#logger.error(error);
-    return { status: 500, error: { detail: 'Internal server error' } };
+    if (known === undefined) this.#logger.error(error);
+    const { status, body } = known === undefined ? FAULT : answerToDomainError(known);
+    return { status, error: body };
   }
 }

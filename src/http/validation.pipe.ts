@@ -27,7 +27,11 @@ export class DtoValidationPipe implements PipeTransform {
   }
 }
 
-function readBody(value: unknown, plan: DtoPlan): object {
+/**
+ * Reads the JSON value of a body, or of a part that is judged like one.
+ * @throws InvalidRequest with one line per field
+ */
+export function readBody(value: unknown, plan: DtoPlan): object {
   if (!isBag(value)) throw new InvalidRequest(VALIDATION_FAILED, ['the body must be a JSON object']);
   return read(value, plan, (path, key) => `${keyPath(path, key)} is not a known field`);
 }

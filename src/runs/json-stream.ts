@@ -1,6 +1,7 @@
 import { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { StreamableFile } from '@nestjs/common';
+import { JSON_TYPE } from '../http/error-answer.js';
 import type { PolledEventDto, PolledEventsDto } from './dto/event.dto.js';
 
 /**
@@ -26,11 +27,9 @@ export function answerList(items: Iterable<object>): StreamableFile {
 
 function streamJson(chunks: Iterable<Buffer> | AsyncIterable<Buffer>): StreamableFile {
   const stream = Readable.from(chunks, { objectMode: false });
-  return new StreamableFile(stream, { type: 'application/json; charset=utf-8' }).setErrorHandler(
-    (_error, response) => {
-      if (response instanceof ServerResponse) response.destroy();
-    },
-  );
+  return new StreamableFile(stream, { type: JSON_TYPE }).setErrorHandler((_error, response) => {
+    if (response instanceof ServerResponse) response.destroy();
+  });
 }
 
 function* listText(items: Iterable<object>): Generator<Buffer> {

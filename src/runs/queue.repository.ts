@@ -23,7 +23,6 @@ const QUEUE_COLUMNS = 'q.passed_over_at as "passedOverAt", q.reserved_for as "re
 export class QueueRepository {
   readonly #head = new QueueHeadRepository();
   readonly #marks: QueueMarks | undefined;
-  readonly #put = new WeakMap<EntityManager, readonly QueueSpot[]>();
   readonly #removed = new WeakSet<EntityManager>();
 
   /** @param marks how far the queue is known to be empty; without them every claim looks from the queue's beginning */
@@ -34,7 +33,6 @@ export class QueueRepository {
   /** Puts pending runs into the queue, or takes over their new priority when they are in it. */
   async put(manager: EntityManager, pending: readonly Run[]): Promise<void> {
     for (const spot of pending) this.#marks?.put(spot);
-    this.#put.set(manager, [...(this.#put.get(manager) ?? []), ...pending]);
     const source = unnestRows(
       {
         run_id: 'uuid',
@@ -75,10 +73,13 @@ export class QueueRepository {
     );
   }
 
-  /** Has the commit tell every process that so many runs of those that the transaction put have become claimable. */
-  async announce(manager: EntityManager, count: number): Promise<void> {
-    const news = queueNews(count, this.#put.get(manager) ?? []);
-    await execute(manager, `select pg_notify('${QUEUE_CHANNEL}', $1::text)`, [news]);
+  /**
+   * Has the commit tell every process of runs that have become claimable.
+   * @param put the runs that the transaction put into the queue
+   * @param count how many of them are still in it
+   */
+  async announce(manager: EntityManager, put: readonly QueueSpot[], count: number): Promise<void> {
+    await execute(manager, `select pg_notify('${QUEUE_CHANNEL}', $1::text)`, [queueNews(count, put)]);
   }
 
   /** Has the commit tell every process that these workers have got room. */

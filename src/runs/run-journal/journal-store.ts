@@ -57,9 +57,10 @@ export class JournalStore {
     ]);
   }
 
-  /** Has the commit tell every process of claimable runs, if there are any. */
-  async announce(manager: EntityManager, claimable: number): Promise<void> {
-    if (claimable > 0) await this.queue.announce(manager, claimable);
+  /** Has the commit tell every process of the group's claimable runs, if any are left. @param given ids of those handed out */
+  async announce(manager: EntityManager, { toEnqueue }: RunGroup, given: ReadonlySet<string>): Promise<void> {
+    const claimable = toEnqueue.filter(({ id }) => !given.has(id)).length;
+    if (claimable > 0) await this.queue.announce(manager, toEnqueue, claimable);
   }
 
   /** Has the commit tell every process of workers that have got room, if there are any. */

@@ -150,7 +150,7 @@ export class RunJournal {
       pipeline.also(this.store.forget(manager, keys.unused));
       pipeline.also(this.store.write(manager, group));
       const given = await this.#serveClaims(manager, members, outcomes, now);
-      pipeline.also(this.store.announce(manager, group.toEnqueue.filter(({ id }) => !given.has(id)).length));
+      pipeline.also(this.store.announce(manager, group, given));
       if (this.#announcesRoom) pipeline.also(this.store.announceRoom(manager, group.relieved));
       await this.#addViews(manager, members, outcomes);
       pipeline.also(this.store.mirror(manager, group));

@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { rows } from '../../database/sql.js';
 import type { RunEntity } from '../../database/entities/run.entity.js';
+import { RECORD_COLUMNS } from '../run-columns.js';
 import { RUN_STATES } from '../run-machine/run-state.js';
 import { CREATED_BOUNDS, type CreatedBound, type RunFilter } from './run-filter.js';
 
@@ -32,16 +33,6 @@ const BEHIND: Record<RunWalk['direction'], readonly CreatedBound[]> = {
   older: ['lte', 'lt'],
   newer: ['gte', 'gt'],
 };
-
-const COLUMNS = `
-  id, state, priority, progress, attempt, attempt_id as "attemptId", first_event as "firstEvent",
-  event_count as "eventCount", failures, reclaims, max_attempts as "maxAttempts", backoff_s as "backoffS",
-  max_backoff_s as "maxBackoffS", start_within_s as "startWithinS", attempt_timeout_s as "attemptTimeoutS",
-  image, inputs, outputs_template as "outputsTemplate", outputs, ram_mb as "ramMb", vram_mb as "vramMb", cpu,
-  gpu_id as "gpuId", topic, attributes, definition_id as "definitionId",
-  definition_version as "definitionVersion", worker_id as "workerId", error_message as "errorMessage",
-  queued_at as "queuedAt", not_before as "notBefore", assigned_at as "assignedAt", started_at as "startedAt",
-  finished_at as "finishedAt", created_at as "createdAt", updated_at as "updatedAt"`;
 
 /**
  * Holds for every run, and is the predicate of the index `runs_by_state`: a list that goes by a field as well does not
@@ -87,10 +78,10 @@ export class RunListRepository {
         order by ${order}
         limit ${most}`;
     if (filter.state !== undefined)
-      return rows(manager, stretch(COLUMNS, bind(filter.state, 'text')), params);
+      return rows(manager, stretch(RECORD_COLUMNS, bind(filter.state, 'text')), params);
     return rows(
       manager,
-      `select ${COLUMNS}
+      `select ${RECORD_COLUMNS}
          from (
            select stretch.id as page_id
              from unnest(${bind(RUN_STATES, 'text[]')}) as s (state)

@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { untilWoken } from '../../http/until-woken.js';
 
 /** Longest time for which a claim is held whose worker may not have work, in milliseconds. */
 const LONGEST_MS = 10_000;
@@ -16,24 +17,17 @@ export class RefusedClaims {
    * @param forMs longest wait in milliseconds; ten seconds at most
    * @returns true when there is a reason to try again
    */
-  hold(workerId: string, forMs: number, signal: AbortSignal): Promise<boolean> {
-    if (signal.aborted) return Promise.resolve(false);
-    const held = this.#waiting.get(workerId) ?? new Set();
-    this.#waiting.set(workerId, held);
-    return new Promise((resolve) => {
-      const settle = (again: boolean): void => {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', giveUp);
+  async hold(workerId: string, forMs: number, signal: AbortSignal): Promise<boolean> {
+    const again = await untilWoken<true>({ signal, forMs: Math.min(forMs, LONGEST_MS) }, (wake) => {
+      const tryAgain = (): void => wake(true);
+      const held = this.#waiting.get(workerId) ?? new Set();
+      this.#waiting.set(workerId, held.add(tryAgain));
+      return () => {
         held.delete(tryAgain);
         if (held.size === 0) this.#waiting.delete(workerId);
-        resolve(again);
       };
-      const giveUp = (): void => settle(false);
-      const tryAgain = (): void => settle(true);
-      const timer = setTimeout(giveUp, Math.min(forMs, LONGEST_MS));
-      signal.addEventListener('abort', giveUp);
-      held.add(tryAgain);
     });
+    return again !== null;
   }
 
   /** Has the worker's claims try again. */

@@ -1,3 +1,5 @@
+import { untilWoken } from '../../http/until-woken.js';
+
 /** A claim that wants to know when its worker gets room. */
 export interface RoomWatch {
   /** Forgets what was heard so far; call it before each look at the queue. */
@@ -24,21 +26,14 @@ export class RoomNews {
     this.#byWorker.set(workerId, others.add(watching));
     return {
       reset: () => void (watching.isNews = false),
-      news: (signal) =>
-        new Promise((resolve) => {
-          if (watching.isNews || signal.aborted) {
-            resolve(watching.isNews);
-            return;
-          }
-          const settle = (isNews: boolean): void => {
-            signal.removeEventListener('abort', giveUp);
-            watching.wake = undefined;
-            resolve(isNews);
-          };
-          const giveUp = (): void => settle(false);
-          signal.addEventListener('abort', giveUp);
-          watching.wake = () => settle(true);
-        }),
+      news: async (signal) => {
+        if (watching.isNews) return true;
+        const isNews = await untilWoken<true>({ signal }, (wake) => {
+          watching.wake = () => wake(true);
+          return () => void (watching.wake = undefined);
+        });
+        return isNews !== null;
+      },
       close: () => {
         others.delete(watching);
         if (others.size === 0) this.#byWorker.delete(workerId);

@@ -1,5 +1,6 @@
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { Notifications } from '../../database/notifications.js';
+import { untilWoken } from '../../http/until-woken.js';
 import { readQueueNews } from '../../runs/queue-news.js';
 import { QUEUE_CHANNEL, ROOM_CHANNEL } from '../../runs/queue.repository.js';
 import { RunJournal } from '../../runs/run-journal/run-journal.js';
@@ -113,18 +114,10 @@ export class WaitingClaims implements OnModuleDestroy {
 
   #runTurn(since: number, forMs: number, signal: AbortSignal): Promise<Turn | null> {
     if (this.#version > since) return Promise.resolve(FREE_TURN);
-    return new Promise((resolve) => {
-      const settle = (turn: Turn | null): void => {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', giveUp);
-        this.#waiters.delete(waiter);
-        resolve(turn);
-      };
-      const giveUp = (): void => settle(null);
-      const waiter: Waiter = { version: since, wake: settle };
-      const timer = setTimeout(giveUp, forMs);
-      signal.addEventListener('abort', giveUp);
+    return untilWoken<Turn>({ signal, forMs }, (wake) => {
+      const waiter: Waiter = { version: since, wake };
       this.#waiters.add(waiter);
+      return () => void this.#waiters.delete(waiter);
     });
   }
 
