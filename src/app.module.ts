@@ -1,5 +1,4 @@
 import { Module, type DynamicModule, type Type } from '@nestjs/common';
-import { APP_GUARD } from '@nestjs/core';
 import { ScheduleModule } from '@nestjs/schedule';
 import type { DataSource } from 'typeorm';
 import { ApiKeyGuard } from './auth/api-key.guard.js';
@@ -11,7 +10,6 @@ import { DefinitionsModule } from './definitions/definitions.module.js';
 import { FeedModule } from './feed/feed.module.js';
 import { HealthModule } from './health/health.module.js';
 import { HttpModule } from './http/http.module.js';
-import { RequestGuard } from './http/request.guard.js';
 import type { Log } from './logging/logger.js';
 import { LoggingModule } from './logging/logging.module.js';
 import { MetricsModule } from './metrics/metrics.module.js';
@@ -44,6 +42,9 @@ export class AppModule {
         MetricsModule,
         AuthModule,
         HttpModule.forRoot({
+          imports: [AuthModule],
+          // In this order: who may not call learns nothing about the shape of requests.
+          guards: settings.rateLimit > 0 ? [ApiKeyGuard, RateLimitGuard] : [ApiKeyGuard],
           useFactory: () => ({ maxBodyBytes: settings.maxBodyBytes }),
           classifier: DatabaseFailures,
         }),
@@ -53,12 +54,6 @@ export class AppModule {
         StrategiesModule.register(extensions),
         WorkersModule,
         DefinitionsModule,
-      ],
-      providers: [
-        // In this order: who may not call learns nothing about the shape of requests.
-        { provide: APP_GUARD, useExisting: ApiKeyGuard },
-        { provide: APP_GUARD, useExisting: RateLimitGuard },
-        { provide: APP_GUARD, useExisting: RequestGuard },
       ],
     };
   }

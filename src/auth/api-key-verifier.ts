@@ -24,16 +24,22 @@ export class ApiKeyVerifier {
   }
 
   /**
-   * The caller that the key belongs to, or null. Keys of settings may have any form; anything else that is not in the
-   * form of our keys, or is mistyped, is refused without asking the database.
+   * The caller that the key belongs to, or null: at once when that is known, a promise when the database is asked. Keys of
+   * settings may have any form; anything else that is not in the form of our keys, or is mistyped, is refused without
+   * asking.
    * @throws what the database fails with, when the key could be one of its
    */
-  async verify(key: string): Promise<Caller | null> {
+  verify(key: string): Caller | null | Promise<Caller | null> {
     const hash = hashApiKey(key);
     const starting = this.#starting.get(hash);
     if (starting) return starting;
+    const known = this.stored.findKnown(hash);
+    if (known !== undefined) return this.#noteUse(known);
     if (!this.stored.hasMet(hash) && !isApiKey(key)) return null;
-    const caller = await this.stored.find(hash);
+    return this.stored.find(hash).then((caller) => this.#noteUse(caller));
+  }
+
+  #noteUse(caller: Caller | null): Caller | null {
     if (caller) this.usage.note(caller.id);
     return caller;
   }

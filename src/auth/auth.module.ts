@@ -6,7 +6,6 @@ import { Log } from '../logging/logger.js';
 import { Settings } from '../settings/settings.js';
 import { AccessCoverage } from './access-coverage.js';
 import { ApiKeyGuard } from './api-key.guard.js';
-import { ApiKeyPassport } from './api-key-passport.js';
 import { ApiKeyVerifier } from './api-key-verifier.js';
 import { ApiKeysController } from './api-keys.controller.js';
 import { ApiKeysRepository } from './api-keys.repository.js';
@@ -35,7 +34,6 @@ import { StoredKeys } from './stored-keys.js';
     OpenAnswers,
     KeyUsage,
     ApiKeyVerifier,
-    ApiKeyPassport,
     ApiKeysService,
     AccessCoverage,
     ApiKeyGuard,

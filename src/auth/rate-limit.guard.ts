@@ -17,13 +17,12 @@ export function rateLimitOptions({ rateLimit }: Pick<Settings, 'rateLimit'>): Th
 
 /**
  * Refuses what a key sends beyond its requests a minute (SERVICE_RATE_LIMIT). It stands behind the check of keys: a
- * wrong key uses up nobody's requests, and routes that need no key are not limited.
+ * wrong key uses up nobody's requests, and routes that need no key are not limited. Without a limit it is left out.
  */
 @Injectable()
 export class RateLimitGuard extends ThrottlerGuard {
   protected override shouldSkip(context: ExecutionContext): Promise<boolean> {
-    const isOff = this.throttlers.every(({ limit }) => limit === 0);
-    return Promise.resolve(isOff || findCaller(context.switchToHttp().getRequest<Request>()) === null);
+    return Promise.resolve(findCaller(context.switchToHttp().getRequest<Request>()) === null);
   }
 
   protected override getTracker(request: Request): Promise<string> {

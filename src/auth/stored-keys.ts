@@ -66,11 +66,20 @@ export class StoredKeys {
    * @throws whatever the database fails with; KeyCheckTooSlow when it does not answer
    */
   async find(hash: string): Promise<Caller | null> {
-    const known = this.#known(hash);
-    const fresh = known !== undefined && this.clock.now() - known.askedAt < BELIEVED_MS;
-    const verdict = fresh ? known : await this.#ask(hash);
+    const known = this.findKnown(hash);
+    if (known !== undefined) return known;
+    const verdict = await this.#ask(hash);
     const now = this.clock.now();
     if (now - verdict.askedAt >= BELIEVED_MS) throw new KeyCheckTooSlow();
+    return verdict.endsAt > now ? verdict.caller : null;
+  }
+
+  /** The same without asking: undefined when there is no answer that is still believed. */
+  findKnown(hash: string): Caller | null | undefined {
+    const verdict = this.#known(hash);
+    if (verdict === undefined) return undefined;
+    const now = this.clock.now();
+    if (now - verdict.askedAt >= BELIEVED_MS) return undefined;
     return verdict.endsAt > now ? verdict.caller : null;
   }
 

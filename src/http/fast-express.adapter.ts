@@ -2,12 +2,15 @@ import { createServer, IncomingMessage, ServerResponse } from 'node:http';
 import { StreamableFile } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express from 'express';
-import type { Express, Response } from 'express';
+import type { Express, Request, Response } from 'express';
 import { JSON_TYPE } from './error-answer.js';
-import { requestId } from './request-id.js';
-import { securityHeaders } from './security-headers.js';
-import { answerInJson, requireHost, SERVER_LIMITS, toServerOptions } from './server-limits.js';
+import { withRequestId } from './request-id.js';
+import { setSecurityHeaders } from './security-headers.js';
+import { answerInJson, refuseWithoutHost, SERVER_LIMITS, toServerOptions } from './server-limits.js';
 import type { ServerLimits } from './server-limits.js';
+
+/** Answers a request, or says by false that it does not. */
+export type FirstChoice = (request: Request, response: Response) => boolean;
 
 /**
  * Nest on Express, with strict routing, without Express's own parsing, and with the limits of this service
@@ -15,27 +18,44 @@ import type { ServerLimits } from './server-limits.js';
  * and response; here the server creates them with the right ones, so that the change is none.
  */
 export class FastExpressAdapter extends ExpressAdapter {
+  #firstChoice: FirstChoice | undefined;
+
   constructor(private readonly limits: ServerLimits = SERVER_LIMITS) {
     super(createExpress());
-    this.use(requestId);
-    this.use(securityHeaders);
-    this.use(requireHost);
+  }
+
+  /** Offers every request to this one before Express gets it. */
+  offerFirst(choice: FirstChoice): void {
+    this.#firstChoice = choice;
   }
 
   override initHttpServer(): void {
     const app = this.getInstance<Express>();
-    class Request extends IncomingMessage {}
+    class Incoming extends IncomingMessage {}
     class Reply<R extends IncomingMessage = IncomingMessage> extends ServerResponse<R> {}
-    Object.setPrototypeOf(Request.prototype, app.request);
+    Object.setPrototypeOf(Incoming.prototype, app.request);
     Object.setPrototypeOf(Reply.prototype, app.response);
-    Object.assign(app, { request: Request.prototype, response: Reply.prototype });
-    const options = { ...toServerOptions(this.limits), IncomingMessage: Request, ServerResponse: Reply };
-    this.httpServer = createServer(options, app);
+    // Express offers `query` as a getter only; here the guard that reads it sets it.
+    Object.defineProperty(Incoming.prototype, 'query', { value: {}, writable: true });
+    Object.assign(app, { request: Incoming.prototype, response: Reply.prototype });
+    const options = { ...toServerOptions(this.limits), IncomingMessage: Incoming, ServerResponse: Reply };
+    this.httpServer = createServer(options);
+    this.httpServer.on('request', (request: Request, response: Response) => {
+      withRequestId(request, response, () => {
+        setSecurityHeaders(response);
+        if (refuseWithoutHost(request, response)) return;
+        if (this.#firstChoice?.(request, response) !== true) app(request, response);
+      });
+    });
     answerInJson(this.httpServer, this.limits);
   }
 
-  /** Sends JSON in one piece with its length; leaves everything else to Express. */
+  /** Sends JSON in one piece with its length, and nothing as nothing; leaves everything else to Express. */
   override reply(response: Response, body: unknown, statusCode?: number): unknown {
+    if (body === undefined || body === null) {
+      if (statusCode !== undefined) response.statusCode = statusCode;
+      return response.end();
+    }
     if (!isPlainJson(body) || response.hasHeader('Content-Type')) {
       return super.reply(response, body, statusCode);
     }

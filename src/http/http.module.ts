@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
-import type { DynamicModule, InjectionToken, ModuleMetadata, Type } from '@nestjs/common';
-import { APP_FILTER, APP_PIPE } from '@nestjs/core';
+import type { CanActivate, DynamicModule, InjectionToken, ModuleMetadata, Type } from '@nestjs/common';
+import { APP_FILTER, APP_GUARD, APP_PIPE } from '@nestjs/core';
 import { Drain } from './drain.js';
 import { ErrorFilter } from './error.filter.js';
 import { FailureClassifier } from './failure-classifier.js';
@@ -8,44 +8,52 @@ import { HeldRequests } from './held-requests.js';
 import { HTTP_OPTIONS } from './http-options.js';
 import type { HttpOptions } from './http-options.js';
 import { RequestGuard } from './request.guard.js';
+import { DirectRouter, ROUTE_GUARDS } from './routing/direct-router.js';
 import { DtoValidationPipe } from './validation.pipe.js';
 
 /** How the module gets what it needs: the options from a factory, as in any Nest provider. */
 export interface HttpModuleSetup extends Pick<ModuleMetadata, 'imports'> {
   readonly useFactory: (...dependencies: never[]) => HttpOptions;
   readonly inject?: readonly InjectionToken[];
+  /** Stand before every route, in this order; they come from `imports` or global modules. */
+  readonly guards: readonly Type<CanActivate>[];
   /** Says what failures from below mean; its dependencies come from `imports` or global modules. */
   readonly classifier?: Type<FailureClassifier>;
 }
 
 /**
- * What every endpoint shares: the error filter and the validation pipe, bound for the whole application,
- * the drain, and the requests that are held open. The application binds `RequestGuard` itself, after its guards of authentication:
- * `{ provide: APP_GUARD, useExisting: RequestGuard }`.
+ * What every endpoint shares: the guards, the last of which reads the request, the validation pipe and the error filter,
+ * bound for the whole application; the way to the routes; the drain, and the requests that are held open.
  */
 @Module({})
 export class HttpModule {
-  static forRoot({ imports = [], useFactory, inject = [], classifier }: HttpModuleSetup): DynamicModule {
+  static forRoot({
+    imports = [],
+    useFactory,
+    inject = [],
+    guards,
+    classifier,
+  }: HttpModuleSetup): DynamicModule {
+    const allGuards = [...guards, RequestGuard];
     return {
       module: HttpModule,
       global: true,
       imports,
       providers: [
         { provide: HTTP_OPTIONS, useFactory, inject: [...inject] },
-        { provide: APP_FILTER, useClass: ErrorFilter },
-        { provide: APP_PIPE, useClass: DtoValidationPipe },
+        ErrorFilter,
+        DtoValidationPipe,
+        { provide: APP_FILTER, useExisting: ErrorFilter },
+        { provide: APP_PIPE, useExisting: DtoValidationPipe },
+        ...allGuards.map((guard) => ({ provide: APP_GUARD, useExisting: guard })),
+        { provide: ROUTE_GUARDS, inject: allGuards, useFactory: (...all: CanActivate[]) => all },
+        DirectRouter,
         ...(classifier === undefined ? [] : [{ provide: FailureClassifier, useClass: classifier }]),
         RequestGuard,
         Drain,
         HeldRequests,
       ],
-      exports: [
-        HTTP_OPTIONS,
-        RequestGuard,
-        Drain,
-        HeldRequests,
-        ...(classifier === undefined ? [] : [FailureClassifier]),
-      ],
+      exports: [HTTP_OPTIONS, Drain, HeldRequests, ...(classifier === undefined ? [] : [FailureClassifier])],
     };
   }
 }

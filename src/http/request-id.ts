@@ -5,12 +5,12 @@ import { requestContext } from '../logging/request-context.js';
 const ACCEPTABLE = /^[A-Za-z0-9._-]{1,64}$/;
 
 /**
- * Middleware: gives the request an id (the client's `X-Request-Id` if it is short and plain, else a random
- * one), answers with it, and keeps it at hand in the request context for every log line.
+ * Gives the request an id (the client's `X-Request-Id` if it is short and plain, else a random one), answers with it, and
+ * keeps it at hand in the request context for every log line of what `work` begins.
  */
-export function requestId(request: IncomingMessage, response: ServerResponse, next: () => void): void {
+export function withRequestId(request: IncomingMessage, response: ServerResponse, work: () => void): void {
   const given = request.headers['x-request-id'];
   const id = typeof given === 'string' && ACCEPTABLE.test(given) ? given : randomUUID();
   response.setHeader('X-Request-Id', id);
-  requestContext.run({ requestId: id }, next);
+  requestContext.run({ requestId: id }, work);
 }

@@ -64,13 +64,7 @@ function parseBody(bytes: Uint8Array): unknown {
 function takeQuery(request: Request, needs: HandlerNeeds): void {
   const query = queryOf(request.url);
   if (needs.query !== true) refuseOthers(query, needs.query);
-  // Express offers `query` as a getter only.
-  Object.defineProperty(request, 'query', {
-    value: query,
-    configurable: true,
-    enumerable: true,
-    writable: true,
-  });
+  request.query = query;
 }
 
 function refuseOthers(query: Readonly<Record<string, string>>, names: ReadonlySet<string>): void {

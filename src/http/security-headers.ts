@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 
 // Swagger UI needs its own scripts, inline styles, and data: images. No HSTS and no upgrade of insecure
 // requests: the service speaks plain http, on machines without certificates too.
@@ -14,12 +14,11 @@ const CONTENT_SECURITY_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** Middleware: sets the fixed headers that keep browsers from doing more with an answer than show it. */
-export function securityHeaders(_: IncomingMessage, response: ServerResponse, next: () => void): void {
+/** Sets the fixed headers that keep browsers from doing more with an answer than show it. */
+export function setSecurityHeaders(response: ServerResponse): void {
   response.setHeader('Content-Security-Policy', CONTENT_SECURITY_POLICY);
   response.setHeader('X-Content-Type-Options', 'nosniff');
   response.setHeader('X-Frame-Options', 'DENY');
   response.setHeader('Referrer-Policy', 'no-referrer');
   response.setHeader('Cross-Origin-Resource-Policy', 'same-origin');
-  next();
 }

@@ -35,7 +35,7 @@ export function toServerOptions(limits: ServerLimits): ServerOptions {
     requestTimeout: limits.requestTimeoutMs,
     connectionsCheckingInterval: limits.checkIntervalMs,
     keepAliveTimeout: limits.keepAliveTimeoutMs,
-    // Node would answer a missing Host header without a body; requireHost answers it in our shape.
+    // Node would answer a missing Host header without a body; refuseWithoutHost answers it in our shape.
     requireHostHeader: false,
   };
 }
@@ -60,10 +60,14 @@ export function answerInJson(server: Server, limits: ServerLimits): void {
   });
 }
 
-/** Middleware: an HTTP/1.1 request without Host header is refused with 400, as RFC 9112 asks. */
-export function requireHost(request: IncomingMessage, response: ServerResponse, next: () => void): void {
-  if (request.headers.host !== undefined || request.httpVersion !== '1.1') next();
-  else sendError(request, response, { status: 400, body: { detail: 'Host header is missing' }, close: true });
+/**
+ * Refuses an HTTP/1.1 request without Host header with 400, as RFC 9112 asks.
+ * @returns whether it did
+ */
+export function refuseWithoutHost(request: IncomingMessage, response: ServerResponse): boolean {
+  if (request.headers.host !== undefined || request.httpVersion !== '1.1') return false;
+  sendError(request, response, { status: 400, body: { detail: 'Host header is missing' }, close: true });
+  return true;
 }
 
 function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {

@@ -13,7 +13,7 @@ import {
   Res,
 } from '@nestjs/common';
 import type { CanActivate, ExecutionContext, INestApplication } from '@nestjs/common';
-import { APP_GUARD, NestFactory } from '@nestjs/core';
+import { NestFactory } from '@nestjs/core';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import type { Request, Response } from 'express';
@@ -24,7 +24,6 @@ import { FailureClassifier } from '../../src/http/failure-classifier.js';
 import { FastExpressAdapter } from '../../src/http/fast-express.adapter.js';
 import { HttpModule } from '../../src/http/http.module.js';
 import { QueryInteger, QueryString } from '../../src/http/query-decorators.js';
-import { RequestGuard } from '../../src/http/request.guard.js';
 import { SERVER_LIMITS } from '../../src/http/server-limits.js';
 import type { ServerLimits } from '../../src/http/server-limits.js';
 import { requestContext } from '../../src/logging/request-context.js';
@@ -75,6 +74,9 @@ class DenyGuard implements CanActivate {
     return true;
   }
 }
+
+@Module({ providers: [DenyGuard], exports: [DenyGuard] })
+class DenyModule {}
 
 /** What the handlers of the test application did, and what they wait for. */
 export class EdgeState {
@@ -189,14 +191,15 @@ export async function startEdge(limits: Partial<ServerLimits> = {}): Promise<Edg
   const state = new EdgeState();
   @Module({
     imports: [
-      HttpModule.forRoot({ useFactory: () => ({ maxBodyBytes: MAX_BODY_BYTES }), classifier: Classifier }),
+      HttpModule.forRoot({
+        imports: [DenyModule],
+        guards: [DenyGuard],
+        useFactory: () => ({ maxBodyBytes: MAX_BODY_BYTES }),
+        classifier: Classifier,
+      }),
     ],
     controllers: [EdgeController],
-    providers: [
-      { provide: EdgeState, useValue: state },
-      { provide: APP_GUARD, useClass: DenyGuard },
-      { provide: APP_GUARD, useExisting: RequestGuard },
-    ],
+    providers: [{ provide: EdgeState, useValue: state }],
   })
   class EdgeModule {}
 
