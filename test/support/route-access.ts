@@ -8,6 +8,7 @@ export const ROUTE_ACCESS: Readonly<Record<string, 'public' | 'any' | readonly T
   'GET /health': 'public',
   'GET /health/live': 'public',
   'GET /metrics': 'any',
+  'GET /whoami': 'any',
   'POST /runs': ['client'],
   'POST /runs/batch': ['client'],
   'GET /runs': ['client', 'worker'],
