@@ -16,6 +16,9 @@ import { IdempotencyRetentionJob } from './idempotency-retention.job.js';
 import { IdempotencyRetentionSchedule } from './idempotency-retention.schedule.js';
 import { IdempotencyRepository } from './idempotency.repository.js';
 import { LostRunRepository } from './lost-run.repository.js';
+import { RunRetention } from './retention/run-retention.js';
+import { RunRetentionRepository } from './retention/run-retention.repository.js';
+import { RunRetentionSchedule } from './retention/run-retention.schedule.js';
 import { RunCountsRepository } from './run-counts/run-counts.repository.js';
 import { RunCountsRollUp } from './run-counts/run-counts.roll-up.js';
 import { RunCountsSchedule } from './run-counts/run-counts.schedule.js';
@@ -68,6 +71,9 @@ import { RunsService } from './runs.service.js';
     RunCountsRepository,
     RunCountsRollUp,
     RunCountsSchedule,
+    RunRetentionRepository,
+    RunRetention,
+    RunRetentionSchedule,
     OldestPendingRepository,
     RunHistory,
     JournalMetrics,
