@@ -23,6 +23,29 @@ interface Step {
   readonly what: 'create' | 'claim' | RunCommand;
 }
 
+function anyStep(): fc.Arbitrary<Step> {
+  const reported = fc.constantFrom(
+    eventOf('STARTED', { worker_id: 'w' }),
+    eventOf('COMPLETED'),
+    eventOf('FAILED'),
+    eventOf('CANCELLED'),
+    eventOf('RETRIED', { force: true }),
+    eventOf('RETRIED', { force: false }),
+    eventOf('NOTE'),
+  );
+  const patched = fc.constantFrom(...RUN_STATES).map(patchTo);
+  return fc.record({
+    journal: fc.nat({ max: 1 }),
+    run: fc.nat({ max: 7 }),
+    what: fc.oneof(
+      { weight: 3, arbitrary: fc.constant('create' as const) },
+      { weight: 4, arbitrary: fc.constant('claim' as const) },
+      { weight: 8, arbitrary: reported.map((make) => make()) },
+      { weight: 2, arbitrary: patched },
+    ),
+  });
+}
+
 describe('the counts of runs', () => {
   let database: TestDatabase;
   let journals: RunJournal[];
@@ -56,27 +79,18 @@ describe('the counts of runs', () => {
     return { ...NONE, ...Object.fromEntries(found.map(({ state, count }) => [state, count])) };
   }
 
-  function anyStep(): fc.Arbitrary<Step> {
-    const reported = fc.constantFrom(
-      eventOf('STARTED', { worker_id: 'w' }),
-      eventOf('COMPLETED'),
-      eventOf('FAILED'),
-      eventOf('CANCELLED'),
-      eventOf('RETRIED', { force: true }),
-      eventOf('RETRIED', { force: false }),
-      eventOf('NOTE'),
-    );
-    const patched = fc.constantFrom(...RUN_STATES).map(patchTo);
-    return fc.record({
-      journal: fc.nat({ max: 1 }),
-      run: fc.nat({ max: 7 }),
-      what: fc.oneof(
-        { weight: 3, arbitrary: fc.constant('create' as const) },
-        { weight: 4, arbitrary: fc.constant('claim' as const) },
-        { weight: 8, arbitrary: reported.map((make) => make()) },
-        { weight: 2, arbitrary: patched },
-      ),
-    });
+  const rollUp = (source = database.dataSource): RunCountsRollUp => new RunCountsRollUp(source, counts);
+
+  const minutesOfRows = async (): Promise<number> =>
+    (await rows<object>(database.dataSource, 'select 1 from run_counts')).length;
+
+  /** Counts a run that was created so many minutes before `now` and is in the state. */
+  async function put(now: Date, minutes: number, state: RunState): Promise<void> {
+    const tally = new RunTally();
+    tally.create();
+    tally.move('PENDING', state);
+    const at = new Date(now.getTime() - minutes * 60_000);
+    await counts.add(database.dataSource.manager, tally, at);
   }
 
   test('equal what counting the table says, whatever two processes do at once', async () => {
@@ -170,32 +184,19 @@ describe('the counts of runs', () => {
   });
 
   describe('of minutes that are no longer shown', () => {
-    const rollUp = (source = database.dataSource): RunCountsRollUp => new RunCountsRollUp(source, counts);
-    const minutesOfRows = async (): Promise<number> =>
-      (await rows<object>(database.dataSource, 'select 1 from run_counts')).length;
-
-    /** Counts a run that was created so many minutes before `now` and is in the state. */
-    async function put(now: Date, minutes: number, state: RunState): Promise<void> {
-      const tally = new RunTally();
-      tally.create();
-      tally.move('PENDING', state);
-      const at = new Date(now.getTime() - minutes * 60_000);
-      await counts.add(database.dataSource.manager, tally, at);
-    }
-
     test('are summed up in one row, and nothing that is shown changes', async () => {
       const { at: now } = await read();
       for (const minutes of [0, 1, 59, 60, 61, 200, 20_000]) await put(now, minutes, 'COMPLETED');
       await put(now, 300, 'FAILED');
-      const before = await read();
+      const earlier = await read();
       assert.equal(await rollUp().runOnce(now), 4);
       assert.equal(await rollUp().runOnce(now), 0);
       const later = await read();
       assert.deepEqual(later.states, { ...NONE, COMPLETED: 7, FAILED: 1 });
-      assert.deepEqual(later.states, before.states);
+      assert.deepEqual(later.states, earlier.states);
       assert.deepEqual(
         later.minutes.filter(({ created }) => created > 0).length,
-        before.minutes.filter(({ created }) => created > 0).length,
+        earlier.minutes.filter(({ created }) => created > 0).length,
       );
       assert.equal(await rollUp().runOnce(new Date(now.getTime() + 3_700_000)), 4);
       assert.equal(await minutesOfRows(), 1, 'the sum alone is left');

@@ -20,6 +20,10 @@ import { openTestDatabase, type TestDatabase } from '../support/test-database.js
 const DAY = 86_400_000;
 const NOW = new Date('2100-06-15T12:00:00.000Z');
 
+const cancel = eventCommand({ type: 'CANCELLED', msg: '' });
+const retry = (): ReturnType<typeof eventCommand> =>
+  eventCommand({ type: 'RETRIED', msg: '', payload: { force: true } });
+
 describe('the retention of runs', () => {
   let database: TestDatabase;
   let journal: RunJournal;
@@ -39,10 +43,6 @@ describe('the retention of runs', () => {
     new RunRetention(source, new RunRetentionRepository(), new RunCountsRepository(), {
       runRetentionDays: days,
     });
-
-  const cancel = eventCommand({ type: 'CANCELLED', msg: '' });
-  const retry = (): ReturnType<typeof eventCommand> =>
-    eventCommand({ type: 'RETRIED', msg: '', payload: { force: true } });
 
   /** A run of two attempts that was created and ended so many days before NOW. */
   async function ended(age: number, given: Partial<NewRun> = {}, createdAge = age): Promise<string> {
@@ -80,6 +80,9 @@ describe('the retention of runs', () => {
     );
     return found?.count ?? -1;
   }
+
+  const feed = (topic: string): ReturnType<FeedRepository['list']> =>
+    new FeedRepository().list(database.dataSource, { topic, after: null, limit: 100, maxBytes: 1e6 });
 
   async function assertCounted(): Promise<void> {
     const { states } = await new RunCountsRepository().read(database.dataSource, 1);
@@ -157,8 +160,6 @@ describe('the retention of runs', () => {
     const old = await ended(31, { eventDelivery: { topic: 't' } });
     const other = await ended(31, { eventDelivery: { topic: 'u' } });
     const none = await ended(31);
-    const feed = (topic: string): ReturnType<FeedRepository['list']> =>
-      new FeedRepository().list(database.dataSource, { topic, after: null, limit: 100, maxBytes: 1e6 });
     assert.equal(await retention().runOnce(NOW), 1);
     assert.deepEqual(await kept(), [old, other].toSorted(), `${none} is on no feed`);
     assert.equal((await feed('t')).entries.length, 2);

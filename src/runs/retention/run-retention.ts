@@ -63,7 +63,8 @@ export class RunRetention {
     let from = this.#from.get(state) ?? null;
     let removed = 0;
     let looked = 0;
-    while (looked < RUNS_PER_PASS && stop?.aborted !== true) {
+    for (;;) {
+      if (looked >= RUNS_PER_PASS || stop?.aborted === true) break;
       const after = from;
       const batch = await this.dataSource.transaction(async (manager) =>
         (await this.repository.lock(manager)) ? this.#batch(manager, { state, before, now, after }) : null,
