@@ -9,7 +9,7 @@ import { RunTally } from '../../src/runs/run-counts/run-tally.js';
 import { RUN_STATES, type RunState } from '../../src/runs/run-machine/run-state.js';
 import type { RunCommand } from '../../src/runs/run-machine/run-command.js';
 import type { RunJournal } from '../../src/runs/run-journal/run-journal.js';
-import { claimOn, createOn, eventCommand, freshRun, journalOn } from '../support/journal.js';
+import { claimOf, claimOn, createOn, eventCommand, freshRun, journalOn } from '../support/journal.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 const NONE = { PENDING: 0, ASSIGNED: 0, RUNNING: 0, COMPLETED: 0, FAILED: 0, CANCELLED: 0 };
@@ -159,6 +159,9 @@ describe('the counts of runs', () => {
     const idempotency = { scope: 'k', requestHash: 'h' };
     const fresh = freshRun();
     await Promise.all([0, 1, 0, 1].map((n) => journal(n).create(fresh, idempotency)));
+    const claim = { ...claimOf('w'), idempotency: { scope: 'w', requestHash: 'h' } };
+    for (const n of [0, 1]) assert.equal((await journal(n).claim(claim)).runs.length, 1);
+    assert.deepEqual((await read()).states, { ...NONE, ASSIGNED: 1 });
     const cancel = { scope: 'c', requestHash: 'h' };
     await Promise.all(
       [0, 1, 0, 1].map((n) => journal(n).change(fresh.id, eventOf('CANCELLED')(), { idempotency: cancel })),
