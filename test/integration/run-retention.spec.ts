@@ -84,6 +84,18 @@ describe('the retention of runs', () => {
   const feed = (topic: string): ReturnType<FeedRepository['list']> =>
     new FeedRepository().list(database.dataSource, { topic, after: null, limit: 100, maxBytes: 1e6 });
 
+  /** Waits until the work is over, or a statement waits for a lock. */
+  async function untilDoneOrBlocked(work: Promise<unknown>): Promise<void> {
+    const done = work.then(() => true);
+    while (!(await Promise.race([done, Promise.resolve(false)]))) {
+      const blocked = await rows<object>(
+        database.dataSource,
+        `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      );
+      if (blocked.length > 0) return;
+    }
+  }
+
   async function assertCounted(): Promise<void> {
     const { states } = await new RunCountsRepository().read(database.dataSource, 1);
     const found = await rows<{ state: string; count: number }>(
@@ -143,6 +155,7 @@ describe('the retention of runs', () => {
     class Retried extends RunRetentionRepository {
       override async remove(...given: Parameters<RunRetentionRepository['remove']>): Promise<void> {
         late = changeOn(journalOn(other).journal, id, retry()).catch((error: unknown) => error);
+        await untilDoneOrBlocked(late);
         await super.remove(...given);
       }
     }
