@@ -12,6 +12,8 @@ export interface Caller {
   readonly id: string;
   readonly name: string;
   readonly scopes: ReadonlySet<Scope>;
+  /** When the key expires; null: never. */
+  readonly expiresAt: Date | null;
 }
 
 /** Who may call a route. */

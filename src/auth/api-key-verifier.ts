@@ -19,7 +19,12 @@ export class ApiKeyVerifier {
     for (const { scope, key, origin } of startingKeys) {
       const hash = hashApiKey(key);
       const scopes = new Set<Scope>([...(this.#starting.get(hash)?.scopes ?? []), scope]);
-      this.#starting.set(hash, { id: hash, name: `${origin}:${[...scopes].join('+')}`, scopes });
+      this.#starting.set(hash, {
+        id: hash,
+        name: `${origin}:${[...scopes].join('+')}`,
+        scopes,
+        expiresAt: null,
+      });
     }
   }
 

@@ -22,6 +22,7 @@ export interface UsableKey {
   readonly id: string;
   readonly name: string;
   readonly scopes: readonly string[];
+  readonly expiresAt: Date | null;
   /** Milliseconds until it expires, by the database's clock; null for a key that does not. */
   readonly expiresInMs: number | null;
 }
@@ -97,7 +98,7 @@ export class ApiKeysRepository {
   findUsable(manager: EntityManager, hashes: readonly string[]): Promise<UsableKey[]> {
     return rows<UsableKey>(
       manager,
-      `select hash, id, name, scopes,
+      `select hash, id, name, scopes, expires_at as "expiresAt",
               (extract(epoch from expires_at - clock_timestamp()) * 1000)::float8 as "expiresInMs"
          from api_keys
         where hash = any($1::text[]) and ${USABLE}`,

@@ -17,11 +17,12 @@ import { rateLimitOptions, RateLimitGuard } from './rate-limit.guard.js';
 import { RateWindows } from './rate-windows.js';
 import { STARTING_KEYS, startingKeys } from './starting-keys.js';
 import { StoredKeys } from './stored-keys.js';
+import { WhoamiController } from './whoami.controller.js';
 
 /** Who may call what, and how often. The application binds the two guards before every other one, in this order. */
 @Module({
   imports: [DiscoveryModule],
-  controllers: [ApiKeysController],
+  controllers: [ApiKeysController, WhoamiController],
   providers: [
     MonotonicClock,
     ApiKeysRepository,

@@ -23,7 +23,12 @@ describe('keys of the database', () => {
 
   test('say whose they are', async () => {
     keys.add('h', { id: 'i', name: 'n', scopes: ['worker', 'client', 'of a later version'] });
-    assert.deepEqual(await stored.find('h'), { id: 'i', name: 'n', scopes: new Set(['client', 'worker']) });
+    assert.deepEqual(await stored.find('h'), {
+      id: 'i',
+      name: 'n',
+      scopes: new Set(['client', 'worker']),
+      expiresAt: null,
+    });
     assert.equal(await stored.find('other'), null);
   });
 

@@ -163,9 +163,9 @@ export class StoredKeys {
 
 function toVerdict(key: UsableKey | undefined, askedAt: number): Verdict {
   if (!key) return { askedAt, caller: null, endsAt: Infinity };
-  const { id, name, expiresInMs } = key;
+  const { id, name, expiresAt, expiresInMs } = key;
   const scopes = new Set(SCOPES.filter((scope) => key.scopes.includes(scope)));
-  return { askedAt, caller: { id, name, scopes }, endsAt: askedAt + (expiresInMs ?? Infinity) };
+  return { askedAt, caller: { id, name, scopes, expiresAt }, endsAt: askedAt + (expiresInMs ?? Infinity) };
 }
 
 /** @throws KeyCheckTooSlow when the answer would be too old to be believed */

@@ -69,7 +69,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List all versions of all definitions */
+        /** List all versions of all definitions, by id, the oldest version first */
         get: operations["listDefinitions"];
         put?: never;
         /** Store a version of a definition, or replace it */
@@ -200,6 +200,26 @@ export interface paths {
          * @description With several server processes on one host: the sum over all of them, whichever answers. Counters keep what processes that ended had counted until they were last asked. Several hosts are several targets.
          */
         get: operations["getMetrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/overview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How things stand: runs by state, the last hour by the minute, workers and their capacity
+         * @description The counts are exact: they are kept by the commits that change runs.
+         */
+        get: operations["getOverview"];
         put?: never;
         post?: never;
         delete?: never;
@@ -359,6 +379,63 @@ export interface paths {
          * @description Each run is created or refused by itself, with the answer that it would get alone; one bad item harms no other. When the service cannot work at the moment and no item was taken, the answer to all is 503.
          */
         post: operations["createRuns"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/runs/batch/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel up to 100 runs
+         * @description Each run is cancelled or refused by itself, as it would be alone. When the service cannot work at the moment and nothing was done to any of them, the answer to all is 503.
+         */
+        post: operations["cancelRuns"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/runs/batch/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Open another attempt of up to 100 runs, whatever state they are in
+         * @description Each run is retried or refused by itself, as it would be alone. When the service cannot work at the moment and nothing was done to any of them, the answer to all is 503.
+         */
+        post: operations["retryRuns"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/whoami": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the key of this request is called and may do */
+        get: operations["whoami"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -547,6 +624,22 @@ export interface components {
             run_id: string;
             /** Format: date-time */
             t: string;
+        };
+        Capacity: {
+            /** @description Cores. */
+            cpu: components["schemas"]["Usage"];
+            ram_mb: components["schemas"]["Usage"];
+            /** @description Over all GPUs. */
+            vram_mb: components["schemas"]["Usage"];
+        };
+        ChangedRun: {
+            /**
+             * @description True when an earlier request with the same key did it.
+             * @enum {boolean}
+             */
+            replayed?: true;
+            /** @enum {integer} */
+            status: 204;
         };
         ClaimedOps: {
             /** @description Empty when there is no work, and for a worker that is unknown or was silent for too long. */
@@ -1057,6 +1150,14 @@ export interface components {
             /** @description How long the run may wait for its start and how long an attempt may run. */
             timeouts?: components["schemas"]["Timeouts"];
         };
+        OpRunIds: {
+            /** @description 1 to 100 ids of runs. */
+            ids: string[];
+        };
+        OpRunIdsResult: {
+            /** @description One answer an id, in the order of the request. */
+            results: (components["schemas"]["ChangedRun"] | components["schemas"]["RefusedItem"])[];
+        };
         OpRunList: {
             data: components["schemas"]["OpRun"][];
             /** @description Whether there are further runs in the direction of the page. */
@@ -1079,6 +1180,46 @@ export interface components {
         OutputSpec: {
             /** @example integer */
             type: string;
+        };
+        Overview: {
+            /**
+             * Format: date-time
+             * @description The time of the counts.
+             */
+            at: string;
+            capacity: components["schemas"]["Capacity"];
+            /** @description The last 60 minutes, oldest first; the last one is under way. */
+            minutes: components["schemas"]["OverviewMinute"][];
+            /**
+             * Format: date-time
+             * @description When the oldest run that is PENDING was created; null when none is.
+             */
+            oldest_pending_at: string | null;
+            runs: components["schemas"]["RunsByState"];
+            workers: components["schemas"]["OverviewWorkers"];
+        };
+        OverviewMinute: {
+            /** @description How often runs came to the state CANCELLED. */
+            cancelled: number;
+            /** @description How often runs came to the state COMPLETED. */
+            completed: number;
+            /** @description Runs that were created. */
+            created: number;
+            /** @description How often runs came to the state FAILED; a failure that is retried by itself does not count. */
+            failed: number;
+            /**
+             * Format: date-time
+             * @description Beginning of the minute.
+             */
+            t: string;
+        };
+        OverviewWorkers: {
+            /** @description Active, and taking runs. */
+            active: number;
+            /** @description Active, and kept from claiming by an admin. */
+            draining: number;
+            /** @description Silent for longer than the worker timeout. */
+            stale: number;
         };
         PolledEvent: {
             /** @description Index in the run's whole timeline, from 0. */
@@ -1210,6 +1351,14 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        RunsByState: {
+            ASSIGNED: number;
+            CANCELLED: number;
+            COMPLETED: number;
+            FAILED: number;
+            PENDING: number;
+            RUNNING: number;
+        };
         /** @enum {string} */
         RunState: "PENDING" | "ASSIGNED" | "RUNNING" | "CANCELLED" | "COMPLETED" | "FAILED";
         /**
@@ -1245,6 +1394,21 @@ export interface components {
              * @example 3600
              */
             start_within_s?: number;
+        };
+        Usage: {
+            total: number;
+            used: number;
+        };
+        Whoami: {
+            /**
+             * Format: date-time
+             * @description From then on the key is refused; null: never.
+             */
+            expires_at: string | null;
+            /** @description Name of the key, as the audit log has it. */
+            name: string;
+            /** @description What the key is allowed to do; `admin` includes the others. */
+            scopes: components["schemas"]["Scope"][];
         };
         Worker: {
             /**
@@ -1610,7 +1774,12 @@ export interface operations {
     };
     listDefinitions: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Id and version of the last entry of the page before, as `id/version`; the page continues behind it. */
+                after?: string;
+                /** @description Versions of a page; all of them unless given. A page that holds fewer is the last. */
+                limit?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -2245,6 +2414,75 @@ export interface operations {
                 };
                 content: {
                     "text/plain": string;
+                };
+            };
+            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key is missing or wrong. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key lacks the scope. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description Too many requests; `Retry-After` says when to come again. */
+            429: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            503: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+        };
+    };
+    getOverview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Overview"];
                 };
             };
             /** @description The request breaks a rule of its shape, or the run does not accept it. */
@@ -3292,6 +3530,264 @@ export interface operations {
             };
             /** @description The body is not application/json in UTF-8. */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description Too many requests; `Retry-After` says when to come again. */
+            429: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            503: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+        };
+    };
+    cancelRuns: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description 1-255 printable ASCII characters. Each id has a key of its own, made of this one and its place: sent again, it is answered as it was. Kept for 48 hours. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OpRunIds"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpRunIdsResult"];
+                };
+            };
+            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key is missing or wrong. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key lacks the scope. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The body is larger than the service takes. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The body is not application/json in UTF-8. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description Too many requests; `Retry-After` says when to come again. */
+            429: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            503: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+        };
+    };
+    retryRuns: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description 1-255 printable ASCII characters. Each id has a key of its own, made of this one and its place: sent again, it opens no further attempt. Kept for 48 hours. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OpRunIds"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpRunIdsResult"];
+                };
+            };
+            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key is missing or wrong. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key lacks the scope. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The body is larger than the service takes. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The body is not application/json in UTF-8. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description Too many requests; `Retry-After` says when to come again. */
+            429: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            503: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+        };
+    };
+    whoami: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    "Cache-Control"?: "no-store";
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Whoami"];
+                };
+            };
+            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key is missing or wrong. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key lacks the scope. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };

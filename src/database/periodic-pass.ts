@@ -9,6 +9,8 @@ export interface PassOptions {
   readonly what: string;
   /** Name of the count in the log. */
   readonly unit: string;
+  /** How important it is that something was removed; `info` unless given. */
+  readonly level?: 'debug' | 'info';
   /** One pass at the database's time; ends between two batches when told to stop. @returns how many it removed */
   readonly run: (now: Date, stop: AbortSignal) => Promise<number>;
 }
@@ -38,10 +40,10 @@ export class PeriodicPass {
   }
 
   async #pass(): Promise<void> {
-    const { what, unit, run } = this.options;
+    const { what, unit, level = 'info', run } = this.options;
     try {
       const removed = await run(await currentTime(this.dataSource), this.#stop.signal);
-      if (removed > 0) this.log.info(`removed old ${what}`, { [unit]: removed });
+      if (removed > 0) this.log[level](`removed old ${what}`, { [unit]: removed });
     } catch (error) {
       if (isDatabaseUnavailable(error)) this.log.warn(`could not remove old ${what} yet`, { error });
       else this.log.error(`could not remove old ${what}`, { error });

@@ -6,6 +6,17 @@ import { rows } from '../database/sql.js';
 /** What a definition is stored from; the times are the database's. */
 export type DefinitionRow = Omit<DefinitionEntity, 'createdAt' | 'updatedAt'>;
 
+/** What tells a version from all others. */
+export type VersionName = Pick<DefinitionEntity, 'id' | 'version'>;
+
+/** A page of the list of versions. */
+export interface DefinitionPage {
+  /** Versions at most; all unless given. */
+  readonly limit?: number | undefined;
+  /** A version that there is, behind which the page begins; at the beginning unless given. */
+  readonly after?: VersionName | undefined;
+}
+
 const COLUMNS = `
   id, version, image, input_specs as "inputSpecs", output_specs as "outputSpecs", ram_mb as "ramMb",
   vram_mb as "vramMb", cpu, max_attempts as "maxAttempts", backoff_s as "backoffS", max_backoff_s as "maxBackoffS",
@@ -88,13 +99,24 @@ export class DefinitionRepository {
     return row ?? null;
   }
 
-  /** All versions of all definitions, by id, the oldest version first. */
-  list(manager: EntityManager): Promise<DefinitionEntity[]> {
+  /** Versions of all definitions, by id, the oldest version first: all of them, or a page. */
+  list(manager: EntityManager, { limit, after }: DefinitionPage = {}): Promise<DefinitionEntity[]> {
+    // By the id alone first, so that the index of ids leads to where the page begins.
+    const behind = `
+        where id >= $2::text
+          and (id, created_at, creation_order) > (
+                select id, created_at, creation_order
+                  from definitions
+                 where id = $2::text
+                   and version = $3::text
+              )`;
     return rows<DefinitionEntity>(
       manager,
       `select ${COLUMNS}
-         from definitions
-        order by id, created_at, creation_order`,
+         from definitions${after ? behind : ''}
+        order by id, created_at, creation_order
+        limit $1::bigint`,
+      [limit ?? null, ...(after ? [after.id, after.version] : [])],
     );
   }
 }

@@ -9,7 +9,7 @@ import type { Idempotency } from '../runs/run-journal/key-book.js';
 import { DefinitionsService } from './definitions.service.js';
 import { CreateDefinitionRunDto } from './dto/create-definition-run.dto.js';
 import { CreateDefinitionDto } from './dto/create-definition.dto.js';
-import { DefinitionDto, DefinitionVersionQueryDto } from './dto/definition.dto.js';
+import { DefinitionDto, DefinitionVersionQueryDto, ListDefinitionsQueryDto } from './dto/definition.dto.js';
 
 const NAME = { name: 'name', description: 'Id of the definition' } as const;
 
@@ -39,11 +39,14 @@ export class DefinitionsController {
 
   @Get()
   @AllowScopes('client')
-  @ApiOperation({ operationId: 'listDefinitions', summary: 'List all versions of all definitions' })
+  @ApiOperation({
+    operationId: 'listDefinitions',
+    summary: 'List all versions of all definitions, by id, the oldest version first',
+  })
   @ApiOkResponse({ type: [DefinitionDto] })
   @ApiErrors(400, 503)
-  list(): Promise<DefinitionDto[]> {
-    return this.definitions.list();
+  list(@Query() query: ListDefinitionsQueryDto): Promise<DefinitionDto[]> {
+    return this.definitions.list(query);
   }
 
   @Get(':name')

@@ -6,11 +6,16 @@ import { storedRetryPolicy, toRetryPolicyDto } from '../runs/dto/retry-policy.dt
 import { storedTimeouts, toTimeoutsDto } from '../runs/dto/timeouts.dto.js';
 import type { Idempotency } from '../runs/run-journal/key-book.js';
 import { RunsService, type AnsweredRun } from '../runs/runs.service.js';
-import { DefinitionRepository, type DefinitionRow } from './definition.repository.js';
+import { DefinitionRepository, type DefinitionRow, type VersionName } from './definition.repository.js';
 import { DefinitionNotFound, InvalidInputs } from './definitions.errors.js';
 import type { CreateDefinitionRunDto } from './dto/create-definition-run.dto.js';
 import type { CreateDefinitionDto } from './dto/create-definition.dto.js';
-import { toDefinitionDto, toEventDelivery, type DefinitionDto } from './dto/definition.dto.js';
+import {
+  toDefinitionDto,
+  toEventDelivery,
+  type DefinitionDto,
+  type ListDefinitionsQueryDto,
+} from './dto/definition.dto.js';
 import { readInputSpecs, specsOf } from './dto/stored-specs.js';
 import { checkDefaults, completeInputs } from './input-specs.js';
 
@@ -33,9 +38,12 @@ export class DefinitionsService {
     return { definition: toDefinitionDto(row), created };
   }
 
-  /** All versions of all definitions. */
-  async list(): Promise<DefinitionDto[]> {
-    return (await this.definitions.list(this.dataSource.manager)).map(toDefinitionDto);
+  /** All versions of all definitions, or a page of them. @throws InvalidRequest for a cursor that is no version */
+  async list({ limit, after }: ListDefinitionsQueryDto): Promise<DefinitionDto[]> {
+    const place = after === undefined ? undefined : await this.#place(after);
+    return (await this.definitions.list(this.dataSource.manager, { limit, after: place })).map(
+      toDefinitionDto,
+    );
   }
 
   /** One version, or the latest. @throws DefinitionNotFound */
@@ -75,6 +83,15 @@ export class DefinitionsService {
       },
       idempotency,
     );
+  }
+
+  async #place(cursor: string): Promise<VersionName> {
+    const [id = '', version = ''] = cursor.split('/');
+    const row = await this.definitions.find(this.dataSource.manager, id, version);
+    if (!row || cursor !== `${id}/${version}`) {
+      throw new InvalidRequest('The cursor is not the id and version of a definition');
+    }
+    return row;
   }
 
   async #row(id: string, version: string | undefined): Promise<DefinitionEntity> {

@@ -95,16 +95,20 @@ export function IsText(shape: TextShape = {}): PropertyDecorator {
   );
 }
 
-/** A list of strings, each of the given shape, `limit.max` of them at most. */
-export function IsTextList(shape: TextShape = {}, limit: SizeLimit = {}): PropertyDecorator {
-  const max = limit.max ?? Infinity;
-  const bound = max === Infinity ? '' : ` of at most ${max} items`;
+/** A list of strings, each of the given shape, `limit.min` of them at least and `limit.max` at most. */
+export function IsTextList(
+  shape: TextShape = {},
+  limit: SizeLimit & { readonly min?: number } = {},
+): PropertyDecorator {
+  const { min = 0, max = Infinity } = limit;
+  const bound = describeSize(min, max);
   return applyDecorators(
     ValidateBy({
       name: 'isTextList',
       validator: {
         validate: (value: unknown) =>
           Array.isArray(value) &&
+          value.length >= min &&
           value.length <= max &&
           value.every((item) => typeof item === 'string' && isCleanText(item) && fits(item, shape)),
         defaultMessage: () => `$property must be a list${bound}, each ${describeText(shape)}`,
@@ -113,6 +117,7 @@ export function IsTextList(shape: TextShape = {}, limit: SizeLimit = {}): Proper
     ApiProperty({
       type: 'array',
       items: { type: 'string', ...schemaText(shape) },
+      ...(min === 0 ? {} : { minItems: min }),
       ...(max === Infinity ? {} : { maxItems: max }),
     }),
   );
@@ -159,4 +164,9 @@ export function schemaText(shape: TextShape): { minLength?: number; maxLength?: 
     ...(shape.max === undefined ? {} : { maxLength: shape.max }),
     ...(shape.pattern === undefined ? {} : { pattern: shape.pattern.source }),
   };
+}
+
+function describeSize(min: number, max: number): string {
+  if (max === Infinity) return min === 0 ? '' : ` of at least ${min} items`;
+  return min === 0 ? ` of at most ${max} items` : ` of ${min} to ${max} items`;
 }

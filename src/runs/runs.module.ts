@@ -16,6 +16,13 @@ import { IdempotencyRetentionJob } from './idempotency-retention.job.js';
 import { IdempotencyRetentionSchedule } from './idempotency-retention.schedule.js';
 import { IdempotencyRepository } from './idempotency.repository.js';
 import { LostRunRepository } from './lost-run.repository.js';
+import { RunRetention } from './retention/run-retention.js';
+import { RunRetentionRepository } from './retention/run-retention.repository.js';
+import { RunRetentionSchedule } from './retention/run-retention.schedule.js';
+import { RunCountsRepository } from './run-counts/run-counts.repository.js';
+import { RunCountsRollUp } from './run-counts/run-counts.roll-up.js';
+import { RunCountsSchedule } from './run-counts/run-counts.schedule.js';
+import { OldestPendingRepository } from './oldest-pending.repository.js';
 import { QueueMarks } from './queue-marks.js';
 import { QueueMarksKeeper } from './queue-marks.keeper.js';
 import { QueueRepository } from './queue.repository.js';
@@ -40,7 +47,8 @@ import { RunsService } from './runs.service.js';
 /** Runs: their state machine, the journal that every change goes through, and their HTTP. */
 @Module({
   imports: [FeedModule, HealthModule],
-  controllers: [RunsController, BulkRunsController, AuditController],
+  // The routes of many runs first: `batch` is no run's id.
+  controllers: [BulkRunsController, RunsController, AuditController],
   providers: [
     RunRepository,
     LostRunRepository,
@@ -60,6 +68,13 @@ import { RunsService } from './runs.service.js';
     AuditRepository,
     RunListRepository,
     RunListService,
+    RunCountsRepository,
+    RunCountsRollUp,
+    RunCountsSchedule,
+    RunRetentionRepository,
+    RunRetention,
+    RunRetentionSchedule,
+    OldestPendingRepository,
     RunHistory,
     JournalMetrics,
     JournalStore,
@@ -79,6 +94,8 @@ import { RunsService } from './runs.service.js';
     RunJournal,
     LostRunRepository,
     HeldRunRepository,
+    RunCountsRepository,
+    OldestPendingRepository,
     RunStandingReader,
     RunsService,
     BulkRunsService,

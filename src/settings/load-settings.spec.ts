@@ -38,6 +38,7 @@ describe('settings', () => {
       maxReclaims: 3,
       feedEnabled: true,
       feedRetentionDays: 7,
+      runRetentionDays: 0,
       maxBodyBytes: 1_048_576,
       rateLimit: 0,
       dbPoolSize: 10,
@@ -87,6 +88,7 @@ describe('settings', () => {
       SERVICE_MAX_RECLAIMS: '0',
       SERVICE_FEED_ENABLED: 'false',
       SERVICE_FEED_RETENTION_DAYS: '0',
+      SERVICE_RUN_RETENTION_DAYS: '30',
       SERVICE_MAX_BODY_BYTES: '1',
       SERVICE_RATE_LIMIT: '10000000',
       SERVICE_DB_POOL_SIZE: '2',
@@ -113,6 +115,7 @@ describe('settings', () => {
       maxReclaims: 0,
       feedEnabled: false,
       feedRetentionDays: 0,
+      runRetentionDays: 30,
       maxBodyBytes: 1,
       rateLimit: 10_000_000,
       dbPoolSize: 2,
@@ -134,6 +137,7 @@ describe('settings', () => {
       'reaper-interval': '3600',
       'max-reclaims': '1000',
       'feed-retention-days': '30',
+      'run-retention-days': '90',
       'max-body-bytes': '2048',
       'rate-limit': '600',
       'db-pool-size': '20',
@@ -170,51 +174,35 @@ describe('settings', () => {
     });
   }
 
-  for (const [variable, value] of [
-    ['SERVICE_HOST', 'http://x'],
-    ['SERVICE_HOST', 'a b'],
-    ['SERVICE_PORT', '65536'],
-    ['SERVICE_PORT', '-1'],
-    ['SERVICE_PORT', '80.5'],
-    ['SERVICE_PORT', '0x50'],
-    ['SERVICE_PORT', '1e3'],
-    ['SERVICE_PORT', ' '],
+  for (const [variable, ...values] of [
+    ['SERVICE_HOST', 'http://x', 'a b'],
+    ['SERVICE_PORT', '65536', '-1', '80.5', '0x50', '1e3', ' '],
     ['SERVICE_RELOAD', 'maybe'],
-    ['SERVICE_WORKERS', '0'],
-    ['SERVICE_WORKERS', '257'],
-    ['SERVICE_LOG_LEVEL', 'warn'],
-    ['SERVICE_LOG_LEVEL', 'INFO'],
-    ['SERVICE_WORKER_TIMEOUT', '0'],
-    ['SERVICE_WORKER_TIMEOUT', '-5'],
-    ['SERVICE_WORKER_TIMEOUT', 'Infinity'],
-    ['SERVICE_WORKER_TIMEOUT', '86400.5'],
+    ['SERVICE_WORKERS', '0', '257'],
+    ['SERVICE_LOG_LEVEL', 'warn', 'INFO'],
+    ['SERVICE_WORKER_TIMEOUT', '0', '-5', 'Infinity', '86400.5'],
     ['SERVICE_DATA_DIR', 'a\nb'],
     ['SERVICE_SCHEDULER', '../x'],
     ['SERVICE_EXTENSIONS', 'a\nb'],
-    ['SERVICE_FIT_RESERVE_AFTER', '-1'],
-    ['SERVICE_FIT_RESERVE_AFTER', '31536001'],
-    ['SERVICE_REAPER_INTERVAL', '0'],
-    ['SERVICE_REAPER_INTERVAL', '3600.5'],
-    ['SERVICE_MAX_RECLAIMS', '-1'],
-    ['SERVICE_MAX_RECLAIMS', '1001'],
-    ['SERVICE_MAX_RECLAIMS', '2.5'],
+    ['SERVICE_FIT_RESERVE_AFTER', '-1', '31536001'],
+    ['SERVICE_REAPER_INTERVAL', '0', '3600.5'],
+    ['SERVICE_MAX_RECLAIMS', '-1', '1001', '2.5'],
     ['SERVICE_FEED_ENABLED', 'maybe'],
-    ['SERVICE_FEED_RETENTION_DAYS', '-1'],
-    ['SERVICE_FEED_RETENTION_DAYS', '1.5'],
-    ['SERVICE_MAX_BODY_BYTES', '0'],
-    ['SERVICE_MAX_BODY_BYTES', '1mb'],
-    ['SERVICE_RATE_LIMIT', '-1'],
-    ['SERVICE_RATE_LIMIT', '10000001'],
-    ['SERVICE_RATE_LIMIT', 'off'],
+    ['SERVICE_FEED_RETENTION_DAYS', '-1', '1.5'],
+    ['SERVICE_RUN_RETENTION_DAYS', '36501'],
+    ['SERVICE_MAX_BODY_BYTES', '0', '1mb'],
+    ['SERVICE_RATE_LIMIT', '-1', '10000001', 'off'],
     ['SERVICE_DB_POOL_SIZE', '1'],
     ['SERVICE_WORKER_POOL', 'redis'],
   ] as const) {
-    it(`refuse ${variable}=${JSON.stringify(value)} in one line that names it, the rule and the value`, () => {
-      const key = SETTING_KEYS.find((candidate) => candidate.env === variable);
-      assert.deepEqual(problemsOf([], { [variable]: value }), [
-        `${variable} must be ${key?.allowed}, got ${JSON.stringify(value)}`,
-      ]);
-    });
+    for (const value of values) {
+      it(`refuse ${variable}=${JSON.stringify(value)} in one line that names it, the rule and the value`, () => {
+        const key = SETTING_KEYS.find((candidate) => candidate.env === variable);
+        assert.deepEqual(problemsOf([], { [variable]: value }), [
+          `${variable} must be ${key?.allowed}, got ${JSON.stringify(value)}`,
+        ]);
+      });
+    }
   }
 
   it('name the flag when the wrong value came by flag', () => {

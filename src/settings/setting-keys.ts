@@ -185,6 +185,17 @@ export const SETTING_KEYS = [
     description: 'Days that events stay on their feeds; 0 keeps them for ever.',
   },
   {
+    field: 'runRetentionDays',
+    env: 'SERVICE_RUN_RETENTION_DAYS',
+    flag: 'run-retention-days',
+    kind: 'integer',
+    secret: false,
+    default: '0',
+    allowed: 'an integer from 0 to 36500',
+    description:
+      'Days after their end that runs are kept, with everything that belongs to them; 0 keeps them for ever.',
+  },
+  {
     field: 'maxBodyBytes',
     env: 'SERVICE_MAX_BODY_BYTES',
     flag: 'max-body-bytes',

@@ -122,6 +122,12 @@ export class Settings {
   @Max(36_500)
   readonly feedRetentionDays: number;
 
+  /** Counted from a run's end; 0 keeps for ever. */
+  @IsInt()
+  @Min(0)
+  @Max(36_500)
+  readonly runRetentionDays: number;
+
   @IsInt()
   @Min(1)
   @Max(268_435_456)

@@ -9,6 +9,8 @@ import { ServedNews } from './claims/served-news.js';
 import { WaitingClaims } from './claims/waiting-claims.js';
 import { ExplainController } from './explain/explain.controller.js';
 import { ExplainService } from './explain/explain.service.js';
+import { OverviewController } from './overview/overview.controller.js';
+import { OverviewService } from './overview/overview.service.js';
 import { ForgettingPool } from './pool/forgetting-pool.js';
 import { ForgettingSchedule } from './pool/forgetting.schedule.js';
 import { PoolPresence } from './pool/pool-presence.js';
@@ -24,7 +26,13 @@ import { WorkersService } from './workers.service.js';
 /** Workers: who they are, and what they are given to do. */
 @Module({
   imports: [RunsModule, HealthModule],
-  controllers: [WorkersController, ClaimsController, ReportsController, ExplainController],
+  controllers: [
+    WorkersController,
+    ClaimsController,
+    ReportsController,
+    ExplainController,
+    OverviewController,
+  ],
   providers: [
     SharedPoolRepository,
     WorkerDrainsRepository,
@@ -39,6 +47,7 @@ import { WorkersService } from './workers.service.js';
     ClaimOutlook,
     ClaimService,
     ExplainService,
+    OverviewService,
     ...REAPER_PROVIDERS,
   ],
   exports: [WorkerPool],

@@ -31,7 +31,7 @@ describe('the commands of docs/bulk.md', () => {
       );
     commands = blocksOf('sh');
     answers = blocksOf('json').map((text) => JSON.parse(text));
-    assert.deepEqual([commands.length, answers.length], [3, 2]);
+    assert.deepEqual([commands.length, answers.length], [4, 3]);
   });
   after(async () => {
     await rm(folder, { recursive: true, force: true });
@@ -58,5 +58,9 @@ describe('the commands of docs/bulk.md', () => {
     assert.deepEqual(JSON.parse(await run(commands[2])), answers[1]);
     const { state, outputs } = await new RunSteps(service.send).get(id);
     assert.deepEqual([state, outputs], ['COMPLETED', { words: 2 }]);
+  });
+
+  test('cancel a run once', async () => {
+    assert.deepEqual(JSON.parse(await run(commands[3])), answers[2]);
   });
 });

@@ -17,7 +17,7 @@ const WATCHED = 6;
 const LENIENT = new Set(['sendHeartbeat']);
 
 /** Whose items are taken or refused one by one, in an answer of 200. */
-const BULK: ReadonlySet<string> = new Set(['createRuns', 'reportEvents']);
+const BULK: ReadonlySet<string> = new Set(['createRuns', 'reportEvents', 'cancelRuns', 'retryRuns']);
 
 const EVENT_RULES =
   /^(?:payload\.(?:worker_id|gpu_id|outputs|error_message|force) |msg must be an integer from 0|type RECLAIMED )/;

@@ -9,6 +9,7 @@ import { DeadlineRepository } from '../../src/runs/deadlines/deadline.repository
 import { EventRepository } from '../../src/runs/event.repository.js';
 import { HeldRunRepository } from '../../src/runs/held-run.repository.js';
 import { IdempotencyRepository } from '../../src/runs/idempotency.repository.js';
+import { RunCountsRepository } from '../../src/runs/run-counts/run-counts.repository.js';
 import { QueueRepository } from '../../src/runs/queue.repository.js';
 import type { Claim, ClaimedRun } from '../../src/runs/run-journal/claim.js';
 import { ClaimReplays } from '../../src/runs/run-journal/claim-replays.js';
@@ -38,6 +39,7 @@ export function journalOn(dataSource: DataSource): { journal: RunJournal; regist
     new AuditRepository(),
     events,
     new FeedMirror(new FeedRepository(), { feedEnabled: true }),
+    new RunCountsRepository(),
   );
   const store = new JournalStore(runs, queue, history, idempotency, new DeadlineRepository());
   const handOut = new HandOut(

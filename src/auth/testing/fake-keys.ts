@@ -31,6 +31,7 @@ export class FakeKeys extends ApiKeysRepository {
       id: `id of ${hash}`,
       name: hash,
       scopes: ['client'],
+      expiresAt: null,
       expiresInMs: null,
       ...key,
     });

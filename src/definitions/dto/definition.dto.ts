@@ -1,7 +1,7 @@
 import { ApiProperty, ApiSchema, getSchemaPath, ApiExtraModels } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import type { DefinitionEntity } from '../../database/entities/definition.entity.js';
-import { QueryString } from '../../http/query-decorators.js';
+import { QueryInteger, QueryString } from '../../http/query-decorators.js';
 import type { JsonObject } from '../../json/json-value.js';
 import { ConstraintsDto } from '../../runs/dto/constraints.dto.js';
 import { EventDeliveryDto } from '../../runs/dto/event-delivery.dto.js';
@@ -42,6 +42,19 @@ export class DefinitionVersionQueryDto {
   @IsOptional()
   @QueryString({ max: 128 })
   version?: string;
+}
+
+/** Query of GET /definitions. */
+export class ListDefinitionsQueryDto {
+  /** Versions of a page; all of them unless given. A page that holds fewer is the last. */
+  @IsOptional()
+  @QueryInteger({ min: 1, max: 1000 })
+  limit?: number;
+
+  /** Id and version of the last entry of the page before, as `id/version`; the page continues behind it. */
+  @IsOptional()
+  @QueryString({ max: 257 })
+  after?: string;
 }
 
 /** The definition as clients see it. */

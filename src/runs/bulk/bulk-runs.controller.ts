@@ -5,8 +5,13 @@ import { ApiErrors } from '../../http/error.dto.js';
 import { PrefersMinimal } from '../../http/prefer.js';
 import { ApiIdempotencyKey } from '../idempotency.js';
 import { BulkKeysOf, type BulkKeys } from './bulk-keys.js';
+import { MANUAL_RETRY, USER_CANCEL } from '../run-machine/run-event.js';
 import { BulkRunsService } from './bulk-runs.service.js';
+import { ChangeRunsDto, ChangeRunsResultDto } from './change-runs.dto.js';
 import { CreateRunsDto, CreateRunsResultDto } from './create-runs.dto.js';
+
+const ALL_AWAY =
+  'When the service cannot work at the moment and nothing was done to any of them, the answer to all is 503.';
 
 /** HTTP of many runs at once. */
 @ApiTags('runs')
@@ -41,5 +46,39 @@ export class BulkRunsController {
     @BulkKeysOf() keys: BulkKeys,
   ): Promise<CreateRunsResultDto> {
     return { results: await this.bulk.create(runs, keys, minimal) };
+  }
+
+  @Post('batch/cancel')
+  @HttpCode(200)
+  @AllowScopes('client')
+  @ApiOperation({
+    operationId: 'cancelRuns',
+    summary: 'Cancel up to 100 runs',
+    description: `Each run is cancelled or refused by itself, as it would be alone. ${ALL_AWAY}`,
+  })
+  @ApiIdempotencyKey(
+    'Each id has a key of its own, made of this one and its place: sent again, it is answered as it was.',
+  )
+  @ApiOkResponse({ type: ChangeRunsResultDto })
+  @ApiErrors(400, 413, 415, 503)
+  async cancel(@Body() { ids }: ChangeRunsDto, @BulkKeysOf() keys: BulkKeys): Promise<ChangeRunsResultDto> {
+    return { results: await this.bulk.record(USER_CANCEL, ids, keys) };
+  }
+
+  @Post('batch/retry')
+  @HttpCode(200)
+  @AllowScopes('client')
+  @ApiOperation({
+    operationId: 'retryRuns',
+    summary: 'Open another attempt of up to 100 runs, whatever state they are in',
+    description: `Each run is retried or refused by itself, as it would be alone. ${ALL_AWAY}`,
+  })
+  @ApiIdempotencyKey(
+    'Each id has a key of its own, made of this one and its place: sent again, it opens no further attempt.',
+  )
+  @ApiOkResponse({ type: ChangeRunsResultDto })
+  @ApiErrors(400, 413, 415, 503)
+  async retry(@Body() { ids }: ChangeRunsDto, @BulkKeysOf() keys: BulkKeys): Promise<ChangeRunsResultDto> {
+    return { results: await this.bulk.record(MANUAL_RETRY, ids, keys) };
   }
 }

@@ -8,6 +8,7 @@ import { CreateRunDto } from '../dto/create-run.dto.js';
 import { toOpRunDto } from '../dto/op-run.dto.js';
 import { checkedEvent, eventCommand } from '../event-command.js';
 import { newRun } from '../new-run.js';
+import type { RunEvent } from '../run-machine/run-event.js';
 import type { Effect } from '../run-journal/journal-member.js';
 import { RunJournal } from '../run-journal/run-journal.js';
 import type { NewRun } from '../run-machine/run.js';
@@ -18,6 +19,7 @@ import { LONGEST_WORKER_ID } from '../reporter.js';
 import { viewed } from '../runs.service.js';
 import type { BulkKeys } from './bulk-keys.js';
 import { carryOut } from './carry-out.js';
+import type { ChangedRunDto, ChangeRunResult } from './change-runs.dto.js';
 import type { CreatedRunDto, CreatedRunIdDto, CreateRunResult } from './create-runs.dto.js';
 import { RunOrder } from './run-order.js';
 import { ReportedEventDto, type RecordedEventDto, type ReportEventResult } from './report-events.dto.js';
@@ -44,6 +46,22 @@ export class BulkRunsService {
           effect: this.journal.create(fresh, keys.of(item, place)),
           answer: (effect) => (minimal ? createdId(effect) : created(effect, fresh)),
         };
+      },
+      this.errors,
+    );
+  }
+
+  /**
+   * Records one event on runs, as if each were asked for alone; one answer each, in their order.
+   * @throws the first item's error when all of them failed because the service cannot work now
+   */
+  record(event: RunEvent, ids: readonly string[], keys: BulkKeys): Promise<ChangeRunResult[]> {
+    return carryOut(
+      ids,
+      (id, place) => {
+        if (!isRunId(id)) throw new RunNotFound(id);
+        const effect = this.journal.change(id, eventCommand(event, {}), { idempotency: keys.of(id, place) });
+        return { effect, answer: recorded };
       },
       this.errors,
     );
@@ -88,6 +106,6 @@ function createdId(effect: Effect): CreatedRunIdDto {
   return { status: 201, id: effect.run.id };
 }
 
-function recorded(effect: Effect): RecordedEventDto {
+function recorded(effect: Effect): RecordedEventDto & ChangedRunDto {
   return 'replayOf' in effect ? { status: 204, replayed: true } : { status: 204 };
 }

@@ -1,5 +1,4 @@
 import type { ItemErrors, RefusedItem } from '../../http/item-errors.js';
-import type { JsonValue } from '../../json/json-value.js';
 import type { Effect } from '../run-journal/journal-member.js';
 
 /** An item that was handed in to the journal. */
@@ -15,9 +14,9 @@ export interface HandedIn<R> {
  * @param handIn reads an item and hands it in, or throws its refusal
  * @throws the first item's error when all of them failed because the service cannot work now
  */
-export async function carryOut<R extends { readonly status: number }>(
-  items: readonly JsonValue[],
-  handIn: (item: JsonValue, place: number) => HandedIn<R>,
+export async function carryOut<I, R extends { readonly status: number }>(
+  items: readonly I[],
+  handIn: (item: I, place: number) => HandedIn<R>,
   errors: ItemErrors,
 ): Promise<(R | RefusedItem)[]> {
   const effects: Promise<Effect>[] = [];

@@ -68,6 +68,11 @@ export class JournalStore {
     if (workerIds.length > 0) await this.queue.announceRoom(manager, workerIds);
   }
 
+  /** Counts what the group did, once its claims have been served. */
+  count(manager: EntityManager, group: RunGroup): Promise<void> {
+    return this.history.count(manager, group);
+  }
+
   /** Mirrors a group's timeline entries to their feeds: the last statement of the transaction. */
   mirror(manager: EntityManager, group: RunGroup): Promise<void> {
     return this.history.mirror(manager, group);

@@ -7,6 +7,7 @@ import { decide } from '../run-machine/decide.js';
 import { isRejected, type RunCommand } from '../run-machine/run-command.js';
 import type { EndedAttempt, NewRun, Run, TimelineEntry } from '../run-machine/run.js';
 import { isInExecution } from '../run-machine/run-state.js';
+import { RunTally } from '../run-counts/run-tally.js';
 import { RunNotFound, RunRejected } from '../run.errors.js';
 
 /**
@@ -18,7 +19,10 @@ export class RunGroup {
   readonly entries: TimelineEntry[] = [];
   readonly endedAttempts: EndedAttempt[] = [];
   readonly auditRecords: AuditRecord[] = [];
-  readonly #now: Date;
+  /** What the group does to the number of runs in each state. */
+  readonly tally = new RunTally();
+  /** The group's time. */
+  readonly now: Date;
   readonly #before = new Map<string, Run>();
   readonly #after = new Map<string, Run>();
   /** Runs whose deadline was looked at, so that it must stand in the table as it is. */
@@ -26,14 +30,15 @@ export class RunGroup {
 
   /** @param locked the runs that the group's commands are about, as far as they exist */
   constructor(now: Date, locked: readonly Run[]) {
-    this.#now = now;
+    this.now = now;
     for (const run of locked) this.#before.set(run.id, run);
   }
 
   /** Makes a new run. */
   create(fresh: NewRun): Run {
-    const run = createRun(fresh, this.#now);
+    const run = createRun(fresh, this.now);
     this.created.push({ run, fresh });
+    this.tally.create();
     return run;
   }
 
@@ -45,9 +50,10 @@ export class RunGroup {
     const run = this.#after.get(runId) ?? this.#before.get(runId);
     if (!run) throw new RunNotFound(runId);
     if (command.type === 'elapse') this.#elapsed.add(runId);
-    const outcome = decide(run, command, this.#now);
+    const outcome = decide(run, command, this.now);
     if (isRejected(outcome)) throw new RunRejected(runId, outcome.rejection);
     this.#after.set(runId, outcome.run);
+    this.tally.move(run.state, outcome.run.state);
     if (command.type === 'patch') {
       const { keyName, outputs } = command;
       this.auditRecords.push({ keyName, before: run, after: outcome.run, outputs });

@@ -4,9 +4,10 @@ import { FeedMirror } from '../../feed/feed-mirror.js';
 import { AttemptRepository } from '../attempt.repository.js';
 import { AuditRepository } from '../audit/audit.repository.js';
 import { EventRepository } from '../event.repository.js';
+import { RunCountsRepository } from '../run-counts/run-counts.repository.js';
 import type { RunGroup } from './run-group.js';
 
-/** Writes what only ever grows: ended attempts, the audit log, timelines, feeds. */
+/** Writes what a group leaves behind beside its runs: ended attempts, the audit log, timelines, feeds, and the counts. */
 @Injectable()
 export class RunHistory {
   constructor(
@@ -14,6 +15,7 @@ export class RunHistory {
     private readonly audit: AuditRepository,
     private readonly events: EventRepository,
     private readonly feed: FeedMirror,
+    private readonly counts: RunCountsRepository,
   ) {}
 
   /** Keeps what the group ends or replaces; comes before the runs' rows are written over. */
@@ -27,6 +29,11 @@ export class RunHistory {
   /** Appends the group's entries to the timelines. */
   async append(manager: EntityManager, { entries }: RunGroup): Promise<void> {
     if (entries.length > 0) await this.events.append(manager, entries);
+  }
+
+  /** Counts what the group did, claims and all. */
+  async count(manager: EntityManager, { tally, now }: RunGroup): Promise<void> {
+    if (!tally.isEmpty) await this.counts.add(manager, tally, now);
   }
 
   /** Mirrors the group's entries to their feeds: the last statement of the transaction. */

@@ -149,8 +149,9 @@ export class RunJournal {
       const outcomes = members.map((member) => decideMember(group, member, keys));
       pipeline.also(this.store.forget(manager, keys.unused));
       pipeline.also(this.store.write(manager, group));
-      const given = await this.#serveClaims(manager, members, outcomes, now);
+      const given = await this.#serveClaims(manager, members, outcomes, group);
       pipeline.also(this.store.announce(manager, group, given));
+      pipeline.also(this.store.count(manager, group));
       if (this.#announcesRoom) pipeline.also(this.store.announceRoom(manager, group.relieved));
       await this.#addViews(manager, members, outcomes);
       pipeline.also(this.store.mirror(manager, group));
@@ -163,7 +164,7 @@ export class RunJournal {
     manager: EntityManager,
     members: readonly Member[],
     outcomes: MemberOutcome<Result>[],
-    now: Date,
+    { now, tally }: RunGroup,
   ): Promise<ReadonlySet<string>> {
     const claims = members.flatMap((member, at) =>
       member.kind === 'claim' ? [{ at, claim: member.claim }] : [],
@@ -176,7 +177,9 @@ export class RunJournal {
     );
     for (const [i, { at }] of claims.entries()) {
       const outcome = served[i];
-      if (outcome) outcomes[at] = { value: outcome };
+      if (!outcome) continue;
+      outcomes[at] = { value: outcome };
+      if (outcome.kind === 'served') tally.move('PENDING', 'ASSIGNED', outcome.runs.length);
     }
     return new Set(served.flatMap(({ runs }) => runs.map(({ run }) => run.id)));
   }

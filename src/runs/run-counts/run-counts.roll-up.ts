@@ -1,0 +1,37 @@
+import { Injectable } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import { inBatches } from '../../database/in-batches.js';
+import { RunCountsRepository } from './run-counts.repository.js';
+
+/** Minutes that are shown one by one. */
+export const SHOWN_MINUTES = 60;
+
+/** Rows that one transaction takes at most. */
+export const ROWS_PER_BATCH = 2000;
+
+const MINUTE_MS = 60_000;
+
+/** Sums up the counts of minutes that are no longer shown, so that reading the counts stays as quick as it is. */
+@Injectable()
+export class RunCountsRollUp {
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly counts: RunCountsRepository,
+  ) {}
+
+  /**
+   * One pass, in batches that are each a short transaction. Several processes may run it: one at a time works, the
+   * others leave it to that one.
+   * @param now the database's time
+   * @param stop ends the pass between two batches
+   * @returns how many rows were summed up
+   */
+  runOnce(now: Date, stop?: AbortSignal): Promise<number> {
+    const before = new Date((Math.floor(now.getTime() / MINUTE_MS) - SHOWN_MINUTES) * MINUTE_MS);
+    return inBatches(ROWS_PER_BATCH, stop, () =>
+      this.dataSource.transaction(async (manager) =>
+        (await this.counts.lockRollUp(manager)) ? this.counts.rollUp(manager, before, ROWS_PER_BATCH) : 0,
+      ),
+    );
+  }
+}

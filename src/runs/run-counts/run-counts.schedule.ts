@@ -1,0 +1,34 @@
+import { Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { Interval } from '@nestjs/schedule';
+import { DataSource } from 'typeorm';
+import { PeriodicPass } from '../../database/periodic-pass.js';
+import { Log } from '../../logging/logger.js';
+import { RunCountsRollUp } from './run-counts.roll-up.js';
+
+const EVERY_MS = 10 * 60_000;
+
+/** Runs the summing up of counts now and then, never twice at once. */
+@Injectable()
+export class RunCountsSchedule implements OnModuleDestroy {
+  readonly #pass: PeriodicPass;
+
+  constructor(job: RunCountsRollUp, dataSource: DataSource, log: Log) {
+    this.#pass = new PeriodicPass(dataSource, log, {
+      what: 'counts of runs by the minute',
+      unit: 'rows',
+      level: 'debug',
+      run: (now, stop) => job.runOnce(now, stop),
+    });
+  }
+
+  /** Begins a pass, unless one is under way. */
+  @Interval(EVERY_MS)
+  tick(): void {
+    this.#pass.begin();
+  }
+
+  /** Lets a pass under way finish its batch. */
+  onModuleDestroy(): Promise<void> {
+    return this.#pass.stop();
+  }
+}

@@ -1,0 +1,26 @@
+import { Controller, Get } from '@nestjs/common';
+import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
+import { AllowScopes } from '../../auth/access.js';
+import { ApiErrors } from '../../http/error.dto.js';
+import { OverviewDto, toOverviewDto } from './overview.dto.js';
+import { OverviewService } from './overview.service.js';
+
+/** HTTP of how things stand. */
+@ApiTags('operations')
+@Controller('overview')
+export class OverviewController {
+  constructor(private readonly overview: OverviewService) {}
+
+  @Get()
+  @AllowScopes('client')
+  @ApiOperation({
+    operationId: 'getOverview',
+    summary: 'How things stand: runs by state, the last hour by the minute, workers and their capacity',
+    description: 'The counts are exact: they are kept by the commits that change runs.',
+  })
+  @ApiOkResponse({ type: OverviewDto })
+  @ApiErrors(400, 503)
+  async get(): Promise<OverviewDto> {
+    return toOverviewDto(await this.overview.read());
+  }
+}

@@ -1,0 +1,34 @@
+import { Injectable } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import { OldestPendingRepository } from '../../runs/oldest-pending.repository.js';
+import { RunCountsRepository, type RunCounts } from '../../runs/run-counts/run-counts.repository.js';
+import { SHOWN_MINUTES } from '../../runs/run-counts/run-counts.roll-up.js';
+import { WorkersService } from '../workers.service.js';
+import { summariseWorkers, type WorkersSummary } from './workers-summary.js';
+
+/** How things stand. */
+export interface Overview {
+  readonly runs: RunCounts;
+  /** When the oldest pending run was created; null when none is pending. */
+  readonly oldestPendingAt: Date | null;
+  readonly workers: WorkersSummary;
+}
+
+/** Tells how things stand, at a cost that does not grow with the runs there have been. */
+@Injectable()
+export class OverviewService {
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly counts: RunCountsRepository,
+    private readonly oldestPending: OldestPendingRepository,
+    private readonly workers: WorkersService,
+  ) {}
+
+  /** Counts, age of the queue and workers as they are now; the three are read one after the other. */
+  async read(): Promise<Overview> {
+    const runs = await this.counts.read(this.dataSource, SHOWN_MINUTES);
+    // The counts tell that there is nothing to look for among what has left the state.
+    const oldestPendingAt = runs.states.PENDING > 0 ? await this.oldestPending.find(this.dataSource) : null;
+    return { runs, oldestPendingAt, workers: summariseWorkers(await this.workers.list()) };
+  }
+}

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { startTestApp, type TestApp } from '../support/test-app.js';
+
+describe('GET /definitions in pages', () => {
+  let service: TestApp;
+  /** In the order of the list. */
+  const names = ['a/2', 'a/1', 'a/10', 'b/1', 'c/1', 'c/0'];
+
+  before(async () => {
+    service = await startTestApp();
+    // Definitions in another order than the list's, versions of one in its order: the oldest first.
+    for (const name of [...names.slice(3), ...names.slice(0, 3)]) {
+      const [id, version] = name.split('/');
+      const { status } = await service.send('POST', '/definitions', { body: { id, version, image: 'i' } });
+      assert.equal(status, 201);
+    }
+  });
+  after(() => service.close());
+
+  async function list(query: string): Promise<string[]> {
+    const { status, body } = await service.send('GET', `/definitions${query}`);
+    assert.equal(status, 200);
+    return body.map(({ id, version }: { id: string; version: string }) => `${id}/${version}`);
+  }
+
+  test('answers everything when nothing is asked for', async () => {
+    assert.deepEqual(await list(''), names);
+  });
+
+  test('walks through the list without missing or repeating a version, for every size of page', async () => {
+    for (let limit = 1; limit <= names.length + 1; limit += 1) {
+      const walked: string[] = [];
+      for (;;) {
+        const last = walked.at(-1);
+        const page = await list(`?limit=${limit}${last === undefined ? '' : `&after=${last}`}`);
+        walked.push(...page);
+        if (page.length < limit) break;
+      }
+      assert.deepEqual(walked, names);
+    }
+  });
+
+  test('answers all that is left when only the place is given', async () => {
+    assert.deepEqual(await list('?after=a%2F10'), names.slice(3));
+    assert.deepEqual(await list(`?after=${names.at(-1)}`), []);
+  });
+
+  test('refuses a place that is none, and limits out of range', async () => {
+    for (const query of ['after=a', 'after=a/', 'after=a/3', 'after=/1', 'after=a/1/', 'after=z/1']) {
+      const { status, body } = await service.send('GET', `/definitions?${query}`);
+      assert.equal(status, 400, query);
+      assert.equal(body.detail, 'The cursor is not the id and version of a definition');
+    }
+    for (const query of ['limit=0', 'limit=1001', 'limit=x', 'limit=', 'page=1']) {
+      assert.equal((await service.send('GET', `/definitions?${query}`)).status, 400, query);
+    }
+  });
+});
