@@ -966,7 +966,10 @@ export interface components {
         LogChunk: {
             /** @description Number of the first line, from 0; after it they count up by one. More than expected names a gap before it. */
             first_line: number;
-            /** @description True: nothing follows. */
+            /**
+             * @description True: nothing follows.
+             * @default false
+             */
             is_last: boolean;
             /** @description Empty only with is_last. */
             lines: components["schemas"]["LogChunkLine"][];

@@ -55,7 +55,7 @@ export class LogChunksController {
     const { nextChunk, nextLine } = await this.writer.add(readChunkAddress(id, chunk, reporter), {
       firstLine: body.first_line,
       lines: body.lines.map(toLogLine),
-      isLast: body.is_last,
+      isLast: body.is_last ?? false,
       skippedBytes: body.skipped_bytes ?? null,
     });
     return { next_chunk: nextChunk, next_line: nextLine };

@@ -54,8 +54,10 @@ export class LogChunkDto {
   lines: LogChunkLineDto[];
 
   /** True: nothing follows. */
+  @IsOptional()
   @IsBoolean()
-  is_last: boolean;
+  @ApiProperty({ required: false, default: false })
+  is_last?: boolean;
 
   /** Bytes of text of the lines that were left out before first_line; without it, their size is not known. */
   @IsOptional()
