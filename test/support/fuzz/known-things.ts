@@ -11,6 +11,8 @@ const KINDS = [
   'api-key',
   'image',
   'event',
+  'attempt',
+  'chunk',
 ] as const;
 type Kind = (typeof KINDS)[number];
 
@@ -30,6 +32,8 @@ const MEANINGS: readonly (readonly [name: string, path: RegExp, kind: Kind])[] =
   ['topic', /^/, 'topic'],
   ['after', /^\/feed/, 'cursor'],
   ['Last-Event-ID', /^/, 'cursor'],
+  ['X-Run-Attempt', /^/, 'attempt'],
+  ['chunk', /^/, 'chunk'],
   ['image', /^/, 'image'],
   ['type', /^\/(?:runs|workers)/, 'event'],
 ];
@@ -46,6 +50,8 @@ export class KnownThings {
     'api-key': [],
     image: ['image-1', 'image-2'],
     event: ['STARTED', 'PROGRESS', 'COMPLETED', 'FAILED', 'CANCELLED', 'RETRIED', 'RECLAIMED', 'NOTE'],
+    attempt: ['1'],
+    chunk: ['0'],
   };
 
   /** A thing that a field of this name may mean, or undefined when nothing is known. */
