@@ -1,13 +1,5 @@
 import { Controller, Get, Headers, Inject, Param, Query, Req, Res } from '@nestjs/common';
-import {
-  ApiExtraModels,
-  ApiHeader,
-  ApiOkResponse,
-  ApiOperation,
-  ApiParam,
-  ApiProduces,
-  ApiTags,
-} from '@nestjs/swagger';
+import { ApiExtraModels, ApiHeader, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
 import { ApiErrors } from '../http/error.dto.js';
@@ -61,7 +53,6 @@ export class LogLinesController {
       'missing. With `Accept: text/plain` the text alone. Give `X-Log-Next-Cursor` as `after` to go on.',
   })
   @ApiParam(RUN_ID)
-  @ApiProduces(NDJSON, PLAIN)
   @ApiOkResponse({
     description: 'The lines.',
     content: {

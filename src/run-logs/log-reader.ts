@@ -11,7 +11,8 @@ import { LOG_START, type LogPoint } from './log-point.js';
 import { filterOf, type LineFilter } from './log-search.js';
 import { walkRow, type LogStep } from './log-walk.js';
 import { AttemptNotFound, LogCursorInvalid } from './run-logs.errors.js';
-import { RunLogRepository, type LogId, type ReadRow } from './run-log.repository.js';
+import { LogRowRepository, type ReadRow } from './log-row.repository.js';
+import { RunLogRepository, type LogId } from './run-log.repository.js';
 
 /** Text fetched by one statement, in bytes. */
 const FETCHED_BYTES = 1024 * 1024;
@@ -51,7 +52,8 @@ export class LogReader {
 
   constructor(
     private readonly dataSource: DataSource,
-    private readonly repository: RunLogRepository,
+    private readonly logs: RunLogRepository,
+    private readonly rows: LogRowRepository,
     @Inject(LOG_LIMITS) private readonly limits: LogLimits,
   ) {
     this.#turns = new Turns(limits.maxReading);
@@ -82,7 +84,7 @@ export class LogReader {
     const { runId, after } = wish;
     const asked = wish.attempt ?? after?.attempt ?? null;
     const { silenceMs } = this.limits;
-    const standing = await this.repository.findStanding(this.dataSource, runId, asked, silenceMs);
+    const standing = await this.logs.findStanding(this.dataSource, runId, asked, silenceMs);
     if (standing === null) throw new RunNotFound(runId);
     const { attempt } = standing;
     if (attempt === null) throw new AttemptNotFound(runId, asked ?? standing.currentAttempt);
@@ -103,7 +105,7 @@ export class LogReader {
     const steps: LogStep[] = [];
     let end = from;
     while (end.line < last.line) {
-      const found = await this.repository.listFrom(this.dataSource, log, end.line, FETCHED_BYTES);
+      const found = await this.rows.listFrom(this.dataSource, log, end.line, FETCHED_BYTES);
       // The run was removed under the reader's hands.
       if (found.length === 0) break;
       for (const row of found) {
@@ -126,7 +128,7 @@ export class LogReader {
     for (;;) {
       const before = behind?.start.line ?? Number.MAX_SAFE_INTEGER;
       const found =
-        before === 0 ? [] : await this.repository.listBefore(this.dataSource, log, before, FETCHED_BYTES);
+        before === 0 ? [] : await this.rows.listBefore(this.dataSource, log, before, FETCHED_BYTES);
       for (const row of found) {
         if (behind === undefined) ({ end } = row);
         else newestFirst.push(...walkRow(behind.start, [], row.end));

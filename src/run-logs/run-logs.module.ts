@@ -10,6 +10,7 @@ import { LogReaders } from './log-readers.js';
 import { LogRemovalJob } from './log-removal.job.js';
 import { LogRemovalRepository } from './log-removal.repository.js';
 import { LogRemovalSchedule } from './log-removal.schedule.js';
+import { LogRowRepository } from './log-row.repository.js';
 import { LogService } from './log.service.js';
 import { LogWriter } from './log-writer.js';
 import { RunLogRepository } from './run-log.repository.js';
@@ -20,6 +21,7 @@ import { RunLogRepository } from './run-log.repository.js';
   providers: [
     { provide: LOG_LIMITS, useValue: USUAL_LOG_LIMITS },
     RunLogRepository,
+    LogRowRepository,
     LogMetrics,
     LogWriter,
     LogNews,

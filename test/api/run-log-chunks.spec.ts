@@ -7,6 +7,10 @@ import { KEYS, startTestApp, type TestApp } from '../support/test-app.js';
 
 const UNKNOWN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 
+function refused({ status }: { readonly status: number }): void {
+  assert.equal(status, 409);
+}
+
 describe('PUT /runs/{id}/logs/{chunk}', () => {
   let service: TestApp;
   let steps: RunSteps;
@@ -59,7 +63,6 @@ describe('PUT /runs/{id}/logs/{chunk}', () => {
   test('is for the worker that has the attempt, or had it: also after a failure, a cancel and the end', async () => {
     const { id: run } = await steps.running({ retry_policy: { max_attempts: 3 } }, 'mine');
     const mine = { run, worker: 'mine' };
-    const refused = (answer: { status: number }): void => assert.equal(answer.status, 409);
     refused(await putChunk(send, { run, worker: 'yours' }, 0, { firstLine: 0, texts: ['x'] }));
     refused(await putChunk(send, { ...mine, attempt: 2 }, 0, { firstLine: 0, texts: ['x'] }));
     assert.equal((await putChunk(send, mine, 0, { firstLine: 0, texts: ['1a'] })).status, 200);
@@ -114,7 +117,12 @@ describe('PUT /runs/{id}/logs/{chunk}', () => {
       [good, fence, '01', /chunk must be/],
       [good, fence, '4294967296', /chunk must be/],
       [{ ...good, lines: [] }, fence, '0', /lines must not be empty/],
-      [{ ...good, lines: Array(5001).fill(line) }, fence, '0', /lines must be a list of at most 5000/],
+      [
+        { ...good, lines: Array.from({ length: 5001 }, () => line) },
+        fence,
+        '0',
+        /lines must be a list of at most 5000/,
+      ],
       [{ ...good, lines: [{ ...line, text: 'x'.repeat(16_385) }] }, fence, '0', /lines\[0\]\.text must be/],
       [{ ...good, lines: [{ ...line, stream: 'stdin' }] }, fence, '0', /lines\[0\]\.stream/],
       [{ ...good, lines: [{ ...line, t: '2026-02-30T00:00:00Z' }] }, fence, '0', /lines\[0\]\.t must be/],
@@ -127,8 +135,8 @@ describe('PUT /runs/{id}/logs/{chunk}', () => {
       assert.equal(answer.status, 400, answer.text);
       assert.match(String(answer.body.errors), error);
     }
-    for (const text of ['"\\u0000"', '"\\ud800"']) {
-      const body = JSON.stringify(good).replace('"a"', text);
+    for (const spoiled of ['"\\u0000"', '"\\ud800"']) {
+      const body = JSON.stringify(good).replace('"a"', spoiled);
       assert.equal((await send('PUT', `/runs/${run}/logs/0`, { body, headers: fence })).status, 400);
     }
     assert.deepEqual((await readLog(send, run)).entries, []);
@@ -154,12 +162,15 @@ describe('PUT /runs/{id}/logs/{chunk}', () => {
   });
 });
 
+function text(n: number): string {
+  return `${n} `.padEnd(99, 'x');
+}
+
 describe('a log that is longer than its limit', () => {
   test('keeps its beginning and its end, and names what is missing', async () => {
     const service = await startTestApp({ env: { SERVICE_LOG_LIMIT_BYTES: '262144' } });
     const { send } = service;
     const { id: run } = await new RunSteps(send).running();
-    const text = (n: number): string => `${n} `.padEnd(99, 'x');
     const chunks = 20;
     for (let chunk = 0; chunk < chunks; chunk += 1) {
       const texts = Array.from({ length: 500 }, (_, n) => text(chunk * 500 + n));
@@ -172,10 +183,12 @@ describe('a log that is longer than its limit', () => {
     const entries = await readWhole(send, run);
     const gaps = entries.filter(({ gap }) => gap !== undefined);
     assert.equal(gaps.length, 1);
-    const [{ line = 0, gap } = {}] = gaps;
+    const [only] = gaps;
+    assert.ok(only?.gap);
+    const { line, gap } = only;
     assert.ok(line > 1200 && line <= 1310, `the head has ${line} lines of 100 bytes`);
-    const missing = gap?.lines ?? 0;
-    assert.equal(gap?.bytes, missing * 99);
+    const missing = gap.lines;
+    assert.equal(gap.bytes, missing * 99);
     const tail = 10_000 - line - missing;
     assert.ok(tail > 1200 && tail <= 1310, `the tail has ${tail} lines`);
     for (const entry of entries) if (entry.gap === undefined) assert.equal(entry.text, text(entry.line));

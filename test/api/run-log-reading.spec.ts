@@ -1,15 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { assertError } from '../support/answer-shapes.js';
-import {
-  assertDense,
-  logOf,
-  putChunk,
-  readLog,
-  readWhole,
-  told,
-  type ReadEntry,
-} from '../support/run-log.js';
+import { assertDense, logOf, putChunk, readLog, readWhole, told } from '../support/run-log.js';
 import { RunSteps } from '../support/run-steps.js';
 import { KEYS, startTestApp, type TestApp } from '../support/test-app.js';
 
@@ -165,9 +157,8 @@ describe('GET /runs/{id}/logs', () => {
     const tail = await readLog(send, run, 'tail=5000');
     assert.ok(tail.entries.length < 300);
     assert.equal(tail.entries.at(-1)?.line, 20 * 56 - 1);
-    const lines = (entries: readonly ReadEntry[]): string[] =>
-      told(entries).filter((text) => !text.startsWith('-'));
-    assert.deepEqual(lines((await readLog(send, run, 'contains=nowhere')).entries), []);
+    const searched = await readLog(send, run, 'contains=nowhere');
+    assert.ok(searched.entries.every(({ gap }) => gap !== undefined));
   });
 
   test('reads the log of the current attempt, or of the one that is named; a cursor stays with its own', async () => {

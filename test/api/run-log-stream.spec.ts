@@ -9,6 +9,17 @@ import { assertDense, putChunk, readWhole, type ReadEntry } from '../support/run
 import { RunSteps } from '../support/run-steps.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';
 
+function open(app: TestApp, run: string, query = '', options?: StreamOptions): Promise<EventStreamReader> {
+  return EventStreamReader.open(app.url, `/runs/${run}/logs/stream${query}`, options);
+}
+
+function entriesOf(reader: EventStreamReader): ReadEntry[] {
+  return reader.events.map(({ id, data }) => {
+    assert.equal(id, data.cursor);
+    return data;
+  });
+}
+
 describe('GET /runs/{id}/logs/stream', () => {
   let service: TestApp;
   let other: TestApp;
@@ -23,17 +34,6 @@ describe('GET /runs/{id}/logs/stream', () => {
     await other.close();
     await service.close();
   });
-
-  function open(app: TestApp, run: string, query = '', options?: StreamOptions): Promise<EventStreamReader> {
-    return EventStreamReader.open(app.url, `/runs/${run}/logs/stream${query}`, options);
-  }
-
-  function entriesOf(reader: EventStreamReader): ReadEntry[] {
-    return reader.events.map(({ id, data }) => {
-      assert.equal(id, data.cursor);
-      return data;
-    });
-  }
 
   test('sends what is there and what comes, through any process, then says that it is over and closes', async () => {
     const { id: run } = await steps.running();

@@ -5,11 +5,16 @@ import { RunSteps } from '../support/run-steps.js';
 import { makeDataDir, startService } from '../support/service-process.js';
 import { senderTo, type Send } from '../support/test-app.js';
 
-const LINES = 5000;
-const TEXT = 'x'.repeat(180);
+/** Of a chunk that is nearly as large as a body may be. */
+const LINES = 2500;
+const TEXT = 'x'.repeat(325);
 /** Some 100 MB of text. */
-const CHUNKS = 110;
+const CHUNKS = 124;
 const MB = 1024 * 1024;
+
+function textOf(line: number): string {
+  return `${line} ${TEXT}`;
+}
 
 async function residentBytes(send: Send): Promise<number> {
   const { text } = await send('GET', '/metrics');
@@ -22,13 +27,12 @@ describe('a container that floods its log', () => {
     const send = senderTo(service.url, service.adminKey);
     const steps = new RunSteps(send);
     const runs = [await steps.running(), await steps.running()];
-    const text = (n: number): string => `${n} ${TEXT}`;
     const before = await residentBytes(send);
     let most = before;
     let slowest = 0;
-    let over = false;
+    const over = new AbortController();
     const beating = (async () => {
-      while (!over) {
+      while (!over.signal.aborted) {
         const began = performance.now();
         await steps.heartbeat();
         slowest = Math.max(slowest, performance.now() - began);
@@ -36,7 +40,7 @@ describe('a container that floods its log', () => {
       }
     })();
     const reading = (async () => {
-      while (!over) {
+      while (!over.signal.aborted) {
         await readLog(send, runs[0]?.id, 'contains=nowhere');
         await readLog(send, runs[1]?.id, 'tail=1000');
       }
@@ -44,14 +48,14 @@ describe('a container that floods its log', () => {
     await Promise.all(
       runs.map(async ({ id: run }) => {
         for (let chunk = 0; chunk < CHUNKS / 2; chunk += 1) {
-          const texts = Array.from({ length: LINES }, (_, n) => text(chunk * LINES + n));
+          const texts = Array.from({ length: LINES }, (_, n) => textOf(chunk * LINES + n));
           const isLast = chunk === CHUNKS / 2 - 1;
           const answer = await putChunk(send, { run }, chunk, { firstLine: chunk * LINES, texts, isLast });
           assert.equal(answer.status, 200, answer.text);
         }
       }),
     );
-    over = true;
+    over.abort();
     await Promise.all([beating, reading]);
     t.diagnostic(
       `memory ${Math.round(before / MB)} MB, at most ${Math.round(most / MB)} MB; slowest heartbeat ${Math.round(slowest)} ms`,

@@ -10,6 +10,10 @@ import { startTestApp, type TestApp } from '../support/test-app.js';
 
 const LIMIT = 262_144;
 
+function textOf(line: number): string {
+  return `${line} `.padEnd(199, 'x');
+}
+
 describe('logs that several processes write and read at once', () => {
   let one: TestApp;
   let two: TestApp;
@@ -98,7 +102,6 @@ describe('logs that several processes write and read at once', () => {
 
   test('readers of a log that is cut in its middle all the time see each line once or in a gap, in order', async () => {
     const { id: run } = await steps.running();
-    const text = (n: number): string => `${n} `.padEnd(199, 'x');
     const chunks = 60;
     const perChunk = 100;
     let written = false;
@@ -114,7 +117,7 @@ describe('logs that several processes write and read at once', () => {
     };
     const writing = (async () => {
       for (let chunk = 0; chunk < chunks; chunk += 1) {
-        const texts = Array.from({ length: perChunk }, (_, n) => text(chunk * perChunk + n));
+        const texts = Array.from({ length: perChunk }, (_, n) => textOf(chunk * perChunk + n));
         const isLast = chunk === chunks - 1;
         const answer = await putChunk((chunk % 2 === 0 ? one : two).send, { run }, chunk, {
           firstLine: chunk * perChunk,
@@ -131,7 +134,7 @@ describe('logs that several processes write and read at once', () => {
       assert.ok(entries !== undefined);
       assert.equal(assertDense(entries), chunks * perChunk);
       for (const { line, text: read, gap } of entries) {
-        if (gap === undefined) assert.equal(read, text(line));
+        if (gap === undefined) assert.equal(read, textOf(line));
         else {
           gaps += 1;
           assert.equal(gap.bytes, gap.lines * 199);
