@@ -4,6 +4,7 @@ import { AddTimeBudgets1795000000003 } from './003-add-time-budgets.js';
 import { AddWorkerPool1795000000004 } from './004-add-worker-pool.js';
 import { ListRunsByState1795000000005 } from './005-list-runs-by-state.js';
 import { ListRunsByTwoFields1795000000006 } from './006-list-runs-by-two-fields.js';
+import { AddRunLogs1795000000007 } from './007-add-run-logs.js';
 import { CountRuns1795000000008 } from './008-count-runs.js';
 
 /** Every migration, in order. One that has landed is never edited. */
@@ -14,5 +15,6 @@ export const MIGRATIONS = [
   AddWorkerPool1795000000004,
   ListRunsByState1795000000005,
   ListRunsByTwoFields1795000000006,
+  AddRunLogs1795000000007,
   CountRuns1795000000008,
 ];

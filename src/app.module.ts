@@ -13,6 +13,7 @@ import { HttpModule } from './http/http.module.js';
 import type { Log } from './logging/logger.js';
 import { LoggingModule } from './logging/logging.module.js';
 import { MetricsModule } from './metrics/metrics.module.js';
+import { RunLogsModule } from './run-logs/run-logs.module.js';
 import { RunsModule } from './runs/runs.module.js';
 import { SettingsModule } from './settings/settings.module.js';
 import type { Settings } from './settings/settings.js';
@@ -51,6 +52,7 @@ export class AppModule {
         HealthModule,
         FeedModule,
         RunsModule,
+        RunLogsModule,
         StrategiesModule.register(extensions),
         WorkersModule,
         DefinitionsModule,

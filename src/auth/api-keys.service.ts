@@ -16,7 +16,7 @@ import {
   type CreatedApiKeyDto,
   type ListApiKeysQueryDto,
 } from './dto/api-key.dto.js';
-import { readTimestamp } from './read-timestamp.js';
+import { readTimestamp } from '../json/read-timestamp.js';
 import { StoredKeys } from './stored-keys.js';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;

@@ -345,6 +345,66 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/runs/{id}/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a page of the log of an attempt
+         * @description Lines in the order in which they were printed, as JSON objects, one a line: LogLine, or LogGap where lines are missing. With `Accept: text/plain` the text alone. Give `X-Log-Next-Cursor` as `after` to go on.
+         */
+        get: operations["readRunLog"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/runs/{id}/logs/{chunk}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Add the next chunk to the log of an attempt
+         * @description Chunks count up by one from 0 for each attempt. One that is stored already changes nothing, so a chunk may be sent again; one that is not the next is answered with 409. What was answered with 200 is kept, unless the limit of the log takes it out of the middle. The log of an attempt that has ended, or was taken from its worker, still takes what that worker sends.
+         */
+        put: operations["putLogChunk"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/runs/{id}/logs/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow the log of an attempt as Server-Sent Events
+         * @description Sends what is behind the cursor and then every new line. `data` is a LogLine or a LogGap in JSON, `id` its cursor; they have no name. A comment comes every 15 seconds. Behind the last line of a complete log comes an event with the name `end`, and the stream closes. It may also close without (when the service stops, when its reader is too slow, when the run is removed): resume with the last id.
+         */
+        get: operations["streamRunLog"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/runs/{id}/retry": {
         parameters: {
             query?: never;
@@ -996,6 +1056,79 @@ export interface components {
              */
             type: string;
         };
+        LogChunk: {
+            /** @description Number of the first line, from 0; after it they count up by one. More than expected names a gap before it. */
+            first_line: number;
+            /**
+             * @description True: nothing follows.
+             * @default false
+             */
+            is_last: boolean;
+            /** @description Empty only with is_last. */
+            lines: components["schemas"]["LogChunkLine"][];
+            /** @description Bytes of text of the lines that were left out before first_line; without it, their size is not known. */
+            skipped_bytes?: number;
+        };
+        LogChunkLine: {
+            /**
+             * @description True for a piece that goes on where the line before it of the same stream was cut.
+             * @default false
+             */
+            continued: boolean;
+            stream: components["schemas"]["LogStream"];
+            /**
+             * Format: date-time
+             * @description When it was printed, ISO 8601 with its zone; kept to the millisecond.
+             * @example 2026-01-02T03:04:05.678Z
+             */
+            t: string;
+            /** @description Without its line end; longer lines are sent in pieces. */
+            text: string;
+        };
+        LogGap: {
+            /** @description Continues the log behind the gap. */
+            cursor: string;
+            gap: components["schemas"]["LogGapSize"];
+            /** @description Number of the first line that is missing. */
+            line: number;
+        };
+        LogGapSize: {
+            /** @description Bytes of text; null where that is not known. */
+            bytes: number | null;
+            lines: number;
+        };
+        LogLine: {
+            /**
+             * @description Present on a piece that goes on where the line before it of the same stream was cut.
+             * @enum {boolean}
+             */
+            continued?: true;
+            /** @description Continues the log behind this line. */
+            cursor: string;
+            /** @description Number of the line within its attempt, from 0. */
+            line: number;
+            stream: components["schemas"]["LogStream"];
+            /**
+             * Format: date-time
+             * @description When it was printed, ISO 8601.
+             */
+            t: string;
+            text: string;
+        };
+        LogPosition: {
+            /**
+             * @description Number of the chunk that is expected next.
+             * @example 4
+             */
+            next_chunk: number;
+            /**
+             * @description Number of the line that is expected next.
+             * @example 120
+             */
+            next_line: number;
+        };
+        /** @enum {string} */
+        LogStream: "stdout" | "stderr";
         OpAttempt: {
             /** @description 1-based. */
             attempt: number;
@@ -3321,6 +3454,334 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunExplanation"];
+                };
+            };
+            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key is missing or wrong. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key lacks the scope. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description There is no such thing. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description Too many requests; `Retry-After` says when to come again. */
+            429: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            503: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+        };
+    };
+    readRunLog: {
+        parameters: {
+            query?: {
+                /** @description Only what is behind this cursor; without it from the first line. */
+                after?: string;
+                /** @description Attempt whose log is read; without it that of the cursor, and without a cursor the current one. */
+                attempt?: number;
+                /** @description Only lines whose text holds this, whatever the case. One answer searches a bounded stretch: go on while there is more. */
+                contains?: string;
+                /** @description Most lines of the page. */
+                limit?: number;
+                /** @description The newest lines, so many of them, instead of those behind a cursor; with `contains` the newest that match. */
+                tail?: number;
+                /** @description Seconds to hold an empty page while the log may still grow. */
+                wait?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the run */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The lines. */
+            200: {
+                headers: {
+                    /** @description The attempt whose log it is. */
+                    "X-Log-Attempt": number;
+                    /** @description Whether nothing will come after this page. */
+                    "X-Log-Complete": "true" | "false";
+                    /** @description Whether more is there already. */
+                    "X-Log-Has-More": "true" | "false";
+                    /** @description Continues the log behind the page, also when the page is empty. */
+                    "X-Log-Next-Cursor": string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {"cursor":"AAEAAAAAAAEAAAAAAAAAAgAAAABnK1yQ","line":0,"t":"2026-01-02T03:04:05.678Z","stream":"stdout","text":"hi"}
+                     *     {"cursor":"AAEAAAAAA-kAAAAAAAEAAgAAAABnK1yQ","line":1,"gap":{"lines":1000,"bytes":65536}}
+                     */
+                    "application/x-ndjson": string;
+                    /**
+                     * @example hi
+                     *     [... 1000 lines left out ...]
+                     */
+                    "text/plain": string;
+                };
+            };
+            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key is missing or wrong. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key lacks the scope. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description There is no such thing. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description Too many requests; `Retry-After` says when to come again. */
+            429: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            503: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+        };
+    };
+    putLogChunk: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The attempt whose log it is; 409 when the run has no such attempt. */
+                "X-Run-Attempt": number;
+                /** @description The worker that sends it; 409 when the attempt was never in its hands. */
+                "X-Worker-Id": string;
+            };
+            path: {
+                /** @description Number of the chunk */
+                chunk: number;
+                /** @description Id of the run */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LogChunk"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogPosition"];
+                };
+            };
+            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key is missing or wrong. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key lacks the scope. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description There is no such thing. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The request conflicts with the present state. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The body is larger than the service takes. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The body is not application/json in UTF-8. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description Too many requests; `Retry-After` says when to come again. */
+            429: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            503: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+        };
+    };
+    streamRunLog: {
+        parameters: {
+            query?: {
+                /** @description Only what is behind this cursor; without it from the first line. */
+                after?: string;
+                /** @description Attempt whose log is read; without it that of the cursor, and without a cursor the current one. */
+                attempt?: number;
+            };
+            header?: {
+                /** @description The last id that was received; wins over `after`. */
+                "Last-Event-ID"?: string;
+            };
+            path: {
+                /** @description Id of the run */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The stream. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example id: AAEAAAAAAAEAAAAAAAAAAgAAAABnK1yQ
+                     *     data: {"cursor":"AAEAAAAAAAEAAAAAAAAAAgAAAABnK1yQ","line":0,"t":"2026-01-02T03:04:05.678Z","stream":"stdout","text":"hi"}
+                     *
+                     *     event: end
+                     *     data: {}
+                     */
+                    "text/event-stream": string;
                 };
             };
             /** @description The request breaks a rule of its shape, or the run does not accept it. */

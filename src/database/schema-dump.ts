@@ -7,9 +7,10 @@ interface Relation {
   readonly columns: string[];
   readonly constraints: string[] | null;
   readonly indexes: string[] | null;
+  readonly triggers: string[] | null;
 }
 
-/** The tables of the service's database as text, for reviewers: columns, constraints, indexes, storage options. */
+/** The tables of the service's database as text, for reviewers: columns, constraints, indexes, triggers, storage options. */
 export async function dumpSchema(executor: SqlExecutor): Promise<string> {
   const relations = await rows<Relation>(
     executor,
@@ -29,7 +30,10 @@ export async function dumpSchema(executor: SqlExecutor): Promise<string> {
             (select array_agg(pg_get_indexdef(i.indexrelid) order by i.indexrelid::regclass::text)
                from pg_index i
               where i.indrelid = c.oid
-                and not exists (select 1 from pg_constraint k where k.conindid = i.indexrelid)) as indexes
+                and not exists (select 1 from pg_constraint k where k.conindid = i.indexrelid)) as indexes,
+            (select array_agg(pg_get_triggerdef(t.oid) order by t.tgname)
+               from pg_trigger t
+              where t.tgrelid = c.oid and not t.tgisinternal) as triggers
        from pg_class c
       where c.relnamespace = 'public'::regnamespace
         and c.relkind in ('r', 'p')
@@ -39,7 +43,7 @@ export async function dumpSchema(executor: SqlExecutor): Promise<string> {
   return relations.map(describe).join('\n');
 }
 
-function describe({ name, options, persistence, columns, constraints, indexes }: Relation): string {
+function describe({ name, options, persistence, columns, constraints, indexes, triggers }: Relation): string {
   const unlogged = persistence === 'u' ? 'unlogged ' : '';
   const body = [...columns, ...(constraints ?? []).map((text) => `constraint ${text}`)];
   const storage = options ? ` with (${options.join(', ')})` : '';
@@ -47,6 +51,7 @@ function describe({ name, options, persistence, columns, constraints, indexes }:
     `${unlogged}table ${name}${storage}`,
     ...body.map((line) => `  ${line}`),
     ...(indexes ?? []),
+    ...(triggers ?? []),
   ];
   return `${lines.join('\n')}\n`;
 }

@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
+import { Turns } from '../database/turns.js';
 import { decodeCursor, encodeCursor } from './feed-cursor.js';
 import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
@@ -13,15 +14,16 @@ export class FeedReader {
   readonly #shared = new Map<string, Promise<FeedSlice>>();
   readonly #next = new Map<string, Promise<FeedSlice>>();
   readonly #underWay = new Map<string, Promise<unknown>>();
-  readonly #queue: (() => void)[] = [];
-  #reading = 0;
+  readonly #turns: Turns;
 
   constructor(
     private readonly dataSource: DataSource,
     private readonly repository: FeedRepository,
     private readonly metrics: FeedMetrics,
-    @Inject(FEED_LIMITS) private readonly limits: FeedLimits,
-  ) {}
+    @Inject(FEED_LIMITS) { maxQueries }: FeedLimits,
+  ) {
+    this.#turns = new Turns(maxQueries);
+  }
 
   /**
    * The position that a client's cursor stands for.
@@ -84,16 +86,10 @@ export class FeedReader {
     return reading;
   }
 
-  async #query(range: FeedRange): ReturnType<FeedRepository['list']> {
-    if (this.#reading < this.limits.maxQueries) this.#reading += 1;
-    else await new Promise<void>((resolve) => this.#queue.push(resolve));
-    this.metrics.countQuery();
-    try {
-      return await this.repository.list(this.dataSource, range);
-    } finally {
-      const next = this.#queue.shift();
-      if (next === undefined) this.#reading -= 1;
-      else next();
-    }
+  #query(range: FeedRange): ReturnType<FeedRepository['list']> {
+    return this.#turns.take(() => {
+      this.metrics.countQuery();
+      return this.repository.list(this.dataSource, range);
+    });
   }
 }

@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
-import { isDatabaseUnavailable } from '../database/unavailable.js';
+import { outlastOutage } from '../database/outlast-outage.js';
+import type { TopicWatch } from '../news/topic-watch.js';
 import { Settings } from '../settings/settings.js';
 import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedNews } from './feed-news.js';
@@ -8,7 +8,6 @@ import { FeedSlice } from './feed-slice.js';
 import { FeedCursorGone, FeedNotConfigured } from './feed.errors.js';
 import { FeedReader } from './feed.reader.js';
 import type { FeedRange } from './feed.repository.js';
-import type { TopicWatch } from './topic-watch.js';
 
 /** Which feed, and where in it. */
 export interface FeedPlace {
@@ -93,18 +92,12 @@ export class FeedService {
 
   /** The next slice of an open stream; undefined when there will be none. */
   async #goOn(range: FeedRange, watch: TopicWatch, signal: AbortSignal): Promise<FeedSlice | undefined> {
-    const { retryMs, longestRetryMs } = this.limits;
-    for (let pause = retryMs; !signal.aborted; pause = Math.min(pause * 2, longestRetryMs)) {
-      try {
-        return await this.reader.readShared(range, watch.version);
-      } catch (error) {
-        if (error instanceof FeedCursorGone) return undefined;
-        if (!isDatabaseUnavailable(error)) throw error;
-      }
-      // Ending the stream instead would have every reader come back at once, to a service that can only refuse it.
-      await sleep(pause * (0.5 + Math.random() / 2), undefined, { signal }).catch(() => undefined);
+    try {
+      return await outlastOutage(() => this.reader.readShared(range, watch.version), this.limits, signal);
+    } catch (error) {
+      if (error instanceof FeedCursorGone) return undefined;
+      throw error;
     }
-    return undefined;
   }
 
   #range({ topic, after }: FeedPlace, limit: number, maxBytes: number): FeedRange {

@@ -21,6 +21,7 @@ export function describeApi(app: INestApplication, version: string): OpenAPIObje
       'api-key',
     )
     .addTag('runs', 'Create runs and follow them')
+    .addTag('logs', 'Send and read what containers print')
     .addTag('definitions', 'Versioned templates for runs')
     .addTag('feed', 'Read the events of a topic')
     .addTag('workers', 'Register workers and claim work')

@@ -196,6 +196,17 @@ export const SETTING_KEYS = [
       'Days after their end that runs are kept, with everything that belongs to them; 0 keeps them for ever.',
   },
   {
+    field: 'logLimitBytes',
+    env: 'SERVICE_LOG_LIMIT_BYTES',
+    flag: 'log-limit-bytes',
+    kind: 'integer',
+    secret: false,
+    default: '16777216',
+    allowed: 'an integer from 262144 to 1073741824',
+    description:
+      'Bytes of log that are kept of an attempt: the beginning, and the newest; what is dropped between is named.',
+  },
+  {
     field: 'maxBodyBytes',
     env: 'SERVICE_MAX_BODY_BYTES',
     flag: 'max-body-bytes',

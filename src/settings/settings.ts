@@ -128,6 +128,12 @@ export class Settings {
   @Max(36_500)
   readonly runRetentionDays: number;
 
+  /** Bytes of text and line ends. The least is such that every line fits into half of it. */
+  @IsInt()
+  @Min(262_144)
+  @Max(1_073_741_824)
+  readonly logLimitBytes: number;
+
   @IsInt()
   @Min(1)
   @Max(268_435_456)

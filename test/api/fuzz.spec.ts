@@ -30,6 +30,8 @@ const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
   sendHeartbeat: /^resources\.gpus\[\d+\]\.id must not repeat /,
   createApiKey: /^expires_at must /,
   readFeed: /^$/,
+  putLogChunk: /^lines must not be empty unless /,
+  readRunLog: /^tail must not be given together with after$/,
 };
 
 const TELLTALE = /\.[jt]s:\d|node_modules|select |insert into|violates|relation "|SQLSTATE|\n\s+at /i;

@@ -22,6 +22,8 @@ export class EventStreamReader {
   readonly events: StreamedEvent[] = [];
   /** Blocks that were comments. */
   comments = 0;
+  /** Names of events that have one; such an event is not among the others. */
+  readonly named: string[] = [];
   /** How the stream ended; undefined while it is open. */
   ended: 'whole' | 'broken' | undefined;
   #text = '';
@@ -119,6 +121,11 @@ export class EventStreamReader {
   #read(block: string): void {
     if (block.startsWith(':')) {
       this.comments += 1;
+      return;
+    }
+    const [, name] = /^event: (\S+)\ndata: [^\n\r]+$/.exec(block) ?? [];
+    if (name !== undefined) {
+      this.named.push(name);
       return;
     }
     const [, id, data] = /^id: (\S+)\ndata: ([^\n\r]+)$/.exec(block) ?? assert.fail(`not an event: ${block}`);

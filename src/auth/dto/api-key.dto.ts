@@ -4,7 +4,7 @@ import { IsText } from '../../http/dto-decorators.js';
 import { QueryInteger, QueryString } from '../../http/query-decorators.js';
 import { SCOPES, type Scope } from '../access.js';
 import type { ApiKeyRow } from '../api-keys.repository.js';
-import { readTimestamp } from '../read-timestamp.js';
+import { readTimestamp } from '../../json/read-timestamp.js';
 
 /** Keys of a page unless asked otherwise, and at most. */
 export const MOST_LISTED_KEYS = 1000;

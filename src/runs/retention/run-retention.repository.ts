@@ -9,7 +9,8 @@ const RETENTION_LOCK = '2954417083366102';
 /**
  * Tables with rows that belong to a run and go with it, by the column that names the run. Not among them: the audit log,
  * which outlives runs; idempotency keys, which go by their own time, so that a request that is sent again finds no run
- * rather than making a second one; feeds, on which a run's events must not be any more (see `lockDue`).
+ * rather than making a second one; feeds, on which a run's events must not be any more (see `lockDue`); logs, which a
+ * trigger on `runs` hands to the job that removes them.
  */
 const CHILD_TABLES: Readonly<Record<string, string>> = {
   events: 'run_id',

@@ -3,6 +3,7 @@ import type { Draw } from './draw.js';
 /** Kinds of things that requests name. */
 const KINDS = [
   'run',
+  'held-run',
   'definition',
   'version',
   'worker',
@@ -11,11 +12,14 @@ const KINDS = [
   'api-key',
   'image',
   'event',
+  'attempt',
+  'chunk',
 ] as const;
 type Kind = (typeof KINDS)[number];
 
 /** What parameters and fields of a name stand for, by the operation's path where that decides. */
 const MEANINGS: readonly (readonly [name: string, path: RegExp, kind: Kind])[] = [
+  ['id', /^\/runs\/\{id\}\/logs\/\{chunk\}$/, 'held-run'],
   ['id', /^\/runs/, 'run'],
   ['run_id', /^/, 'run'],
   ['starting_after', /^/, 'run'],
@@ -30,6 +34,8 @@ const MEANINGS: readonly (readonly [name: string, path: RegExp, kind: Kind])[] =
   ['topic', /^/, 'topic'],
   ['after', /^\/feed/, 'cursor'],
   ['Last-Event-ID', /^/, 'cursor'],
+  ['X-Run-Attempt', /^/, 'attempt'],
+  ['chunk', /^/, 'chunk'],
   ['image', /^/, 'image'],
   ['type', /^\/(?:runs|workers)/, 'event'],
 ];
@@ -38,6 +44,7 @@ const MEANINGS: readonly (readonly [name: string, path: RegExp, kind: Kind])[] =
 export class KnownThings {
   readonly #things: Record<Kind, string[]> = {
     run: [],
+    'held-run': [],
     definition: ['alpha', 'beta'],
     version: ['1', '2'],
     worker: ['w1', 'w2'],
@@ -46,6 +53,8 @@ export class KnownThings {
     'api-key': [],
     image: ['image-1', 'image-2'],
     event: ['STARTED', 'PROGRESS', 'COMPLETED', 'FAILED', 'CANCELLED', 'RETRIED', 'RECLAIMED', 'NOTE'],
+    attempt: ['1'],
+    chunk: ['0'],
   };
 
   /** A thing that a field of this name may mean, or undefined when nothing is known. */
@@ -56,7 +65,8 @@ export class KnownThings {
 
   /** Takes in what an answer tells of. */
   learn(path: string, body: unknown): void {
-    const { id, next_cursor: cursor } = Object(body);
+    const { id, next_cursor: cursor, ops } = Object(body);
+    if (Array.isArray(ops)) for (const op of ops) this.#add('held-run', String(Object(op).id));
     if (typeof cursor === 'string') this.#add('cursor', cursor);
     if (typeof id !== 'string') return;
     if (/^\/runs|\/runs$/.test(path)) this.#add('run', id);

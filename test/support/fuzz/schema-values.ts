@@ -29,7 +29,7 @@ export class SchemaValues {
         return this.draw.chance(50);
       case 'integer':
       case 'number':
-        return this.draw.int(schema.minimum ?? -INT, schema.maximum ?? INT);
+        return this.#number(schema, name);
       case 'string':
         return this.#text(schema, name);
       case 'array':
@@ -52,6 +52,11 @@ export class SchemaValues {
       if (fits(text, schema)) return text;
     }
     return name === 'type' ? 'TYPE' : 'a'.repeat(Math.max(1, minLength));
+  }
+
+  #number({ minimum = -INT, maximum = INT }: Schema, name: string): number {
+    const suggested = this.draw.chance(75) ? this.known.suggest(name, this.path, this.draw) : undefined;
+    return suggested === undefined ? this.draw.int(minimum, maximum) : Number(suggested);
   }
 
   #list({ items = {}, minItems = 0, uniqueItems = false }: Schema, name: string): unknown[] {

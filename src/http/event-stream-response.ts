@@ -1,10 +1,13 @@
 import type { ServerResponse } from 'node:http';
-import type { FeedLimits } from './feed-limits.js';
 
 const COMMENT = ':\n\n';
 
 /** What a stream asks of its response beside writing. */
-export interface EventStreamOptions extends Pick<FeedLimits, 'stallMs' | 'commentMs'> {
+export interface EventStreamOptions {
+  /** A stream that takes nothing of what is buffered for this long is cut off. */
+  readonly stallMs: number;
+  /** Time between two comments. */
+  readonly commentMs: number;
   /** Ends the waiting for a slow reader. */
   readonly signal: AbortSignal;
   /** Told when the reader is cut off. */

@@ -1,8 +1,7 @@
-import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { NotificationListener } from '../database/notifications.js';
-import { FeedNews } from './feed-news.js';
+import { ChannelNews } from './channel-news.js';
 
 const NEVER = new AbortController().signal;
 
@@ -12,13 +11,16 @@ function scene() {
   const state = { hears: true };
   return {
     listeners,
-    news: new FeedNews({
-      subscribe: (_channel, listener) => {
-        listeners.push(listener);
-        return () => void listeners.splice(listeners.indexOf(listener), 1);
+    news: new ChannelNews(
+      {
+        subscribe: (_channel, listener) => {
+          listeners.push(listener);
+          return () => void listeners.splice(listeners.indexOf(listener), 1);
+        },
+        hears: () => state.hears,
       },
-      hears: () => state.hears,
-    }),
+      'channel',
+    ),
     state,
     tell: (payload: string | null) => {
       for (const listener of listeners) listener(payload);

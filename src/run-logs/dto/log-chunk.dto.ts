@@ -1,0 +1,82 @@
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { IsBoolean, IsIn, IsOptional, ValidateBy } from 'class-validator';
+import { IsJsonInteger, IsText, NestedList } from '../../http/dto-decorators.js';
+import { readTimestamp } from '../../json/read-timestamp.js';
+import {
+  LAST_LINE,
+  LOG_STREAMS,
+  LONGEST_TEXT,
+  MAX_LINES_OF_A_CHUNK,
+  MOST_BYTES,
+  type LogLine,
+  type LogStream,
+} from '../log-shapes.js';
+
+/** A line that a container printed, as its worker sends it. */
+@ApiSchema({ name: 'LogChunkLine' })
+export class LogChunkLineDto {
+  /** When it was printed, ISO 8601 with its zone; kept to the millisecond. @example 2026-01-02T03:04:05.678Z */
+  @ValidateBy({
+    name: 'isLogTime',
+    validator: {
+      validate: (value: unknown) => typeof value === 'string' && readTimestamp(value) !== null,
+      defaultMessage: () => '$property must be an ISO 8601 date and time with its zone',
+    },
+  })
+  @ApiProperty({ type: 'string', format: 'date-time' })
+  t: string;
+
+  @IsIn(LOG_STREAMS)
+  @ApiProperty({ enum: LOG_STREAMS, enumName: 'LogStream' })
+  stream: LogStream;
+
+  /** Without its line end; longer lines are sent in pieces. */
+  @IsText({ max: LONGEST_TEXT })
+  text: string;
+
+  /** True for a piece that goes on where the line before it of the same stream was cut. */
+  @IsOptional()
+  @IsBoolean()
+  @ApiProperty({ required: false, default: false })
+  continued?: boolean;
+}
+
+/** Lines of a log, in the order in which they were printed. */
+@ApiSchema({ name: 'LogChunk' })
+export class LogChunkDto {
+  /** Number of the first line, from 0; after it they count up by one. More than expected names a gap before it. */
+  @IsJsonInteger({ min: 0, max: LAST_LINE })
+  first_line: number;
+
+  /** Empty only with is_last. */
+  @NestedList(() => LogChunkLineDto, { max: MAX_LINES_OF_A_CHUNK })
+  @ApiProperty({ type: [LogChunkLineDto], maxItems: MAX_LINES_OF_A_CHUNK })
+  lines: LogChunkLineDto[];
+
+  /** True: nothing follows. */
+  @IsOptional()
+  @IsBoolean()
+  @ApiProperty({ required: false, default: false })
+  is_last?: boolean;
+
+  /** Bytes of text of the lines that were left out before first_line; without it, their size is not known. */
+  @IsOptional()
+  @IsJsonInteger({ min: 0, max: MOST_BYTES })
+  skipped_bytes?: number;
+}
+
+/** How far a log has come. */
+@ApiSchema({ name: 'LogPosition' })
+export class LogPositionDto {
+  /** Number of the chunk that is expected next. */
+  @ApiProperty({ type: 'integer', minimum: 0, example: 4 })
+  next_chunk: number;
+  /** Number of the line that is expected next. */
+  @ApiProperty({ type: 'integer', minimum: 0, example: 120 })
+  next_line: number;
+}
+
+/** The line as the log keeps it. */
+export function toLogLine({ t, stream, text, continued = false }: LogChunkLineDto): LogLine {
+  return { t: readTimestamp(t)?.getTime() ?? 0, stream, text, continued };
+}

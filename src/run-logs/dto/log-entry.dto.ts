@@ -1,0 +1,46 @@
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { LOG_STREAMS, type LogStream } from '../log-shapes.js';
+
+/** A line of a log as readers see it. */
+@ApiSchema({ name: 'LogLine' })
+export class LogLineDto {
+  /** Continues the log behind this line. */
+  cursor: string;
+  /** Number of the line within its attempt, from 0. */
+  @ApiProperty({ type: 'integer', minimum: 0 })
+  line: number;
+  /** When it was printed, ISO 8601. */
+  @ApiProperty({ type: 'string', format: 'date-time' })
+  t: string;
+  @ApiProperty({ enum: LOG_STREAMS, enumName: 'LogStream' })
+  stream: LogStream;
+  text: string;
+  /** Present on a piece that goes on where the line before it of the same stream was cut. */
+  @ApiProperty({ type: 'boolean', enum: [true], required: false })
+  continued?: true;
+}
+
+/** How much is missing. */
+@ApiSchema({ name: 'LogGapSize' })
+export class LogGapSizeDto {
+  @ApiProperty({ type: 'integer', minimum: 1 })
+  lines: number;
+  /** Bytes of text; null where that is not known. */
+  @ApiProperty({ type: 'integer', nullable: true, minimum: 0 })
+  bytes: number | null;
+}
+
+/** Lines that were printed and are not kept, in their place. */
+@ApiSchema({ name: 'LogGap' })
+export class LogGapDto {
+  /** Continues the log behind the gap. */
+  cursor: string;
+  /** Number of the first line that is missing. */
+  @ApiProperty({ type: 'integer', minimum: 0 })
+  line: number;
+  @ApiProperty({ type: LogGapSizeDto })
+  gap: LogGapSizeDto;
+}
+
+/** What a page and a stream consist of. */
+export type LogEntryDto = LogLineDto | LogGapDto;

@@ -1,0 +1,168 @@
+import { Controller, Get, Headers, Inject, Param, Query, Req, Res } from '@nestjs/common';
+import { ApiExtraModels, ApiHeader, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
+import type { Request, Response } from 'express';
+import { AllowScopes } from '../auth/access.js';
+import { ApiErrors } from '../http/error.dto.js';
+import { EventStreamResponse } from '../http/event-stream-response.js';
+import { LogGapDto, LogLineDto } from './dto/log-entry.dto.js';
+import { LogPageQueryDto, LogStreamQueryDto } from './dto/log-query.dto.js';
+import { LOG_LIMITS, type LogLimits } from './log-limits.js';
+import { LogMetrics } from './log-metrics.js';
+import { LogReaders } from './log-readers.js';
+import { LogService } from './log.service.js';
+import type { LogPage } from './log-page.js';
+
+const RUN_ID = { name: 'id', description: 'Id of the run', format: 'uuid' } as const;
+
+const NDJSON = 'application/x-ndjson';
+const PLAIN = 'text/plain';
+
+const LINES_EXAMPLE = `{"cursor":"AAEAAAAAAAEAAAAAAAAAAgAAAABnK1yQ","line":0,"t":"2026-01-02T03:04:05.678Z","stream":"stdout","text":"hi"}
+{"cursor":"AAEAAAAAA-kAAAAAAAEAAgAAAABnK1yQ","line":1,"gap":{"lines":1000,"bytes":65536}}
+`;
+
+const STREAM_EXAMPLE = `id: AAEAAAAAAAEAAAAAAAAAAgAAAABnK1yQ
+data: {"cursor":"AAEAAAAAAAEAAAAAAAAAAgAAAABnK1yQ","line":0,"t":"2026-01-02T03:04:05.678Z","stream":"stdout","text":"hi"}
+
+event: end
+data: {}
+
+`;
+
+const BOOLEAN = { type: 'string' as const, enum: ['true', 'false'] };
+
+/** HTTP by which logs are read. */
+@ApiTags('logs')
+@Controller('runs')
+@ApiExtraModels(LogLineDto, LogGapDto)
+export class LogLinesController {
+  constructor(
+    private readonly logs: LogService,
+    private readonly readers: LogReaders,
+    private readonly metrics: LogMetrics,
+    @Inject(LOG_LIMITS) private readonly limits: LogLimits,
+  ) {}
+
+  @Get(':id/logs')
+  @AllowScopes('client', 'worker')
+  @ApiOperation({
+    operationId: 'readRunLog',
+    summary: 'Read a page of the log of an attempt',
+    description:
+      'Lines in the order in which they were printed, as JSON objects, one a line: LogLine, or LogGap where lines are ' +
+      'missing. With `Accept: text/plain` the text alone. Give `X-Log-Next-Cursor` as `after` to go on.',
+  })
+  @ApiParam(RUN_ID)
+  @ApiOkResponse({
+    description: 'The lines.',
+    content: {
+      [NDJSON]: { schema: { type: 'string' }, example: LINES_EXAMPLE },
+      [PLAIN]: { schema: { type: 'string' }, example: 'hi\n[... 1000 lines left out ...]\n' },
+    },
+    headers: {
+      'X-Log-Attempt': {
+        required: true,
+        description: 'The attempt whose log it is.',
+        schema: { type: 'integer', minimum: 1 },
+      },
+      'X-Log-Next-Cursor': {
+        required: true,
+        description: 'Continues the log behind the page, also when the page is empty.',
+        schema: { type: 'string' },
+      },
+      'X-Log-Complete': {
+        required: true,
+        description: 'Whether nothing will come after this page.',
+        schema: BOOLEAN,
+      },
+      'X-Log-Has-More': {
+        required: true,
+        description: 'Whether more is there already.',
+        schema: BOOLEAN,
+      },
+    },
+  })
+  @ApiErrors(400, 404, 503)
+  async getPage(
+    @Param('id') id: string,
+    @Query() query: LogPageQueryDto,
+    @Req() request: Request,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<string> {
+    const page = await this.#readPage(id, query, response);
+    const isPlain = request.accepts([NDJSON, PLAIN]) === PLAIN;
+    response.vary('Accept');
+    response.setHeader('Content-Type', `${isPlain ? PLAIN : NDJSON}; charset=utf-8`);
+    response.setHeader('X-Log-Attempt', page.attempt);
+    response.setHeader('X-Log-Next-Cursor', page.nextCursor);
+    response.setHeader('X-Log-Complete', String(page.isComplete));
+    response.setHeader('X-Log-Has-More', String(page.hasMore));
+    return isPlain ? page.plainText : page.jsonLines;
+  }
+
+  @Get(':id/logs/stream')
+  @AllowScopes('client', 'worker')
+  @ApiOperation({
+    operationId: 'streamRunLog',
+    summary: 'Follow the log of an attempt as Server-Sent Events',
+    description:
+      'Sends what is behind the cursor and then every new line. `data` is a LogLine or a LogGap in JSON, `id` its ' +
+      'cursor; they have no name. A comment comes every 15 seconds. Behind the last line of a complete log comes an ' +
+      'event with the name `end`, and the stream closes. It may also close without (when the service stops, when its ' +
+      'reader is too slow, when the run is removed): resume with the last id.',
+  })
+  @ApiParam(RUN_ID)
+  @ApiHeader({
+    name: 'Last-Event-ID',
+    required: false,
+    description: 'The last id that was received; wins over `after`.',
+    schema: { type: 'string' },
+  })
+  @ApiOkResponse({
+    description: 'The stream.',
+    content: { 'text/event-stream': { schema: { type: 'string' }, example: STREAM_EXAMPLE } },
+  })
+  @ApiErrors(400, 404, 503)
+  async stream(
+    @Param('id') id: string,
+    @Query() query: LogStreamQueryDto,
+    @Headers('last-event-id') lastEventId: string | undefined,
+    @Req() request: Request,
+    @Res() response: Response,
+  ): Promise<void> {
+    const place = { runId: id, attempt: query.attempt, after: lastEventId || query.after };
+    const reader = this.readers.open(response);
+    const stream = new EventStreamResponse(response, {
+      ...this.limits,
+      signal: reader.signal,
+      onStall: () => this.metrics.countStalled(),
+    });
+    const sink = {
+      begin: () => stream.begin(),
+      send: (frames: Buffer) => stream.send(frames),
+    };
+    try {
+      if (request.method === 'HEAD') {
+        await this.logs.getPage(place, { limit: 1 });
+        sink.begin();
+      } else {
+        await this.logs.stream(place, sink, reader.signal);
+      }
+      stream.end();
+    } finally {
+      reader.close();
+    }
+  }
+
+  async #readPage(id: string, query: LogPageQueryDto, response: Response): Promise<LogPage> {
+    const { attempt, after, wait = 0, ...choice } = query;
+    const place = { runId: id, attempt, after };
+    if (wait === 0) return this.logs.getPage(place, choice);
+    const reader = this.readers.open(response);
+    try {
+      return await this.logs.awaitPage(place, choice, wait * 1000, reader.signal);
+    } finally {
+      reader.close();
+    }
+  }
+}

@@ -1,0 +1,33 @@
+import { Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { Interval } from '@nestjs/schedule';
+import { DataSource } from 'typeorm';
+import { PeriodicPass } from '../database/periodic-pass.js';
+import { Log } from '../logging/logger.js';
+import { LogRemovalJob } from './log-removal.job.js';
+
+const EVERY_MS = 5 * 60_000;
+
+/** Removes the logs of removed runs now and then, never twice at once. */
+@Injectable()
+export class LogRemovalSchedule implements OnModuleDestroy {
+  readonly #pass: PeriodicPass;
+
+  constructor(job: LogRemovalJob, dataSource: DataSource, log: Log) {
+    this.#pass = new PeriodicPass(dataSource, log, {
+      what: 'logs',
+      unit: 'runs',
+      run: (now, stop) => job.runOnce(now, stop),
+    });
+  }
+
+  /** Begins a pass, unless one is under way. */
+  @Interval(EVERY_MS)
+  tick(): void {
+    this.#pass.begin();
+  }
+
+  /** Lets a pass under way finish its batch. */
+  onModuleDestroy(): Promise<void> {
+    return this.#pass.stop();
+  }
+}

@@ -1,0 +1,145 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { outlastOutage } from '../database/outlast-outage.js';
+import { InvalidRequest } from '../http/domain-error.js';
+import { VALIDATION_FAILED } from '../http/problems.js';
+import { RunNotFound } from '../runs/run.errors.js';
+import { isRunId } from '../runs/run.reader.js';
+import { LOG_LIMITS, type LogLimits } from './log-limits.js';
+import { LogNews, topicOf } from './log-news.js';
+import { LogPage, type LogStretch } from './log-page.js';
+import { LogReader, type LogWish } from './log-reader.js';
+
+const DEFAULT_LIMIT = 1000;
+
+const END_FRAME = Buffer.from('event: end\ndata: {}\n\n');
+
+/** Which log, and where in it. */
+export interface LogPlace {
+  readonly runId: string;
+  readonly attempt: number | undefined;
+  /** Cursor; undefined for the first line. */
+  readonly after: string | undefined;
+}
+
+/** What of it. */
+export interface LogChoice {
+  readonly limit?: number;
+  readonly contains?: string;
+  /** The newest so many lines. */
+  readonly tail?: number;
+}
+
+/** Where a stream goes to. */
+export interface LogSink {
+  /** Called once, when nothing stands in the way of the stream. */
+  begin(): void;
+  /** Resolves when the reader is ready for more. */
+  send(frames: Buffer): Promise<void>;
+}
+
+/**
+ * Reading logs: pages, long polls and streams. Every method throws RunNotFound and AttemptNotFound, and LogCursorInvalid
+ * for a cursor that cannot be continued from.
+ */
+@Injectable()
+export class LogService {
+  constructor(
+    private readonly reader: LogReader,
+    private readonly news: LogNews,
+    @Inject(LOG_LIMITS) private readonly limits: LogLimits,
+  ) {}
+
+  /** What is there now, which may be nothing. @throws InvalidRequest when the choice makes no sense */
+  async getPage(place: LogPlace, choice: LogChoice): Promise<LogPage> {
+    return new LogPage(await this.reader.read(this.#wishOf(place, choice)));
+  }
+
+  /** The same, but waits for lines when there are none, until the log is complete, the time is over or the signal aborts. */
+  async awaitPage(place: LogPlace, choice: LogChoice, forMs: number, signal: AbortSignal): Promise<LogPage> {
+    const deadline = performance.now() + forMs;
+    let wish = this.#wishOf(place, choice);
+    let stretch = await this.reader.read(wish);
+    if (!isToBeAwaited(stretch)) return new LogPage(stretch);
+    const watch = this.news.watch(topicOf(stretch));
+    try {
+      for (;;) {
+        const { version } = watch;
+        wish = { ...wish, attempt: stretch.attempt, ...placeBehind(stretch) };
+        stretch = await this.reader.read(wish);
+        const left = deadline - performance.now();
+        if (!isToBeAwaited(stretch) || left <= 0) return new LogPage(stretch);
+        if (!(await watch.news(stretch.nextChunk, version, { signal, forMs: left })))
+          return new LogPage(stretch);
+      }
+    } finally {
+      watch.close();
+    }
+  }
+
+  /**
+   * Sends everything behind the place and then what is added, in order and without a hole, until the log is complete,
+   * the run is removed or the signal aborts. Outlasts the database being away.
+   * @throws what stands in the way of beginning, before `begin` is called
+   */
+  async stream(place: LogPlace, sink: LogSink, signal: AbortSignal): Promise<void> {
+    const { streamLines, streamBytes } = this.limits;
+    const wish = { ...this.#wishOf(place, { limit: streamLines }), maxBytes: streamBytes };
+    const first = await this.reader.read(wish);
+    sink.begin();
+    const watch = this.news.watch(topicOf(first));
+    try {
+      let stretch: LogStretch | undefined = first;
+      // What was added before the watch began is not announced to it: the first time it looks again at once.
+      let version: number | undefined;
+      while (stretch !== undefined && !signal.aborted) {
+        if (stretch.steps.length > 0) await sink.send(new LogPage(stretch).frames);
+        if (stretch.isComplete) {
+          await sink.send(END_FRAME);
+          return;
+        }
+        if (!stretch.hasMore && version !== undefined) {
+          await watch.news(stretch.nextChunk, version, { signal });
+        }
+        ({ version } = watch);
+        stretch = await this.#goOn({ ...wish, ...placeBehind(stretch) }, signal);
+      }
+    } finally {
+      watch.close();
+    }
+  }
+
+  /** The next stretch of an open stream; undefined when there will be none. */
+  async #goOn(wish: LogWish, signal: AbortSignal): Promise<LogStretch | undefined> {
+    try {
+      return await outlastOutage(() => this.reader.read(wish), this.limits, signal);
+    } catch (error) {
+      if (error instanceof RunNotFound) return undefined;
+      throw error;
+    }
+  }
+
+  #wishOf({ runId, attempt, after }: LogPlace, { limit, contains, tail }: LogChoice): LogWish {
+    if (!isRunId(runId)) throw new RunNotFound(runId);
+    if (tail !== undefined && after !== undefined) {
+      throw new InvalidRequest(VALIDATION_FAILED, ['tail must not be given together with after']);
+    }
+    return {
+      runId,
+      attempt,
+      after: after === undefined ? undefined : this.reader.placeOf(runId, attempt, after),
+      limit: Math.min(tail ?? Infinity, limit ?? tail ?? DEFAULT_LIMIT),
+      maxBytes: this.limits.pageBytes,
+      contains,
+      fromEnd: tail !== undefined,
+    };
+  }
+}
+
+/** Whether a wait may bring what the reader wants. */
+function isToBeAwaited({ steps, hasMore, isComplete }: LogStretch): boolean {
+  return steps.length === 0 && !hasMore && !isComplete;
+}
+
+function placeBehind({ attempt, end }: LogStretch): Pick<LogWish, 'after'> {
+  return { after: { attempt, point: end } };
+}
