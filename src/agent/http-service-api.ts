@@ -144,14 +144,13 @@ export class HttpServiceApi implements ServiceApi {
         t: new Date(atMs).toISOString(),
         stream,
         text,
-        ...(isContinued ? { continued: true } : {}),
+        continued: isContinued,
       })),
       ...(skippedBytes > 0 ? { skipped_bytes: skippedBytes } : {}),
       is_last: isLast,
     };
     return ask(
       PUT_LOG_MS,
-      // @ts-expect-error -- TEMPORARY until the client has the route
       (init) => this.client.PUT('/runs/{id}/logs/{chunk}', { params, body, ...init }),
       (answer) => {
         const nextChunk = isJsonObject(answer) ? answer['next_chunk'] : null;

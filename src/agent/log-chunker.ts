@@ -1,4 +1,4 @@
-import { costOf, LineQueue, type QueuedLine } from './line-queue.js';
+import { costOf, LineQueue } from './line-queue.js';
 import type { LogChunk, ShippedLine } from './service-api.js';
 import { storable } from './storable-text.js';
 
@@ -68,10 +68,14 @@ export class LogChunker {
   }
 
   /** Adds a line; one that is too long for the service becomes several. */
-  push({ text, ...line }: ShippedLine): void {
-    for (const [index, piece] of piecesOf(storable(text)).entries()) {
-      const isContinued = line.isContinued || index > 0;
-      this.add({ line: { ...line, text: piece, isContinued }, bytes: Buffer.byteLength(piece) });
+  push({ atMs, stream, text, isContinued }: ShippedLine): void {
+    const clean = storable(text);
+    if (clean.length <= MAX_TEXT) {
+      this.add({ atMs, stream, text: clean, isContinued });
+      return;
+    }
+    for (const [index, piece] of piecesOf(clean).entries()) {
+      this.add({ atMs, stream, text: piece, isContinued: isContinued || index > 0 });
     }
   }
 
@@ -123,7 +127,8 @@ export class LogChunker {
     return { firstLine, lines, skippedBytes };
   }
 
-  private add(queued: QueuedLine): void {
+  private add(line: ShippedLine): void {
+    const queued = { line, bytes: Buffer.byteLength(line.text) };
     this.count += 1;
     const max = this.bounds.heldBytes;
     const { head, tail } = this;
@@ -149,7 +154,6 @@ export class LogChunker {
 
 /** Cuts a text into pieces that the service takes, between characters. */
 function piecesOf(text: string): string[] {
-  if (text.length <= MAX_TEXT) return [text];
   const pieces: string[] = [];
   for (let from = 0; from < text.length;) {
     const end = from + MAX_TEXT;

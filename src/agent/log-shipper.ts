@@ -49,23 +49,28 @@ export class LogShipper {
     this.chunker.push(line);
     const isFirst = this.sinceMs === null;
     this.sinceMs ??= this.context.clock.nowMs();
-    if (isFirst || this.chunker.hasEnough) this.wake.abort();
+    if (isFirst || this.chunker.hasEnough) this.wakeUp();
   }
 
   /** Says that no line comes any more: what is there is sent at once, marked as the end. */
   end(): void {
     this.chunker.end();
-    this.wake.abort();
+    this.wakeUp();
   }
 
   /** Sends nothing more and forgets what waits. */
   close(): void {
     this.closing.abort();
-    this.wake.abort();
+    this.wakeUp();
   }
 
   private get isClosed(): boolean {
     return this.closing.signal.aborted;
+  }
+
+  private wakeUp(): void {
+    // Every abort makes an error object, also of a signal that is aborted already.
+    if (!this.wake.signal.aborted) this.wake.abort();
   }
 
   private async work(): Promise<void> {
