@@ -19,7 +19,7 @@ const text = fc
   .tuple(fc.constantFrom('a', 'é', '日'), fc.integer({ min: 0, max: LONGEST }))
   .map(([character, length]) => character.repeat(length));
 const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 8, arbitrary: text.map((line) => ({ kind: 'push', text: line }) as const) },
+  { weight: 8, arbitrary: text.map((words) => ({ kind: 'push', text: words }) as const) },
   { weight: 2, arbitrary: fc.constant({ kind: 'take' } as const) },
   { weight: 1, arbitrary: fc.constantFrom({ kind: 'split' } as const, { kind: 'leave-out' } as const) },
 );
