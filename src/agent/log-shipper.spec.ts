@@ -107,9 +107,9 @@ describe('LogShipper', () => {
       await clock.pass(1_000);
       print('b');
       await clock.pass(100_000);
-      await shipper.done;
       assert.equal(service.calls.length, 1);
       assert.equal(logged.length, 1);
+      await shipper.done;
     }
   });
 
@@ -149,8 +149,8 @@ describe('LogShipper', () => {
       other.print('a');
       await other.clock.pass(1_000);
     }
-    await other.shipper.done;
     assert.equal(other.service.calls.length, 3);
+    await other.shipper.done;
   });
 
   it('sends nothing more and breaks a request off once it is closed', async () => {
