@@ -50,9 +50,8 @@ test('keeps the container running through an outage and reports its end afterwar
   assert.equal(container.stopped, false);
   await container.writeOutputs('{"ok":true}');
   container.end(0);
-  await scene.clock.until('a final event is tried', () => {
-    return scene.service.calls.some(({ event }) => event?.type === 'COMPLETED');
-  });
+  const isTried = () => scene.service.calls.some(({ event }) => event?.type === 'COMPLETED');
+  await scene.clock.until('a final event is tried', isTried, 100);
   await scene.clock.pass(600_000);
   const tries = scene.service.calls.filter(({ event }) => event?.type === 'COMPLETED');
   assert.ok(tries.length > 30 && tries.length < 90, `${tries.length} tries in 10 minutes`);

@@ -9,6 +9,7 @@ import type { Clock } from './clock.js';
 import { errorText } from './failure-message.js';
 import { HeartbeatLoop } from './heartbeat-loop.js';
 import { HoldBack } from './hold-back.js';
+import { LingeringLogs } from './lingering-logs.js';
 import { RunExecution, type ExecutionParts } from './run-execution.js';
 import type { RunFolders } from './run-folder.js';
 import type { Runtime } from './runtime/runtime.js';
@@ -17,6 +18,9 @@ import type { StopReason } from './stop-signal.js';
 
 /** Time for containers to be stopped when nothing else is waited for any more, in milliseconds. */
 const STOPPING_MS = 30_000;
+
+/** Time for the rest of logs to be shipped once the drain time is over and all runs have ended, in milliseconds. */
+const SHIPPING_MS = 5_000;
 
 /** What an agent is made of. */
 export interface AgentParts {
@@ -39,6 +43,7 @@ export class Agent {
   private readonly heartbeats: HeartbeatLoop;
   private readonly claims: ClaimLoop;
   private readonly executions = new Map<RunExecution, Promise<void>>();
+  private readonly lingering = new LingeringLogs();
   private readonly draining = new AbortController();
   private readonly broken = new AbortController();
   private readonly registered = new AbortController();
@@ -52,13 +57,14 @@ export class Agent {
   constructor(private readonly parts: AgentParts) {
     const { settings, resources, api, runtime, folders, clock, logger, random } = parts;
     const { workerId, tickSeconds } = settings;
+    const { lingering } = this;
     const tickMs = tickSeconds * 1000;
     this.context = { api, clock, logger, random, workerId, onKeyRefused: (no) => this.onRefused(no) };
     this.holdBack = new HoldBack(clock, random);
     const capacity = new CapacityLine(new Capacity(resources, settings.maxRuns ?? resources.cpuCores), () =>
       this.claims.wake(),
     );
-    this.executionParts = { context: this.context, runtime, folders, capacity, tickMs };
+    this.executionParts = { context: this.context, runtime, folders, capacity, lingering, tickMs };
     this.heartbeats = new HeartbeatLoop(this.context, {
       resources,
       tags: settings.tags,
@@ -112,7 +118,8 @@ export class Agent {
     const { clock, logger, settings } = this.parts;
     const broken = this.broken.signal;
     const idle = this.untilIdle(claiming);
-    await Promise.race([idle, clock.sleep(settings.drainSeconds * 1000, broken)]);
+    const shipped = idle.then(() => this.lingering.untilShipped());
+    await Promise.race([shipped, clock.sleep(settings.drainSeconds * 1000, broken)]);
     this.stopAll(this.breakdown ?? { kind: 'shutting-down' });
     // The service gives the runs up when it has not heard of us for this long.
     await Promise.race([idle, clock.sleep(this.heartbeats.timeoutSeconds * 1000, broken)]);
@@ -122,6 +129,8 @@ export class Agent {
       execution.giveUpReporting();
     }
     await Promise.race([idle, clock.sleep(STOPPING_MS)]);
+    await Promise.race([shipped, clock.sleep(SHIPPING_MS, broken)]);
+    this.lingering.close();
   }
 
   private async untilIdle(claiming: Promise<void>): Promise<void> {
@@ -204,6 +213,7 @@ export class Agent {
     this.stopAll(reason);
     this.draining.abort();
     this.broken.abort();
+    this.lingering.close();
   }
 
   /** Lets no part of the agent die unnoticed. */

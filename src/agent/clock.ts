@@ -2,6 +2,8 @@
 export interface Clock {
   /** Milliseconds since some fixed moment; never goes back. */
   nowMs(): number;
+  /** The time of day: milliseconds since 1970 in UTC. */
+  epochMs(): number;
   /** Resolves after `ms` milliseconds, or as soon as the signal is aborted. Never rejects. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
@@ -9,6 +11,7 @@ export interface Clock {
 /** The real time. */
 export const SYSTEM_CLOCK: Clock = {
   nowMs: () => performance.now(),
+  epochMs: () => Date.now(),
   sleep: (ms, signal) =>
     new Promise((resolve) => {
       if (signal?.aborted === true) {

@@ -1,4 +1,5 @@
 import type { ContainerExit } from './runtime/runtime.js';
+import { storable } from './storable-text.js';
 
 /** Most that a run's error_message may hold, in bytes of UTF-8. */
 export const MAX_MESSAGE_BYTES = 4096;
@@ -42,11 +43,6 @@ export function clipMessage(text: string): string {
 /** What an error says, in one text. */
 export function errorText(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
-}
-
-/** Replaces what the service refuses in a text: NUL characters and lone surrogates. */
-function storable(text: string): string {
-  return text.replaceAll('\0', '\uFFFD').replace(/\p{Surrogate}/gu, '\uFFFD');
 }
 
 function lastBytes(text: string, max: number): string {

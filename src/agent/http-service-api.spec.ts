@@ -163,6 +163,38 @@ test('reports an event with who reports, which attempt, and a key', async () => 
   assert.deepEqual(JSON.parse(received[1]?.body ?? ''), { type: 'A', msg: '', payload: { x: 1 } });
 });
 
+test('puts a chunk of a log under its number, with who sends it', async () => {
+  answer = json(200, { next_chunk: 4, next_line: 12 });
+  const address = { runId: 'r', attempt: 2, workerId: 'rack/7:a', number: 3 };
+  const atMs = Date.parse('2026-01-02T03:04:05.678Z');
+  const lines = [
+    { atMs, stream: 'stdout', text: 'a', isContinued: false },
+    { atMs, stream: 'stderr', text: '', isContinued: true },
+  ] as const;
+  const open = new AbortController().signal;
+  const chunk = { firstLine: 10, lines, skippedBytes: 7, isLast: false };
+  assert.deepEqual(await api().putLogChunk(address, chunk, open), { kind: 'ok', value: { nextChunk: 4 } });
+  const [request] = received;
+  assert.equal(`${request?.method} ${request?.url}`, 'PUT /runs/r/logs/3');
+  assert.equal(request?.headers['x-worker-id'], 'rack/7:a');
+  assert.equal(request?.headers['x-run-attempt'], '2');
+  const t = '2026-01-02T03:04:05.678Z';
+  assert.deepEqual(JSON.parse(request?.body ?? ''), {
+    first_line: 10,
+    lines: [
+      { t, stream: 'stdout', text: 'a', continued: false },
+      { t, stream: 'stderr', text: '', continued: true },
+    ],
+    skipped_bytes: 7,
+    is_last: false,
+  });
+  const last = { firstLine: 12, lines: [], skippedBytes: 0, isLast: true };
+  await api().putLogChunk(address, last, open);
+  assert.deepEqual(JSON.parse(received[1]?.body ?? ''), { first_line: 12, lines: [], is_last: true });
+  answer = json(200, { something: 'else' });
+  assert.equal((await api().putLogChunk(address, last, open)).kind, 'unreachable');
+});
+
 test('tells a refusal from trouble by the status', async () => {
   for (const status of [400, 401, 403, 404, 409, 410, 413, 415, 422]) {
     answer = json(status, { detail: 'No.' });

@@ -3,10 +3,12 @@ import { isJsonObject, type JsonObject } from '../json/json-value.js';
 import { errorText } from './failure-message.js';
 import type {
   Answer,
+  ChunkAddress,
   ClaimCall,
   ClaimedRun,
   Constraints,
   HeartbeatReport,
+  LogChunk,
   Reporter,
   RunEvent,
   RunView,
@@ -17,6 +19,7 @@ import type {
 const GET_RUN_MS = 10_000;
 /** An event may carry outputs of many megabytes. */
 const POST_EVENT_MS = 30_000;
+const PUT_LOG_MS = 30_000;
 
 const MAX_DETAIL = 1000;
 
@@ -123,6 +126,37 @@ export class HttpServiceApi implements ServiceApi {
     const headers = { 'Idempotency-Key': idempotencyKey };
     return askForNothing(POST_EVENT_MS, (init) =>
       this.client.POST('/runs/{id}/events', { params, body, headers, ...init }),
+    );
+  }
+
+  putLogChunk(
+    { runId, attempt, workerId, number }: ChunkAddress,
+    { firstLine, lines, skippedBytes, isLast }: LogChunk,
+    signal: AbortSignal,
+  ): Promise<Answer<{ readonly nextChunk: number }>> {
+    const params = {
+      path: { id: runId, chunk: number },
+      header: { 'X-Worker-Id': workerId, 'X-Run-Attempt': attempt },
+    };
+    const body = {
+      first_line: firstLine,
+      lines: lines.map(({ atMs, stream, text, isContinued }) => ({
+        t: new Date(atMs).toISOString(),
+        stream,
+        text,
+        continued: isContinued,
+      })),
+      ...(skippedBytes > 0 ? { skipped_bytes: skippedBytes } : {}),
+      is_last: isLast,
+    };
+    return ask(
+      PUT_LOG_MS,
+      (init) => this.client.PUT('/runs/{id}/logs/{chunk}', { params, body, ...init }),
+      (answer) => {
+        const nextChunk = isJsonObject(answer) ? answer['next_chunk'] : null;
+        return typeof nextChunk === 'number' ? { nextChunk } : null;
+      },
+      signal,
     );
   }
 }

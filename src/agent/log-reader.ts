@@ -15,27 +15,31 @@ const MAX_LOGGED = 2000;
 export interface LogSinks {
   readonly logger: Logger;
   readonly tail: LogTail;
+  /** Takes every line, or part of one, at once. */
+  readonly ship: (line: LogLine) => void;
   readonly sender: EventSender;
-  /** Aborted when nobody is interested in the rest. */
+  /** Aborted when nobody is interested in events any more. */
   readonly signal: AbortSignal;
 }
 
 /**
- * Reads a container's log to its end: every line is kept for the tail, and the events among them are forwarded. Reading
- * stops while too many events wait for the service. A log that breaks off is no reason for the run to fail.
+ * Reads a container's log to its end: every line is shipped and kept for the tail, and the events among them are
+ * forwarded. Reading stops while too many events wait for the service. A log that breaks off is no reason for the run to
+ * fail.
  */
 export async function readLog(
   lines: AsyncIterable<LogLine>,
-  { logger, tail, sender, signal }: LogSinks,
+  { logger, tail, ship, sender, signal }: LogSinks,
 ): Promise<void> {
   let sliceEnd = performance.now() + SLICE_MS;
   try {
-    for await (const { stream, text } of lines) {
-      if (signal.aborted) return;
+    for await (const line of lines) {
+      const { stream, text, part } = line;
       if (logger.isLevelEnabled('debug'))
         logger.debug({ stream, line: text.slice(0, MAX_LOGGED) }, 'container log');
-      tail.push(text);
-      const event = parseLogEvent(text);
+      ship(line);
+      if (part !== 'rest') tail.push(text);
+      const event = part === undefined && !signal.aborted ? parseLogEvent(text) : null;
       if (event !== null) await sender.push(event);
       // Lines that are there already would be read without ever letting a timer run.
       if (performance.now() >= sliceEnd) {

@@ -22,7 +22,7 @@ export type Outcome =
       readonly message: string;
     }
   /** The run is no longer ours: nothing to report. */
-  | { readonly kind: 'gone' };
+  | { readonly kind: 'gone'; readonly why: string };
 
 /**
  * How a run ended for this worker. `failed`: its container did, or had no time left; `faulty`: the run would fail on every

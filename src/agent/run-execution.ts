@@ -7,10 +7,10 @@ import type { Share } from './capacity.js';
 import { removeContainer } from './container-cleanup.js';
 import { EventSender } from './event-sender.js';
 import { clipMessage, errorText, failureMessage, failureSummary } from './failure-message.js';
-import { readLog } from './log-reader.js';
-import { LogTail } from './log-tail.js';
+import type { LingeringLogs } from './lingering-logs.js';
 import { reportEnd, type Outcome, type RunEnd } from './run-end.js';
 import type { RunFolder, RunFolders } from './run-folder.js';
+import { RunLog } from './run-log.js';
 import { whyNotOurs } from './run-ownership.js';
 import { watchRun } from './run-watch.js';
 import { RunFault } from './runtime/run-fault.js';
@@ -29,6 +29,8 @@ export interface ExecutionParts {
   readonly runtime: Runtime;
   readonly folders: RunFolders;
   readonly capacity: CapacityLine;
+  /** Takes the logs of executions that have ended. */
+  readonly lingering: LingeringLogs;
   /** How often the run's state is looked at. */
   readonly tickMs: number;
 }
@@ -40,7 +42,7 @@ export class RunExecution {
   private readonly sender: EventSender;
   private readonly whyNever: string | null;
   private readonly place: Place;
-  private readonly tail = new LogTail();
+  private readonly log: RunLog;
   private attempt: number | null;
   private folder: RunFolder | null = null;
   private container: RunningContainer | null = null;
@@ -60,6 +62,7 @@ export class RunExecution {
       logger: this.logger,
       onLost: (why) => this.stop({ kind: 'not-ours', why }),
     });
+    this.log = new RunLog(parts.context, { runId: claimed.id, logger: this.logger });
     this.whyNever = parts.capacity.whyNever(claimed.constraints);
     this.place = this.whyNever === null ? parts.capacity.enter(claimed.constraints) : NO_PLACE;
   }
@@ -67,7 +70,10 @@ export class RunExecution {
   /** Ends the execution early, in whatever step it is. */
   stop(reason: StopReason): void {
     if (reason.kind === 'not-ours') this.sender.close('lost');
-    if (reason.kind === 'key-refused') this.sender.close('given-up');
+    if (reason.kind === 'key-refused') {
+      this.sender.close('given-up');
+      this.log.close();
+    }
     this.stopSignal.ask(reason);
   }
 
@@ -85,7 +91,9 @@ export class RunExecution {
     const cleared = this.clearContainer();
     // Nobody may be given the run anew while its container still works on it; one that has ended is only rubbish.
     if (!this.hasEnded) await Promise.race([cleared, this.parts.context.clock.sleep(CLEARING_MS)]);
+    await this.log.finish(noteOf(outcome));
     const end = await reportEnd(outcome, this.sender, this.logger);
+    this.parts.lingering.add(this.log);
     await cleared;
     try {
       await this.folder?.remove();
@@ -116,9 +124,9 @@ export class RunExecution {
     switch (reason.kind) {
       case 'not-ours':
         this.logger.info({ why: reason.why }, 'stopped: the run is no longer ours');
-        return { kind: 'gone' };
+        return { kind: 'gone', why: reason.why };
       case 'key-refused':
-        return { kind: 'gone' };
+        return { kind: 'gone', why: 'the service refuses this worker' };
       case 'shutting-down': {
         const message = `Worker '${this.parts.context.workerId}' is shutting down`;
         return { kind: 'failed', cause: 'shutdown', summary: message, message };
@@ -131,6 +139,7 @@ export class RunExecution {
     const { id: runId, image, inputs, constraints } = this.claimed;
     const run = await this.fetchRun();
     const attempt = run.currentAttempt;
+    this.log.open(attempt);
     void this.watch(attempt, watching);
     // Held against this machine: a larger one could execute it, and should get the chance.
     if (this.whyNever !== null) throw new Error(this.whyNever);
@@ -194,20 +203,15 @@ export class RunExecution {
     this.stopSignal.check();
     const container = await this.parts.runtime.start(spec);
     this.container = container;
-    const sinks = {
-      logger: this.logger,
-      tail: this.tail,
-      sender: this.sender,
-      signal: this.stopSignal.signal,
-    };
-    const reading = readLog(container.lines, sinks);
+    const sinks = { sender: this.sender, signal: this.stopSignal.signal };
+    const reading = this.log.read(container.lines, sinks);
     const exit = await this.stopSignal.unlessStopped(container.exit);
     this.hasEnded = true;
     await this.stopSignal.unlessStopped(reading);
     this.logger.info({ exitCode: exit.exitCode, outOfMemory: exit.outOfMemory }, 'the container has ended');
     if (exit.exitCode !== 0) {
       const summary = failureSummary(exit, spec.limits.ramMb);
-      const message = failureMessage(summary, this.tail.lines());
+      const message = failureMessage(summary, this.log.lastLines());
       return { kind: 'failed', cause: 'container', summary, message };
     }
     return { kind: 'completed', outputs: await this.folder?.readOutputs() };
@@ -219,6 +223,18 @@ function failedByStep(error: unknown): Outcome {
   const [summary = message] = message.split('\n');
   const cause = error instanceof RunFault ? 'run' : 'machine';
   return { kind: 'failed', cause, summary, message };
+}
+
+/** What the log of a run is to say about an end that its container did not bring about itself. */
+function noteOf(outcome: Outcome): string | null {
+  switch (outcome.kind) {
+    case 'completed':
+      return null;
+    case 'failed':
+      return outcome.cause === 'container' ? null : outcome.message;
+    case 'gone':
+      return `stopped: ${outcome.why}`;
+  }
 }
 
 const NO_PLACE: Place = { granted: new Promise(() => undefined), leave: () => undefined };

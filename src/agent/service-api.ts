@@ -94,6 +94,38 @@ export interface Reporter {
   readonly idempotencyKey: string;
 }
 
+/** A line of a container's log, as it is shipped. */
+export interface ShippedLine {
+  /** When it was read: milliseconds since 1970 in UTC. */
+  readonly atMs: number;
+  readonly stream: 'stdout' | 'stderr';
+  /** Storable, and no longer than the service takes. */
+  readonly text: string;
+  /** Whether it goes on where the last line of its stream ended: a piece of a longer line. */
+  readonly isContinued: boolean;
+}
+
+/** Lines of an attempt's log, next to each other. */
+export interface LogChunk {
+  /** Number of the first line within the attempt, from 0 and dense, lines left out included. */
+  readonly firstLine: number;
+  readonly lines: readonly ShippedLine[];
+  /** Bytes of UTF-8 of the lines that were left out right before the first one. */
+  readonly skippedBytes: number;
+  /** Whether nothing comes after it; only such a chunk may be empty. */
+  readonly isLast: boolean;
+}
+
+/** Where a chunk goes, and from whom. */
+export interface ChunkAddress {
+  readonly runId: string;
+  /** 1-based. */
+  readonly attempt: number;
+  readonly workerId: string;
+  /** From 0, counting up by one within the attempt. */
+  readonly number: number;
+}
+
 /** All that the agent asks of the service. No method throws: whatever happens is an answer. Every request has a time limit. */
 export interface ServiceApi {
   /** @returns the seconds of silence after which the service gives a worker up; null when it does not say */
@@ -105,6 +137,16 @@ export interface ServiceApi {
   claim(workerId: string, idempotencyKey: string, options: ClaimCall): Promise<Answer<readonly ClaimedRun[]>>;
   getRun(runId: string): Promise<Answer<RunView>>;
   postEvent(runId: string, event: RunEvent, reporter: Reporter): Promise<Answer<null>>;
+  /**
+   * Harmless to repeat: a chunk that is stored already changes nothing.
+   * @param signal breaks the request off; the answer is `unreachable` then
+   * @returns the number of the chunk that the service expects next
+   */
+  putLogChunk(
+    address: ChunkAddress,
+    chunk: LogChunk,
+    signal: AbortSignal,
+  ): Promise<Answer<{ readonly nextChunk: number }>>;
 }
 
 /** Whether the service does not take this worker's key, for anything. */

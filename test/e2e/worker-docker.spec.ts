@@ -118,6 +118,30 @@ describe('a worker with a container engine', { skip: forTests.skip, timeout: 600
     assert.match(run.execution_summary.error_message, /error: out of luck/);
   });
 
+  test('keeps the log of a container, both streams in order', async () => {
+    const image = await forTests.engine.publishScript(
+      'prints',
+      'echo one; echo two >&2; printf three; exit 1',
+    );
+    const { id } = await create({ image });
+    await untilState(id, 'FAILED');
+    const { status, text, headers } = await send('GET', `/runs/${id}/logs`);
+    assert.equal(status, 200, text);
+    assert.equal(headers.get('X-Log-Complete'), 'true');
+    const lines = text
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    assert.deepEqual(
+      lines.map(({ line, stream, text: printed }) => [line, stream, printed]),
+      [
+        [0, 'stdout', 'one'],
+        [1, 'stderr', 'two'],
+        [2, 'stdout', 'three'],
+      ],
+    );
+  });
+
   test('repeats a failing run as its retry policy says', async () => {
     const image = await forTests.engine.publishExample('fail');
     const { id } = await create({ image, retry_policy: { max_attempts: 3 } });

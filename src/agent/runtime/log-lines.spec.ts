@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { CUT_MARK, MAX_LINE_BYTES, splitLines } from './log-lines.js';
+import { MAX_LINE_BYTES, splitLines } from './log-lines.js';
 import type { LogLine } from './runtime.js';
 
 describe('splitLines', () => {
@@ -47,30 +47,50 @@ describe('splitLines', () => {
     assert.deepEqual(await textsOf(cutAt(Buffer.from(`${longest}\nnext`), [1, 60_000])), [longest, 'next']);
   });
 
-  it('cuts a longer line, says so, and goes on with the next one', async () => {
-    const line = Buffer.from(`${'x'.repeat(MAX_LINE_BYTES + 1)}\nnext\n`);
-    const expected = ['x'.repeat(MAX_LINE_BYTES) + CUT_MARK, 'next'];
-    assert.deepEqual(await textsOf([line]), expected);
-    assert.deepEqual(await textsOf(cutAt(line, [5, MAX_LINE_BYTES - 5, 1])), expected);
+  it('hands a longer line on in parts, and goes on with the next one', async () => {
+    const longest = 'x'.repeat(MAX_LINE_BYTES);
+    const whole = Buffer.from(`${longest}${longest}yz\nnext\n`);
+    const stream = 'stdout';
+    const expected = [
+      { stream, text: longest, part: 'start' },
+      { stream, text: longest, part: 'rest' },
+      { stream, text: 'yz', part: 'rest' },
+      { stream, text: 'next' },
+    ];
+    for (const cuts of [[], [5, MAX_LINE_BYTES - 5, 1], [MAX_LINE_BYTES, MAX_LINE_BYTES, 1]]) {
+      const chunks = cutAt(whole, cuts).map((bytes) => ({ stream, bytes }) as const);
+      assert.deepEqual(await collect(chunks), expected);
+    }
+    const unfinished = whole.subarray(0, MAX_LINE_BYTES + 1);
+    assert.deepEqual(await collect([{ stream, bytes: unfinished }]), [
+      { stream, text: longest, part: 'start' },
+      { stream, text: 'x', part: 'rest' },
+    ]);
   });
 
-  it('cuts between characters', async () => {
+  it('cuts between characters and loses none', async () => {
     for (const character of ['é', '日', '😀']) {
       for (const padding of ['', 'x', 'xx', 'xxx']) {
-        const [text = ''] = await textsOf([Buffer.from(padding + character.repeat(MAX_LINE_BYTES))]);
-        assert.ok(text.endsWith(character + CUT_MARK), text.slice(-30));
-        const kept = Buffer.byteLength(text) - CUT_MARK.length;
-        assert.ok(kept <= MAX_LINE_BYTES && kept > MAX_LINE_BYTES - Buffer.byteLength(character));
+        const whole = padding + character.repeat(MAX_LINE_BYTES);
+        const texts = await textsOf([Buffer.from(whole)]);
+        assert.equal(texts.join(''), whole);
+        for (const text of texts) assert.ok(Buffer.byteLength(text) <= MAX_LINE_BYTES);
       }
     }
   });
 
-  it('holds no more than one line of an endless one', async () => {
+  it('holds no more than one part of an endless line', async () => {
     const chunk = Buffer.alloc(1024 * 1024, 'y');
     const before = process.memoryUsage().arrayBuffers;
-    const chunks = Array.from({ length: 200 }, () => chunk);
-    const [text = ''] = await textsOf(chunks);
-    assert.equal(text.length, MAX_LINE_BYTES + CUT_MARK.length);
+    let length = 0;
+    async function* source() {
+      for (let n = 0; n < 200; n++) yield { stream: 'stdout' as const, bytes: chunk };
+    }
+    for await (const { text } of splitLines(source())) {
+      assert.ok(text.length <= MAX_LINE_BYTES);
+      length += text.length;
+    }
+    assert.equal(length, 200 * chunk.length);
     assert.ok(process.memoryUsage().arrayBuffers - before < 4 * 1024 * 1024);
   });
 });

@@ -1,65 +1,81 @@
 import type { LogLine } from './runtime.js';
 import type { OutputChunk } from './output-chunks.js';
 
-/** Longest line that is kept, in bytes; the rest of a longer one is dropped. */
+/** Longest text that is handed on at once, in bytes; a longer line comes in parts. */
 export const MAX_LINE_BYTES = 64 * 1024;
-
-/** Ends the text of a line whose rest was dropped. */
-export const CUT_MARK = ' [line cut after 64 KiB]';
 
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 
+/** Longest UTF-8 character, in bytes. */
+const MAX_CHARACTER = 4;
+
 /**
  * Makes lines of the bytes of both streams, each stream on its own. A line ends with LF or CR LF; an unfinished last
- * line counts. Invalid UTF-8 becomes U+FFFD. At most `MAX_LINE_BYTES` per stream are held, whatever arrives.
+ * line counts. Invalid UTF-8 becomes U+FFFD. At most `MAX_LINE_BYTES` per stream are held, whatever arrives: a longer
+ * line is handed on in parts, cut between characters.
  */
 export async function* splitLines(
   chunks: AsyncIterable<OutputChunk<LogLine['stream']>>,
 ): AsyncGenerator<LogLine, void, undefined> {
-  const buffers = { stdout: new LineBuffer(), stderr: new LineBuffer() };
-  for await (const { stream, bytes } of chunks) {
-    for (const text of buffers[stream].take(bytes)) yield { stream, text };
-  }
-  for (const stream of ['stdout', 'stderr'] as const) {
-    const text = buffers[stream].last();
-    if (text !== null) yield { stream, text };
-  }
+  const buffers = { stdout: new LineBuffer('stdout'), stderr: new LineBuffer('stderr') };
+  for await (const { stream, bytes } of chunks) yield* buffers[stream].take(bytes);
+  for (const stream of ['stdout', 'stderr'] as const) yield* buffers[stream].last();
 }
 
 class LineBuffer {
   private held: Buffer | null = null;
   private length = 0;
-  private cut = false;
+  private inParts = false;
 
-  *take(bytes: Buffer): Generator<string> {
+  constructor(private readonly stream: LogLine['stream']) {}
+
+  *take(bytes: Buffer): Generator<LogLine> {
     let from = 0;
     for (let end = bytes.indexOf(LINE_FEED); end >= 0; end = bytes.indexOf(LINE_FEED, from)) {
-      yield this.finish(bytes.subarray(from, end));
+      yield* this.finish(bytes.subarray(from, end));
       from = end + 1;
     }
-    if (from < bytes.length) this.hold(bytes.subarray(from));
+    if (from < bytes.length) yield* this.hold(bytes.subarray(from));
   }
 
-  last(): string | null {
-    return this.length === 0 ? null : this.finish(Buffer.alloc(0));
+  *last(): Generator<LogLine> {
+    if (this.length > 0) yield* this.finish(Buffer.alloc(0));
   }
 
-  private finish(part: Buffer): string {
-    if (this.length === 0 && part.length <= MAX_LINE_BYTES) return decode(part);
-    this.hold(part);
-    const bytes = (this.held ?? part).subarray(0, this.length);
-    const text = this.cut ? decode(withoutBrokenEnd(bytes)) + CUT_MARK : decode(bytes);
+  private *finish(part: Buffer): Generator<LogLine> {
+    const { stream } = this;
+    if (this.length === 0 && !this.inParts && part.length <= MAX_LINE_BYTES) {
+      yield { stream, text: decode(part) };
+      return;
+    }
+    yield* this.hold(part);
+    const text = decode((this.held ?? part).subarray(0, this.length));
+    yield this.inParts ? { stream, text, part: 'rest' } : { stream, text };
     this.length = 0;
-    this.cut = false;
-    return text;
+    this.inParts = false;
   }
 
-  private hold(part: Buffer): void {
-    this.held ??= Buffer.allocUnsafeSlow(MAX_LINE_BYTES);
-    const copied = part.copy(this.held, this.length);
-    this.length += copied;
-    if (copied < part.length) this.cut = true;
+  /** Hands on what is held as soon as more than that belongs to the line. */
+  private *hold(bytes: Buffer): Generator<LogLine> {
+    const held = (this.held ??= Buffer.allocUnsafeSlow(MAX_LINE_BYTES));
+    for (let from = 0; from < bytes.length;) {
+      if (this.length === MAX_LINE_BYTES) yield this.handOn(held);
+      const copied = bytes.copy(held, this.length, from);
+      this.length += copied;
+      from += copied;
+    }
+  }
+
+  private handOn(held: Buffer): LogLine {
+    const { stream } = this;
+    const end = MAX_LINE_BYTES - brokenEnd(held);
+    const text = held.toString('utf8', 0, end);
+    held.copyWithin(0, end);
+    this.length = MAX_LINE_BYTES - end;
+    const part = this.inParts ? 'rest' : 'start';
+    this.inParts = true;
+    return { stream, text, part };
   }
 }
 
@@ -68,14 +84,14 @@ function decode(bytes: Buffer): string {
   return bytes.toString('utf8', 0, end);
 }
 
-/** Leaves out the first bytes of a UTF-8 character whose rest was dropped. */
-function withoutBrokenEnd(bytes: Buffer): Buffer {
-  for (let back = 1; back <= 3; back++) {
+/** How many bytes at the end begin a UTF-8 character whose rest is not there. */
+function brokenEnd(bytes: Buffer): number {
+  for (let back = 1; back < MAX_CHARACTER; back++) {
     const byte = bytes.at(-back) ?? 0;
     const isContinuation = (byte & 0xc0) === 0x80;
     if (isContinuation) continue;
     const characterLength = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
-    return characterLength > back ? bytes.subarray(0, -back) : bytes;
+    return characterLength > back ? back : 0;
   }
-  return bytes;
+  return 0;
 }

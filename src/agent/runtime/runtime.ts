@@ -25,6 +25,8 @@ export interface ContainerSpec {
 export interface LogLine {
   readonly stream: 'stdout' | 'stderr';
   readonly text: string;
+  /** Only of a line that is too long to be handed on whole: its start, or what goes on where its stream's last text ended. */
+  readonly part?: 'start' | 'rest';
 }
 
 /** How a container ended. */

@@ -6,6 +6,8 @@ interface Sleeper {
   readonly wake: () => void;
 }
 
+const START_MS = Date.parse('2026-01-01T00:00:00Z');
+
 const REAL_LIMIT_MS = 60_000;
 
 /** Time that stands still until a test moves it, and never moves while tracked real work is under way. */
@@ -16,6 +18,10 @@ export class FakeClock implements Clock {
 
   nowMs(): number {
     return this.now;
+  }
+
+  epochMs(): number {
+    return START_MS + this.now;
   }
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {

@@ -1,11 +1,14 @@
 import type { JsonObject } from '../../json/json-value.js';
 import type { Clock } from '../clock.js';
+import { FakeLogs } from './fake-logs.js';
 import type {
   Answer,
+  ChunkAddress,
   ClaimCall,
   ClaimedRun,
   Constraints,
   HeartbeatReport,
+  LogChunk,
   Reporter,
   RunEvent,
   RunView,
@@ -29,11 +32,13 @@ export interface FakeRun {
 
 /** One request that reached the fake service. */
 export interface Call {
-  readonly what: 'heartbeat' | 'claim' | 'getRun' | 'postEvent';
+  readonly what: 'heartbeat' | 'claim' | 'getRun' | 'postEvent' | 'putLogChunk';
   readonly runId?: string;
   readonly event?: RunEvent;
   readonly key?: string;
   readonly report?: HeartbeatReport;
+  readonly address?: ChunkAddress;
+  readonly chunk?: LogChunk;
   /** Of a claim. */
   readonly waitSeconds?: number;
   readonly atMs: number;
@@ -73,6 +78,8 @@ export class FakeService implements ServiceApi {
   endsWaits = false;
   /** Claims that wait now. */
   waiting = 0;
+  /** What was shipped to it. */
+  readonly logs = new FakeLogs();
   private workAdded = new AbortController();
   private readonly claimsByKey = new Map<string, readonly ClaimedRun[]>();
   private readonly eventKeys = new Set<string>();
@@ -150,6 +157,16 @@ export class FakeService implements ServiceApi {
     return this.answer({ what: 'postEvent', runId, event, key: reporter.idempotencyKey }, () =>
       this.record(runId, event, reporter),
     );
+  }
+
+  putLogChunk(
+    address: ChunkAddress,
+    chunk: LogChunk,
+    signal: AbortSignal,
+  ): Promise<Answer<{ nextChunk: number }>> {
+    const { runId } = address;
+    const act = () => this.logs.store(address, chunk);
+    return this.answer({ what: 'putLogChunk', runId, address, chunk }, act, { signal });
   }
 
   private async answer<T>(

@@ -1,0 +1,41 @@
+import type { Answer, ChunkAddress, LogChunk } from '../service-api.js';
+
+type Stored = Answer<{ nextChunk: number }>;
+
+/** The logs that a service keeps: chunks in order, each once, with the gaps that they name. */
+export class FakeLogs {
+  private readonly chunks = new Map<string, LogChunk[]>();
+
+  /** What the attempt (1-based) printed, a text a line; a gap is `[n]`, the end `<end>`. */
+  texts(runId: string, attempt = 1): string[] {
+    const texts: string[] = [];
+    let next = 0;
+    for (const { firstLine, lines, isLast } of this.chunks.get(`${runId} ${attempt}`) ?? []) {
+      if (firstLine > next) texts.push(`[${firstLine - next}]`);
+      texts.push(...lines.map(({ text }) => text));
+      next = firstLine + lines.length;
+      if (isLast) texts.push('<end>');
+    }
+    return texts;
+  }
+
+  /** Takes a chunk as the service does. */
+  store({ runId, attempt, number }: ChunkAddress, chunk: LogChunk): Stored {
+    const key = `${runId} ${attempt}`;
+    const stored = this.chunks.get(key) ?? [];
+    this.chunks.set(key, stored);
+    const last = stored.at(-1);
+    const nextLine = last === undefined ? 0 : last.firstLine + last.lines.length;
+    if (number < stored.length) return { kind: 'ok', value: { nextChunk: stored.length } };
+    if (number > stored.length) return conflict(`Chunk ${stored.length} is expected`);
+    if (last?.isLast === true) return conflict('The log has ended');
+    if (chunk.firstLine < nextLine) return conflict(`Line ${nextLine} is expected`);
+    if (chunk.lines.length === 0 && !chunk.isLast) return { kind: 'refused', status: 400, detail: 'Empty' };
+    stored.push(chunk);
+    return { kind: 'ok', value: { nextChunk: stored.length } };
+  }
+}
+
+function conflict(detail: string): Stored {
+  return { kind: 'refused', status: 409, detail };
+}
