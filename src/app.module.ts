@@ -5,6 +5,7 @@ import type { DataSource } from 'typeorm';
 import { ApiKeyGuard } from './auth/api-key.guard.js';
 import { AuthModule } from './auth/auth.module.js';
 import { RateLimitGuard } from './auth/rate-limit.guard.js';
+import { DashboardModule } from './dashboard/dashboard.module.js';
 import { DatabaseFailures } from './database-failures.js';
 import { DatabaseModule } from './database/database.module.js';
 import { DefinitionsModule } from './definitions/definitions.module.js';
@@ -53,6 +54,7 @@ export class AppModule {
         StrategiesModule.register(extensions),
         WorkersModule,
         DefinitionsModule,
+        DashboardModule,
       ],
       providers: [
         // In this order: who may not call learns nothing about the shape of requests.
