@@ -18,7 +18,9 @@ export function precompress(): Plugin {
       order: 'post',
       async handler({ dir = '' }) {
         const names = await readdir(dir, { recursive: true });
-        await Promise.all(names.filter((name) => COMPRESSIBLE.test(name)).map((name) => pack(join(dir, name))));
+        await Promise.all(
+          names.filter((name) => COMPRESSIBLE.test(name)).map((name) => pack(join(dir, name))),
+        );
       },
     },
   };

@@ -36,7 +36,12 @@ describe('the files of the dashboard', () => {
   });
 
   test('are the page for every path that the page itself may know, with any query', async () => {
-    for (const path of ['/ui/runs', '/ui/runs/0190-x', '/ui/definitions/a.b', '/ui/runs?state=&x=1&x=2&y=%zz']) {
+    for (const path of [
+      '/ui/runs',
+      '/ui/runs/0190-x',
+      '/ui/definitions/a.b',
+      '/ui/runs?state=&x=1&x=2&y=%zz',
+    ]) {
       const { status, headers, text } = await service.send('GET', path, { key: null });
       assert.deepEqual([status, headers.get('content-type')], [200, 'text/html; charset=utf-8'], path);
       assert.equal(text, page);
@@ -81,7 +86,7 @@ describe('the files of the dashboard', () => {
       '/ui/assets/',
       '/ui/assets/..%2findex.html',
       `${script}.br`,
-      `${script.replace('/ui/', '/UI/')}`,
+      script.replace('/ui/', '/UI/'),
     ]) {
       const { status, headers, body } = await fetchRaw(path);
       assert.deepEqual([status, JSON.parse(body.toString())], [404, { detail: 'Not found' }], path);

@@ -25,7 +25,7 @@ export async function unwrapEmpty(call: Promise<Answer<unknown>>): Promise<void>
 
 /** What an error body says; bodies of proxies in between may have any shape. */
 export function toApiError(status: number, body: unknown): ApiError {
-  const { detail, errors } = Object(body) as { detail?: unknown; errors?: unknown };
+  const { detail, errors }: { detail?: unknown; errors?: unknown } = Object(body);
   return new ApiError(
     status,
     typeof detail === 'string' ? detail : `The service answered with status ${status}`,

@@ -24,41 +24,39 @@ export interface StreamSource {
   readonly onEvents: (events: readonly StreamEvent[]) => void;
 }
 
+/** How a stream stands, and the error when the service refuses it. */
+export interface StreamStatus {
+  readonly state: StreamState;
+  readonly error?: ApiError;
+}
+
+const OFF: StreamStatus = { state: 'off' };
+const CONNECTING: StreamStatus = { state: 'connecting' };
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 10_000;
 
 /**
  * Reads Server-Sent Events with the API key, which EventSource cannot send. Connects again by itself and goes on where it
  * was (`Last-Event-ID`); the event `end` ends it.
- * @returns its state, and the error when the service refuses it
  */
-export function useSse({ path, after, onEvents }: StreamSource): {
-  readonly state: StreamState;
-  readonly error: ApiError | undefined;
-} {
+export function useSse({ path, after, onEvents }: StreamSource): StreamStatus {
   const { apiKey, refuseKey } = useSession();
-  const [state, setState] = useState<StreamState>('off');
-  const [error, setError] = useState<ApiError>();
+  const [status, setStatus] = useState<StreamStatus>(CONNECTING);
   const deliver = useEffectEvent(onEvents);
   const start = useEffectEvent(() => after);
 
   useEffect(() => {
-    setError(undefined);
-    if (path === null) {
-      setState('off');
-      return undefined;
-    }
+    if (path === null) return undefined;
     const abort = new AbortController();
-    const stream: Stream = { path, apiKey, lastId: start(), signal: abort.signal, deliver, setState };
+    const stream: Stream = { path, apiKey, lastId: start(), signal: abort.signal, deliver, setStatus };
     void follow(stream).catch((failure: unknown) => {
       if (abort.signal.aborted || !(failure instanceof ApiError)) return;
       if (failure.status === 401) refuseKey();
-      setError(failure);
-      setState('refused');
+      setStatus({ state: 'refused', error: failure });
     });
     return () => abort.abort();
   }, [path, apiKey, refuseKey]);
-  return { state, error };
+  return path === null ? OFF : status;
 }
 
 interface Stream {
@@ -66,7 +64,7 @@ interface Stream {
   readonly apiKey: string;
   readonly signal: AbortSignal;
   readonly deliver: (events: readonly StreamEvent[]) => void;
-  readonly setState: (state: StreamState) => void;
+  readonly setStatus: (status: StreamStatus) => void;
   lastId: string | undefined;
 }
 
@@ -74,18 +72,18 @@ interface Stream {
 async function follow(stream: Stream): Promise<void> {
   let pauseMs = FIRST_PAUSE_MS;
   while (!stream.signal.aborted) {
-    stream.setState('connecting');
+    stream.setStatus({ state: 'connecting' });
     const outcome = await readOnce(stream).catch((failure: unknown) => {
       if (failure instanceof ApiError && failure.status < 500 && failure.status !== 429) throw failure;
       return 'failed' as const;
     });
     if (stream.signal.aborted) return;
     if (outcome === 'ended') {
-      stream.setState('ended');
+      stream.setStatus({ state: 'ended' });
       return;
     }
     pauseMs = outcome === 'lost' ? FIRST_PAUSE_MS : Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
-    stream.setState('waiting');
+    stream.setStatus({ state: 'waiting' });
     await pause(pauseMs, stream.signal);
   }
 }
@@ -98,7 +96,7 @@ async function readOnce(stream: Stream): Promise<'ended' | 'lost'> {
   if (!response.ok || response.body === null) {
     throw toApiError(response.status, await response.json().catch(() => undefined));
   }
-  stream.setState('live');
+  stream.setStatus({ state: 'live' });
   const batch = new Batch(stream);
   try {
     const events = response.body

@@ -72,7 +72,7 @@ export function DataTable<T>(props: DataTableProps<T>) {
       style={style}
     >
       <DataTableHead columns={columns} rows={rows ?? []} rowKey={rowKey} selection={selection} />
-      {/* oxlint-disable-next-line jsx-a11y/interactive-supports-focus -- the links and buttons inside have the focus */}
+      {/* oxlint-disable-next-line jsx-a11y/interactive-supports-focus, jsx-a11y/no-noninteractive-element-interactions -- the links and buttons inside have the focus */}
       <div
         ref={body}
         role="rowgroup"

@@ -61,7 +61,12 @@ export function JsonTree({ label, value, openDepth = 2, maxHeight = 360 }: Props
     if (next === undefined) return;
     event.preventDefault();
     const isFoldable = (row.size ?? 0) > 0;
-    if (isFoldable && (event.key === 'Enter' || (event.key === 'ArrowLeft' && row.isOpen) || (event.key === 'ArrowRight' && !row.isOpen))) {
+    if (
+      isFoldable &&
+      (event.key === 'Enter' ||
+        (event.key === 'ArrowLeft' && row.isOpen) ||
+        (event.key === 'ArrowRight' && !row.isOpen))
+    ) {
       turn(row.path);
     }
     const index = Math.max(0, Math.min(next, rows.length - 1));
@@ -94,7 +99,10 @@ export function JsonTree({ label, value, openDepth = 2, maxHeight = 360 }: Props
                 aria-selected={index === current}
                 aria-expanded={(row.size ?? 0) > 0 ? row.isOpen : undefined}
                 className={classNames(styles.row, index === current && styles.active)}
-                style={{ transform: `translateY(${start}px)`, paddingInlineStart: `${row.depth * 1.1 + 1.2}em` }}
+                style={{
+                  transform: `translateY(${start}px)`,
+                  paddingInlineStart: `${row.depth * 1.1 + 1.2}em`,
+                }}
                 onClick={() => {
                   setActive(index);
                   if ((row.size ?? 0) > 0) turn(row.path);
@@ -116,7 +124,9 @@ export function JsonTree({ label, value, openDepth = 2, maxHeight = 360 }: Props
 function JsonLine({ row: { name, value, size, isOpen } }: { readonly row: JsonRow }) {
   return (
     <>
-      {(size ?? 0) > 0 && <span className={classNames(styles.mark, isOpen && styles.open)} aria-hidden="true" />}
+      {(size ?? 0) > 0 && (
+        <span className={classNames(styles.mark, isOpen && styles.open)} aria-hidden="true" />
+      )}
       {name !== undefined && <span className={styles.name}>{name}: </span>}
       {size === undefined ? <Plain value={value} /> : <span className="muted">{summary(value, size)}</span>}
     </>

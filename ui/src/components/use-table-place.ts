@@ -10,14 +10,15 @@ export function useTablePlace(body: RefObject<HTMLElement | null>): {
 } {
   const [place, setPlace] = useState(() => ({ isNarrow: window.innerWidth < NARROW_PX, top: 0 }));
 
-  function measure(): void {
+  const measure = (): void => {
     const box = body.current?.getBoundingClientRect();
     if (box === undefined) return;
     const isNarrow = box.width < NARROW_PX;
     const top = Math.round(box.top + window.scrollY);
     setPlace((known) => (known.isNarrow === isNarrow && known.top === top ? known : { isNarrow, top }));
-  }
-  // What is above may have changed with any change of the page.
+  };
+  // What is above may have changed with any change of the page; where it is, is known after the layout, before the paint.
+  // oxlint-disable-next-line react/set-state-in-effect
   useLayoutEffect(measure);
   useEffect(() => {
     const observer = new ResizeObserver(measure);

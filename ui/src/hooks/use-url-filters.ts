@@ -18,10 +18,11 @@ export type SetFilters<N extends string> = (
  */
 export function useUrlFilters<N extends string>(names: readonly N[]): [Filters<N>, SetFilters<N>] {
   const [params, setParams] = useSearchParams();
-  const filters = useMemo(
-    () => Object.fromEntries(names.map((name) => [name, params.get(name) ?? ''])) as Filters<N>,
-    [names, params],
-  );
+  const filters = useMemo(() => {
+    const entries = names.map((name) => [name, params.get(name) ?? ''] as const);
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- fromEntries forgets the names
+    return Object.fromEntries(entries) as Filters<N>;
+  }, [names, params]);
   const setFilters = useCallback<SetFilters<N>>(
     (change, { isNewPage = false } = {}) => {
       setParams(

@@ -15,7 +15,11 @@ export function Navigation() {
         {routes.map(({ path, title, scopes, nav }) =>
           nav === undefined || !may(...scopes) ? null : (
             <li key={path}>
-              <Link href={path} className={styles.link} aria-current={isWithin(location, path) ? 'page' : undefined}>
+              <Link
+                href={path}
+                className={styles.link}
+                aria-current={isWithin(location, path) ? 'page' : undefined}
+              >
                 <Icon name={nav.icon} />
                 {title}
               </Link>

@@ -39,7 +39,8 @@ function OnePage({ route }: { readonly route: PageRoute }) {
   if (isAllowed) return <route.page />;
   return (
     <EmptyState icon="keys" title="Your key may not see this page">
-      It needs a key with the scope {route.scopes.length === 0 ? 'admin' : [...route.scopes, 'admin'].join(' or ')}.
+      It needs a key with the scope{' '}
+      {route.scopes.length === 0 ? 'admin' : [...route.scopes, 'admin'].join(' or ')}.
     </EmptyState>
   );
 }
