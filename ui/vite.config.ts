@@ -17,6 +17,8 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     rolldownOptions: {
+      // On a busy machine it remarks on the time of every build.
+      checks: { pluginTimings: false },
       output: {
         // Libraries change more seldom than pages; kept apart, they stay in the browser's cache.
         codeSplitting: { groups: [{ name: 'libraries', test: /node_modules/ }] },

@@ -7,7 +7,7 @@ import { after } from 'node:test';
 import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core';
 
 const CHROMIUM = '/usr/bin/chromium';
-const PATIENCE_MS = 15_000;
+const PATIENCE_MS = 10_000;
 
 /** Why there is no browser to test with; false when there is one. In the gate there has to be one. */
 export const NO_BROWSER: string | false =
@@ -80,9 +80,9 @@ export async function openPage({
   await context.addInitScript(WATCH_LAYOUT);
   if (apiKey !== undefined) {
     const stored = JSON.stringify(apiKey);
-    // Once: a key that the page forgets has to stay forgotten.
+    // Once, and not in the empty page before: a key that the page forgets has to stay forgotten.
     await context.addInitScript(
-      `if (window.name === '') { window.name = 'signed-in'; sessionStorage.setItem('longshore.key', ${stored}); }`,
+      `if (location.protocol === 'http:' && window.name === '') { window.name = 'signed-in'; sessionStorage.setItem('longshore.key', ${stored}); }`,
     );
   }
   const page = await context.newPage();

@@ -117,9 +117,9 @@ describe('signing in to the dashboard', { skip: NO_BROWSER }, () => {
     assert.notEqual(dark, light);
     // Without the application itself only what comes before the first paint has run.
     await page.route('**/assets/*.js', (route) => route.abort());
-    await page.reload({ waitUntil: 'domcontentloaded' });
-    opened.expectErrors(/ERR_FAILED/);
+    await page.reload();
     assert.equal(await ground(), dark);
+    opened.expectErrors(/ERR_FAILED/);
     await opened.close();
   });
 });

@@ -1,7 +1,7 @@
 import { useEffect, useLayoutEffect, useState, type RefObject } from 'react';
 
 /** Below this width, in pixels, rows are cards. */
-const NARROW_PX = 760;
+const NARROW_PX = 740;
 
 /** Where a part of the page is: whether it is too narrow for columns, and how far below the top of the page it begins. */
 export function useTablePlace(body: RefObject<HTMLElement | null>): {

@@ -16,7 +16,7 @@ export const WORKER_COLUMNS: readonly Column<Worker>[] = [
   {
     id: 'worker',
     header: 'Worker',
-    width: 'minmax(9rem, 1.6fr)',
+    width: 'minmax(7.5rem, 1.6fr)',
     card: 'title',
     cell: ({ id, tags }) => (
       <>
@@ -28,14 +28,15 @@ export const WORKER_COLUMNS: readonly Column<Worker>[] = [
   {
     id: 'state',
     header: 'State',
-    width: '5.5rem',
-    cell: (worker) => <WorkerStateBadge state={stateOf(worker)} />,
-  },
-  {
-    id: 'heartbeat',
-    header: 'Heartbeat',
-    width: '5rem',
-    cell: (worker) => <Time at={worker.last_heartbeat_at} />,
+    width: '6rem',
+    cell: (worker) => (
+      <>
+        <WorkerStateBadge state={stateOf(worker)} />
+        <span className={styles.heartbeat}>
+          <Time at={worker.last_heartbeat_at} />
+        </span>
+      </>
+    ),
   },
   {
     id: 'cpu',
@@ -52,19 +53,18 @@ export const WORKER_COLUMNS: readonly Column<Worker>[] = [
   {
     id: 'gpus',
     header: 'GPU memory',
-    width: 'minmax(6.5rem, 1fr)',
+    width: 'minmax(5.5rem, 1fr)',
     cell: (worker) => <Gpus worker={worker} />,
   },
-  { id: 'runs', header: 'Runs', width: 'minmax(8.5rem, 1fr)', cell: (worker) => <Runs worker={worker} /> },
+  { id: 'runs', header: 'Runs', width: 'minmax(6.5rem, 1fr)', cell: (worker) => <Runs worker={worker} /> },
 ];
 
 /** For keys that may drain. */
 export const DRAIN_COLUMN: Column<Worker> = {
   id: 'drain',
   header: 'Drain',
-  width: '5.5rem',
+  width: '5rem',
   align: 'end',
-  card: 'full',
   cell: (worker) => <DrainButton worker={worker} />,
 };
 
@@ -86,7 +86,7 @@ function Gpus({ worker }: { readonly worker: Worker }) {
           />
         </div>
       ))}
-      {more > 0 && <span className="muted">+{more + 1} more</span>}
+      {more > 0 && <span className={styles.more}>+{more + 1} more</span>}
     </div>
   );
 }

@@ -23,7 +23,7 @@ const STATE_OPTIONS = [
   ['', 'Every state'],
   ...WORKER_STATES.map((state) => [state as string, state] as const),
 ] as const;
-const ROW_HEIGHT = { line: 56, card: 204 };
+const ROW_HEIGHT = { line: 56, card: 236 };
 
 /** Every registered worker: what it has, what it does, and when it was last heard of. */
 export default function WorkersPage() {
