@@ -25,8 +25,13 @@ export function Dialog({ isOpen, onClose, title, children, actions, width = 'nar
   useEffect(() => {
     const element = dialog.current;
     if (!isOpen || element === null) return undefined;
+    // The element is gone by the time it is to be closed, so the browser cannot give the focus back.
+    const before = document.activeElement;
     element.showModal();
-    return () => element.close();
+    return () => {
+      element.close();
+      if (before instanceof HTMLElement && before.isConnected) before.focus({ preventScroll: true });
+    };
   }, [isOpen]);
   if (!isOpen) return null;
   return (
