@@ -15,10 +15,10 @@ export function useTablePlace(body: RefObject<HTMLElement | null>): {
     if (box === undefined) return;
     const isNarrow = box.width < NARROW_PX;
     const top = Math.round(box.top + window.scrollY);
+    // oxlint-disable-next-line react/set-state-in-effect -- the place is known only after the layout, before the paint
     setPlace((known) => (known.isNarrow === isNarrow && known.top === top ? known : { isNarrow, top }));
   };
-  // What is above may have changed with any change of the page; where it is, is known after the layout, before the paint.
-  // oxlint-disable-next-line react/set-state-in-effect
+  // What is above may have changed with any change of the page.
   useLayoutEffect(measure);
   useEffect(() => {
     const observer = new ResizeObserver(measure);

@@ -86,7 +86,11 @@ function Gpus({ worker }: { readonly worker: Worker }) {
           />
         </div>
       ))}
-      {more > 0 && <span className={styles.more}>+{more + 1} more</span>}
+      {more > 0 && (
+        <span className={styles.more} title={`${more + 1} more`}>
+          +{more + 1}
+        </span>
+      )}
     </div>
   );
 }
