@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 const PROJECT = dirname(dirname(fileURLToPath(import.meta.url)));
-const SOURCE_FOLDERS = ['src', 'migrations', 'test'];
+const SOURCE_FOLDERS = ['src', 'migrations', 'test', 'ui'];
 const SOURCE_FILES = ['tsconfig.json', 'nest-cli.json', 'package.json', 'package-lock.json'];
 const STAMP = '.build-stamp';
 const LOCK_REFRESH_MS = 1000;
@@ -66,7 +66,7 @@ async function fingerprintOf(root) {
       () => [],
     );
     for (const entry of entries) {
-      if (entry.isFile() && entry.name.endsWith('.ts')) {
+      if (entry.isFile() && (folder === 'ui' || entry.name.endsWith('.ts'))) {
         files.push(join(entry.parentPath ?? entry.path, entry.name));
       }
     }
@@ -97,7 +97,10 @@ async function build(root, fingerprint, signal) {
       config,
       JSON.stringify({ extends: '../tsconfig.json', compilerOptions: { outDir: '../dist.next' } }),
     );
-    await compile(root, relative(root, config), signal);
+    await inParallel(signal, [
+      (stopped) => compileService(root, relative(root, config), stopped),
+      (stopped) => bundleDashboard(root, join(staging, 'ui', 'site'), stopped),
+    ]);
     await writeFile(join(staging, STAMP), fingerprint);
     if (existsSync(dist)) {
       await rename(dist, replaced);
@@ -108,28 +111,57 @@ async function build(root, fingerprint, signal) {
   }
 }
 
-async function compile(root, config, signal) {
-  const nest = join(root, 'node_modules', '@nestjs', 'cli', 'bin', 'nest.js');
-  if (!existsSync(nest)) {
+/** Does the steps at once; the first that fails stops the others, and all have ended when this is through. */
+async function inParallel(signal, steps) {
+  const failed = new AbortController();
+  const stopped = AbortSignal.any([failed.signal, ...(signal === undefined ? [] : [signal])]);
+  const running = steps.map((step) =>
+    step(stopped).catch((error) => {
+      failed.abort(error);
+      throw error;
+    }),
+  );
+  const failure = (await Promise.allSettled(running)).find(({ status }) => status === 'rejected');
+  signal?.throwIfAborted();
+  if (failure !== undefined) {
+    throw failed.signal.reason;
+  }
+}
+
+async function compileService(root, config, signal) {
+  await runTool(root, ['@nestjs', 'cli', 'bin', 'nest.js'], ['build', '--path', config], signal);
+}
+
+async function bundleDashboard(root, outDir, signal) {
+  const argv = ['build', join(root, 'ui'), '--outDir', outDir, '--emptyOutDir', '--logLevel', 'warn'];
+  await runTool(root, ['vite', 'bin', 'vite.js'], argv, signal);
+}
+
+/** @throws BuildError when it ends with errors, which it has printed */
+async function runTool(root, path, argv, signal) {
+  const tool = join(root, 'node_modules', ...path);
+  if (!existsSync(tool)) {
     throw new BuildError('the build tools are missing: run "npm ci" first');
   }
-  const child = spawn(process.execPath, [nest, 'build', '--path', config], {
+  const child = spawn(process.execPath, [tool, ...argv], {
     cwd: root,
+    // Vite builds for development when the environment says so.
+    env: { ...process.env, NODE_ENV: 'production' },
     stdio: ['ignore', 'inherit', 'inherit'],
   });
   const stop = () => child.kill('SIGTERM');
-  signal?.addEventListener('abort', stop);
+  signal.addEventListener('abort', stop);
   try {
     const code = await new Promise((resolve, reject) => {
       child.once('error', reject);
       child.once('close', resolve);
     });
-    signal?.throwIfAborted();
+    signal.throwIfAborted();
     if (code !== 0) {
       throw new BuildError(`the build failed (exit code ${code})`);
     }
   } finally {
-    signal?.removeEventListener('abort', stop);
+    signal.removeEventListener('abort', stop);
   }
 }
 

@@ -4,6 +4,7 @@ import type { DataSource } from 'typeorm';
 import { ApiKeyGuard } from './auth/api-key.guard.js';
 import { AuthModule } from './auth/auth.module.js';
 import { RateLimitGuard } from './auth/rate-limit.guard.js';
+import { DashboardModule } from './dashboard/dashboard.module.js';
 import { DatabaseFailures } from './database-failures.js';
 import { DatabaseModule } from './database/database.module.js';
 import { DefinitionsModule } from './definitions/definitions.module.js';
@@ -56,6 +57,7 @@ export class AppModule {
         StrategiesModule.register(extensions),
         WorkersModule,
         DefinitionsModule,
+        DashboardModule,
       ],
     };
   }

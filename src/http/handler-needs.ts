@@ -1,3 +1,4 @@
+import { SetMetadata } from '@nestjs/common';
 import { ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
 import { RouteParamtypes } from '@nestjs/common/internal';
 
@@ -5,8 +6,18 @@ import { RouteParamtypes } from '@nestjs/common/internal';
 export interface HandlerNeeds {
   /** Whether it has a `@Body()`. */
   readonly body: boolean;
-  /** Names of its `@Query('name')` parameters, or true when a `@Query()` DTO knows them. */
-  readonly query: ReadonlySet<string> | true;
+  /**
+   * Names of its `@Query('name')` parameters, true when a `@Query()` DTO knows them, 'ignored' when the query is none of
+   * the service's business.
+   */
+  readonly query: ReadonlySet<string> | true | 'ignored';
+}
+
+const IGNORES_QUERY = 'longshore:ignores-query';
+
+/** The route answers the same whatever the query says: it is for a page in a browser, which reads it itself. */
+export function IgnoreQuery(): MethodDecorator {
+  return SetMetadata(IGNORES_QUERY, true);
 }
 
 type Handler = object & { readonly name: string };
@@ -24,6 +35,7 @@ export function needsOf(controller: ControllerClass, handler: Handler): HandlerN
 }
 
 function readNeeds(controller: ControllerClass, handler: Handler): HandlerNeeds {
+  if (Reflect.hasMetadata(IGNORES_QUERY, handler)) return { body: false, query: 'ignored' };
   const metadata: unknown = Reflect.getMetadata(
     ROUTE_ARGS_METADATA,
     controller,

@@ -62,6 +62,7 @@ function parseBody(bytes: Uint8Array): unknown {
 }
 
 function takeQuery(request: Request, needs: HandlerNeeds): void {
+  if (needs.query === 'ignored') return;
   const query = queryOf(request.url);
   if (needs.query !== true) refuseOthers(query, needs.query);
   request.query = query;

@@ -20,6 +20,7 @@ describe('build-if-needed', () => {
       'src/main.ts',
       'src/new.ts',
       'test/support/test-cluster.ts',
+      'ui/index.html',
       'tsconfig.json',
       'package-lock.json',
     ]) {
@@ -61,6 +62,16 @@ describe('build-if-needed', () => {
     assert.match(output, /src\/bad\.ts: broken/);
     assert.ok(project.has('dist/src/main.js'));
     assert.ok(!project.has('dist.next'));
+  });
+
+  it('bundles the dashboard, and fails with the message of the bundler', async () => {
+    await project.run('build-if-needed.mjs');
+    assert.equal(await project.read('dist/ui/site/index.html'), '<title>Dashboard</title>');
+    await project.write('ui/bad.tsx', 'syntax error');
+    const { code, output } = await project.run('build-if-needed.mjs', [], { COMPILE_MS: '60000' });
+    assert.equal(code, 1);
+    assert.match(output, /ui\/bad\.tsx: broken/);
+    assert.ok(project.has('dist/ui/site/index.html') && !project.has('dist.next'));
   });
 
   it('takes over from a build that was killed', async () => {

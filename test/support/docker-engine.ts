@@ -69,7 +69,7 @@ export function missingForEngine(): string | null {
   const missing = ['dockerd', 'docker-registry', 'iptables', 'tar'].filter((command) => !isCommand(command));
   if (!existsSync(BUSYBOX)) missing.push('a static busybox');
   if (missing.length > 0)
-    return `no container engine: ${missing.join(', ')} not installed (see .ci/install-engine.sh)`;
+    return `no container engine: ${missing.join(', ')} not installed (see .ci/install-test-tools.sh)`;
   return process.getuid?.() === 0 ? null : 'no container engine: starting dockerd needs root';
 }
 

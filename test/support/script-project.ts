@@ -25,6 +25,17 @@ for (const name of readdirSync('.', { recursive: true })) {
 }
 `;
 
+/** Stands in for Vite: copies ui/ to its output, and fails on a source that says so. */
+const BUNDLER = `
+import { cpSync, readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+const [, root, , out] = process.argv.slice(2);
+for (const name of readdirSync(root)) {
+  if (readFileSync(join(root, name), 'utf8').includes('syntax error')) { console.log('ui/' + name + ': broken'); process.exit(1); }
+}
+cpSync(root, out, { recursive: true });
+`;
+
 const CLUSTER = `
 import { appendFileSync, rmSync, writeFileSync } from 'node:fs';
 export async function startTestCluster() {
@@ -61,7 +72,7 @@ export async function endOf(child: ChildProcess): Promise<Ended> {
 }
 
 /**
- * A tiny project in a temporary folder that has the real scripts of this one, a compiler that copies, and a
+ * A tiny project in a temporary folder that has the real scripts of this one, a compiler and a bundler that copy, and a
  * database cluster that only notes that it was started (`cluster.log`) and that it runs (`cluster-runs`).
  */
 export class ScriptProject {
@@ -76,6 +87,9 @@ export class ScriptProject {
     await project.write('tsconfig.json', '{}');
     await project.write('node_modules/@nestjs/cli/bin/nest.js', COMPILER);
     await project.write('node_modules/@nestjs/cli/package.json', '{"type":"module","name":"@nestjs/cli"}');
+    await project.write('node_modules/vite/bin/vite.js', BUNDLER);
+    await project.write('node_modules/vite/package.json', '{"type":"module","name":"vite"}');
+    await project.write('ui/index.html', '<title>Dashboard</title>');
     await project.write('test/support/test-cluster.ts', CLUSTER);
     await project.write('src/main.ts', 'console.log("main", ...process.argv.slice(2));');
     return project;

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs what the tests with a real container engine need (test/support/docker-engine.ts starts it): Debian's engine,
-# a registry, and a static busybox to make images from. Needs root on Debian or Ubuntu; does nothing when all is there.
+# a registry, and a static busybox to make images from; and the browser that the tests of the dashboard use
+# (test/support/browser.ts). Needs root on Debian or Ubuntu; does nothing when all is there.
 set -eu
 
 packages=''
@@ -10,13 +11,14 @@ need() { # COMMAND PACKAGE
 need dockerd docker.io
 need docker-registry docker-registry
 need iptables iptables
+need chromium chromium
 # A dynamic busybox would not run in an image of its own.
 dpkg-query -W -f '${Status}\n' busybox-static 2>/dev/null | grep -q '^install ok installed' ||
   packages="$packages busybox-static"
 
 [ -n "$packages" ] || exit 0
 if [ "$(id -u)" -ne 0 ]; then
-  echo "install-engine: needs root to install$packages" >&2
+  echo "install-test-tools: needs root to install$packages" >&2
   exit 1
 fi
 

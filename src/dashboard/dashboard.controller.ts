@@ -1,0 +1,70 @@
+import { Controller, Get, Param, Req, Res } from '@nestjs/common';
+import { ApiExcludeController } from '@nestjs/swagger';
+import type { Request, Response } from 'express';
+import { Public } from '../auth/access.js';
+import { NotFound } from '../http/domain-error.js';
+import { IgnoreQuery } from '../http/handler-needs.js';
+import type { DashboardFile } from './dashboard-files.js';
+import { DashboardService } from './dashboard.service.js';
+
+// Nothing but the dashboard's own files and the API beside it; no script or style inside a page.
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+/**
+ * The dashboard's files. They hold no data: the page asks the API with the key that a person signs in with, so no key
+ * is needed here.
+ */
+@ApiExcludeController()
+@Controller('ui')
+export class DashboardController {
+  constructor(private readonly dashboard: DashboardService) {}
+
+  /** The address without the slash, from which relative links would miss. */
+  @Get()
+  @Public()
+  @IgnoreQuery()
+  redirect(@Res() response: Response): void {
+    response.redirect(308, '/ui/');
+  }
+
+  /** The query holds the filters of a page, which the page reads itself. */
+  @Get('{*path}')
+  @Public()
+  @IgnoreQuery()
+  file(
+    @Req() request: Request,
+    @Res() response: Response,
+    @Param('path') path: readonly string[] | undefined,
+  ): void {
+    const file = this.dashboard.find((path ?? []).join('/'));
+    if (file === undefined) throw new NotFound();
+    send(request, response, file);
+  }
+}
+
+function send(request: Request, response: Response, file: DashboardFile): void {
+  // The smallest that the client takes: browsers name gzip first and like brotli as well.
+  const encoding = [...file.bodies.keys()].find((known) => request.acceptsEncodings(known)) ?? 'identity';
+  response.setHeader('Content-Security-Policy', CONTENT_SECURITY_POLICY);
+  response.setHeader('Cache-Control', file.isHashed ? 'public, max-age=31536000, immutable' : 'no-cache');
+  response.setHeader('ETag', file.etag(encoding));
+  response.setHeader('Vary', 'Accept-Encoding');
+  if (request.fresh) {
+    response.status(304).end();
+    return;
+  }
+  const body = file.bodies.get(encoding);
+  response.setHeader('Content-Type', file.mediaType);
+  if (encoding !== 'identity') response.setHeader('Content-Encoding', encoding);
+  response.setHeader('Content-Length', body?.length ?? 0);
+  response.end(body);
+}

@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { NO_BROWSER, openPage, THEMES, WIDTHS } from '../../support/browser.js';
+import { startService, type ServiceProcess } from '../../support/service-process.js';
+import { senderTo } from '../../support/test-app.js';
+
+describe('signing in to the dashboard', { skip: NO_BROWSER }, () => {
+  let service: ServiceProcess;
+
+  before(async () => {
+    service = await startService();
+  });
+  after(() => service?.stop());
+
+  async function makeKey(...scopes: string[]): Promise<{ id: string; key: string }> {
+    const body = { name: `${scopes.join('-')} key`, scopes };
+    return (await senderTo(service.url, service.adminKey)('POST', '/api-keys', { body })).body;
+  }
+
+  test('leads to where one wanted to go, and lasts as long as the tab', async () => {
+    const { key } = await makeKey('client');
+    const opened = await openPage({ url: service.url, path: '/workers?q=gpu' });
+    const { page } = opened;
+    await page.getByLabel('API key').fill(` ${key} `);
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Workers', exact: true }).waitFor();
+    assert.equal(await page.getByLabel('Search workers').inputValue(), 'gpu');
+    assert.equal(await page.title(), 'Workers · Longshore');
+    await page.reload();
+    await page.getByRole('heading', { name: 'Workers', exact: true }).waitFor();
+    assert.equal(await page.evaluate('localStorage.length + document.cookie.length'), 0);
+
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    await page.reload();
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    await opened.close();
+  });
+
+  test('says what is wrong with a key, and keeps it out of sight unless asked', async () => {
+    const opened = await openPage({ url: service.url });
+    const { page } = opened;
+    const field = page.getByLabel('API key');
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByText('Enter an API key.').waitFor();
+    await field.fill('ключ');
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByText('A key has no spaces and no special characters.').waitFor();
+    await field.fill('no-such-key');
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByText('The service does not know this key').waitFor();
+    opened.expectErrors(/401/);
+    assert.equal(await field.getAttribute('aria-invalid'), 'true');
+    assert.equal(await field.getAttribute('type'), 'password');
+    await page.getByRole('button', { name: 'Show the key' }).click();
+    assert.equal(await field.getAttribute('type'), 'text');
+    assert.equal(await page.evaluate('sessionStorage.length'), 0);
+    await opened.close();
+  });
+
+  test('is asked for again when the key is revoked, with the reason and the way back', async () => {
+    const { id, key } = await makeKey('client');
+    const opened = await openPage({ url: service.url, path: '/workers?state=stale', apiKey: key });
+    const { page } = opened;
+    await page.getByText('Live', { exact: true }).waitFor();
+    await senderTo(service.url, service.adminKey)('DELETE', `/api-keys/${id}`);
+    await page.getByText('it has expired or was revoked').waitFor();
+    opened.expectErrors(/401/);
+    await page.getByLabel('API key').fill(service.adminKey);
+    await page.keyboard.press('Enter');
+    await page.getByText('No worker fits these filters').waitFor();
+    assert.equal(new URL(page.url()).search, '?state=stale');
+    await opened.close();
+  });
+
+  test('shows only what the scopes of the key may do', async () => {
+    const worker = await openPage({
+      url: service.url,
+      path: '/workers',
+      apiKey: (await makeKey('worker')).key,
+    });
+    await worker.page.getByText('Your key may not see this page').waitFor();
+    assert.equal(await worker.page.getByRole('link', { name: 'Workers' }).count(), 0);
+    await worker.close();
+
+    const client = await openPage({
+      url: service.url,
+      path: '/workers',
+      apiKey: (await makeKey('client')).key,
+    });
+    await client.page.getByRole('link', { name: 'Workers' }).waitFor();
+    await client.close();
+  });
+
+  test('works for everybody: both themes, three widths', async () => {
+    for (const theme of THEMES) {
+      for (const width of WIDTHS) {
+        const opened = await openPage({ url: service.url, theme, width });
+        await opened.page.getByRole('heading', { name: 'Sign in' }).waitFor();
+        await opened.checkAccessibility();
+        await opened.checkWidth();
+        await opened.close();
+      }
+    }
+  });
+
+  test('keeps a theme that was chosen, from the first paint on', async () => {
+    const opened = await openPage({ url: service.url, theme: 'light' });
+    const { page } = opened;
+    const ground = (): Promise<string> =>
+      page.evaluate('getComputedStyle(document.documentElement).backgroundColor');
+    const light = await ground();
+    await page.getByRole('button', { name: /^Theme: system/ }).click();
+    await page.getByRole('button', { name: /^Theme: light/ }).click();
+    await page.getByRole('button', { name: /^Theme: dark/ }).waitFor();
+    const dark = await ground();
+    assert.notEqual(dark, light);
+    // Without the application itself only what comes before the first paint has run.
+    await page.route('**/assets/*.js', (route) => route.abort());
+    await page.reload();
+    assert.equal(await ground(), dark);
+    opened.expectErrors(/ERR_FAILED/);
+    await opened.close();
+  });
+});

@@ -1,0 +1,198 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { registerWorkers, reportRuns } from '../../support/browser-workers.js';
+import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser.js';
+import { RunSteps } from '../../support/run-steps.js';
+import { startService, type ServiceProcess } from '../../support/service-process.js';
+import { senderTo } from '../../support/test-app.js';
+
+describe('the page of workers', { skip: NO_BROWSER }, () => {
+  let service: ServiceProcess;
+  let steps: RunSteps;
+
+  before(async () => {
+    service = await startService({ env: { SERVICE_SCHEDULER: 'fit' } });
+    steps = new RunSteps(senderTo(service.url, service.adminKey));
+    await registerWorkers(steps, 500);
+  });
+  after(() => service?.stop());
+
+  const show = (options: Partial<PageOptions> = {}) =>
+    openPage({ url: service.url, path: '/workers', apiKey: service.adminKey, ...options });
+
+  test('shows what a worker has, what is used and what runs on it, without being asked', async () => {
+    const opened = await show({ path: '/workers?q=busy', width: 1920 });
+    const { page } = opened;
+    await page.getByText('No worker fits these filters').waitFor();
+    await reportRuns(steps, 'busy', []);
+    await page.getByRole('button', { name: /^busy/ }).waitFor();
+    const row = page.getByRole('row').filter({ hasText: 'busy' });
+    await row.getByText('idle').waitFor();
+
+    const constraints = { cpu: 4, ram_mb: 8192, vram_mb: 10_240 };
+    const run = await steps.create({ constraints, priority: 9 });
+    await steps.claimUntil(run.id, 'busy');
+    await reportRuns(steps, 'busy', [run.id]);
+    const meter = (name: string) => row.getByRole('meter', { name });
+    await row.getByTitle(run.id).waitFor();
+    assert.equal(await meter('CPU cores').getAttribute('aria-valuetext'), '4 of 16 used');
+    assert.equal(await meter('RAM').getAttribute('aria-valuetext'), '8 GB of 32 GB used');
+    assert.equal(await meter('GPU 0 a100').getAttribute('aria-valuetext'), '10 GB of 40 GB used');
+    await steps.event(run.id, 'COMPLETED');
+    await opened.close();
+  });
+
+  test('does not move while it is live', async () => {
+    const opened = await show({ width: 1024 });
+    const { page } = opened;
+    await page.getByRole('button', { name: /^worker-1\b/ }).waitFor();
+    for (let change = 0; change < 3; change += 1) {
+      await reportRuns(steps, 'worker-2', change % 2 === 0 ? ['a', 'b', 'c'] : []);
+      await page
+        .getByRole('row')
+        .filter({ hasText: 'worker-2' })
+        .first()
+        .getByText(change % 2 === 0 ? '+2 more' : 'idle')
+        .waitFor();
+    }
+    assert.ok((await opened.layoutShift()) < 0.01, String(await page.evaluate('window.layoutShifts.join()')));
+    await opened.close();
+  });
+
+  test('drains a worker and lets it go on, after a question', async () => {
+    const opened = await show({ path: '/workers?q=worker-77' });
+    const { page } = opened;
+    await page.getByRole('button', { name: 'Drain worker-77' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Drain worker-77?' });
+    await dialog.getByText('What it has it finishes').waitFor();
+    await dialog.getByRole('button', { name: 'Back' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    assert.equal((await steps.heartbeat('worker-77')).draining, false);
+
+    await page.getByRole('button', { name: 'Drain worker-77' }).click();
+    await dialog.getByRole('button', { name: 'Drain', exact: true }).click();
+    await page.getByText('worker-77 takes no new runs.').waitFor();
+    await page.getByRole('row').getByText('draining', { exact: true }).waitFor();
+    assert.equal((await steps.heartbeat('worker-77')).draining, true);
+
+    await page.getByRole('button', { name: 'Resume worker-77' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Resume', exact: true }).click();
+    await page.getByText('worker-77 takes runs again.').waitFor();
+    await page.getByRole('button', { name: 'Drain worker-77' }).waitFor();
+    assert.equal((await steps.heartbeat('worker-77')).draining, false);
+    await page.getByRole('button', { name: 'Dismiss' }).first().click();
+    await opened.close();
+  });
+
+  test('offers no drain to a key that may not', async () => {
+    const body = { name: 'reader', scopes: ['client'] };
+    const { key } = (await steps.send('POST', '/api-keys', { body })).body;
+    const opened = await show({ apiKey: key });
+    await opened.page.getByRole('button', { name: /^worker-1\b/ }).click();
+    await opened.page.getByRole('dialog', { name: 'worker-1' }).getByText('First heartbeat').waitFor();
+    assert.equal(await opened.page.getByRole('button', { name: /^Drain|^Resume/ }).count(), 0);
+    await opened.close();
+  });
+
+  test('filters by text and state, and keeps the filters in the address', async () => {
+    const opened = await show();
+    const { page } = opened;
+    await page.getByRole('button', { name: /^worker-1\b/ }).waitFor();
+    await page.getByLabel('Search workers').fill('worker-49');
+    await page.getByRole('button', { name: /^worker-499/ }).waitFor();
+    await page.getByLabel('State').selectOption('active');
+    await page.waitForURL('**/workers?q=worker-49&state=active');
+    await page.reload();
+    await page.getByRole('button', { name: /^worker-499/ }).waitFor();
+    // worker-49 and worker-490 to worker-499, and the headings.
+    assert.equal(await page.getByRole('table').getAttribute('aria-rowcount'), '12');
+    await page.getByLabel('Search workers').fill('nothing like it');
+    await page.getByRole('button', { name: 'Clear filters' }).click();
+    await page.waitForURL('**/workers');
+    await page.getByLabel('Search workers').fill('x');
+    await page.getByRole('button', { name: 'Clear', exact: true }).click();
+    await page.waitForURL('**/workers');
+    await opened.close();
+  });
+
+  test('goes by keyboard alone: search, rows, opening, closing, help', async () => {
+    const opened = await show();
+    const { page } = opened;
+    const focused = (): Promise<string> => page.evaluate('document.activeElement.innerText');
+    await page.getByRole('button', { name: /^worker-1\b/ }).waitFor();
+    await page.keyboard.press('Tab');
+    assert.match(await focused(), /^Skip/);
+    await page.keyboard.press('?');
+    await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).getByText('Go to Workers').waitFor();
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('/');
+    assert.equal(await page.evaluate('document.activeElement.type'), 'search');
+    await page.keyboard.type('worker-4');
+    await page.keyboard.press('Escape');
+    await page
+      .getByRole('button', { name: /^busy|^worker-1\b/ })
+      .first()
+      .focus();
+    await page.keyboard.press('End');
+    await page.waitForFunction('document.activeElement.innerText.startsWith("worker-500")');
+    await page.keyboard.press('ArrowUp');
+    await page.waitForFunction('document.activeElement.innerText.startsWith("worker-499")');
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog', { name: 'worker-499' }).getByText('Last heartbeat').waitFor();
+    assert.match(page.url(), /worker=worker-499/);
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    assert.match(await focused(), /^worker-499/);
+    await page.keyboard.press('Home');
+    await page.waitForFunction('!document.activeElement.innerText.startsWith("worker-499")');
+    await page.keyboard.press('g');
+    await page.keyboard.press('w');
+    assert.match(page.url(), /\/ui\/workers/);
+    await opened.close();
+  });
+
+  test('holds 500 workers in a few rows, and scrolls through them in an instant', async () => {
+    const opened = await show({ width: 1920 });
+    const { page } = opened;
+    await page.getByRole('button', { name: /^worker-1\b/ }).waitFor();
+    assert.ok(Number(await page.getByRole('table').getAttribute('aria-rowcount')) > 500);
+    assert.ok((await page.getByRole('row').count()) < 60);
+    const longest = await page.evaluate<number>(`new Promise((resolve) => {
+      let last = performance.now(), longest = 0, step = 0;
+      const frame = (now) => {
+        longest = Math.max(longest, now - last);
+        last = now;
+        scrollTo(0, document.documentElement.scrollHeight * (step += 1) / 60);
+        if (step < 60) requestAnimationFrame(frame); else resolve(longest);
+      };
+      requestAnimationFrame(frame);
+    })`);
+    assert.ok(longest < 400, `${longest} ms for a frame`);
+    await page.getByRole('button', { name: /^worker-500/ }).waitFor();
+    await opened.close();
+  });
+
+  test('says that a worker of a link is gone', async () => {
+    const opened = await show({ path: '/workers?worker=nobody' });
+    await opened.page.getByRole('dialog', { name: 'nobody' }).getByText('This worker is not there').waitFor();
+    await opened.page.getByRole('button', { name: 'Close' }).click();
+    await opened.page.waitForURL('**/workers');
+    await opened.close();
+  });
+
+  test('works for everybody: both themes, three widths, dialog open or not', async () => {
+    for (const theme of THEMES) {
+      for (const width of WIDTHS) {
+        const opened = await show({ theme, width });
+        await opened.page.getByRole('button', { name: /^worker-4\b/ }).waitFor();
+        await opened.checkAccessibility();
+        await opened.checkWidth();
+        await opened.page.getByRole('button', { name: /^worker-4\b/ }).click();
+        await opened.page.getByRole('dialog', { name: 'worker-4' }).waitFor();
+        await opened.checkAccessibility();
+        await opened.checkWidth();
+        await opened.close();
+      }
+    }
+  });
+});

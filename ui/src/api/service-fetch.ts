@@ -1,0 +1,32 @@
+import { noteServiceTime } from '../lib/clock.js';
+import { Unreachable } from './api-error.js';
+import { noteReachable } from './reachability.js';
+
+const AWAY_STATUSES = new Set([502, 504]);
+
+/**
+ * `fetch` that notes whether the service is there and what time it has.
+ * @throws Unreachable when there is no answer, or one of a proxy or service that says "not now"
+ */
+export async function serviceFetch(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(input, init);
+  } catch (error) {
+    if (error instanceof DOMException && error.name === 'AbortError') throw error;
+    noteReachable(false);
+    throw new Unreachable({ cause: error });
+  }
+  if (isAway(response)) {
+    noteReachable(false);
+    throw new Unreachable();
+  }
+  noteReachable(true);
+  noteServiceTime(response.headers.get('Date'));
+  return response;
+}
+
+/** A 503 without Retry-After is about one feature that is switched off, not about the service. */
+function isAway({ status, headers }: Response): boolean {
+  return AWAY_STATUSES.has(status) || (status === 503 && headers.has('Retry-After'));
+}

@@ -1,0 +1,34 @@
+import { ApiError } from './api-error.js';
+
+interface Answer<T> {
+  readonly data?: T;
+  readonly error?: unknown;
+  readonly response: Response;
+}
+
+/**
+ * The data of a call of the client: `await unwrap(api.GET('/workers'))`.
+ * @throws ApiError when the service answered with an error
+ * @throws Unreachable when it did not answer
+ */
+export async function unwrap<T>(call: Promise<Answer<T>>): Promise<T> {
+  const { data, error, response } = await call;
+  if (response.ok && data !== undefined) return data;
+  throw toApiError(response.status, error);
+}
+
+/** The same for calls whose answer has no body, such as a 204. */
+export async function unwrapEmpty(call: Promise<Answer<unknown>>): Promise<void> {
+  const { error, response } = await call;
+  if (!response.ok) throw toApiError(response.status, error);
+}
+
+/** What an error body says; bodies of proxies in between may have any shape. */
+export function toApiError(status: number, body: unknown): ApiError {
+  const { detail, errors }: { detail?: unknown; errors?: unknown } = Object(body);
+  return new ApiError(
+    status,
+    typeof detail === 'string' ? detail : `The service answered with status ${status}`,
+    Array.isArray(errors) ? errors.filter((line) => typeof line === 'string') : [],
+  );
+}

@@ -1,0 +1,23 @@
+import { Router } from 'wouter';
+import { Toasts } from './components/toasts.js';
+import { ROUTES } from './routes.js';
+import { SessionGate } from './session/session-gate.js';
+import { Pages } from './shell/pages.js';
+import { RoutesContext } from './shell/routes-context.js';
+import { Shell } from './shell/shell.js';
+
+/** The dashboard. */
+export function App() {
+  return (
+    <RoutesContext value={ROUTES}>
+      <Router base="/ui">
+        <SessionGate>
+          <Shell>
+            <Pages />
+          </Shell>
+        </SessionGate>
+      </Router>
+      <Toasts />
+    </RoutesContext>
+  );
+}

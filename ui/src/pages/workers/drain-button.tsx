@@ -1,0 +1,47 @@
+import { useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { unwrap } from '../../api/unwrap.js';
+import { useApi } from '../../api/use-api.js';
+import { Button } from '../../components/button.js';
+import { ConfirmDialog } from '../../components/confirm-dialog.js';
+import { showToast } from '../../components/toast-store.js';
+import type { Worker } from './worker-view.js';
+
+/** Drains a worker, or lets it go on, after a question. */
+export function DrainButton({ worker: { id, draining } }: { readonly worker: Worker }) {
+  const api = useApi();
+  const queries = useQueryClient();
+  // What was asked stays what is done, also when somebody else drains the worker meanwhile.
+  const [asked, setAsked] = useState<'drain' | 'resume'>();
+
+  const confirm = async (): Promise<void> => {
+    const params = { path: { worker_id: id } };
+    await (asked === 'drain'
+      ? unwrap(api.POST('/workers/{worker_id}/drain', { params }))
+      : unwrap(api.POST('/workers/{worker_id}/resume', { params })));
+    await queries.invalidateQueries({ queryKey: ['workers'] });
+    showToast('good', asked === 'drain' ? `${id} takes no new runs.` : `${id} takes runs again.`);
+  };
+  return (
+    <>
+      <Button
+        size="small"
+        aria-label={draining ? `Resume ${id}` : `Drain ${id}`}
+        onClick={() => setAsked(draining ? 'resume' : 'drain')}
+      >
+        {draining ? 'Resume' : 'Drain'}
+      </Button>
+      <ConfirmDialog
+        isOpen={asked !== undefined}
+        onClose={() => setAsked(undefined)}
+        title={asked === 'resume' ? `Resume ${id}?` : `Drain ${id}?`}
+        confirmLabel={asked === 'resume' ? 'Resume' : 'Drain'}
+        onConfirm={confirm}
+      >
+        {asked === 'resume'
+          ? 'The worker may claim runs again.'
+          : 'The worker gets no new runs until it is resumed. What it has it finishes.'}
+      </ConfirmDialog>
+    </>
+  );
+}

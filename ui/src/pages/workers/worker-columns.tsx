@@ -1,0 +1,112 @@
+import type { Column } from '../../components/data-table.js';
+import { ResourceBar } from '../../components/resource-bar.js';
+import { RunLink } from '../../components/run-link.js';
+import { Time } from '../../components/time.js';
+import { formatMb } from '../../lib/format.js';
+import { DrainButton } from './drain-button.js';
+import { WorkerStateBadge } from './worker-state-badge.js';
+import { cpuUse, gpuUses, ramUse, stateOf, type Worker } from './worker-view.js';
+import styles from './workers-page.module.css';
+
+/** What fits into a row; the rest is counted, and shown when the worker is opened. */
+const RUNS_SHOWN = 2;
+const GPUS_SHOWN = 4;
+
+export const WORKER_COLUMNS: readonly Column<Worker>[] = [
+  {
+    id: 'worker',
+    header: 'Worker',
+    width: 'minmax(7.5rem, 1.6fr)',
+    card: 'title',
+    cell: ({ id, tags }) => (
+      <>
+        <span className={styles.id}>{id}</span>
+        <span className={styles.tags}>{tags.join(' · ')}</span>
+      </>
+    ),
+  },
+  {
+    id: 'state',
+    header: 'State',
+    width: '6rem',
+    cell: (worker) => (
+      <>
+        <WorkerStateBadge state={stateOf(worker)} />
+        <span className={styles.heartbeat}>
+          <Time at={worker.last_heartbeat_at} />
+        </span>
+      </>
+    ),
+  },
+  {
+    id: 'cpu',
+    header: 'CPU cores',
+    width: 'minmax(4.5rem, 0.7fr)',
+    cell: (worker) => <ResourceBar label="CPU cores" {...cpuUse(worker)} />,
+  },
+  {
+    id: 'ram',
+    header: 'RAM',
+    width: 'minmax(7.5rem, 1fr)',
+    cell: (worker) => <ResourceBar label="RAM" {...ramUse(worker)} format={formatMb} />,
+  },
+  {
+    id: 'gpus',
+    header: 'GPU memory',
+    width: 'minmax(5.5rem, 1fr)',
+    cell: (worker) => <Gpus worker={worker} />,
+  },
+  { id: 'runs', header: 'Runs', width: 'minmax(6.5rem, 1fr)', cell: (worker) => <Runs worker={worker} /> },
+];
+
+/** For keys that may drain. */
+export const DRAIN_COLUMN: Column<Worker> = {
+  id: 'drain',
+  header: 'Drain',
+  width: '5rem',
+  align: 'end',
+  cell: (worker) => <DrainButton worker={worker} />,
+};
+
+function Gpus({ worker }: { readonly worker: Worker }) {
+  const gpus = gpuUses(worker);
+  if (gpus.length === 0) return <span className="muted">none</span>;
+  const more = gpus.length - GPUS_SHOWN;
+  return (
+    <div className={styles.gpus}>
+      {gpus.slice(0, more > 0 ? GPUS_SHOWN - 1 : GPUS_SHOWN).map(({ id, used, total, tags }) => (
+        <div key={id} className={styles.gpu}>
+          <span aria-hidden="true">{id}</span>
+          <ResourceBar
+            label={['GPU', id, ...tags].join(' ')}
+            used={used}
+            total={total}
+            format={formatMb}
+            isBare
+          />
+        </div>
+      ))}
+      {more > 0 && (
+        <span className={styles.more} title={`${more + 1} more`}>
+          +{more + 1}
+        </span>
+      )}
+    </div>
+  );
+}
+
+function Runs({ worker: { running_ops: runs } }: { readonly worker: Worker }) {
+  if (runs.length === 0) return <span className="muted">idle</span>;
+  const more = runs.length - RUNS_SHOWN;
+  const shown = runs.slice(0, more > 0 ? RUNS_SHOWN - 1 : RUNS_SHOWN);
+  return (
+    <ul className={styles.runs}>
+      {shown.map(({ id }) => (
+        <li key={id}>
+          <RunLink id={id} />
+        </li>
+      ))}
+      {more > 0 && <li className="muted">+{more + 1} more</li>}
+    </ul>
+  );
+}

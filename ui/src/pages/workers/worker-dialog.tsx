@@ -1,0 +1,104 @@
+import { Dialog } from '../../components/dialog.js';
+import { EmptyState } from '../../components/empty-state.js';
+import { ResourceBar } from '../../components/resource-bar.js';
+import { RunLink } from '../../components/run-link.js';
+import { Time } from '../../components/time.js';
+import { useSession } from '../../session/session-context.js';
+import { formatMb } from '../../lib/format.js';
+import { DrainButton } from './drain-button.js';
+import styles from './worker-dialog.module.css';
+import { WorkerStateBadge } from './worker-state-badge.js';
+import { cpuUse, gpuUses, ramUse, stateOf, type Worker } from './worker-view.js';
+
+interface Props {
+  /** The worker that is asked for; empty for none. */
+  readonly id: string;
+  /** Undefined when it is not there, or no longer. */
+  readonly worker: Worker | undefined;
+  readonly onClose: () => void;
+}
+
+/** Everything about one worker. */
+export function WorkerDialog({ id, worker, onClose }: Props) {
+  const { may } = useSession();
+  return (
+    <Dialog
+      isOpen={id !== ''}
+      onClose={onClose}
+      title={id}
+      width="wide"
+      {...(worker !== undefined && may() ? { actions: <DrainButton worker={worker} /> } : {})}
+    >
+      {worker === undefined ? (
+        <EmptyState icon="workers" title="This worker is not there">
+          Workers are forgotten a day after their last heartbeat, and when the service starts anew.
+        </EmptyState>
+      ) : (
+        <Details worker={worker} />
+      )}
+    </Dialog>
+  );
+}
+
+function Details({ worker }: { readonly worker: Worker }) {
+  const gpus = gpuUses(worker);
+  return (
+    <div className={styles.details}>
+      <dl className={styles.facts}>
+        <div>
+          <dt>State</dt>
+          <dd>
+            <WorkerStateBadge state={stateOf(worker)} />
+          </dd>
+        </div>
+        <div>
+          <dt>Last heartbeat</dt>
+          <dd>
+            <Time at={worker.last_heartbeat_at} />
+          </dd>
+        </div>
+        <div>
+          <dt>First heartbeat</dt>
+          <dd>
+            <Time at={worker.created_at} />
+          </dd>
+        </div>
+        <div>
+          <dt>Tags</dt>
+          <dd>{worker.tags.length === 0 ? <span className="muted">none</span> : worker.tags.join(', ')}</dd>
+        </div>
+      </dl>
+      <section>
+        <h3>Resources</h3>
+        <div className={styles.resources}>
+          <ResourceBar label="CPU cores" {...cpuUse(worker)} hasLabel />
+          <ResourceBar label="RAM" {...ramUse(worker)} format={formatMb} hasLabel />
+          {gpus.map(({ id, tags, used, total }) => (
+            <ResourceBar
+              key={id}
+              label={['GPU', id, ...tags].join(' ')}
+              used={used}
+              total={total}
+              format={formatMb}
+              hasLabel
+            />
+          ))}
+        </div>
+      </section>
+      <section>
+        <h3>Runs ({worker.running_ops.length})</h3>
+        {worker.running_ops.length === 0 && <p className="muted">The worker reports no run.</p>}
+        <ul className={styles.runs}>
+          {worker.running_ops.map(({ id, image }) => (
+            <li key={id}>
+              <RunLink id={id} />
+              <span className="truncate" title={image}>
+                {image}
+              </span>
+            </li>
+          ))}
+        </ul>
+      </section>
+    </div>
+  );
+}

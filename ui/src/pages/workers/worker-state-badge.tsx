@@ -1,0 +1,9 @@
+import { Badge, type Tone } from '../../components/badge.js';
+import type { WorkerState } from './worker-view.js';
+
+const TONES: Readonly<Record<WorkerState, Tone>> = { active: 'good', draining: 'warn', stale: 'bad' };
+
+/** What a worker is up to. */
+export function WorkerStateBadge({ state }: { readonly state: WorkerState }) {
+  return <Badge tone={TONES[state]}>{state}</Badge>;
+}

@@ -1,0 +1,68 @@
+import type { Schemas } from '../../api/use-api.js';
+
+/** A worker as the API has it. */
+export type Worker = Schemas['Worker'];
+
+/** What a worker is up to: `stale` is silent past the worker timeout, `draining` takes no new runs. */
+export type WorkerState = 'active' | 'draining' | 'stale';
+
+export const WORKER_STATES: readonly WorkerState[] = ['active', 'draining', 'stale'];
+
+/** How much of one resource is used. */
+export interface Use {
+  readonly used: number;
+  readonly total: number;
+}
+
+/** A GPU with what is used of its memory, in MB. */
+export interface GpuUse extends Use {
+  readonly id: number;
+  readonly tags: readonly string[];
+}
+
+/** Being silent says more than being drained: a stale worker finishes nothing. */
+export function stateOf({ is_active: isActive, draining }: Worker): WorkerState {
+  if (!isActive) return 'stale';
+  return draining ? 'draining' : 'active';
+}
+
+export function cpuUse({ resources, free }: Worker): Use {
+  return toUse(resources.cpu_cores, free?.cpu_cores);
+}
+
+/** In MB. */
+export function ramUse({ resources, free }: Worker): Use {
+  return toUse(resources.ram_mb, free?.ram_mb);
+}
+
+export function gpuUses({ resources, free }: Worker): GpuUse[] {
+  return resources.gpus.map(({ id, vram_mb: total, tags }) => ({
+    id,
+    tags,
+    ...toUse(total, free?.gpus.find((gpu) => gpu.id === id)?.vram_mb),
+  }));
+}
+
+/** How many workers are in each state. */
+export function countStates(workers: readonly Worker[]): Readonly<Record<WorkerState, number>> {
+  const counts = { active: 0, draining: 0, stale: 0 };
+  for (const worker of workers) counts[stateOf(worker)] += 1;
+  return counts;
+}
+
+/** Whether the worker has the text in its id, its tags, its GPUs' tags or the runs on it. */
+export function matches({ id, tags, resources, running_ops: runs }: Worker, text: string): boolean {
+  const wanted = text.trim().toLowerCase();
+  if (wanted === '') return true;
+  const words = [
+    id,
+    ...tags,
+    ...resources.gpus.flatMap((gpu) => gpu.tags),
+    ...runs.flatMap((run) => [run.id, run.image]),
+  ];
+  return words.some((word) => word.toLowerCase().includes(wanted));
+}
+
+function toUse(total: number, free: number | undefined): Use {
+  return { total, used: total - (free ?? total) };
+}

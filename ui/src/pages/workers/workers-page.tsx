@@ -1,0 +1,123 @@
+import { useCallback, useMemo } from 'react';
+import { unwrap } from '../../api/unwrap.js';
+import { useApi } from '../../api/use-api.js';
+import { useLive } from '../../api/use-live.js';
+import { Button } from '../../components/button.js';
+import { DataTable } from '../../components/data-table.js';
+import { EmptyState } from '../../components/empty-state.js';
+import { Field } from '../../components/field.js';
+import { FilterBar } from '../../components/filter-bar.js';
+import { Select } from '../../components/inputs.js';
+import { LiveDot } from '../../components/live-dot.js';
+import { SearchInput } from '../../components/search-input.js';
+import { useUrlFilters } from '../../hooks/use-url-filters.js';
+import { formatCount } from '../../lib/format.js';
+import { useSession } from '../../session/session-context.js';
+import { PageHeader } from '../../shell/page-header.js';
+import { DRAIN_COLUMN, WORKER_COLUMNS } from './worker-columns.js';
+import { WorkerDialog } from './worker-dialog.js';
+import { countStates, matches, stateOf, WORKER_STATES, type Worker } from './worker-view.js';
+
+const FILTERS = ['q', 'state', 'worker'] as const;
+const STATE_OPTIONS = [
+  ['', 'Every state'],
+  ...WORKER_STATES.map((state) => [state as string, state] as const),
+] as const;
+const ROW_HEIGHT = { line: 56, card: 236 };
+
+/** Every registered worker: what it has, what it does, and when it was last heard of. */
+export default function WorkersPage() {
+  const api = useApi();
+  const { may } = useSession();
+  const [filters, setFilters] = useUrlFilters(FILTERS);
+  const { data, error, isError, refetch } = useLive({
+    queryKey: ['workers'],
+    queryFn: ({ signal }) => unwrap(api.GET('/workers', { signal })),
+  });
+
+  const shown = useMemo(
+    () =>
+      data
+        ?.filter((worker) => filters.state === '' || stateOf(worker) === filters.state)
+        .filter((worker) => matches(worker, filters.q))
+        .toSorted((left, right) => left.id.localeCompare(right.id, 'en', { numeric: true })),
+    [data, filters.q, filters.state],
+  );
+  const columns = useMemo(() => (may() ? [...WORKER_COLUMNS, DRAIN_COLUMN] : WORKER_COLUMNS), [may]);
+  const open = useCallback(
+    (worker: Worker) => setFilters({ worker: worker.id }, { isNewPage: true }),
+    [setFilters],
+  );
+  const clear = (): void => setFilters({ q: '', state: '' });
+  const isFiltered = filters.q !== '' || filters.state !== '';
+  const counts = countStates(data ?? []);
+
+  return (
+    <>
+      <PageHeader
+        title="Workers"
+        note={
+          <>
+            <LiveDot state={isError || data === undefined ? 'waiting' : 'live'} />
+            {data !== undefined &&
+              WORKER_STATES.map((state) => (
+                <span key={state}>
+                  {formatCount(counts[state])} {state}
+                </span>
+              ))}
+          </>
+        }
+      />
+      <FilterBar label="Filter workers" isActive={isFiltered} onClear={clear}>
+        <SearchInput
+          label="Search workers"
+          placeholder="Id, tag, run or image"
+          value={filters.q}
+          onChange={(q) => setFilters({ q })}
+        />
+        <Field label="State" isLabelHidden>
+          {(control) => (
+            <Select
+              {...control}
+              value={filters.state}
+              options={STATE_OPTIONS}
+              onChange={(state) => setFilters({ state })}
+            />
+          )}
+        </Field>
+      </FilterBar>
+      <DataTable
+        label="Workers"
+        columns={columns}
+        rows={shown}
+        rowKey={keyOf}
+        onOpen={open}
+        rowHeight={ROW_HEIGHT}
+        error={error}
+        onRetry={() => void refetch()}
+        empty={
+          isFiltered ? (
+            <EmptyState
+              title="No worker fits these filters"
+              action={<Button onClick={clear}>Clear filters</Button>}
+            />
+          ) : (
+            <EmptyState icon="workers" title="No worker has registered yet">
+              Start one beside the service: <code>npm run worker</code>, with SERVICE_URL and SERVICE_API_KEY
+              set. It shows up here with its first heartbeat.
+            </EmptyState>
+          )
+        }
+      />
+      <WorkerDialog
+        id={filters.worker}
+        worker={data?.find(({ id }) => id === filters.worker)}
+        onClose={() => setFilters({ worker: '' })}
+      />
+    </>
+  );
+}
+
+function keyOf({ id }: Worker): string {
+  return id;
+}

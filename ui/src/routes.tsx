@@ -1,0 +1,16 @@
+import { lazy } from 'react';
+import type { PageRoute } from './shell/routes-context.js';
+
+/**
+ * Every page of the dashboard. A page is loaded when somebody goes there. What stands under `nav` is in the navigation,
+ * in this order, for keys that may see the page; links elsewhere show up once the page they lead to is in this table.
+ */
+export const ROUTES: readonly PageRoute[] = [
+  {
+    path: '/workers',
+    title: 'Workers',
+    scopes: ['client'],
+    nav: { icon: 'workers', shortcut: 'w' },
+    page: lazy(() => import('./pages/workers/workers-page.js')),
+  },
+];

@@ -1,0 +1,11 @@
+import styles from './logo.module.css';
+
+/** Name and sign of the product. */
+export function Logo() {
+  return (
+    <span className={styles.logo}>
+      <img src="/ui/favicon.svg" alt="" width="22" height="22" />
+      Longshore
+    </span>
+  );
+}

@@ -1,0 +1,64 @@
+import { Suspense, useEffect, useRef } from 'react';
+import { Redirect, Route, Switch, useLocation } from 'wouter';
+import { EmptyState } from '../components/empty-state.js';
+import { useSession } from '../session/session-context.js';
+import { PageBoundary } from './page-boundary.js';
+import { useRoutes, type PageRoute } from './routes-context.js';
+
+/** Shows the page that the address names. */
+export function Pages() {
+  const routes = useRoutes();
+  const { may } = useSession();
+  const [location] = useLocation();
+  const home = routes.find(({ nav, scopes }) => nav !== undefined && may(...scopes));
+  return (
+    <PageBoundary key={location}>
+      <Suspense fallback={<div aria-busy="true" />}>
+        <Switch>
+          {routes.map((route) => (
+            <Route key={route.path} path={route.path}>
+              <OnePage route={route} />
+            </Route>
+          ))}
+          <Route path="/">{home ? <Redirect to={home.path} replace /> : <NothingToSee />}</Route>
+          <Route>
+            <EmptyState title="There is no such page">
+              The address may be wrong, or from another version of the dashboard.
+            </EmptyState>
+          </Route>
+        </Switch>
+      </Suspense>
+    </PageBoundary>
+  );
+}
+
+function OnePage({ route }: { readonly route: PageRoute }) {
+  const { may } = useSession();
+  const isAllowed = may(...route.scopes);
+  useTitle(route.title);
+  if (isAllowed) return <route.page />;
+  return (
+    <EmptyState icon="keys" title="Your key may not see this page">
+      It needs a key with the scope{' '}
+      {route.scopes.length === 0 ? 'admin' : [...route.scopes, 'admin'].join(' or ')}.
+    </EmptyState>
+  );
+}
+
+function NothingToSee() {
+  return (
+    <EmptyState icon="keys" title="Your key may see no page">
+      The dashboard is for keys with the scope client or admin. Sign out to use another key.
+    </EmptyState>
+  );
+}
+
+/** Names the tab after the page, and lets a change of page be read out. */
+function useTitle(title: string): void {
+  const isFirst = useRef(true);
+  useEffect(() => {
+    document.title = `${title} · Longshore`;
+    if (!isFirst.current) document.getElementById('main')?.focus({ preventScroll: true });
+    isFirst.current = false;
+  }, [title]);
+}

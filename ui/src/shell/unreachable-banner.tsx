@@ -1,0 +1,35 @@
+import { useEffect, useEffectEvent } from 'react';
+import { useIsAway } from '../api/reachability.js';
+import { serviceFetch } from '../api/service-fetch.js';
+import { Icon } from '../components/icon.js';
+import styles from './unreachable-banner.module.css';
+
+const TRY_EVERY_MS = 2000;
+
+/**
+ * Says that the service is away while it is, and asks for it until it is back. It lies over the page, so nothing moves.
+ * @param onBack called when the service answers again
+ */
+export function UnreachableBanner({ onBack }: { readonly onBack: () => void }) {
+  const isAway = useIsAway();
+  const back = useEffectEvent(onBack);
+  useEffect(() => {
+    if (!isAway) return undefined;
+    // Every answer, whoever asked, ends the absence.
+    const timer = setInterval(() => void serviceFetch('/health').catch(() => undefined), TRY_EVERY_MS);
+    return () => {
+      clearInterval(timer);
+      back();
+    };
+  }, [isAway]);
+  return (
+    <div className={styles.region} role="status" aria-live="assertive">
+      {isAway && (
+        <p className={styles.banner}>
+          <Icon name="away" />
+          Cannot reach the service, trying again. What you see may be out of date.
+        </p>
+      )}
+    </div>
+  );
+}
