@@ -1,19 +1,21 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 
 /**
- * Counts of runs that are kept with the changes themselves. A row holds what the commits of one connection did in one
- * minute: `created` and the three `ended` columns how often that happened, the columns of states by how much the number
- * of runs in them grew or shrank. Minutes that nobody asks about any more are summed up in the row of minute
- * `-infinity`; the sum over all rows is the number of runs in each state now.
+ * Counts of runs that are kept with the changes themselves. A row holds what the commits of one connection (its slot) did
+ * in one second: `created` and the three `ended` columns how often that happened, the columns of states by how much the
+ * number of runs in them grew or shrank. Seconds are summed up in rows of whole minutes, and minutes that nobody asks
+ * about any more in the row that begins at `-infinity`, all of them of slot 0; the sum over all rows is the number of
+ * runs in each state now.
  *
- * A row is written over by every commit of its minute, so its page keeps room for the next versions.
+ * A row is written over by every commit of its second, so its page keeps room for the next versions; it is new each
+ * second, so that few versions pile up while a long transaction keeps them from being cleaned away.
  */
 export class CountRuns1795000000008 implements MigrationInterface {
   async up(q: QueryRunner): Promise<void> {
     await q.query(`
       lock table runs in share row exclusive mode;
       create table run_counts (
-        minute timestamp with time zone not null,
+        since timestamp with time zone not null,
         slot integer not null,
         created bigint not null,
         ended_cancelled bigint not null,
@@ -25,7 +27,7 @@ export class CountRuns1795000000008 implements MigrationInterface {
         cancelled bigint not null,
         completed bigint not null,
         failed bigint not null,
-        primary key (minute, slot)
+        primary key (since, slot)
       ) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
       insert into run_counts
       select '-infinity', 0,

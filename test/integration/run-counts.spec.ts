@@ -81,7 +81,7 @@ describe('the counts of runs', () => {
 
   const rollUp = (source = database.dataSource): RunCountsRollUp => new RunCountsRollUp(source, counts);
 
-  const minutesOfRows = async (): Promise<number> =>
+  const rowsKept = async (): Promise<number> =>
     (await rows<object>(database.dataSource, 'select 1 from run_counts')).length;
 
   /** Counts a run that was created so many minutes before `now` and is in the state. */
@@ -187,12 +187,12 @@ describe('the counts of runs', () => {
   });
 
   describe('of minutes that are no longer shown', () => {
-    test('are summed up in one row, and nothing that is shown changes', async () => {
+    test('are summed up in one row, seconds in minutes, and nothing that is shown changes', async () => {
       const { at: now } = await read();
       for (const minutes of [0, 1, 59, 60, 61, 200, 20_000]) await put(now, minutes, 'COMPLETED');
       await put(now, 300, 'FAILED');
       const earlier = await read();
-      assert.equal(await rollUp().runOnce(now), 4);
+      assert.equal(await rollUp().runOnce(now), 6, 'all but the last minutes');
       assert.equal(await rollUp().runOnce(now), 0);
       const later = await read();
       assert.deepEqual(later.states, { ...NONE, COMPLETED: 7, FAILED: 1 });
@@ -202,7 +202,7 @@ describe('the counts of runs', () => {
         earlier.minutes.filter(({ created }) => created > 0).length,
       );
       assert.equal(await rollUp().runOnce(new Date(now.getTime() + 3_700_000)), 4);
-      assert.equal(await minutesOfRows(), 1, 'the sum alone is left');
+      assert.equal(await rowsKept(), 1, 'the sum alone is left');
       assert.deepEqual((await read()).states, later.states);
     });
 
@@ -216,7 +216,7 @@ describe('the counts of runs', () => {
       await Promise.all(work);
       assert.deepEqual((await read()).states, { ...NONE, COMPLETED: 30, RUNNING: 30 });
       await rollUp().runOnce(now);
-      assert.equal(await minutesOfRows(), 1);
+      assert.equal(await rowsKept(), 1);
       assert.deepEqual((await read()).states, { ...NONE, COMPLETED: 30, RUNNING: 30 });
     });
   });

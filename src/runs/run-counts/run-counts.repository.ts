@@ -45,20 +45,20 @@ type CountsRow = { readonly at: Date; readonly minute: Date } & Readonly<
 @Injectable()
 export class RunCountsRepository {
   /**
-   * Adds a tally to the counts, in the transaction that does what the tally tells of. The row is that of the minute
+   * Adds a tally to the counts, in the transaction that does what the tally tells of. The row is that of the second
    * and of the connection, so that transactions never wait for each other here.
    * @param at the transaction's time
    */
   async add(manager: EntityManager, { created, ended, deltas }: RunTally, at: Date): Promise<void> {
     await execute(
       manager,
-      `insert into run_counts as c (minute, slot, ${COUNTS.join(', ')})
+      `insert into run_counts as c (since, slot, ${COUNTS.join(', ')})
        values (
-         date_trunc('minute', $1::timestamptz), pg_backend_pid(),
+         date_trunc('second', $1::timestamptz), pg_backend_pid(),
          $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint,
          $7::bigint, $8::bigint, $9::bigint, $10::bigint, $11::bigint
        )
-           on conflict (minute, slot) do update
+           on conflict (since, slot) do update
           set ${ADD_EXCLUDED}`,
       [
         at.toISOString(),
@@ -81,8 +81,9 @@ export class RunCountsRepository {
     const found = await rows<CountsRow>(
       executor,
       `with counts as materialized (
-         select minute, ${COUNTS.join(', ')}
+         select date_trunc('minute', since) as minute, ${COUNTS.map((column) => `sum(${column}) as ${column}`).join(', ')}
            from run_counts
+          group by 1
        ),
        now as materialized (
          select ${STATE_COLUMNS.map((column) => `coalesce(sum(${column}), 0) as ${column}`).join(', ')}
@@ -138,40 +139,46 @@ export class RunCountsRepository {
   }
 
   /**
-   * Adds rows of minutes before the time to the row of all earlier ones, and removes them; a bounded number. A
-   * transaction that is just writing to one of them is not waited for.
+   * Adds rows of seconds to those of their minutes, and rows of minutes to the one of all earlier ones, and removes them;
+   * a bounded number. A transaction that is just writing to one of them is not waited for.
+   * @param seconds those before this time are summed up
+   * @param minutes so are those before this time; not later than `seconds`
    * @returns how many rows it removed
    */
-  async rollUp(manager: EntityManager, before: Date, limit: number): Promise<number> {
+  async rollUp(manager: EntityManager, seconds: Date, minutes: Date, limit: number): Promise<number> {
     const [row] = await rows<{ removed: string }>(
       manager,
       `with old as materialized (
-         select minute, slot
+         select since, slot
            from run_counts
-          where minute > '-infinity'
-            and minute < $1::timestamptz
-          order by minute, slot
-          limit $2::integer
+          where since > '-infinity'
+            and (since < $2::timestamptz or since < $1::timestamptz and slot <> 0)
+          order by since, slot
+          limit $3::integer
             for update skip locked
        ),
        removed as (
          delete from run_counts c
           using old
-          where c.minute = old.minute
+          where c.since = old.since
             and c.slot = old.slot
-      returning ${COUNTS.map((column) => `c.${column}`).join(', ')}
+      returning case
+                  when c.since < $2::timestamptz then '-infinity'
+                  else date_trunc('minute', c.since)
+                end as minute,
+                ${COUNTS.map((column) => `c.${column}`).join(', ')}
        ),
        added as (
-         insert into run_counts as c (minute, slot, ${COUNTS.join(', ')})
-         select '-infinity', 0, ${COUNTS.map((column) => `sum(${column})`).join(', ')}
+         insert into run_counts as c (since, slot, ${COUNTS.join(', ')})
+         select minute, 0, ${COUNTS.map((column) => `sum(${column})`).join(', ')}
            from removed
-         having count(*) > 0
-             on conflict (minute, slot) do update
+          group by minute
+             on conflict (since, slot) do update
             set ${ADD_EXCLUDED}
        )
        select count(*) as removed
          from removed`,
-      [before.toISOString(), limit],
+      [seconds.toISOString(), minutes.toISOString(), limit],
     );
     return Number(row?.removed ?? 0);
   }

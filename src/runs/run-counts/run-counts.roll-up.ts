@@ -11,7 +11,10 @@ export const ROWS_PER_BATCH = 2000;
 
 const MINUTE_MS = 60_000;
 
-/** Sums up the counts of minutes that are no longer shown, so that reading the counts stays as quick as it is. */
+/** Whole minutes after which the seconds of a minute are summed up: by then nobody writes to them. */
+const KEPT_APART = 2;
+
+/** Sums up what is no longer shown apart: seconds of minutes that are over, and minutes, so that reading stays quick. */
 @Injectable()
 export class RunCountsRollUp {
   constructor(
@@ -27,10 +30,14 @@ export class RunCountsRollUp {
    * @returns how many rows were summed up
    */
   runOnce(now: Date, stop?: AbortSignal): Promise<number> {
-    const before = new Date((Math.floor(now.getTime() / MINUTE_MS) - SHOWN_MINUTES) * MINUTE_MS);
+    const minute = Math.floor(now.getTime() / MINUTE_MS);
+    const seconds = new Date((minute - KEPT_APART) * MINUTE_MS);
+    const minutes = new Date((minute - SHOWN_MINUTES) * MINUTE_MS);
     return inBatches(ROWS_PER_BATCH, stop, () =>
       this.dataSource.transaction(async (manager) =>
-        (await this.counts.lockRollUp(manager)) ? this.counts.rollUp(manager, before, ROWS_PER_BATCH) : 0,
+        (await this.counts.lockRollUp(manager))
+          ? this.counts.rollUp(manager, seconds, minutes, ROWS_PER_BATCH)
+          : 0,
       ),
     );
   }

@@ -5,7 +5,7 @@ import { PeriodicPass } from '../../database/periodic-pass.js';
 import { Log } from '../../logging/logger.js';
 import { RunCountsRollUp } from './run-counts.roll-up.js';
 
-const EVERY_MS = 10 * 60_000;
+const EVERY_MS = 2 * 60_000;
 
 /** Runs the summing up of counts now and then, never twice at once. */
 @Injectable()
