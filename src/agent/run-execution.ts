@@ -135,23 +135,45 @@ export class RunExecution {
   }
 
   private async pipeline(watching: AbortSignal): Promise<Outcome> {
-    const { runtime, folders } = this.parts;
-    const { id: runId, image, inputs, constraints } = this.claimed;
-    const run = await this.fetchRun();
-    const attempt = run.currentAttempt;
+    const { id: runId, image, constraints } = this.claimed;
+    const preparing = new AbortController();
+    // The image comes while the service is asked: neither needs the other, and both take their time.
+    const pulled = this.pull(AbortSignal.any([this.stopSignal.signal, preparing.signal]));
+    pulled.catch(() => undefined);
+    try {
+      const { attempt, folder } = await this.prepare(watching);
+      const share = await this.stopSignal.unlessStopped(pulled);
+      await this.reportStart(share);
+      const limits = { ...constraints, gpuId: share.gpuId };
+      return await this.execute({ runId, attempt, image, folder: folder.path, limits });
+    } finally {
+      preparing.abort();
+    }
+  }
+
+  /** Makes sure that the run is ours, begins to watch it, and lays out its folder. */
+  private async prepare(
+    watching: AbortSignal,
+  ): Promise<{ readonly attempt: number; readonly folder: RunFolder }> {
+    const { id: runId, inputs } = this.claimed;
+    const { currentAttempt: attempt, outputs: outputTemplate } = await this.fetchRun();
     this.log.open(attempt);
     void this.watch(attempt, watching);
     // Held against this machine: a larger one could execute it, and should get the chance.
     if (this.whyNever !== null) throw new Error(this.whyNever);
-    const share = await this.stopSignal.unlessStopped(this.place.granted);
+    const folder = await this.parts.folders.create({ runId, attempt, inputs, outputTemplate });
+    this.folder = folder;
+    return { attempt, folder };
+  }
 
-    this.logger.info({ image, attempt }, 'pulling the image');
-    await this.stopSignal.unlessStopped(runtime.pull(image, this.stopSignal.signal));
-    this.folder = await folders.create({ runId, attempt, inputs, outputTemplate: run.outputs });
-    await this.reportStart(share);
-
-    const limits = { ...constraints, gpuId: share.gpuId };
-    return this.execute({ runId, attempt, image, folder: this.folder.path, limits });
+  /** Pulls the image as soon as there is room for the run on this machine. */
+  private async pull(signal: AbortSignal): Promise<Share> {
+    const { image } = this.claimed;
+    const share = await this.place.granted;
+    signal.throwIfAborted();
+    this.logger.info({ image }, 'pulling the image');
+    await this.parts.runtime.pull(image, signal);
+    return share;
   }
 
   /** Asks for the run until there is an answer, and makes sure that the service sees it in our hands. */
