@@ -55,7 +55,7 @@ export function BulkDialog({ action, runs: seen, onClose, onDone }: Props) {
             isBusy={bulk.isPending}
             disabled={able === 0}
             onClick={() => bulk.mutate()}
-            autoFocus
+            data-autofocus
           >
             {bulk.isError ? 'Try again' : `${verb} ${countRuns(able)}`}
           </Button>
@@ -127,7 +127,7 @@ function Results({ action, results, onClose }: ResultsProps) {
       title={`${countRuns(done)} ${participle}${refused.length === 0 ? '' : `, ${formatCount(refused.length)} refused`}`}
       width="wide"
       actions={
-        <Button kind="primary" onClick={onClose} autoFocus>
+        <Button kind="primary" onClick={onClose} data-autofocus>
           Done
         </Button>
       }
@@ -136,7 +136,7 @@ function Results({ action, results, onClose }: ResultsProps) {
         {sorted.map(({ id, refusal }) => (
           <li key={id}>
             <RunLink id={id} />
-            <span className={refusal === undefined ? 'muted' : styles.error}>
+            <span className={refusal === undefined ? 'muted' : styles.refused}>
               {refusal === undefined ? participle : `Refused: ${refusal}`}
             </span>
           </li>

@@ -35,7 +35,9 @@ export function ExactInput({ control, value, suggestions, onChange }: Props) {
       />
       <datalist id={`${control.id}-list`}>
         {suggestions.map((text) => (
-          <option key={text} value={text} aria-label={text} />
+          <option key={text} value={text}>
+            {text}
+          </option>
         ))}
       </datalist>
     </>

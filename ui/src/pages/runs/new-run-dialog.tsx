@@ -24,14 +24,14 @@ import {
 /** Fields of one line each, with what holds when they are left empty. */
 const ROWS: readonly (readonly (readonly [field: NewRunField, label: string, hint: string])[])[] = [
   [
-    ['priority', 'Priority', '0; higher goes first'],
-    ['max_attempts', 'Attempts', '1; that may fail'],
-    ['backoff_s', 'Seconds before a retry', '0; doubled each time'],
+    ['priority', 'Priority', 'Higher goes first; 0 unless given'],
+    ['max_attempts', 'Attempts', 'How many may fail; 1 unless given'],
+    ['backoff_s', 'Retry pause in s', 'Doubled each time; 0 unless given'],
   ],
   [
-    ['cpu', 'CPUs', '0: any'],
-    ['ram_mb', 'RAM in MB', '0: any'],
-    ['vram_mb', 'GPU memory in MB', '0: no GPU'],
+    ['cpu', 'CPUs', 'Any unless given'],
+    ['ram_mb', 'RAM in MB', 'Any unless given'],
+    ['vram_mb', 'GPU memory in MB', 'No GPU unless given'],
   ],
 ];
 
@@ -96,7 +96,7 @@ export function NewRunDialog({ isOpen, onClose, images }: Props) {
                 {...control}
                 mono
                 required
-                autoFocus
+                data-autofocus
                 list={`${formId}-images`}
                 placeholder="longshore/word-count"
                 autoComplete="off"
@@ -105,7 +105,9 @@ export function NewRunDialog({ isOpen, onClose, images }: Props) {
               />
               <datalist id={`${formId}-images`}>
                 {images.map((image) => (
-                  <option key={image} value={image} aria-label={image} />
+                  <option key={image} value={image}>
+                    {image}
+                  </option>
                 ))}
               </datalist>
             </>

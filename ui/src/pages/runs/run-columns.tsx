@@ -11,92 +11,134 @@ import { formatCount, shortId } from '../../lib/format.js';
 import { isEnded, type Run } from './run-view.js';
 import styles from './runs-page.module.css';
 
-/** The columns of the list of runs. */
-export const RUN_COLUMNS: readonly Column<Run>[] = [
+const STATE: Column<Run> = {
+  id: 'state',
+  header: 'State',
+  width: '6.25rem',
+  card: 'title',
+  cell: (run) => <State run={run} />,
+};
+const RUN: Column<Run> = {
+  id: 'run',
+  header: 'Run',
+  width: '8.75rem',
+  cell: ({ id }) => (
+    <span className={styles.id}>
+      <code title={id}>{shortId(id)}</code>
+      <CopyButton what="run id" text={id} />
+    </span>
+  ),
+};
+const WHAT: Column<Run> = {
+  id: 'what',
+  header: 'Made from',
+  width: 'minmax(7rem, 3fr)',
+  card: 'full',
+  cell: (run) => <What run={run} />,
+};
+const PRIORITY: Column<Run> = {
+  id: 'priority',
+  header: 'Priority',
+  width: '3.5rem',
+  align: 'end',
+  cell: ({ priority }) => (
+    <span className={styles.number} title={formatCount(priority)}>
+      {formatCount(priority)}
+    </span>
+  ),
+};
+const ATTEMPT: Column<Run> = {
+  id: 'attempt',
+  header: 'Attempt',
+  width: '3.5rem',
+  align: 'end',
+  cell: ({ current_attempt: attempt, retry_policy: { max_attempts: most } }) => (
+    <span
+      className={styles.number}
+      title={`Attempt ${formatCount(attempt)}; attempts that may fail: ${formatCount(most)}`}
+    >
+      {formatCount(attempt)}
+      {attempt <= most && most > 1 && <span className="muted"> / {formatCount(most)}</span>}
+    </span>
+  ),
+};
+const CREATED: Column<Run> = {
+  id: 'created',
+  header: 'Created',
+  width: '5rem',
+  cell: ({ createdAt }) => <Time at={createdAt} />,
+};
+const WORKER: Column<Run> = {
+  id: 'worker',
+  header: 'Worker',
+  width: 'minmax(4.5rem, 1.2fr)',
+  cell: ({ execution_summary: { worker_id: worker } }) =>
+    worker === undefined ? (
+      <span className="muted">–</span>
+    ) : (
+      <Link className={styles.worker} href={`/workers?worker=${encodeURIComponent(worker)}`} title={worker}>
+        {worker}
+      </Link>
+    ),
+};
+
+/** The columns of the list of runs, where there is room for all of them. */
+export const WIDE_COLUMNS: readonly Column<Run>[] = [
+  STATE,
+  RUN,
+  WHAT,
+  { ...PRIORITY, width: '7rem' },
+  ATTEMPT,
+  { id: 'progress', header: 'Progress', width: 'minmax(6.5rem, 1fr)', cell: (run) => <Progress run={run} /> },
+  CREATED,
+  { id: 'duration', header: 'Duration', width: '6rem', cell: (run) => <Took run={run} /> },
+  WORKER,
+];
+
+/** The same in less room: progress below the state, the duration below the time of creation. */
+export const NARROW_COLUMNS: readonly Column<Run>[] = [
   {
-    id: 'state',
-    header: 'State',
-    width: '6.5rem',
-    card: 'title',
-    cell: ({ state, id }) => (
+    ...STATE,
+    cell: (run) => (
+      <span className={styles.stateLine}>
+        <State run={run} />
+        {run.state === 'RUNNING' && <ProgressBar label="Progress" percent={run.progress} />}
+      </span>
+    ),
+  },
+  WHAT,
+  RUN,
+  {
+    ...CREATED,
+    width: '5.5rem',
+    cell: (run) => (
       <>
-        <StateBadge state={state} />
-        <span className="visually-hidden"> run {shortId(id)}</span>
+        <Time at={run.createdAt} />
+        <span className={styles.why}>
+          {run.execution_summary.started_at !== undefined && <Took run={run} />}
+        </span>
       </>
     ),
   },
-  {
-    id: 'run',
-    header: 'Run',
-    width: '10.75rem',
-    cell: ({ id }) => (
-      <span className={styles.id}>
-        <code title={id}>{shortId(id)}</code>
-        <CopyButton what="run id" text={id} />
-      </span>
-    ),
-  },
-  {
-    id: 'what',
-    header: 'Definition or image',
-    width: 'minmax(8rem, 3fr)',
-    card: 'full',
-    cell: (run) => <What run={run} />,
-  },
-  {
-    id: 'priority',
-    header: 'Priority',
-    width: '4rem',
-    align: 'end',
-    cell: ({ priority }) => <span className={styles.number}>{formatCount(priority)}</span>,
-  },
-  {
-    id: 'attempt',
-    header: 'Attempt',
-    width: '4rem',
-    align: 'end',
-    cell: ({ current_attempt: attempt, retry_policy: { max_attempts: most } }) => (
-      <span
-        className={styles.number}
-        title={`Attempt ${formatCount(attempt)}; fails for good after ${formatCount(most)} failed`}
-      >
-        {formatCount(attempt)}
-        {most > 1 && <span className="muted"> / {formatCount(most)}</span>}
-      </span>
-    ),
-  },
-  { id: 'progress', header: 'Progress', width: 'minmax(6.5rem, 1fr)', cell: (run) => <Progress run={run} /> },
-  {
-    id: 'created',
-    header: 'Created',
-    width: '5.5rem',
-    cell: ({ createdAt }) => <Time at={createdAt} />,
-  },
-  {
-    id: 'duration',
-    header: 'Duration',
-    width: '6rem',
-    cell: ({ state, execution_summary: { started_at: from, finished_at: to } }) =>
-      isEnded(state) || state === 'RUNNING' ? (
-        <Duration from={isEnded(state) && to === undefined ? undefined : from} to={to} />
-      ) : (
-        <span className="muted">–</span>
-      ),
-  },
-  {
-    id: 'worker',
-    header: 'Worker',
-    width: 'minmax(5rem, 1.2fr)',
-    cell: ({ execution_summary: { worker_id: worker } }) =>
-      worker === undefined ? (
-        <span className="muted">–</span>
-      ) : (
-        <Link className={styles.worker} href={`/workers?worker=${encodeURIComponent(worker)}`} title={worker}>
-          {worker}
-        </Link>
-      ),
-  },
+  ATTEMPT,
+  PRIORITY,
+  WORKER,
 ];
+
+function State({ run: { state, id } }: { readonly run: Run }) {
+  return (
+    <>
+      <StateBadge state={state} />
+      <span className="visually-hidden"> run {shortId(id)}</span>
+    </>
+  );
+}
+
+function Took({ run: { state, execution_summary: summary } }: { readonly run: Run }) {
+  const { started_at: from, finished_at: to } = summary;
+  const isOver = isEnded(state) && to !== undefined;
+  return state === 'RUNNING' || isOver ? <Duration from={from} to={to} /> : <span className="muted">–</span>;
+}
 
 function What({ run }: { readonly run: Run }) {
   const {
@@ -117,9 +159,11 @@ function What({ run }: { readonly run: Run }) {
         {isMade ? definition : image}
         {isMade && <span className="muted"> {version}</span>}
       </span>
-      <span className={classNames(styles.why, error !== undefined && styles.failed)} title={rest}>
-        {rest}
-      </span>
+      {rest !== '' && (
+        <span className={classNames(styles.why, error !== undefined && styles.failed)} title={rest}>
+          {rest}
+        </span>
+      )}
     </>
   );
 }

@@ -1,9 +1,10 @@
 import { useCallback, useMemo, useState } from 'react';
+import { ApiError } from '../../api/api-error.js';
 import { Button } from '../../components/button.js';
 import { DataTable } from '../../components/data-table.js';
-import { EmptyState } from '../../components/empty-state.js';
 import { LiveDot } from '../../components/live-dot.js';
 import { Pager } from '../../components/pager.js';
+import { useMedia } from '../../hooks/use-media.js';
 import { useUrlFilters } from '../../hooks/use-url-filters.js';
 import { formatCount } from '../../lib/format.js';
 import { useSession } from '../../session/session-context.js';
@@ -13,7 +14,8 @@ import { BulkDialog } from './bulk-dialog.js';
 import type { BulkAction } from './bulk-view.js';
 import { FilterChips } from './filter-chips.js';
 import { NewRunDialog } from './new-run-dialog.js';
-import { RUN_COLUMNS } from './run-columns.js';
+import { NoRuns } from './no-runs.js';
+import { NARROW_COLUMNS, WIDE_COLUMNS } from './run-columns.js';
 import { RunFilterBar } from './run-filter-bar.js';
 import {
   filtersOf,
@@ -29,14 +31,16 @@ import { SelectionBar } from './selection-bar.js';
 import { useChosenRuns } from './use-chosen-runs.js';
 import { useHeldRows } from './use-held-rows.js';
 import { useNewRuns } from './use-new-runs.js';
-import { useRunPage } from './use-run-page.js';
+import { PAGE_SIZE, useRunPage } from './use-run-page.js';
 
-const ROW_HEIGHT = { line: 44, card: 196 };
+const ROW_HEIGHT = { line: 48, card: 252 };
+const ROOM_FOR_ALL = '(min-width: 84rem)';
 
 /** Every run, newest first: filtered, in pages, and many at a time to cancel or retry. */
 export default function RunsPage() {
   const { may } = useSession();
   const mayChange = may('client');
+  const isWide = useMedia(ROOM_FOR_ALL);
   const [parameters, setParameters] = useUrlFilters(RUN_PARAMETERS);
   const filters = useMemo(() => filtersOf(parameters), [parameters]);
   const page = useRunPage(filters, parameters, setParameters);
@@ -68,6 +72,7 @@ export default function RunsPage() {
 
   const isAnyFilter = isFiltered(filters);
   const { isError, error, refetch } = page.answer;
+  const refusal = error instanceof ApiError && error.status === 400 ? error.detail : undefined;
   const news = page.isNewest ? { count: heldBack, areMore: false } : fresh;
   return (
     <>
@@ -93,41 +98,53 @@ export default function RunsPage() {
       />
       <RunFilterBar filters={filters} onChange={filter} isOpen={isPanelOpen} runs={rows} />
       <div className={styles.strip}>
-        <FilterChips filters={filters} onRemove={(name) => filter({ [name]: '' })} />
+        <div className={styles.note}>
+          {news.count === 0 ? (
+            rows && noteOf(rows.length, page.isNewest)
+          ) : (
+            <Button size="small" onClick={showNewest}>
+              {formatCount(news.count)}
+              {news.areMore && '+'} new {news.count === 1 ? 'run' : 'runs'}
+            </Button>
+          )}
+        </div>
+        <Pager label="runs" onPrevious={page.toNewer} onNext={page.toOlder} />
         {isAnyFilter && (
-          <Button size="small" kind="quiet" onClick={clear}>
-            Clear filters
-          </Button>
-        )}
-        {news.count > 0 && (
-          <Button size="small" className={styles.news} onClick={showNewest}>
-            {formatCount(news.count)}
-            {news.areMore && '+'} new {news.count === 1 ? 'run' : 'runs'}
-          </Button>
+          <div className={styles.filters}>
+            <FilterChips filters={filters} onRemove={(name) => filter({ [name]: '' })} />
+            <Button size="small" kind="quiet" onClick={clear}>
+              Clear filters
+            </Button>
+          </div>
         )}
       </div>
       <DataTable
         label="Runs"
-        columns={RUN_COLUMNS}
-        rows={rows}
+        columns={isWide ? WIDE_COLUMNS : NARROW_COLUMNS}
+        rows={refusal === undefined ? rows : []}
         rowKey={keyOf}
         rowHref={hrefOf}
         rowHeight={ROW_HEIGHT}
         error={error}
         onRetry={() => void refetch()}
         empty={
-          <NoRuns isFiltered={isAnyFilter} isNewest={page.isNewest} onClear={clear} onNewest={showNewest} />
+          <NoRuns
+            isFiltered={isAnyFilter}
+            isNewest={page.isNewest}
+            refusal={refusal}
+            onClear={clear}
+            onNewest={showNewest}
+          />
         }
         {...(mayChange ? { selection: chosen.selection } : {})}
       />
-      <div className={styles.foot}>
-        <Pager
-          label="runs"
-          onPrevious={page.toNewer}
-          onNext={page.toOlder}
-          {...(rows === undefined ? {} : { note: noteOf(rows.length, page.isNewest) })}
-        />
-      </div>
+      {rows !== undefined && (
+        <div className={styles.foot}>
+          {rows.length === PAGE_SIZE && (
+            <Pager label="runs, below the list" onPrevious={page.toNewer} onNext={page.toOlder} />
+          )}
+        </div>
+      )}
       <SelectionBar count={chosen.runs.length} onAct={setAction} onClear={chosen.clear} />
       {action !== undefined && (
         <BulkDialog
@@ -139,37 +156,6 @@ export default function RunsPage() {
       )}
       <NewRunDialog isOpen={isNew} onClose={() => setNew(false)} images={imagesOf(rows)} />
     </>
-  );
-}
-
-interface NoRunsProps {
-  readonly isFiltered: boolean;
-  readonly isNewest: boolean;
-  readonly onClear: () => void;
-  readonly onNewest: () => void;
-}
-
-function NoRuns({ isFiltered: isAnyFilter, isNewest, onClear, onNewest }: NoRunsProps) {
-  if (!isNewest) {
-    return (
-      <EmptyState
-        icon="runs"
-        title="No runs on this page"
-        action={<Button onClick={onNewest}>Newest runs</Button>}
-      />
-    );
-  }
-  if (isAnyFilter) {
-    return (
-      <EmptyState title="No run fits these filters" action={<Button onClick={onClear}>Clear filters</Button>}>
-        Definition, image and topic are compared to the letter.
-      </EmptyState>
-    );
-  }
-  return (
-    <EmptyState icon="runs" title="No runs yet">
-      Create one with the button above, or over the API: POST /runs.
-    </EmptyState>
   );
 }
 

@@ -19,8 +19,8 @@ export function SelectionBar({ count, onAct, onClear }: Props) {
         Cancel…
       </Button>
       <Button onClick={() => onAct('retry')}>Retry…</Button>
-      <Button kind="quiet" onClick={onClear}>
-        Clear selection
+      <Button kind="quiet" aria-label="Clear the selection" onClick={onClear}>
+        Clear
       </Button>
     </div>
   );
