@@ -7,6 +7,20 @@ import type { PageRoute } from './shell/routes-context.js';
  */
 export const ROUTES: readonly PageRoute[] = [
   {
+    path: '/',
+    title: 'Overview',
+    scopes: ['client'],
+    nav: { icon: 'overview', shortcut: 'o' },
+    page: lazy(() => import('./pages/overview/overview-page.js')),
+  },
+  {
+    path: '/runs',
+    title: 'Runs',
+    scopes: ['client'],
+    nav: { icon: 'runs', shortcut: 'r' },
+    page: lazy(() => import('./pages/runs/runs-page.js')),
+  },
+  {
     path: '/workers',
     title: 'Workers',
     scopes: ['client'],

@@ -39,7 +39,7 @@ export function ConfirmDialog(props: Props) {
             kind={isDangerous ? 'danger' : 'primary'}
             isBusy={action.isPending}
             onClick={() => action.mutate()}
-            autoFocus
+            data-autofocus
           >
             {confirmLabel}
           </Button>

@@ -3,6 +3,7 @@ import { Link } from 'wouter';
 import { classNames } from '../lib/class-names.js';
 import styles from './data-table.module.css';
 import type { DataTableProps } from './data-table-types.js';
+import type { ToggleRow } from './use-row-selection.js';
 
 type Props<T> = Pick<DataTableProps<T>, 'columns' | 'rowKey' | 'rowHref' | 'onOpen' | 'selection'> & {
   readonly row: T;
@@ -10,11 +11,12 @@ type Props<T> = Pick<DataTableProps<T>, 'columns' | 'rowKey' | 'rowHref' | 'onOp
   /** Pixels below the head. */
   readonly top: number;
   readonly onFocus: (index: number) => void;
+  readonly onToggle: ToggleRow;
 };
 
 /** A row of a table. A click anywhere on it opens it; links and buttons in it stay what they are. */
 export function DataTableRow<T>(props: Props<T>) {
-  const { row, index, top, columns, rowKey, rowHref, onOpen, selection, onFocus } = props;
+  const { row, index, top, columns, rowKey, rowHref, onOpen, selection, onFocus, onToggle } = props;
   const key = rowKey(row);
   const isSelected = selection?.selected.has(key) ?? false;
   return (
@@ -35,7 +37,9 @@ export function DataTableRow<T>(props: Props<T>) {
               type="checkbox"
               aria-label={`Select ${key}`}
               checked={isSelected}
-              onChange={() => selection.onChange(toggled(selection.selected, key))}
+              onChange={({ nativeEvent }) =>
+                onToggle(key, nativeEvent instanceof MouseEvent && nativeEvent.shiftKey)
+              }
             />
           </label>
         </div>
@@ -78,10 +82,4 @@ function Opener({ href, onOpen, children }: OpenerProps) {
       {children}
     </button>
   );
-}
-
-function toggled(selected: ReadonlySet<string>, key: string): ReadonlySet<string> {
-  const next = new Set(selected);
-  if (!next.delete(key)) next.add(key);
-  return next;
 }

@@ -7,6 +7,7 @@ import styles from './data-table.module.css';
 import type { DataTableProps } from './data-table-types.js';
 import { ErrorState } from './error-state.js';
 import { useRowKeys } from './use-row-keys.js';
+import { useRowSelection } from './use-row-selection.js';
 import { useTablePlace } from './use-table-place.js';
 
 export type { Column, Selection } from './data-table-types.js';
@@ -17,7 +18,7 @@ const OVERSCAN = 12;
 /**
  * A table of any length: only the rows in sight exist. Rows have one fixed height, so nothing moves when their content
  * changes, and become cards where there is no room for columns. Arrow keys, Home and End go from row to row, Enter opens
- * one, the space bar selects it.
+ * one, the space bar selects it; with Shift, a click or the space bar selects every row from the last one on.
  */
 export function DataTable<T>(props: DataTableProps<T>) {
   const { label, columns, rows, rowKey, rowHeight, error, onRetry, empty, selection } = props;
@@ -53,6 +54,7 @@ export function DataTable<T>(props: DataTableProps<T>) {
     virtualizer.measure();
   }
   const onKeyDown = useRowKeys({ count, active, setActive, virtualizer, body });
+  const onToggle = useRowSelection({ rows, rowKey, selection });
 
   if (rows === undefined && error !== undefined && error !== null) {
     return <ErrorState error={error} {...(onRetry === undefined ? {} : { onRetry })} />;
@@ -94,6 +96,7 @@ export function DataTable<T>(props: DataTableProps<T>) {
                   index={index}
                   top={start - virtualizer.options.scrollMargin}
                   onFocus={setActive}
+                  onToggle={onToggle}
                 />
               );
             })}

@@ -17,7 +17,7 @@ interface Props {
 
 /**
  * A modal dialog: the browser's own, which keeps the focus inside, closes on Escape, and gives the focus back to where it
- * was. What is inside exists only while it is open.
+ * was. What is inside exists only while it is open; the control with `data-autofocus` has the focus first.
  */
 export function Dialog({ isOpen, onClose, title, children, actions, width = 'narrow' }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -28,6 +28,8 @@ export function Dialog({ isOpen, onClose, title, children, actions, width = 'nar
     // The element is gone by the time it is to be closed, so the browser cannot give the focus back.
     const before = document.activeElement;
     element.showModal();
+    // The browser chooses the first control, which is the cross.
+    element.querySelector<HTMLElement>('[data-autofocus]')?.focus();
     return () => {
       element.close();
       if (before instanceof HTMLElement && before.isConnected) before.focus({ preventScroll: true });

@@ -32,7 +32,9 @@ export function useRowKeys({ count, active, setActive, virtualizer, body }: Setu
         const box = target.closest('[data-index]')?.querySelector<HTMLInputElement>('input[type=checkbox]');
         if (!box) return;
         event.preventDefault();
-        box.click();
+        box.dispatchEvent(
+          new MouseEvent('click', { bubbles: true, cancelable: true, shiftKey: event.shiftKey }),
+        );
         return;
       }
       const next = { ArrowDown: active + 1, ArrowUp: active - 1, Home: 0, End: count - 1 }[key];

@@ -1,5 +1,5 @@
 import { Suspense, useEffect, useRef } from 'react';
-import { Redirect, Route, Switch, useLocation } from 'wouter';
+import { Route, Switch, useLocation } from 'wouter';
 import { EmptyState } from '../components/empty-state.js';
 import { useSession } from '../session/session-context.js';
 import { PageBoundary } from './page-boundary.js';
@@ -8,9 +8,7 @@ import { useRoutes, type PageRoute } from './routes-context.js';
 /** Shows the page that the address names. */
 export function Pages() {
   const routes = useRoutes();
-  const { may } = useSession();
   const [location] = useLocation();
-  const home = routes.find(({ nav, scopes }) => nav !== undefined && may(...scopes));
   return (
     <PageBoundary key={location}>
       <Suspense fallback={<div aria-busy="true" />}>
@@ -20,7 +18,6 @@ export function Pages() {
               <OnePage route={route} />
             </Route>
           ))}
-          <Route path="/">{home ? <Redirect to={home.path} replace /> : <NothingToSee />}</Route>
           <Route>
             <EmptyState title="There is no such page">
               The address may be wrong, or from another version of the dashboard.
@@ -41,14 +38,6 @@ function OnePage({ route }: { readonly route: PageRoute }) {
     <EmptyState icon="keys" title="Your key may not see this page">
       It needs a key with the scope{' '}
       {route.scopes.length === 0 ? 'admin' : [...route.scopes, 'admin'].join(' or ')}.
-    </EmptyState>
-  );
-}
-
-function NothingToSee() {
-  return (
-    <EmptyState icon="keys" title="Your key may see no page">
-      The dashboard is for keys with the scope client or admin. Sign out to use another key.
     </EmptyState>
   );
 }

@@ -30,7 +30,10 @@ export function useRegisteredShortcuts(): readonly Shortcut[] {
 export function isTaken({ target, ctrlKey, metaKey, altKey, defaultPrevented }: KeyboardEvent): boolean {
   if (ctrlKey || metaKey || altKey || defaultPrevented) return true;
   if (document.querySelector('dialog[open]') !== null) return true;
-  return target instanceof HTMLElement && target.matches('input, select, textarea, [contenteditable]');
+  return (
+    target instanceof HTMLElement &&
+    target.matches('input:not([type=checkbox]), select, textarea, [contenteditable]')
+  );
 }
 
 /** Calls the function when the key is pressed on the page, and lists it in the help (`?`). */

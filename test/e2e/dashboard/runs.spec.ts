@@ -1,0 +1,271 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { seedRuns } from '../../support/browser-runs.js';
+import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser.js';
+import { RunSteps } from '../../support/run-steps.js';
+import { startService, until, type ServiceProcess } from '../../support/service-process.js';
+import { senderTo } from '../../support/test-app.js';
+import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+
+const SEEDED = 100_000;
+
+describe('the list of runs', { skip: NO_BROWSER }, () => {
+  let database: TestDatabase;
+  let service: ServiceProcess;
+  let steps: RunSteps;
+
+  before(async () => {
+    database = await openTestDatabase();
+    await seedRuns(database.dataSource, SEEDED);
+    service = await startService({ env: { DATABASE_URL: database.url } });
+    steps = new RunSteps(senderTo(service.url, service.adminKey));
+  });
+  after(async () => {
+    await service?.stop();
+    await database?.close();
+  });
+
+  const show = (options: Partial<PageOptions> = {}) =>
+    openPage({ url: service.url, path: '/runs', apiKey: service.adminKey, ...options });
+  const row = (opened: Awaited<ReturnType<typeof show>>, id: string) =>
+    opened.page.getByRole('row').filter({ has: opened.page.getByTitle(id) });
+  const rowIds = (opened: Awaited<ReturnType<typeof show>>): Promise<string[]> =>
+    opened.page.evaluate(`[...document.querySelectorAll('[role=row] code')].map(({ title }) => title)`);
+  const untilFirst = (opened: Awaited<ReturnType<typeof show>>, fits: (id: string | undefined) => boolean) =>
+    until(async () => fits((await rowIds(opened))[0]), 'another first row');
+  const total = (opened: Awaited<ReturnType<typeof show>>) =>
+    opened.page.getByRole('table', { name: 'Runs' }).getAttribute('aria-rowcount');
+
+  test('shows the newest of 100,000 runs in under a second, and deep pages as fast', async () => {
+    const opened = await show({ width: 1920 });
+    const { page } = opened;
+    await page.getByRole('row').nth(5).waitFor();
+    assert.equal(await total(opened), '51');
+    await page.reload();
+    const ms = await page.evaluate<number>(`new Promise((resolve) => {
+      const look = () => document.querySelectorAll('[role=row]').length > 5 ? resolve(performance.now()) : requestAnimationFrame(look);
+      look();
+    })`);
+    assert.ok(ms < 1000, `${ms} ms from the request of the page to its rows`);
+
+    const [deep] = await database.dataSource.query(
+      `select id from runs order by created_at offset ${SEEDED / 2} limit 1`,
+    );
+    await page.goto(`${service.url}/ui/runs?starting_after=${deep.id}`);
+    await page.getByRole('row').nth(5).waitFor();
+    for (let turn = 0; turn < 5; turn += 1) {
+      const [first] = await rowIds(opened);
+      const begun = performance.now();
+      await page.keyboard.press('n');
+      await untilFirst(opened, (id) => id !== first);
+      assert.ok(performance.now() - begun < 1000);
+    }
+    await opened.close();
+  });
+
+  test('says everything about a run in its row, and leads to it', async () => {
+    const run = await steps.running(
+      { image: 'examples/train:2', retry_policy: { max_attempts: 4 }, priority: 2_000_000_000 },
+      'one-worker',
+    );
+    await steps.event(run.id, 'PROGRESS', undefined, 40);
+    const opened = await show({ width: 1920 });
+    await opened.page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    const line = row(opened, run.id);
+    await line.getByText('running', { exact: true }).waitFor();
+    for (const text of ['examples/train:2', '2,000,000,000', '1 / 4', '40 %', 'one-worker']) {
+      await line.getByText(text, { exact: true }).first().waitFor();
+    }
+    await line.getByRole('button', { name: 'Copy the run id' }).click();
+    assert.equal(await opened.page.evaluate('navigator.clipboard.readText()'), run.id);
+    const href = await line.getByRole('link', { name: /^running run/ }).getAttribute('href');
+    assert.equal(href, `/ui/runs/${run.id}`);
+    await steps.event(run.id, 'COMPLETED');
+    await line.getByText('completed', { exact: true }).waitFor();
+    await line.getByRole('link', { name: 'one-worker' }).click();
+    await opened.page.waitForURL('**/ui/workers?worker=one-worker');
+    await opened.close();
+  });
+
+  test('filters by everything the API filters by, in the address, with chips to remove', async () => {
+    const opened = await show();
+    const { page } = opened;
+    await page.getByRole('row').nth(5).waitFor();
+    await page.keyboard.press('f');
+    const set = async (label: string, text: string): Promise<void> => {
+      await page.getByLabel(label, { exact: true }).fill(text);
+      await page.keyboard.press('Enter');
+    };
+    await page.getByRole('button', { name: /^failed/ }).click();
+    await set('Definition', 'definition-4');
+    await set('Image', 'registry.example/team/image-4');
+    await set('Topic', 'topic-2');
+    await page.getByText('No run fits these filters').waitFor();
+    await page.getByRole('button', { name: 'Remove the filter Topic: topic-2' }).click();
+    await page.getByRole('row').nth(1).waitFor();
+    assert.equal(
+      new URL(page.url()).search,
+      '?state=FAILED&op_definition=definition-4&image=registry.example%2Fteam%2Fimage-4',
+    );
+    await page.reload();
+    await page.getByRole('row').nth(1).waitFor();
+    const shown = await page.getByRole('row').allInnerTexts();
+    for (const text of shown.slice(1)) assert.match(text, /failed[\s\S]*definition-4/);
+
+    await page.getByRole('button', { name: 'Clear filters' }).click();
+    await page.waitForURL('**/ui/runs');
+    await page.getByRole('button', { name: 'Filters', exact: true }).click();
+    await page.getByRole('button', { name: '15 minutes' }).click();
+    await page.getByRole('button', { name: /^Remove the filter Created from/ }).waitFor();
+    await page.getByLabel('Created to').fill('2001-02-03T04:05:06');
+    await page.getByText('No run fits these filters').waitFor();
+    assert.match(page.url(), /from=20.*&to=2001-02-0[234]T/);
+    await page.getByRole('button', { name: /^Remove the filter Created to/ }).click();
+    await page.getByRole('row').nth(1).waitFor();
+    await page.goto(`${service.url}/ui/runs?state=NONE`);
+    await page.getByText("Invalid state 'NONE'").waitFor();
+    opened.expectErrors(/400/);
+    await page.getByRole('button', { name: /^All/ }).click();
+    await page.getByRole('row').nth(1).waitFor();
+    await opened.close();
+  });
+
+  test('pages both ways, and keeps the place over reloads, back and forward', async () => {
+    const opened = await show();
+    const { page } = opened;
+    await page.getByRole('row').nth(5).waitFor();
+    const newer = page.getByRole('button', { name: 'Previous' }).first();
+    const older = page.getByRole('button', { name: 'Next' }).first();
+    const [first] = await rowIds(opened);
+    assert.equal(await newer.isDisabled(), true);
+    await older.click();
+    await page.waitForURL('**starting_after=*');
+    await untilFirst(opened, (id) => id !== first);
+    const [second] = await rowIds(opened);
+    await page.reload();
+    await untilFirst(opened, (id) => id === second);
+    await older.click();
+    await untilFirst(opened, (id) => id !== second);
+    await newer.click();
+    await page.waitForURL('**ending_before=*');
+    await untilFirst(opened, (id) => id === second);
+    await page.goBack();
+    await page.goBack();
+    await untilFirst(opened, (id) => id === second);
+    await page.goForward();
+    await page.goForward();
+    await untilFirst(opened, (id) => id === second);
+    await newer.click();
+    await untilFirst(opened, (id) => id === first);
+    assert.equal(new URL(page.url()).search, '', 'the newest page needs no cursor');
+    await opened.close();
+  });
+
+  test('shows new runs on the newest page, and only their number on others', async () => {
+    const opened = await show();
+    const { page } = opened;
+    await page.getByRole('row').nth(5).waitFor();
+    const run = await steps.create({ image: 'fresh-1' });
+    await row(opened, run.id).waitFor();
+    assert.equal((await rowIds(opened))[0], run.id);
+    assert.ok((await opened.layoutShift()) < 0.01, await page.evaluate('window.layoutShifts.join()'));
+
+    await page.getByRole('button', { name: 'Next' }).first().click();
+    await page.waitForURL('**starting_after=*');
+    await untilFirst(opened, (id) => id !== run.id);
+    const known = await rowIds(opened);
+    // The number counts from when the page was opened, which the service has to be asked for.
+    await page.waitForResponse((answer) => answer.url().includes('limit=20'));
+    await steps.create({ image: 'fresh-2' });
+    const last = await steps.create({ image: 'fresh-3' });
+    const button = page.getByRole('button', { name: '2 new runs' });
+    await button.waitFor();
+    assert.deepEqual(await rowIds(opened), known);
+    await button.click();
+    await row(opened, last.id).waitFor();
+    assert.equal(new URL(page.url()).search, '');
+    await opened.close();
+  });
+
+  test('creates a run, and shows what is wrong with it at its fields', async () => {
+    const opened = await show();
+    const { page } = opened;
+    await page.getByRole('row').nth(5).waitFor();
+    await page.keyboard.press('c');
+    const dialog = page.getByRole('dialog', { name: 'New run' });
+    assert.equal(await page.evaluate('document.activeElement.placeholder'), 'longshore/word-count');
+    await page.keyboard.press('Enter');
+    await dialog.getByText('Name a container image.').waitFor();
+    const noteOf = async (label: string): Promise<string> => {
+      const field = dialog.getByLabel(label, { exact: true });
+      assert.equal(await field.getAttribute('aria-invalid'), 'true');
+      return page.locator(`[id="${await field.getAttribute('aria-describedby')}"]`).innerText();
+    };
+    await dialog.getByLabel('Image', { exact: true }).fill('not an image');
+    await dialog.getByLabel('Inputs').fill('{"text": ');
+    await dialog.getByLabel('CPUs').fill('many');
+    await dialog.getByRole('button', { name: 'Create run' }).click();
+    assert.match(await noteOf('Inputs'), /This is not JSON/);
+    assert.equal(await noteOf('CPUs'), 'Enter a whole number.');
+    await dialog.getByLabel('Inputs').fill('{"text": "to be"}');
+    await dialog.getByLabel('CPUs').fill('-1');
+    await dialog.getByLabel('Attempts').fill('5000');
+    await dialog.getByRole('button', { name: 'Create run' }).click();
+    await dialog.getByText(/image must be/).waitFor();
+    opened.expectErrors(/400/);
+    assert.match(await noteOf('Image'), /^image must be an image reference/);
+    assert.match(await noteOf('CPUs'), /^constraints\.cpu must be/);
+    assert.match(await noteOf('Attempts'), /^retry_policy\.max_attempts must be/);
+    await opened.checkAccessibility();
+
+    await dialog.getByLabel('Image', { exact: true }).fill('made/here');
+    await dialog.getByLabel('CPUs').fill('2');
+    await dialog.getByLabel('Attempts').fill('5');
+    await dialog.getByLabel('Priority').fill('-7');
+    await dialog.getByLabel('Topic').fill('orders');
+    await dialog.getByRole('button', { name: 'Create run' }).click();
+    await page.getByText(/^Created run/).waitFor();
+    await dialog.waitFor({ state: 'detached' });
+    const line = page.getByRole('row').filter({ hasText: 'made/here' });
+    const run = await steps.get((await line.locator('code').getAttribute('title')) ?? '');
+    assert.deepEqual(
+      [
+        run.inputs,
+        run.constraints.cpu,
+        run.retry_policy.max_attempts,
+        run.priority,
+        run.event_delivery.topic,
+      ],
+      [{ text: 'to be' }, 2, 5, -7, 'orders'],
+    );
+    await opened.close();
+  });
+
+  test('says what to do where there is nothing', async () => {
+    const opened = await show({ path: '/runs?image=none/such' });
+    await opened.page.getByText('No run fits these filters').waitFor();
+    await opened.page.getByText('compared to the letter').waitFor();
+    await opened.page.getByRole('button', { name: 'Clear filters' }).last().click();
+    await opened.page.getByRole('row').nth(5).waitFor();
+    await opened.page.goto(`${service.url}/ui/runs?starting_after=00000000-0000-7000-8000-000000000000`);
+    await opened.page.getByText('The cursor is not the id of a run').waitFor();
+    opened.expectErrors(/400/);
+    await opened.page.getByRole('button', { name: 'Newest runs' }).click();
+    await opened.page.getByRole('row').nth(5).waitFor();
+    await opened.close();
+  });
+
+  test('works for everybody: both themes, three widths, filters and selection open', async () => {
+    for (const theme of THEMES) {
+      for (const width of WIDTHS) {
+        const opened = await show({ theme, width, path: '/runs?state=FAILED' });
+        await opened.page.getByRole('row').nth(2).waitFor();
+        await opened.page.getByRole('button', { name: 'Filters', exact: true }).click();
+        await opened.page.getByRole('row').nth(1).getByRole('checkbox').click();
+        await opened.checkAccessibility();
+        await opened.checkWidth();
+        await opened.close();
+      }
+    }
+  });
+});

@@ -1,0 +1,114 @@
+import type { Schemas } from '../../api/use-api.js';
+
+/** What is entered, as texts. */
+export const EMPTY_FORM = {
+  image: '',
+  inputs: '{}',
+  priority: '',
+  cpu: '',
+  ram_mb: '',
+  vram_mb: '',
+  max_attempts: '',
+  backoff_s: '',
+  topic: '',
+};
+export type NewRunField = keyof typeof EMPTY_FORM;
+export type NewRunForm = Readonly<Record<NewRunField, string>>;
+export type FieldErrors = Readonly<Partial<Record<NewRunField, string | undefined>>>;
+
+/** Where the service has the fields. */
+const PATHS: Readonly<Record<NewRunField, string>> = {
+  image: 'image',
+  inputs: 'inputs',
+  priority: 'priority',
+  cpu: 'constraints.cpu',
+  ram_mb: 'constraints.ram_mb',
+  vram_mb: 'constraints.vram_mb',
+  max_attempts: 'retry_policy.max_attempts',
+  backoff_s: 'retry_policy.backoff_s',
+  topic: 'event_delivery.topic',
+};
+const FIELDS = [
+  'image',
+  'inputs',
+  'priority',
+  'cpu',
+  'ram_mb',
+  'vram_mb',
+  'max_attempts',
+  'backoff_s',
+  'topic',
+] as const satisfies readonly NewRunField[];
+const NUMBERS = ['priority', 'cpu', 'ram_mb', 'vram_mb', 'max_attempts', 'backoff_s'] as const;
+
+/** The body of `POST /runs`, or what cannot be sent at all; whether values are allowed is left to the service. */
+export function readForm(
+  form: NewRunForm,
+): { readonly body: Schemas['OpRunCreate'] } | { readonly errors: FieldErrors } {
+  const errors: Partial<Record<NewRunField, string>> = {};
+  if (form.image.trim() === '') errors.image = 'Name a container image.';
+  const inputs = readObject(form.inputs);
+  if ('problem' in inputs) errors.inputs = inputs.problem;
+  const numbers: Partial<Record<(typeof NUMBERS)[number], number>> = {};
+  for (const name of NUMBERS) {
+    const text = form[name].trim();
+    if (text === '') continue;
+    if (/^[+-]?\d+$/.test(text)) numbers[name] = Number(text);
+    else errors[name] = 'Enter a whole number.';
+  }
+  if (Object.keys(errors).length > 0 || 'problem' in inputs) return { errors };
+  const { priority, max_attempts: attempts, backoff_s: backoff, ...constraints } = numbers;
+  const retry = {
+    ...(attempts === undefined ? {} : { max_attempts: attempts }),
+    ...(backoff === undefined ? {} : { backoff_s: backoff }),
+  };
+  return {
+    body: {
+      image: form.image.trim(),
+      inputs: inputs.value,
+      ...(priority === undefined ? {} : { priority }),
+      ...(Object.keys(constraints).length === 0 ? {} : { constraints }),
+      ...(Object.keys(retry).length === 0 ? {} : { retry_policy: retry }),
+      ...(form.topic === '' ? {} : { event_delivery: { topic: form.topic } }),
+    },
+  };
+}
+
+/** The lines of a refusal at the fields that they name, and those that name none. */
+export function placeErrors(lines: readonly string[]): {
+  readonly fields: FieldErrors;
+  readonly rest: string[];
+} {
+  const fields: Partial<Record<NewRunField, string>> = {};
+  const rest: string[] = [];
+  for (const line of lines) {
+    const field = FIELDS.find(
+      (name) => line.startsWith(`${PATHS[name]} `) || line.startsWith(`${PATHS[name]}.`),
+    );
+    if (field === undefined) rest.push(line);
+    else fields[field] = [fields[field], line].filter((text) => text !== undefined).join('\n');
+  }
+  return { fields, rest };
+}
+
+/** What is wrong with the text of the inputs, while it is typed; undefined when nothing is. */
+export function problemOfInputs(text: string): string | undefined {
+  const inputs = readObject(text);
+  return 'problem' in inputs ? inputs.problem : undefined;
+}
+
+type JsonObject = Readonly<Record<string, unknown>>;
+
+function readObject(text: string): { readonly value: JsonObject } | { readonly problem: string } {
+  if (text.trim() === '') return { value: {} };
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    return { problem: `This is not JSON: ${error instanceof Error ? error.message : String(error)}` };
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return { problem: 'Inputs are a JSON object: { … }' };
+  }
+  return { value: { ...value } };
+}

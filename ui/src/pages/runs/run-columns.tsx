@@ -1,0 +1,182 @@
+import { Link } from 'wouter';
+import type { Tone } from '../../components/badge.js';
+import { CopyButton } from '../../components/copy-button.js';
+import type { Column } from '../../components/data-table.js';
+import { Duration } from '../../components/duration.js';
+import { ProgressBar } from '../../components/progress-bar.js';
+import { StateBadge, type RunState } from '../../components/state-badge.js';
+import { Time } from '../../components/time.js';
+import { classNames } from '../../lib/class-names.js';
+import { formatCount, shortId } from '../../lib/format.js';
+import { isEnded, type Run } from './run-view.js';
+import styles from './runs-page.module.css';
+
+const STATE: Column<Run> = {
+  id: 'state',
+  header: 'State',
+  width: '6.25rem',
+  card: 'title',
+  cell: (run) => <State run={run} />,
+};
+const RUN: Column<Run> = {
+  id: 'run',
+  header: 'Run',
+  width: '8.75rem',
+  cell: ({ id }) => (
+    <span className={styles.id}>
+      <code title={id}>{shortId(id)}</code>
+      <CopyButton what="run id" text={id} />
+    </span>
+  ),
+};
+const WHAT: Column<Run> = {
+  id: 'what',
+  header: 'Made from',
+  width: 'minmax(7rem, 3fr)',
+  card: 'full',
+  cell: (run) => <What run={run} />,
+};
+const PRIORITY: Column<Run> = {
+  id: 'priority',
+  header: 'Priority',
+  width: '3.5rem',
+  align: 'end',
+  cell: ({ priority }) => (
+    <span className={styles.number} title={formatCount(priority)}>
+      {formatCount(priority)}
+    </span>
+  ),
+};
+const ATTEMPT: Column<Run> = {
+  id: 'attempt',
+  header: 'Attempt',
+  width: '3.5rem',
+  align: 'end',
+  cell: ({ current_attempt: attempt, retry_policy: { max_attempts: most } }) => (
+    <span
+      className={styles.number}
+      title={`Attempt ${formatCount(attempt)}; attempts that may fail: ${formatCount(most)}`}
+    >
+      {formatCount(attempt)}
+      {attempt <= most && most > 1 && <span className="muted"> / {formatCount(most)}</span>}
+    </span>
+  ),
+};
+const CREATED: Column<Run> = {
+  id: 'created',
+  header: 'Created',
+  width: '5rem',
+  cell: ({ createdAt }) => <Time at={createdAt} />,
+};
+const WORKER: Column<Run> = {
+  id: 'worker',
+  header: 'Worker',
+  width: 'minmax(4.5rem, 1.2fr)',
+  cell: ({ execution_summary: { worker_id: worker } }) =>
+    worker === undefined ? (
+      <span className="muted">–</span>
+    ) : (
+      <Link className={styles.worker} href={`/workers?worker=${encodeURIComponent(worker)}`} title={worker}>
+        {worker}
+      </Link>
+    ),
+};
+
+/** The columns of the list of runs, where there is room for all of them. */
+export const WIDE_COLUMNS: readonly Column<Run>[] = [
+  STATE,
+  RUN,
+  WHAT,
+  { ...PRIORITY, width: '7rem' },
+  ATTEMPT,
+  { id: 'progress', header: 'Progress', width: 'minmax(6.5rem, 1fr)', cell: (run) => <Progress run={run} /> },
+  CREATED,
+  { id: 'duration', header: 'Duration', width: '6rem', cell: (run) => <Took run={run} /> },
+  WORKER,
+];
+
+/** The same in less room: progress below the state, the duration below the time of creation. */
+export const NARROW_COLUMNS: readonly Column<Run>[] = [
+  {
+    ...STATE,
+    cell: (run) => (
+      <span className={styles.stateLine}>
+        <State run={run} />
+        {run.state === 'RUNNING' && <ProgressBar label="Progress" percent={run.progress} />}
+      </span>
+    ),
+  },
+  WHAT,
+  RUN,
+  {
+    ...CREATED,
+    width: '5.5rem',
+    cell: (run) => (
+      <>
+        <Time at={run.createdAt} />
+        <span className={styles.why}>
+          {run.execution_summary.started_at !== undefined && <Took run={run} />}
+        </span>
+      </>
+    ),
+  },
+  ATTEMPT,
+  PRIORITY,
+  WORKER,
+];
+
+function State({ run: { state, id } }: { readonly run: Run }) {
+  return (
+    <>
+      <StateBadge state={state} />
+      <span className="visually-hidden"> run {shortId(id)}</span>
+    </>
+  );
+}
+
+function Took({ run: { state, execution_summary: summary } }: { readonly run: Run }) {
+  const { started_at: from, finished_at: to } = summary;
+  const isOver = isEnded(state) && to !== undefined;
+  return state === 'RUNNING' || isOver ? <Duration from={from} to={to} /> : <span className="muted">–</span>;
+}
+
+function What({ run }: { readonly run: Run }) {
+  const {
+    image,
+    op_definition: definition,
+    op_definition_version: version,
+    state,
+    event_delivery: feed,
+  } = run;
+  const isMade = definition !== null;
+  const name = isMade ? `${definition} ${version ?? ''}` : image;
+  const error = state === 'FAILED' ? run.execution_summary.error_message : undefined;
+  const topic = feed === null ? '' : `topic ${feed.topic}`;
+  const rest = error ?? (isMade ? image : topic);
+  return (
+    <>
+      <span className={styles.what} title={isMade ? `${name}\n${image}` : image}>
+        {isMade ? definition : image}
+        {isMade && <span className="muted"> {version}</span>}
+      </span>
+      {rest !== '' && (
+        <span className={classNames(styles.why, error !== undefined && styles.failed)} title={rest}>
+          {rest}
+        </span>
+      )}
+    </>
+  );
+}
+
+const TONES: Readonly<Partial<Record<RunState, Tone>>> = {
+  COMPLETED: 'good',
+  FAILED: 'bad',
+  CANCELLED: 'neutral',
+};
+
+function Progress({ run: { state, progress } }: { readonly run: Run }) {
+  if (state === 'PENDING' || (state === 'ASSIGNED' && progress === 0)) {
+    return <span className="muted">–</span>;
+  }
+  return <ProgressBar label="Progress" percent={progress} tone={TONES[state] ?? 'info'} />;
+}

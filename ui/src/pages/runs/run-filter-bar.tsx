@@ -1,0 +1,131 @@
+import { unwrap } from '../../api/unwrap.js';
+import { useApi } from '../../api/use-api.js';
+import { useLive } from '../../api/use-live.js';
+import { Button } from '../../components/button.js';
+import { Field } from '../../components/field.js';
+import { TextInput } from '../../components/inputs.js';
+import { serviceNow } from '../../lib/clock.js';
+import { formatCount } from '../../lib/format.js';
+import { ExactInput } from './exact-input.js';
+import styles from './run-filter-bar.module.css';
+import { fromLocalInput, toLocalInput, type RunFilters } from './run-filters.js';
+import { RUN_STATES, type Run } from './run-view.js';
+
+const PRESETS = [
+  ['15 minutes', 15],
+  ['hour', 60],
+  ['day', 24 * 60],
+  ['week', 7 * 24 * 60],
+] as const;
+
+interface Props {
+  readonly filters: RunFilters;
+  readonly onChange: (change: Partial<RunFilters>) => void;
+  /** Whether the fields beside the state are shown. */
+  readonly isOpen: boolean;
+  /** Runs whose values are offered. */
+  readonly runs: readonly Run[] | undefined;
+}
+
+/** Filters of the list of runs: the state with how many there are, and the rest in a panel. */
+export function RunFilterBar({ filters, onChange, isOpen, runs = [] }: Props) {
+  const api = useApi();
+  const { data: overview } = useLive({
+    queryKey: ['overview'],
+    queryFn: ({ signal }) => unwrap(api.GET('/overview', { signal })),
+  });
+  const counts = overview?.runs;
+  const all = counts && Object.values(counts).reduce((sum, count) => sum + count, 0);
+  const definitions = distinct(runs.map(({ op_definition: definition }) => definition));
+  const images = distinct(runs.map(({ image }) => image));
+  const topics = distinct(runs.map(({ event_delivery: feed }) => feed?.topic));
+  return (
+    <div role="search" aria-label="Filter runs">
+      <div className={styles.states} role="group" aria-label="State">
+        {(['', ...RUN_STATES] as const).map((state) => (
+          <button
+            key={state}
+            type="button"
+            className={styles.state}
+            aria-pressed={filters.state === state}
+            onClick={() => onChange({ state })}
+          >
+            {state === '' ? 'All' : state.toLowerCase()}
+            <span className={styles.count}>{format(state === '' ? all : counts?.[state])}</span>
+          </button>
+        ))}
+      </div>
+      {isOpen && (
+        <div id="run-filters" className={styles.fields}>
+          <Field label="Definition">
+            {(control) => (
+              <ExactInput
+                control={control}
+                value={filters.op_definition}
+                suggestions={definitions}
+                onChange={(definition) => onChange({ op_definition: definition })}
+              />
+            )}
+          </Field>
+          <Field label="Image">
+            {(control) => (
+              <ExactInput
+                control={control}
+                value={filters.image}
+                suggestions={images}
+                onChange={(image) => onChange({ image })}
+              />
+            )}
+          </Field>
+          <Field label="Topic">
+            {(control) => (
+              <ExactInput
+                control={control}
+                value={filters.topic}
+                suggestions={topics}
+                onChange={(topic) => onChange({ topic })}
+              />
+            )}
+          </Field>
+          {(['from', 'to'] as const).map((bound) => (
+            <Field key={bound} label={bound === 'from' ? 'Created from' : 'Created to'}>
+              {(control) => (
+                <TextInput
+                  {...control}
+                  type="datetime-local"
+                  step={1}
+                  value={toLocalInput(filters[bound])}
+                  onChange={(text) => onChange({ [bound]: fromLocalInput(text) })}
+                />
+              )}
+            </Field>
+          ))}
+          <div className={styles.presets}>
+            <span className="muted">Created in the last</span>
+            {PRESETS.map(([label, minutes]) => (
+              <Button
+                key={label}
+                size="small"
+                onClick={() => onChange({ from: fromLocalInput(minutesAgo(minutes)), to: '' })}
+              >
+                {label}
+              </Button>
+            ))}
+          </div>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function format(count: number | undefined): string {
+  return count === undefined ? '' : formatCount(count);
+}
+
+function minutesAgo(minutes: number): string {
+  return new Date(Math.floor(serviceNow() / 1000 - minutes * 60) * 1000).toISOString();
+}
+
+function distinct(texts: readonly (string | null | undefined)[]): string[] {
+  return [...new Set(texts.filter((text) => typeof text === 'string'))].toSorted();
+}

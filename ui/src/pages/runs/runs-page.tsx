@@ -1,0 +1,177 @@
+import { useCallback, useMemo, useState } from 'react';
+import { ApiError } from '../../api/api-error.js';
+import { Button } from '../../components/button.js';
+import { DataTable } from '../../components/data-table.js';
+import { LiveDot } from '../../components/live-dot.js';
+import { Pager } from '../../components/pager.js';
+import { useMedia } from '../../hooks/use-media.js';
+import { useUrlFilters } from '../../hooks/use-url-filters.js';
+import { formatCount } from '../../lib/format.js';
+import { useSession } from '../../session/session-context.js';
+import { PageHeader } from '../../shell/page-header.js';
+import { useShortcut } from '../../shell/shortcuts.js';
+import { BulkDialog } from './bulk-dialog.js';
+import type { BulkAction } from './bulk-view.js';
+import { FilterChips } from './filter-chips.js';
+import { NewRunDialog } from './new-run-dialog.js';
+import { NoRuns } from './no-runs.js';
+import { NARROW_COLUMNS, WIDE_COLUMNS } from './run-columns.js';
+import { RunFilterBar } from './run-filter-bar.js';
+import {
+  filtersOf,
+  isFiltered,
+  NEWEST_PAGE,
+  NO_FILTERS,
+  RUN_PARAMETERS,
+  type RunFilters,
+} from './run-filters.js';
+import type { Run } from './run-view.js';
+import styles from './runs-page.module.css';
+import { SelectionBar } from './selection-bar.js';
+import { useChosenRuns } from './use-chosen-runs.js';
+import { useHeldRows } from './use-held-rows.js';
+import { useNewRuns } from './use-new-runs.js';
+import { PAGE_SIZE, useRunPage } from './use-run-page.js';
+
+const ROW_HEIGHT = { line: 48, card: 252 };
+const ROOM_FOR_ALL = '(min-width: 84rem)';
+
+/** Every run, newest first: filtered, in pages, and many at a time to cancel or retry. */
+export default function RunsPage() {
+  const { may } = useSession();
+  const mayChange = may('client');
+  const isWide = useMedia(ROOM_FOR_ALL);
+  const [parameters, setParameters] = useUrlFilters(RUN_PARAMETERS);
+  const filters = useMemo(() => filtersOf(parameters), [parameters]);
+  const page = useRunPage(filters, parameters, setParameters);
+  const [action, setAction] = useState<BulkAction>();
+  const [isNew, setNew] = useState(false);
+  const [isPanelOpen, setPanelOpen] = useState(false);
+
+  const chosen = useChosenRuns(page.runs);
+  const isChoosing = chosen.runs.length > 0;
+  const { rows, heldBack } = useHeldRows(page.runs, isChoosing, JSON.stringify(parameters));
+  const fresh = useNewRuns(filters, !page.isNewest);
+  const filter = useCallback(
+    (change: Partial<RunFilters>) => setParameters({ ...NEWEST_PAGE, ...change }),
+    [setParameters],
+  );
+  const clear = (): void => filter(NO_FILTERS);
+  const showNewest = (): void => {
+    chosen.clear();
+    setParameters(NEWEST_PAGE, { isNewPage: !page.isNewest });
+    scrollTo({ top: 0 });
+  };
+
+  useShortcut('f', 'Show or hide the filters', () => setPanelOpen((isOpen) => !isOpen));
+  useShortcut('n', 'Next page: older runs', () => page.toOlder?.());
+  useShortcut('p', 'Previous page: newer runs', () => page.toNewer?.());
+  useShortcut('c', 'Create a run', () => mayChange && setNew(true));
+  useShortcut('a', 'Select every run of the page', () => mayChange && chosen.toggleAll(rows ?? []));
+  useShortcut('Escape', 'Clear the selection', chosen.clear);
+
+  const isAnyFilter = isFiltered(filters);
+  const { isError, error, refetch } = page.answer;
+  const refusal = error instanceof ApiError && error.status === 400 ? error.detail : undefined;
+  const news = page.isNewest ? { count: heldBack, areMore: false } : fresh;
+  return (
+    <>
+      <PageHeader
+        title="Runs"
+        note={<LiveDot state={isError || rows === undefined ? 'waiting' : isChoosing ? 'paused' : 'live'} />}
+        actions={
+          <>
+            <Button
+              aria-expanded={isPanelOpen}
+              aria-controls="run-filters"
+              onClick={() => setPanelOpen((isOpen) => !isOpen)}
+            >
+              Filters
+            </Button>
+            {mayChange && (
+              <Button kind="primary" onClick={() => setNew(true)}>
+                New run
+              </Button>
+            )}
+          </>
+        }
+      />
+      <RunFilterBar filters={filters} onChange={filter} isOpen={isPanelOpen} runs={rows} />
+      <div className={styles.strip}>
+        <div className={styles.note}>
+          {news.count === 0 ? (
+            rows && noteOf(rows.length, page.isNewest)
+          ) : (
+            <Button size="small" onClick={showNewest}>
+              {formatCount(news.count)}
+              {news.areMore && '+'} new {news.count === 1 ? 'run' : 'runs'}
+            </Button>
+          )}
+        </div>
+        <Pager label="runs" onPrevious={page.toNewer} onNext={page.toOlder} />
+        {isAnyFilter && (
+          <div className={styles.filters}>
+            <FilterChips filters={filters} onRemove={(name) => filter({ [name]: '' })} />
+            <Button size="small" kind="quiet" onClick={clear}>
+              Clear filters
+            </Button>
+          </div>
+        )}
+      </div>
+      <DataTable
+        label="Runs"
+        columns={isWide ? WIDE_COLUMNS : NARROW_COLUMNS}
+        rows={refusal === undefined ? rows : []}
+        rowKey={keyOf}
+        rowHref={hrefOf}
+        rowHeight={ROW_HEIGHT}
+        error={error}
+        onRetry={() => void refetch()}
+        empty={
+          <NoRuns
+            isFiltered={isAnyFilter}
+            isNewest={page.isNewest}
+            refusal={refusal}
+            onClear={clear}
+            onNewest={showNewest}
+          />
+        }
+        {...(mayChange ? { selection: chosen.selection } : {})}
+      />
+      {rows !== undefined && (
+        <div className={styles.foot}>
+          {rows.length === PAGE_SIZE && (
+            <Pager label="runs, below the list" onPrevious={page.toNewer} onNext={page.toOlder} />
+          )}
+        </div>
+      )}
+      <SelectionBar count={chosen.runs.length} onAct={setAction} onClear={chosen.clear} />
+      {action !== undefined && (
+        <BulkDialog
+          action={action}
+          runs={chosen.runs}
+          onClose={() => setAction(undefined)}
+          onDone={chosen.clear}
+        />
+      )}
+      <NewRunDialog isOpen={isNew} onClose={() => setNew(false)} images={imagesOf(rows)} />
+    </>
+  );
+}
+
+function noteOf(count: number, isNewest: boolean): string {
+  const runs = `${formatCount(count)} ${count === 1 ? 'run' : 'runs'}`;
+  return isNewest ? `Newest ${runs}` : runs;
+}
+
+function keyOf({ id }: Run): string {
+  return id;
+}
+
+function hrefOf({ id }: Run): string {
+  return `/runs/${encodeURIComponent(id)}`;
+}
+
+function imagesOf(runs: readonly Run[] | undefined): string[] {
+  return [...new Set(runs?.map(({ image }) => image))].toSorted();
+}

@@ -1,0 +1,41 @@
+import { useCallback, useMemo, useState } from 'react';
+import type { Selection } from '../../components/data-table.js';
+import type { Run } from './run-view.js';
+
+/** The runs that are chosen, on this page and on others. */
+export interface ChosenRuns {
+  readonly runs: readonly Run[];
+  readonly selection: Selection;
+  readonly clear: () => void;
+  readonly toggleAll: (runs: readonly Run[]) => void;
+}
+
+/**
+ * Remembers chosen runs as they were last seen, also while another page is shown.
+ * @param shown the runs of the page that is shown
+ */
+export function useChosenRuns(shown: readonly Run[] | undefined): ChosenRuns {
+  const [chosen, setChosen] = useState<ReadonlyMap<string, Run>>(() => new Map());
+  const onChange = useCallback(
+    (ids: ReadonlySet<string>) =>
+      setChosen((before) => {
+        const known = new Map([...before, ...(shown ?? []).map((run) => [run.id, run] as const)]);
+        return new Map([...known].filter(([id]) => ids.has(id)));
+      }),
+    [shown],
+  );
+  const selected = useMemo(() => new Set(chosen.keys()), [chosen]);
+  const runs = useMemo(() => {
+    const fresh = new Map(shown?.map((run) => [run.id, run]));
+    return [...chosen.values()].map((run) => fresh.get(run.id) ?? run);
+  }, [chosen, shown]);
+  const selection = useMemo(() => ({ selected, onChange }), [selected, onChange]);
+  const toggleAll = (page: readonly Run[]): void => {
+    const ids = page.map(({ id }) => id);
+    const isAll = ids.every((id) => selected.has(id));
+    const others = [...selected].filter((id) => !ids.includes(id));
+    onChange(new Set(isAll ? others : [...others, ...ids]));
+  };
+  const clear = useCallback(() => setChosen(new Map()), []);
+  return { runs, selection, clear, toggleAll };
+}

@@ -1,0 +1,70 @@
+import type { UseQueryResult } from '@tanstack/react-query';
+import { useEffect } from 'react';
+import { unwrap } from '../../api/unwrap.js';
+import { useApi, type Schemas } from '../../api/use-api.js';
+import { useLive } from '../../api/use-live.js';
+import type { SetFilters } from '../../hooks/use-url-filters.js';
+import { NEWEST_PAGE, toQuery, type RunFilters, type RunParameters } from './run-filters.js';
+import type { Run } from './run-view.js';
+
+/** Runs of a page. */
+export const PAGE_SIZE = 50;
+
+/** A page of the list, and the ways to its neighbours. */
+export interface RunPage {
+  readonly runs: readonly Run[] | undefined;
+  /** Whether it is the page on which new runs appear. */
+  readonly isNewest: boolean;
+  readonly toNewer: (() => void) | undefined;
+  readonly toOlder: (() => void) | undefined;
+  readonly answer: UseQueryResult<Schemas['OpRunList']>;
+}
+
+/** The page of the list that the address names, kept fresh. */
+export function useRunPage(
+  filters: RunFilters,
+  { starting_after: after, ending_before: before }: RunParameters,
+  setParameters: SetFilters<keyof RunParameters>,
+): RunPage {
+  const api = useApi();
+  const place = before === '' ? { starting_after: after } : { ending_before: before };
+  const isNewest = after === '' && before === '';
+  const answer = useLive({
+    queryKey: ['runs', filters, place],
+    queryFn: ({ signal }) =>
+      unwrap(
+        api.GET('/runs', {
+          params: {
+            query: {
+              ...toQuery(filters),
+              ...(isNewest ? {} : place),
+              limit: PAGE_SIZE,
+              include_events: false,
+            },
+          },
+          signal,
+        }),
+      ),
+  });
+  const { data, isPlaceholderData: isOld } = answer;
+  const isFirst = before !== '' && data !== undefined && !isOld && !data.has_more;
+  // A page that is not full any more because it is the newest one: new runs are to appear on it.
+  useEffect(() => {
+    if (isFirst) setParameters(NEWEST_PAGE);
+  }, [isFirst, setParameters]);
+
+  const runs = data?.data;
+  const [first, last] = [runs?.[0], runs?.at(-1)];
+  const go = (change: Partial<RunParameters>) => (): void => {
+    setParameters({ ...NEWEST_PAGE, ...change }, { isNewPage: true });
+    scrollTo({ top: 0 });
+  };
+  const hasOlder = before === '' ? data?.has_more === true : runs !== undefined && runs.length > 0;
+  return {
+    runs,
+    isNewest,
+    answer,
+    toNewer: isNewest || isOld ? undefined : go(first === undefined ? {} : { ending_before: first.id }),
+    toOlder: hasOlder && !isOld && last !== undefined ? go({ starting_after: last.id }) : undefined,
+  };
+}
