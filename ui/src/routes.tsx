@@ -7,6 +7,12 @@ import type { PageRoute } from './shell/routes-context.js';
  */
 export const ROUTES: readonly PageRoute[] = [
   {
+    path: '/runs/:id',
+    title: 'Run',
+    scopes: ['client', 'worker'],
+    page: lazy(() => import('./pages/run/run-page.js')),
+  },
+  {
     path: '/workers',
     title: 'Workers',
     scopes: ['client'],
