@@ -35,7 +35,9 @@ export function RunDetails({ run }: { readonly run: Run }) {
   return (
     <div className={styles.sections}>
       <RunStanding run={run} />
-      <RunFacts run={run} />
+      <div className={styles.facts}>
+        <RunFacts run={run} />
+      </div>
       <AttemptList
         run={run}
         attempts={attempts}

@@ -13,7 +13,7 @@ import { RunActions } from './run-actions.js';
 import { RunDetails } from './run-details.js';
 import styles from './run-page.module.css';
 import { isEnded } from './run-view.js';
-import { useRun } from './use-run.js';
+import { useEarlyTimeline, useRun } from './use-run.js';
 
 /** One run: what it is, how it stands, what happened and what it printed. */
 export default function RunPage() {
@@ -23,6 +23,7 @@ export default function RunPage() {
 
 function OneRun({ id }: { readonly id: string }) {
   const { data: run, error, isError, refetch } = useRun(id);
+  useEarlyTimeline(id);
   if (error instanceof ApiError && error.status === 404) return <Gone wasThere={run !== undefined} />;
   if (run === undefined) {
     return isError ? (

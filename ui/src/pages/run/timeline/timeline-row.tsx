@@ -54,6 +54,7 @@ export const TimelineRow = memo(function TimelineRow({ item, isOpen, onTurn }: P
         </span>
         <span className={styles.msg} title={String(msg)}>
           {type === 'PROGRESS' && typeof msg === 'number' ? `${msg} %` : msg}
+          {msg === '' && <span className="muted">{hintOf(payload)}</span>}
         </span>
         {size > 0 && (
           <button
@@ -78,3 +79,9 @@ export const TimelineRow = memo(function TimelineRow({ item, isOpen, onTurn }: P
     </>
   );
 });
+
+/** What the payloads of the service's own events say, for events without a message. */
+function hintOf({ error_message: error, worker_id: worker }: RunEvent['payload']): string {
+  if (typeof error === 'string') return error;
+  return typeof worker === 'string' ? `on ${worker}` : '';
+}
