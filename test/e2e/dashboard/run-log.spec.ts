@@ -6,7 +6,7 @@ import { LogSteps, numbered } from '../../support/browser-runs.js';
 import { NO_BROWSER, openPage } from '../../support/browser.js';
 import { RunSteps } from '../../support/run-steps.js';
 import { RunViews } from '../../support/run-views.js';
-import { makeDataDir, startService, type ServiceProcess } from '../../support/service-process.js';
+import { makeDataDir, startService, until, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/test-app.js';
 import { endWorker, ScriptImages, untilFile } from '../../support/worker-process.js';
 
@@ -64,7 +64,7 @@ describe('the log on the page of a run', { skip: NO_BROWSER }, () => {
     for (let scroll = 0; scroll < 4; scroll += 1) {
       const top = await topLine(page);
       await inLog(page, 'box.scrollTop = 100');
-      await page.waitForFunction(`document.querySelector('[data-log]').scrollTop > 2000`);
+      await until(async () => Number(await inLog(page, 'box.scrollTop')) > 2000, 'older lines are there');
       assert.ok((await topLine(page)) < top, 'it is further up');
     }
     await page.getByRole('button', { name: 'Jump to end' }).click();
@@ -128,18 +128,17 @@ describe('the log on the page of a run', { skip: NO_BROWSER }, () => {
       const answer = await steps.send('PUT', `/runs/${id}/logs/${chunk}`, { headers, body });
       assert.equal(answer.status, 200, answer.text);
     };
-    const line = (text: string) => ({ t: '2026-01-02T03:04:05.678Z', stream: 'stdout', text });
     await put(0, {
       first_line: 0,
       lines: [
-        line('\u001B[1;31mred\u001B[0m\u001B[2K\u001B]0;title\u0007 plain <b>tag</b>'),
-        line('10 %\r90 %'),
+        printedLine('\u001B[1;31mred\u001B[0m\u001B[2K\u001B]0;title\u0007 plain <b>tag</b>'),
+        printedLine('10 %\r90 %'),
       ],
       is_last: false,
     });
     await put(1, {
       first_line: 12_002,
-      lines: [line('wide '.repeat(300))],
+      lines: [printedLine('wide '.repeat(300))],
       skipped_bytes: 5000,
       is_last: true,
     });
@@ -204,6 +203,10 @@ describe('the log on the page of a run', { skip: NO_BROWSER }, () => {
     await opened.close();
   });
 });
+
+function printedLine(text: string) {
+  return { t: '2026-01-02T03:04:05.678Z', stream: 'stdout', text };
+}
 
 /** Evaluates an expression about the element that scrolls, `box`. */
 function inLog(page: Page, expression: string): Promise<unknown> {

@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core';
 import { LogSteps } from '../../support/browser-runs.js';
 import { NO_BROWSER, openPage } from '../../support/browser.js';
 import { RunSteps } from '../../support/run-steps.js';
-import { startService, type ServiceProcess } from '../../support/service-process.js';
+import { startService, until, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/test-app.js';
 
 const LOG_BYTES = 100_000_000;
@@ -80,11 +80,12 @@ describe('the page of a large run', { skip: NO_BROWSER }, () => {
     await again.page.goto(`${service.url}/ui/runs/${id}`);
     await again.page.getByRole('log').getByText('the very last line').waitFor();
     const shownMs = await again.page.evaluate<number>('performance.now()');
-    for (let page = 0; page < 25; page += 1) {
+    for (let scroll = 0; scroll < 25; scroll += 1) {
       await again.page.evaluate(`document.querySelector('[data-log]').scrollTop = 200`);
-      await again.page.waitForFunction(
-        `(() => { const { scrollTop } = document.querySelector('[data-log]'); return scrollTop > 1000 || scrollTop === 0; })()`,
-      );
+      await until(async () => {
+        const top = await again.page.evaluate<number>(`document.querySelector('[data-log]').scrollTop`);
+        return top > 1000 || top === 0;
+      }, 'older lines are there');
     }
     await again.page.getByText(/^lines [\d,]+ to/).waitFor();
     const longestMs = await scrollThrough(again.page, '[data-log]');

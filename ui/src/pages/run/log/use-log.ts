@@ -1,4 +1,6 @@
+import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useEffectEvent, useRef, useState, useSyncExternalStore, type RefObject } from 'react';
+import { ApiError } from '../../../api/api-error.js';
 import { useApi } from '../../../api/use-api.js';
 import { useSse, type StreamStatus } from '../../../api/use-sse.js';
 import { readLogPage, type LogEntry } from './log-page.js';
@@ -53,6 +55,13 @@ export function useLog({ runId, attempt, contains, place }: LogSource): Log {
   useEffect(() => {
     if (isSearching) void store.older();
   }, [isSearching, store]);
+
+  const queries = useQueryClient();
+  const isGone = error instanceof ApiError && error.status === 404;
+  useEffect(() => {
+    // The run may be gone with its log: then the page says so.
+    if (isGone) void queries.invalidateQueries({ queryKey: ['runs', runId, 'run'] });
+  }, [isGone, queries, runId]);
 
   const isOpen = window !== undefined && window.isAtEnd && !window.isComplete && !view.isJumping;
   const stream = useSse({
