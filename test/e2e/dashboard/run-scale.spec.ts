@@ -19,7 +19,8 @@ describe('the page of a large run', { skip: NO_BROWSER }, () => {
   let steps: RunSteps;
 
   before(async () => {
-    service = await startService();
+    // Nobody sends heartbeats here: the run must not be taken back.
+    service = await startService({ env: { SERVICE_WORKER_TIMEOUT: '3600' } });
     steps = new RunSteps(senderTo(service.url, service.adminKey));
   });
   after(() => service?.stop());
