@@ -3524,6 +3524,8 @@ export interface operations {
                 after?: string;
                 /** @description Attempt whose log is read; without it that of the cursor, and without a cursor the current one. */
                 attempt?: number;
+                /** @description The lines in front of this cursor, the nearest ones, instead of those behind one. */
+                before?: string;
                 /** @description Only lines whose text holds this, whatever the case. One answer searches a bounded stretch: go on while there is more. */
                 contains?: string;
                 /** @description Most lines of the page. */
@@ -3551,8 +3553,12 @@ export interface operations {
                     "X-Log-Complete": "true" | "false";
                     /** @description Whether more is there already. */
                     "X-Log-Has-More": "true" | "false";
+                    /** @description Whether the page begins behind the first line. */
+                    "X-Log-Has-Previous": "true" | "false";
                     /** @description Continues the log behind the page, also when the page is empty. */
                     "X-Log-Next-Cursor": string;
+                    /** @description Give it as `before` for what is in front of the page. */
+                    "X-Log-Previous-Cursor": string;
                     [name: string]: unknown;
                 };
                 content: {

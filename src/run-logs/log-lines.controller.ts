@@ -70,6 +70,16 @@ export class LogLinesController {
         description: 'Continues the log behind the page, also when the page is empty.',
         schema: { type: 'string' },
       },
+      'X-Log-Previous-Cursor': {
+        required: true,
+        description: 'Give it as `before` for what is in front of the page.',
+        schema: { type: 'string' },
+      },
+      'X-Log-Has-Previous': {
+        required: true,
+        description: 'Whether the page begins behind the first line.',
+        schema: BOOLEAN,
+      },
       'X-Log-Complete': {
         required: true,
         description: 'Whether nothing will come after this page.',
@@ -95,6 +105,8 @@ export class LogLinesController {
     response.setHeader('Content-Type', `${isPlain ? PLAIN : NDJSON}; charset=utf-8`);
     response.setHeader('X-Log-Attempt', page.attempt);
     response.setHeader('X-Log-Next-Cursor', page.nextCursor);
+    response.setHeader('X-Log-Previous-Cursor', page.previousCursor);
+    response.setHeader('X-Log-Has-Previous', String(page.hasPrevious));
     response.setHeader('X-Log-Complete', String(page.isComplete));
     response.setHeader('X-Log-Has-More', String(page.hasMore));
     return isPlain ? page.plainText : page.jsonLines;

@@ -8,6 +8,8 @@ export interface LogStretch {
   readonly runId: string;
   readonly attempt: number;
   readonly steps: readonly LogStep[];
+  /** In front of the stretch. */
+  readonly start: LogPoint;
   /** Behind the stretch. */
   readonly end: LogPoint;
   /** Nothing will come behind it. */
@@ -22,15 +24,19 @@ export interface LogStretch {
 export class LogPage {
   readonly attempt: number;
   readonly nextCursor: string;
+  readonly previousCursor: string;
+  readonly hasPrevious: boolean;
   readonly isComplete: boolean;
   readonly hasMore: boolean;
   readonly isEmpty: boolean;
   readonly #entries: readonly LogEntryDto[];
 
-  constructor({ runId, attempt, steps, end, isComplete, hasMore }: LogStretch) {
+  constructor({ runId, attempt, steps, start, end, isComplete, hasMore }: LogStretch) {
     const cursorOf = cursorsOf(runId, attempt);
     this.attempt = attempt;
     this.nextCursor = cursorOf(end);
+    this.previousCursor = cursorOf(start);
+    this.hasPrevious = start.line > 0;
     this.isComplete = isComplete;
     this.hasMore = hasMore;
     this.isEmpty = steps.length === 0;

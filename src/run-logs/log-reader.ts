@@ -11,7 +11,7 @@ import { LOG_START, type LogPoint } from './log-point.js';
 import { filterOf, type LineFilter } from './log-search.js';
 import { walkRow, type LogStep } from './log-walk.js';
 import { AttemptNotFound, LogCursorInvalid } from './run-logs.errors.js';
-import { LogRowRepository, type ReadRow } from './log-row.repository.js';
+import { LogRowRepository } from './log-row.repository.js';
 import { RunLogRepository, type LogId } from './run-log.repository.js';
 
 /** Text fetched by one statement, in bytes. */
@@ -24,6 +24,8 @@ export interface LogWish {
   readonly attempt: number | undefined;
   /** Where to go on; undefined for the beginning. */
   readonly after: LogPlaceRead | undefined;
+  /** Where to end, for the lines in front of a place instead. */
+  readonly before: LogPlaceRead | undefined;
   /** Lines and gaps at most. */
   readonly limit: number;
   /** Bytes of text at most; one line at least. */
@@ -42,6 +44,8 @@ export interface LogPlaceRead {
 /** Lines on their way into a page. */
 interface Picked {
   readonly steps: readonly LogStep[];
+  /** In front of what was gone through. */
+  readonly start: LogPoint;
   readonly end: LogPoint;
 }
 
@@ -81,8 +85,8 @@ export class LogReader {
   }
 
   async #read(wish: LogWish): Promise<LogStretch> {
-    const { runId, after } = wish;
-    const asked = wish.attempt ?? after?.attempt ?? null;
+    const { runId, after, before } = wish;
+    const asked = wish.attempt ?? after?.attempt ?? before?.attempt ?? null;
     const { silenceMs } = this.limits;
     const standing = await this.logs.findStanding(this.dataSource, runId, asked, silenceMs);
     if (standing === null) throw new RunNotFound(runId);
@@ -90,13 +94,15 @@ export class LogReader {
     if (attempt === null) throw new AttemptNotFound(runId, asked ?? standing.currentAttempt);
     const { end: last, nextChunk } = standing.log?.state ?? EMPTY_LOG;
     const from = after?.point ?? LOG_START;
-    if (from.line > last.line) throw new LogCursorInvalid('The cursor is ahead of the log');
+    if (Math.max(from.line, before?.point.line ?? 0) > last.line)
+      throw new LogCursorInvalid('The cursor is ahead of the log');
     const log = { runId, attempt };
-    const { steps, end } = wish.fromEnd
-      ? await this.#pickNewest(log, last, wish)
-      : await this.#pickBehind(log, from, last, wish);
-    const hasMore = end.line < last.line;
-    return { ...log, steps, end, hasMore, isComplete: standing.isClosed && !hasMore, nextChunk };
+    const picked =
+      wish.fromEnd || before !== undefined
+        ? await this.#pickBefore(log, before?.point, last, wish)
+        : await this.#pickBehind(log, from, last, wish);
+    const hasMore = picked.end.line < last.line;
+    return { ...log, ...picked, hasMore, isComplete: standing.isClosed && !hasMore, nextChunk };
   }
 
   /** From a place on. What was dropped meanwhile is a gap. */
@@ -110,38 +116,45 @@ export class LogReader {
       if (found.length === 0) break;
       for (const row of found) {
         for (const step of walkRow(row.start, await unpackLines(row.lines), end)) {
-          if (page.isFull) return { steps, end };
+          if (page.isFull) return { steps, start: from, end };
           if (page.takes(step)) steps.push(step);
           end = step.behind;
         }
       }
     }
-    return { steps, end };
+    return { steps, start: from, end };
   }
 
-  /** Backwards from the end, row by row, until there are enough. */
-  async #pickNewest(log: LogId, last: LogPoint, wish: LogWish): Promise<Picked> {
+  /** Backwards from a place, or from the end, row by row, until there are enough. */
+  async #pickBefore(log: LogId, from: LogPoint | undefined, last: LogPoint, wish: LogWish): Promise<Picked> {
     const page = new PageRoom(wish, this.limits.scanBytes);
     const newestFirst: LogStep[] = [];
-    let behind: ReadRow | undefined;
-    let end = last;
+    let start = from;
+    let end = from ?? last;
     for (;;) {
-      const before = behind?.start.line ?? Number.MAX_SAFE_INTEGER;
+      const before = start?.line ?? Number.MAX_SAFE_INTEGER;
       const found =
         before === 0 ? [] : await this.rows.listBefore(this.dataSource, log, before, FETCHED_BYTES);
       for (const row of found) {
-        if (behind === undefined) ({ end } = row);
-        else newestFirst.push(...walkRow(behind.start, [], row.end));
-        behind = row;
-        const steps = [...walkRow(row.start, await unpackLines(row.lines), row.start)];
-        for (const step of steps.toReversed()) {
-          if (page.isFull) return { steps: newestFirst.toReversed(), end };
-          if (page.takes(step)) newestFirst.push(step);
+        if (start === undefined) end = start = row.end;
+        const past = Math.min(start.line, row.end.line);
+        const steps = [
+          ...[...walkRow(row.start, await unpackLines(row.lines), row.start)].filter(
+            ({ behind }) => behind.line <= past,
+          ),
+          ...walkRow(start, [], row.end),
+        ];
+        for (const [n, step] of [...steps.entries()].toReversed()) {
+          // Backwards a gap takes no room: who asks for the newest lines gets so many lines.
+          const isGap = 'gap' in step;
+          if (!isGap && page.isFull) return { steps: newestFirst.toReversed(), start, end };
+          if (isGap || page.takes(step)) newestFirst.push(step);
+          start = steps[n - 1]?.behind ?? row.start;
         }
       }
       if (found.length > 0) continue;
-      if (behind !== undefined) newestFirst.push(...walkRow(behind.start, [], LOG_START));
-      return { steps: newestFirst.toReversed(), end };
+      if (start !== undefined) newestFirst.push(...walkRow(start, [], LOG_START));
+      return { steps: newestFirst.toReversed(), start: LOG_START, end };
     }
   }
 }

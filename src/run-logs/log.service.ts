@@ -25,6 +25,8 @@ export interface LogPlace {
 export interface LogChoice {
   readonly limit?: number;
   readonly contains?: string;
+  /** Cursor: those in front of it, the nearest ones. */
+  readonly before?: string;
   /** The newest so many lines. */
   readonly tail?: number;
 }
@@ -118,15 +120,20 @@ export class LogService {
     }
   }
 
-  #wishOf({ runId, attempt, after }: LogPlace, { limit, contains, tail }: LogChoice): LogWish {
+  #wishOf({ runId, attempt, after }: LogPlace, { limit, contains, before, tail }: LogChoice): LogWish {
     if (!isRunId(runId)) throw new RunNotFound(runId);
-    if (tail !== undefined && after !== undefined) {
-      throw new InvalidRequest(VALIDATION_FAILED, ['tail must not be given together with after']);
+    const places = Object.entries({ tail, before, after }).filter(([, value]) => value !== undefined);
+    if (places.length > 1) {
+      const names = places.map(([name]) => name);
+      throw new InvalidRequest(VALIDATION_FAILED, [
+        `${names[0]} must not be given together with ${names.slice(1).join(' and ')}`,
+      ]);
     }
     return {
       runId,
       attempt,
       after: after === undefined ? undefined : this.reader.placeOf(runId, attempt, after),
+      before: before === undefined ? undefined : this.reader.placeOf(runId, attempt, before),
       limit: Math.min(tail ?? Infinity, limit ?? tail ?? DEFAULT_LIMIT),
       maxBytes: this.limits.pageBytes,
       contains,

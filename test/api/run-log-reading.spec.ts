@@ -50,7 +50,8 @@ describe('GET /runs/{id}/logs', () => {
     assert.equal((await send('PUT', `/runs/${run}/logs/0`, { body, headers })).status, 200);
     const answer = await send('GET', `/runs/${run}/logs`, { key: KEYS.client });
     assert.equal(answer.headers.get('content-type'), 'application/x-ndjson; charset=utf-8');
-    const { entries, ...page } = logOf(answer);
+    const { entries, previous, ...page } = logOf(answer);
+    assert.match(previous, /^[\w-]{32}$/);
     const [first, second] = entries.map(({ cursor, ...rest }) => {
       assert.match(cursor, /^[\w-]{32}$/);
       return rest;
@@ -63,7 +64,60 @@ describe('GET /runs/{id}/logs', () => {
       text: '',
       continued: true,
     });
-    assert.deepEqual(page, { next: entries[1]?.cursor, isComplete: true, hasMore: false, attempt: 1 });
+    assert.deepEqual(page, {
+      next: entries[1]?.cursor,
+      isComplete: true,
+      hasMore: false,
+      hasPrevious: false,
+      attempt: 1,
+    });
+  });
+
+  test('goes backwards from any place, without a hole or a repeat, with a search and without', async () => {
+    const run = await logged(57);
+    for (const query of ['', '&contains=3']) {
+      const forwards = await readWhole(send, run, `limit=8${query}`);
+      let page = await readLog(send, run, `tail=8${query}`);
+      let backwards = page.entries;
+      while (page.hasPrevious) {
+        page = await readLog(send, run, `limit=8${query}&before=${page.previous}`);
+        assert.equal(page.hasMore, true);
+        backwards = [...page.entries, ...backwards];
+      }
+      assert.deepEqual(backwards, forwards, query);
+    }
+    const [, second] = (await readLog(send, run, 'limit=2')).entries;
+    const page = await readLog(send, run, `before=${second?.cursor}`);
+    assert.deepEqual(told(page.entries), ['line 0', 'line 1']);
+    assert.equal(page.next, second?.cursor);
+    const ends = await readLog(send, run, `before=${page.previous}`);
+    assert.deepEqual([ends.entries, ends.hasPrevious, ends.hasMore], [[], false, true]);
+  });
+
+  test('goes backwards over gaps, and from within one', async () => {
+    const { id: run } = await steps.running();
+    await putChunk(send, { run }, 0, { firstLine: 5, texts: ['5', '6'] });
+    await putChunk(send, { run }, 1, { firstLine: 100, texts: ['100'], isLast: true });
+    const all = (await readLog(send, run)).entries;
+    assert.deepEqual(told(all), ['-5', '5', '6', '-93', '100']);
+    for (const [n, { cursor }] of all.entries()) {
+      const { entries, hasPrevious } = await readLog(send, run, `before=${cursor}`);
+      assert.deepEqual(entries, all.slice(0, n + 1));
+      assert.equal(hasPrevious, false);
+    }
+    const one = await readLog(send, run, `limit=1&before=${all[3]?.cursor}`);
+    assert.deepEqual(told(one.entries), ['6', '-93']);
+    const rest = await readLog(send, run, `before=${one.previous}`);
+    assert.deepEqual(rest.entries, all.slice(0, 2));
+  });
+
+  test('takes one place only', async () => {
+    const run = await logged(3);
+    const { next } = await readLog(send, run);
+    for (const query of [`before=${next}&after=${next}`, `before=${next}&tail=2`]) {
+      assert.equal((await send('GET', `/runs/${run}/logs?${query}`)).status, 400, query);
+    }
+    assert.equal((await send('GET', `/runs/${run}/logs?before=nothing`)).status, 400);
   });
 
   test('gives plain text to those who ask for it, and JSON lines to everybody else', async () => {

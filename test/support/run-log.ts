@@ -31,6 +31,8 @@ export interface ReadEntry {
 export interface ReadLog {
   readonly entries: readonly ReadEntry[];
   readonly next: string;
+  readonly previous: string;
+  readonly hasPrevious: boolean;
   readonly isComplete: boolean;
   readonly hasMore: boolean;
   readonly attempt: number;
@@ -76,6 +78,8 @@ export function logOf({ text, headers }: TestAnswer): ReadLog {
       .slice(0, -1)
       .map((line): ReadEntry => JSON.parse(line)),
     next: headers.get('x-log-next-cursor') ?? assert.fail('a cursor to go on with'),
+    previous: headers.get('x-log-previous-cursor') ?? assert.fail('a cursor to go back with'),
+    hasPrevious: headers.get('x-log-has-previous') === 'true',
     isComplete: headers.get('x-log-complete') === 'true',
     hasMore: headers.get('x-log-has-more') === 'true',
     attempt: Number(headers.get('x-log-attempt')),

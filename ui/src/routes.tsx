@@ -21,6 +21,12 @@ export const ROUTES: readonly PageRoute[] = [
     page: lazy(() => import('./pages/runs/runs-page.js')),
   },
   {
+    path: '/runs/:id',
+    title: 'Run',
+    scopes: ['client', 'worker'],
+    page: lazy(() => import('./pages/run/run-page.js')),
+  },
+  {
     path: '/workers',
     title: 'Workers',
     scopes: ['client'],

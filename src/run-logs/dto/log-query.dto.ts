@@ -38,6 +38,12 @@ export class LogPageQueryDto extends LogStreamQueryDto {
   @ApiProperty({ required: false, example: 'error' })
   contains?: string;
 
+  /** The lines in front of this cursor, the nearest ones, instead of those behind one. */
+  @IsOptional()
+  @QueryString()
+  @ApiProperty({ required: false })
+  before?: string;
+
   /** The newest lines, so many of them, instead of those behind a cursor; with `contains` the newest that match. */
   @IsOptional()
   @QueryInteger({ min: 1, max: 5000 })

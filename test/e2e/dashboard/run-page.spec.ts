@@ -1,0 +1,202 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { LogSteps, numbered } from '../../support/run-page-scene.js';
+import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser.js';
+import { RunSteps } from '../../support/run-steps.js';
+import { startService, type ServiceProcess } from '../../support/service-process.js';
+import { senderTo } from '../../support/test-app.js';
+
+const UNKNOWN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
+
+describe('the page of a run', { skip: NO_BROWSER }, () => {
+  let service: ServiceProcess;
+  let steps: RunSteps;
+  let logs: LogSteps;
+
+  before(async () => {
+    service = await startService();
+    steps = new RunSteps(senderTo(service.url, service.adminKey));
+    logs = new LogSteps(steps);
+  });
+  after(() => service?.stop());
+
+  const show = (id: string, options: Partial<PageOptions> & { query?: string } = {}) =>
+    openPage({
+      url: service.url,
+      path: `/runs/${id}${options.query ?? ''}`,
+      apiKey: service.adminKey,
+      ...options,
+    });
+
+  /** A run that has failed once, was retried by itself, and failed for good. */
+  async function failedTwice(): Promise<string> {
+    const { id } = await steps.running({
+      retry_policy: { max_attempts: 2 },
+      inputs: { text: 'to be', list: [1, 2, { deep: true }] },
+      event_delivery: { topic: 'orders' },
+      timeouts: { attempt_s: 900 },
+    });
+    await logs.print({ run: id, lines: ['first try'] });
+    await steps.event(id, 'FAILED', { error_message: 'no space left' });
+    await steps.claimUntil(id, 'w');
+    await steps.event(id, 'STARTED', { worker_id: 'w' });
+    await steps.event(id, 'PROGRESS', undefined, 40);
+    await logs.print({
+      run: id,
+      attempt: 2,
+      lines: ['second try', '\u001B[31mbroken\u001B[0m pipe', 'Traceback: it is over'],
+      stderr: new Set([2]),
+    });
+    await steps.event(id, 'FAILED', { error_message: 'the disk is broken' });
+    return id;
+  }
+
+  test('tells a failed run at one glance: why, the end of its log, its attempts', async () => {
+    const id = await failedTwice();
+    const opened = await show(id, { width: 1920 });
+    const { page } = opened;
+    await page.getByRole('alert').getByText('the disk is broken').waitFor();
+    await page.getByRole('log').getByText('Traceback: it is over').waitFor();
+    await page.getByText('3 lines printed, complete').waitFor();
+    assert.equal(await page.getByRole('log').locator('[data-stream=stderr]').count(), 1);
+    assert.equal(await page.getByRole('progressbar').getAttribute('aria-valuenow'), '40');
+    assert.equal(await page.getByText('15 min 00 s').count(), 1);
+    assert.match(await page.getByRole('log').innerText(), /broken pipe/);
+
+    await page.getByRole('button', { name: /^Attempt 1/ }).click();
+    await page.getByRole('log').getByText('first try').waitFor();
+    assert.match(page.url(), /attempt=1/);
+    await page.getByRole('tab', { name: /^Timeline/ }).click();
+    const events = page.getByRole('list', { name: 'Events' });
+    await events
+      .getByText('no space left')
+      .or(events.getByText('FAILED', { exact: true }))
+      .first()
+      .waitFor();
+    assert.equal(await events.getByText('#1').count(), 3);
+    assert.equal(await events.getByText('#2').count(), 0);
+    await opened.close();
+  });
+
+  test('unfolds payloads, filters the timeline by type, and turns it around', async () => {
+    const id = await failedTwice();
+    const opened = await show(id, { query: '?tab=timeline' });
+    const { page } = opened;
+    const events = page.getByRole('list', { name: 'Events' });
+    await events.getByText('PROGRESS').waitFor();
+    assert.equal(await page.getByRole('tab', { name: 'Timeline (6)' }).count(), 1);
+    await events.getByText('40 %').waitFor();
+    assert.equal(await events.getByText(/^\+/).count(), 5);
+    await page.getByRole('button', { name: 'Payload of event 1' }).click();
+    await page.getByRole('tree').getByText('"no space left"').waitFor();
+    await page.getByRole('searchbox', { name: 'Filter events' }).fill('retr');
+    await page.getByText('1 of 6 events').waitFor();
+    assert.match(page.url(), /type=retr/);
+    await page.keyboard.press('Escape');
+    await page.getByRole('checkbox', { name: 'Newest first' }).check();
+    assert.match(await events.getByRole('listitem').first().innerText(), /FAILED/);
+    await opened.close();
+  });
+
+  test('shows inputs and outputs as JSON that folds', async () => {
+    const id = await failedTwice();
+    const opened = await show(id);
+    const { page } = opened;
+    await page.getByRole('log').waitFor();
+    await page.keyboard.press('i');
+    const inputs = page.getByRole('tree', { name: 'inputs' });
+    await inputs.getByText('"to be"').waitFor();
+    await inputs.focus();
+    await page.keyboard.press('Home');
+    await page.keyboard.press('ArrowLeft');
+    await inputs.getByText('"to be"').waitFor({ state: 'detached' });
+    await page.keyboard.press('ArrowRight');
+    await inputs.getByText('"to be"').waitFor();
+    assert.equal(await page.getByRole('button', { name: 'Copy the inputs' }).count(), 1);
+    await page.getByRole('tab', { name: 'Inputs and outputs' }).focus();
+    await page.keyboard.press('ArrowLeft');
+    await page.getByRole('list', { name: 'Events' }).waitFor();
+    await opened.close();
+  });
+
+  test('says why a run waits, in plain words, until it does not', async () => {
+    await steps.heartbeat('small', { resources: { cpu_cores: 1, ram_mb: 512, gpus: [] } });
+    const { id } = await steps.create({ constraints: { cpu: 64 }, image: 'huge' });
+    const opened = await show(id);
+    const { page } = opened;
+    await page
+      .getByRole('status')
+      .getByText(/in the queue/)
+      .waitFor();
+    await page.getByText('There is no log').waitFor();
+    await page.getByRole('button', { name: 'Why does it wait?' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Why does it wait?' });
+    await dialog.getByRole('link', { name: 'small' }).waitFor();
+    await dialog.getByText('Place in the queue').waitFor();
+    await opened.checkAccessibility();
+    assert.equal((await steps.send('POST', `/runs/${id}/cancel`)).status, 200);
+    await dialog.getByText('It does not wait any more.').waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByText('The attempt ended before a worker had it').waitFor();
+    await opened.close();
+  });
+
+  test('follows a run without moving, and rests when it has ended', async () => {
+    const { id } = await steps.running({ image: 'lively' });
+    const opened = await show(id);
+    const { page } = opened;
+    await page.getByText('Nothing printed so far').waitFor();
+    const shiftBefore = await opened.layoutShift();
+    for (const percent of [10, 50, 90]) {
+      await steps.event(id, 'PROGRESS', undefined, percent);
+      await page.getByText(`${percent} %`, { exact: true }).waitFor();
+    }
+    await logs.print({ run: id, lines: numbered(30), isLast: false });
+    await page.getByRole('log').getByText('line 29').waitFor();
+    await logs.print({ run: id, lines: numbered(30, 30) });
+    await steps.event(id, 'COMPLETED', { outputs: { answer: 42 } });
+    await page.getByText('60 lines printed, complete').waitFor();
+    await page.getByRole('tab', { name: 'Timeline (5)' }).waitFor();
+    const shift = (await opened.layoutShift()) - shiftBefore;
+    assert.ok(shift < 0.02, `${shift}: ${await page.evaluate<string>('window.layoutShifts.join()')}`);
+
+    const asked: string[] = [];
+    page.on('request', (request) => asked.push(request.url()));
+    await page.waitForTimeout(2500);
+    assert.deepEqual(
+      asked.filter((url) => url.includes(id)),
+      [],
+    );
+    await opened.close();
+  });
+
+  test('says that a run is not there, or no longer', async () => {
+    const nowhere = await show(UNKNOWN);
+    await nowhere.page.getByText('There is no such run').waitFor();
+    nowhere.expectErrors(/404/);
+    await nowhere.close();
+  });
+
+  test('is for everybody: both themes, three widths, every part', async () => {
+    const id = await failedTwice();
+    for (const theme of THEMES) {
+      for (const width of WIDTHS) {
+        const opened = await show(id, { theme, width });
+        const { page } = opened;
+        for (const [tab, text] of [
+          ['Log', 'second try'],
+          ['Timeline', 'STARTED'],
+          ['Inputs', 'to be'],
+        ] as const) {
+          await page.getByRole('tab', { name: new RegExp(`^${tab}`) }).click();
+          await page.getByRole('tabpanel').getByText(text).first().waitFor();
+          await opened.checkAccessibility();
+          await opened.checkWidth();
+          const folder = process.env['SCREENSHOTS'];
+          if (folder !== undefined) await opened.screenshot(folder, `run-${tab}`);
+        }
+        await opened.close();
+      }
+    }
+  });
+});

@@ -1,0 +1,131 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { LogSteps } from '../../support/run-page-scene.js';
+import { NO_BROWSER, openPage } from '../../support/browser.js';
+import { RunSteps } from '../../support/run-steps.js';
+import { startService, until, type ServiceProcess } from '../../support/service-process.js';
+import { senderTo } from '../../support/test-app.js';
+
+const LOG_BYTES = 100_000_000;
+const LINE = 'x'.repeat(990);
+const EVENTS = 10_000;
+/** Longest that a page may take to show what it is opened for, and a frame while it is scrolled. */
+const SHOWN_MS = 1000;
+const FRAME_MS = 400;
+
+describe('the page of a large run', { skip: NO_BROWSER }, () => {
+  let service: ServiceProcess;
+  let steps: RunSteps;
+
+  before(async () => {
+    // Nobody sends heartbeats here: the run must not be taken back.
+    service = await startService({ env: { SERVICE_WORKER_TIMEOUT: '3600' } });
+    steps = new RunSteps(senderTo(service.url, service.adminKey));
+  });
+  after(() => service?.stop());
+
+  const show = (path: string) => openPage({ url: service.url, path, apiKey: service.adminKey, width: 1920 });
+
+  test('shows a timeline of 10,000 events within a second, and scrolls through it', async (t) => {
+    const { id } = await steps.running();
+    for (let sent = 1; sent < EVENTS; sent += 100) {
+      const events = Array.from({ length: Math.min(100, EVENTS - sent) }, (_, n) => ({
+        run_id: id,
+        attempt: 1,
+        type: 'NOTE',
+        msg: `note ${sent + n}`,
+        payload: { n: sent + n },
+      }));
+      const answer = await steps.send('POST', '/workers/w/events', { body: { events } });
+      assert.equal(answer.status, 200, answer.text);
+    }
+    const warm = await show('/workers');
+    const { page } = warm;
+    await page.getByRole('table').waitFor();
+    await page.goto(`${service.url}/ui/runs/${id}?tab=timeline`);
+    const list = page.getByRole('list', { name: 'Events' });
+    await list.getByText('STARTED').waitFor();
+    const shownMs = await page.evaluate<number>('performance.now()');
+    await page.getByRole('tab', { name: 'Timeline (10,000)' }).waitFor();
+    assert.ok((await page.getByRole('listitem').count()) < 200);
+    const longestMs = await scrollThrough(page, '[role=group]:has([aria-label=Events])');
+    await list.getByText('note 9999').waitFor();
+    await page.getByRole('searchbox').fill('note 777');
+    await page.getByText('11 of 10,000 events').waitFor();
+    t.diagnostic(`shown after ${shownMs.toFixed(0)} ms, longest frame ${longestMs.toFixed(0)} ms`);
+    assert.ok(shownMs < SHOWN_MS, `${shownMs} ms`);
+    assert.ok(longestMs < FRAME_MS, `${longestMs} ms for a frame`);
+    await warm.close();
+  });
+
+  test('shows a log of 100 MB within a second, follows it, and holds a bounded part of it', async (t) => {
+    const logs = new LogSteps(steps);
+    const { id } = await steps.running();
+    const opened = await show(`/runs/${id}`);
+    const { page } = opened;
+    await page.getByText('Nothing printed so far').waitFor();
+    const chunk = Array.from({ length: 400 }, () => LINE);
+    for (let sent = 0; sent < LOG_BYTES; sent += 400 * LINE.length) {
+      await logs.print({ run: id, lines: chunk, isLast: false });
+    }
+    await logs.print({ run: id, lines: ['the very last line'] });
+    const log = page.getByRole('log');
+    await log.getByText('the very last line').waitFor();
+    await page.getByText(/lines printed, complete/).waitFor();
+    const heapMb = await heapOf(page);
+    await opened.close();
+
+    const again = await show('/workers');
+    await again.page.getByRole('table').waitFor();
+    await again.page.goto(`${service.url}/ui/runs/${id}`);
+    await again.page.getByRole('log').getByText('the very last line').waitFor();
+    const shownMs = await again.page.evaluate<number>('performance.now()');
+    for (let scroll = 0; scroll < 25; scroll += 1) {
+      await again.page.evaluate(`document.querySelector('[data-log]').scrollTop = 200`);
+      await until(async () => {
+        const top = await again.page.evaluate<number>(`document.querySelector('[data-log]').scrollTop`);
+        return top > 1000 || top === 0;
+      }, 'older lines are there');
+    }
+    await again.page.getByText(/^lines [\d,]+ to/).waitFor();
+    const longestMs = await scrollThrough(again.page, '[data-log]');
+    assert.ok((await again.page.locator('[data-log] [data-index]').count()) < 150);
+    const scrolledMb = await heapOf(again.page);
+    await again.page.getByRole('log').focus();
+    await again.page.keyboard.press('Home');
+    await again.page.getByText(/^lines 1 to/).waitFor();
+    t.diagnostic(
+      `shown after ${shownMs.toFixed(0)} ms, longest frame ${longestMs.toFixed(0)} ms, ` +
+        `heap ${heapMb.toFixed(0)} MB after following, ${scrolledMb.toFixed(0)} MB after scrolling`,
+    );
+    assert.ok(shownMs < SHOWN_MS, `${shownMs} ms`);
+    assert.ok(longestMs < FRAME_MS, `${longestMs} ms for a frame`);
+    assert.ok(heapMb < 100 && scrolledMb < 100, `${heapMb} MB and ${scrolledMb} MB`);
+    await again.close();
+  });
+});
+
+/** Scrolls from the top to the end. @returns the longest time between two frames, in milliseconds */
+function scrollThrough(page: Page, selector: string): Promise<number> {
+  return page.evaluate<number>(`new Promise((resolve) => {
+    const box = document.querySelector('${selector}');
+    let last = performance.now(), longest = 0, step = 0;
+    const frame = (now) => {
+      longest = Math.max(longest, now - last);
+      last = now;
+      box.scrollTop = box.scrollHeight * (step += 1) / 60;
+      if (step < 60) requestAnimationFrame(frame); else resolve(longest);
+    };
+    requestAnimationFrame(frame);
+  })`);
+}
+
+/** Memory that the page's scripts hold once what is not needed is gone, in MB. */
+async function heapOf(page: Page): Promise<number> {
+  const session = await page.context().newCDPSession(page);
+  await session.send('HeapProfiler.collectGarbage');
+  const { usedSize } = await session.send('Runtime.getHeapUsage');
+  await session.detach();
+  return usedSize / 1024 / 1024;
+}

@@ -1,0 +1,90 @@
+import { Duration } from '../../components/duration.js';
+import { StateBadge } from '../../components/state-badge.js';
+import { Time } from '../../components/time.js';
+import { classNames } from '../../lib/class-names.js';
+import { formatCount } from '../../lib/format.js';
+import styles from './attempt-list.module.css';
+import { isEnded, type Attempt, type Run } from './run-view.js';
+
+/** Attempts shown side by side; a run may have a thousand. */
+const MOST_SHOWN = 50;
+
+interface Props {
+  readonly run: Run;
+  /** Undefined until they are there. */
+  readonly attempts: readonly Attempt[] | undefined;
+  readonly chosen: number;
+  readonly onChoose: (attempt: number) => void;
+}
+
+/** The attempts of a run side by side, the newest first; the chosen one is what the log and the timeline show. */
+export function AttemptList({ run, attempts, chosen, onChoose }: Props) {
+  const earlier = (attempts ?? []).filter(({ attempt }) => attempt < run.current_attempt).toReversed();
+  const shown = earlier.slice(0, MOST_SHOWN);
+  return (
+    <section aria-label="Attempts" className={styles.section}>
+      <ul className={styles.list}>
+        <Card
+          attempt={run.current_attempt}
+          view={run}
+          isChosen={chosen === run.current_attempt}
+          onChoose={onChoose}
+        />
+        {shown.map((one) => (
+          <Card
+            key={one.id}
+            attempt={one.attempt}
+            view={one}
+            isChosen={chosen === one.attempt}
+            onChoose={onChoose}
+          />
+        ))}
+      </ul>
+      {earlier.length > shown.length && (
+        <p className={styles.more}>and {formatCount(earlier.length - shown.length)} earlier attempts</p>
+      )}
+    </section>
+  );
+}
+
+interface CardProps {
+  readonly attempt: number;
+  readonly view: Pick<Attempt, 'state' | 'execution_summary'>;
+  readonly isChosen: boolean;
+  readonly onChoose: (attempt: number) => void;
+}
+
+function Card({ attempt, view: { state, execution_summary: summary }, isChosen, onChoose }: CardProps) {
+  const error = summary.error_message;
+  return (
+    <li>
+      <button
+        type="button"
+        className={classNames(styles.card, isChosen && styles.chosen)}
+        aria-pressed={isChosen}
+        onClick={() => onChoose(attempt)}
+      >
+        <span className={styles.head}>
+          <span className={styles.number}>Attempt {attempt}</span>
+          <StateBadge state={state} />
+        </span>
+        <span className={styles.line}>
+          <Duration
+            from={summary.started_at}
+            to={isEnded({ state }) ? (summary.finished_at ?? summary.started_at) : null}
+          />
+          {summary.started_at !== undefined && (
+            <>
+              {' '}
+              · <Time at={summary.started_at} />
+            </>
+          )}
+          {summary.worker_id !== undefined && ` · ${summary.worker_id}`}
+        </span>
+        <span className={classNames(styles.line, styles.error)} title={error}>
+          {error ?? '\u00A0'}
+        </span>
+      </button>
+    </li>
+  );
+}

@@ -1,0 +1,104 @@
+import { useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { unwrap } from '../../api/unwrap.js';
+import { useApi, type Schemas } from '../../api/use-api.js';
+import { ConfirmDialog } from '../../components/confirm-dialog.js';
+import { Field } from '../../components/field.js';
+import { Checkbox, Select, TextArea, TextInput } from '../../components/inputs.js';
+import { showToast } from '../../components/toast-store.js';
+import styles from './form.module.css';
+import { readInteger, readObject, writeObject } from './json-object.js';
+import type { Run } from './run-view.js';
+
+type State = Run['state'];
+
+const EFFECTS: Readonly<Record<State, string>> = {
+  PENDING: 'The run goes back into the queue: the next worker that fits claims it.',
+  ASSIGNED: 'The run counts as handed out, to the first worker that reports its start.',
+  RUNNING: 'The run counts as running, on the first worker that reports its start.',
+  COMPLETED: 'The run ends as completed; its worker stops the container. Only a retry opens it again.',
+  FAILED: 'The run ends as failed, whatever retries are left; its worker stops the container.',
+  CANCELLED: 'The run ends as cancelled; its worker stops the container.',
+};
+const OPTIONS = [
+  ['', 'Leave as it is'],
+  ...Object.keys(EFFECTS).map((state) => [state, state.toLowerCase()] as const),
+] as const satisfies readonly (readonly [string, string])[];
+
+interface Props {
+  readonly isOpen: boolean;
+  readonly onClose: () => void;
+  readonly run: Run;
+}
+
+/** Lets an admin set state, priority and outputs past the rules, and says what that does. */
+export function ChangeDialog(props: Props) {
+  return props.isOpen ? <OpenDialog {...props} /> : null;
+}
+
+function OpenDialog({ isOpen, onClose, run }: Props) {
+  const api = useApi();
+  const queries = useQueryClient();
+  const [state, setState] = useState('');
+  const [priority, setPriority] = useState(String(run.priority));
+  const [hasOutputs, setHasOutputs] = useState(false);
+  const [outputs, setOutputs] = useState(writeObject(run.outputs));
+  // What the run had when the dialog was opened: what somebody else changes meanwhile is left alone.
+  const [before] = useState(run);
+  const wanted = Object.keys(EFFECTS).find((name): name is State => name === state);
+  const number = readInteger(priority);
+  const typed = readObject(outputs);
+  const change: Schemas['OpRunUpdate'] = {
+    ...(wanted === undefined ? {} : { state: wanted }),
+    ...(number === undefined || number === before.priority ? {} : { priority: number }),
+    ...(hasOutputs && typed.value !== undefined ? { outputs: { ...typed.value } } : {}),
+  };
+  const confirm = async (): Promise<void> => {
+    if (number === undefined) throw new Error('The priority has to be a whole number.');
+    if (hasOutputs && typed.error !== undefined) throw new Error(typed.error);
+    if (Object.keys(change).length === 0) throw new Error('Nothing is changed yet.');
+    const params = { path: { id: run.id } };
+    try {
+      await unwrap(api.PATCH('/runs/{id}', { params, body: change }));
+    } finally {
+      await queries.invalidateQueries({ queryKey: ['runs'] });
+    }
+    showToast('good', 'The run is changed.');
+  };
+  return (
+    <ConfirmDialog
+      isOpen={isOpen}
+      onClose={onClose}
+      title="Change this run by hand?"
+      confirmLabel="Change the run"
+      isDangerous
+      onConfirm={confirm}
+    >
+      <div className={styles.form}>
+        <p>
+          For emergencies. It writes no event: the timeline and the feed say nothing about it. The audit log
+          keeps who did it and when.
+        </p>
+        <Field
+          label="State"
+          hint={wanted === undefined ? `It is ${run.state.toLowerCase()}.` : EFFECTS[wanted]}
+        >
+          {(control) => <Select {...control} value={state} options={OPTIONS} onChange={setState} />}
+        </Field>
+        <Field label="Priority" hint="Higher is handed out first.">
+          {(control) => (
+            <TextInput {...control} inputMode="numeric" value={priority} onChange={setPriority} />
+          )}
+        </Field>
+        <Checkbox isChecked={hasOutputs} onChange={setHasOutputs}>
+          Replace the outputs as a whole
+        </Checkbox>
+        {hasOutputs && (
+          <Field label="Outputs">
+            {(control) => <TextArea {...control} rows={6} value={outputs} onChange={setOutputs} />}
+          </Field>
+        )}
+      </div>
+    </ConfirmDialog>
+  );
+}

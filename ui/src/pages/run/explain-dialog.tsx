@@ -1,0 +1,91 @@
+import { Link } from 'wouter';
+import type { Schemas } from '../../api/use-api.js';
+import { Dialog } from '../../components/dialog.js';
+import { Time } from '../../components/time.js';
+import { formatCount, formatMb } from '../../lib/format.js';
+import styles from './explain-dialog.module.css';
+
+type Explanation = Schemas['RunExplanation'];
+type Obstacle = Schemas['ExplainedObstacle'];
+
+interface Props {
+  readonly isOpen: boolean;
+  readonly onClose: () => void;
+  /** Undefined when the run does not wait any more. */
+  readonly explanation: Explanation | undefined;
+}
+
+/** Why a run waits: its place in the queue, and what keeps each worker from taking it. */
+export function ExplainDialog({ isOpen, onClose, explanation }: Props) {
+  return (
+    <Dialog isOpen={isOpen} onClose={onClose} title="Why does it wait?" width="wide">
+      {explanation === undefined ? <p>It does not wait any more.</p> : <Reasons explanation={explanation} />}
+    </Dialog>
+  );
+}
+
+function Reasons({
+  explanation: { summary, queue, counts, workers, strategy },
+}: {
+  explanation: Explanation;
+}) {
+  return (
+    <div className={styles.reasons}>
+      <p>{summary}</p>
+      <dl className={styles.facts}>
+        <div>
+          <dt>Place in the queue</dt>
+          <dd>{typeof queue?.position === 'number' ? formatCount(queue.position) : 'in back-off'}</dd>
+        </div>
+        <div>
+          <dt>Queued</dt>
+          <dd>
+            <Time at={queue?.queued_at} />
+          </dd>
+        </div>
+        {typeof queue?.passed_over_at === 'string' && (
+          <div>
+            <dt>Others went before it</dt>
+            <dd>
+              since <Time at={queue.passed_over_at} />
+            </dd>
+          </div>
+        )}
+        <div>
+          <dt>Workers</dt>
+          <dd>
+            {formatCount(counts?.active ?? 0)} active, {formatCount(counts?.draining ?? 0)} of them draining,{' '}
+            {formatCount(counts?.stale ?? 0)} silent
+          </dd>
+        </div>
+        <div>
+          <dt>Strategy</dt>
+          <dd>{strategy}</dd>
+        </div>
+      </dl>
+      {workers.length > 0 && (
+        <ul className={styles.workers}>
+          {workers.map(({ id, can_take_now: canNow, could_ever: couldEver, draining, obstacles }) => (
+            <li key={id}>
+              <Link href={`/workers?worker=${encodeURIComponent(id)}`}>{id}</Link>
+              <span>
+                {canNow && 'can take it when its turn comes'}
+                {!canNow && draining && 'is draining and takes no new runs'}
+                {!canNow && !draining && obstacles.length === 0 && 'cannot take it now'}
+                {!canNow && !draining && obstacles.map(describe).join('; ')}
+                {!canNow && !couldEver && !draining && ' (not even when it is idle)'}
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+function describe({ resource, needed, free, total }: Obstacle): string {
+  const names: Readonly<Record<string, string>> = { cpu: 'CPU cores', ram_mb: 'RAM', vram_mb: 'GPU memory' };
+  if (resource === 'reserved') return 'is kept free for another run';
+  const size = resource.endsWith('_mb') ? formatMb : formatCount;
+  return `needs ${size(needed)} ${names[resource] ?? resource}, ${size(free)} of ${size(total)} free`;
+}

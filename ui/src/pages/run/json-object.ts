@@ -1,0 +1,28 @@
+/** What somebody has typed as a JSON object: the object, or what is wrong with it. */
+export type Typed =
+  | { readonly value: Readonly<Record<string, unknown>>; readonly error?: undefined }
+  | { readonly value?: undefined; readonly error: string };
+
+/** Reads a JSON object as somebody types it. */
+export function readObject(text: string): Typed {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    return { error: `This is not JSON: ${error instanceof Error ? error.message : String(error)}` };
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return { error: 'This has to be a JSON object: { … }' };
+  }
+  return { value: Object.fromEntries(Object.entries(value)) };
+}
+
+/** A JSON object as it is offered for editing. */
+export function writeObject(value: Readonly<Record<string, unknown>>): string {
+  return JSON.stringify(value, null, 2);
+}
+
+/** A whole number as somebody types it; undefined when it is none. */
+export function readInteger(text: string): number | undefined {
+  return /^-?\d{1,10}$/.test(text.trim()) ? Number(text) : undefined;
+}

@@ -1,0 +1,154 @@
+import { useVirtualizer } from '@tanstack/react-virtual';
+import { useCallback, useLayoutEffect, useRef, useState, type KeyboardEvent } from 'react';
+import { Button } from '../../../components/button.js';
+import { classNames } from '../../../lib/class-names.js';
+import styles from './log-lines.module.css';
+import { LogRow } from './log-row.js';
+import type { LogEntry } from './log-page.js';
+import type { Log } from './use-log.js';
+
+const ROW_PX = 20;
+/** Distance from either end of what is there at which more is asked for. */
+const NEAR_PX = 600;
+const AT_END_PX = 24;
+
+interface Props {
+  readonly log: Log;
+  readonly entries: readonly LogEntry[];
+  readonly hasTimes: boolean;
+  readonly isWrapped: boolean;
+  readonly marked: string;
+  /** Line that was gone to; -1: none. */
+  readonly target: number;
+  /** Goes to a line in the whole log; undefined when that is what is shown. */
+  readonly onGoTo: ((entry: LogEntry) => void) | undefined;
+}
+
+/** The line at the top of the view, and how far it is scrolled out. */
+interface Anchor {
+  readonly line: number;
+  readonly offset: number;
+}
+
+/** The lines of a log. Those in sight exist; what is read stays where it is while lines come and go at both ends. */
+export function LogLines({ log, entries, hasTimes, isWrapped, marked, target, onGoTo }: Props) {
+  const { store, isFollowed, window } = log;
+  const box = useRef<HTMLDivElement>(null);
+  const anchor = useRef<Anchor>(undefined);
+  const lastTop = useRef(0);
+  const [isAway, setAway] = useState(!isFollowed.current);
+  const virtualizer = useVirtualizer({
+    count: entries.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => ROW_PX,
+    getItemKey: useCallback((index: number) => entries[index]?.line ?? index, [entries]),
+    overscan: 20,
+    useFlushSync: false,
+  });
+  const total = virtualizer.getTotalSize();
+
+  const setFollowed = (followed: boolean): void => {
+    isFollowed.current = followed;
+    setAway(!followed);
+  };
+  const readMore = (): void => {
+    const element = box.current;
+    if (element === null) return;
+    if (element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_PX) void store.newer();
+    if (element.scrollTop < NEAR_PX) void store.older();
+  };
+  const onScroll = (): void => {
+    const element = box.current;
+    if (element === null) return;
+    const { scrollTop, scrollHeight, clientHeight } = element;
+    if (scrollHeight - scrollTop - clientHeight <= AT_END_PX && window?.isAtEnd === true) setFollowed(true);
+    else if (scrollTop < lastTop.current) setFollowed(false);
+    lastTop.current = scrollTop;
+    const first = virtualizer.getVirtualItemForOffset(scrollTop);
+    const entry = first === undefined ? undefined : entries[first.index];
+    if (first !== undefined && entry !== undefined) {
+      anchor.current = { line: entry.line, offset: scrollTop - first.start };
+    }
+    readMore();
+  };
+
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (element === null) return;
+    if (isFollowed.current) element.scrollTop = element.scrollHeight;
+    else if (anchor.current !== undefined) {
+      const index = entries.findIndex(({ line }) => line === anchor.current?.line);
+      const [start] = (index < 0 ? undefined : virtualizer.getOffsetForIndex(index, 'start')) ?? [];
+      const place = index < 0 ? undefined : (virtualizer.measurementsCache[index]?.start ?? start);
+      if (place !== undefined) element.scrollTop = place + anchor.current.offset;
+    }
+    lastTop.current = element.scrollTop;
+    readMore();
+    // oxlint-disable-next-line react-hooks/exhaustive-deps -- what moves the lines, and nothing else
+  }, [entries, total, log.isLoading]);
+
+  useLayoutEffect(() => {
+    const index = target < 0 ? -1 : entries.findIndex(({ line }) => line === target);
+    if (index >= 0) virtualizer.scrollToIndex(index, { align: 'center' });
+    // oxlint-disable-next-line react-hooks/exhaustive-deps -- once, when the line is there
+  }, [target, window === undefined]);
+
+  const toEnd = (): void => {
+    anchor.current = undefined;
+    setFollowed(true);
+    if (window?.isAtEnd === true) box.current?.scrollTo({ top: box.current.scrollHeight });
+    else void store.toEnd();
+  };
+  const toStart = (): void => {
+    anchor.current = undefined;
+    setFollowed(false);
+    if (window?.hasOlder === true) void store.toStart();
+    box.current?.scrollTo({ top: 0 });
+  };
+  const press = (event: KeyboardEvent): void => {
+    if (event.key !== 'Home' && event.key !== 'End') return;
+    event.preventDefault();
+    if (event.key === 'Home') toStart();
+    else toEnd();
+  };
+  const digits = String(entries.at(-1)?.line ?? 0).length;
+  return (
+    <div className={styles.frame}>
+      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- it scrolls by keys */}
+      <div
+        ref={box}
+        role="log"
+        aria-label="Log"
+        aria-live="off"
+        // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls by keys
+        tabIndex={0}
+        className={classNames(styles.box, isWrapped && styles.wrapped)}
+        data-log
+        onScroll={onScroll}
+        onKeyDown={press}
+      >
+        <div className={styles.lines} style={{ height: total, minWidth: '100%' }}>
+          {virtualizer.getVirtualItems().map(({ index, key, start }) => {
+            const entry = entries[index];
+            return entry === undefined ? null : (
+              <div
+                key={key}
+                ref={isWrapped ? virtualizer.measureElement : undefined}
+                data-index={index}
+                className={classNames(styles.row, entry.line === target && styles.target)}
+                style={{ transform: `translateY(${start}px)` }}
+              >
+                <LogRow entry={entry} digits={digits} hasTimes={hasTimes} marked={marked} onGoTo={onGoTo} />
+              </div>
+            );
+          })}
+        </div>
+      </div>
+      {isAway && (
+        <Button size="small" kind="primary" className={styles.jump ?? ''} onClick={toEnd}>
+          Jump to end
+        </Button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,138 @@
+import type { LogEntry, LogPage, ReadLog } from './log-page.js';
+import { append, isFull, prepend, windowOf, type LogWindow } from './log-window.js';
+
+const PAGE_LINES = 1000;
+const CONTEXT_LINES = 300;
+
+/** What is shown of a log. */
+export interface LogView {
+  /** Undefined until the first answer. */
+  readonly window: LogWindow | undefined;
+  readonly isLoading: boolean;
+  /** Another place is being read: what a stream brings meanwhile does not belong to it. */
+  readonly isJumping: boolean;
+  readonly error: unknown;
+}
+
+/**
+ * One log as far as it is looked at: reads the newest lines first and what is in front or behind as it is asked for. One
+ * read at a time; a jump takes the place of a read that is under way.
+ */
+export class LogStore {
+  #view: LogView = { window: undefined, isLoading: false, isJumping: false, error: undefined };
+  #reading: AbortController | undefined;
+  readonly #listeners = new Set<() => void>();
+
+  /** @param contains only lines with this text; empty: all */
+  constructor(
+    private readonly read: ReadLog,
+    private readonly contains: string,
+  ) {}
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  };
+
+  readonly view = (): LogView => this.#view;
+
+  stop(): void {
+    this.#reading?.abort();
+    this.#reading = undefined;
+    this.#set({ isLoading: false, isJumping: false });
+  }
+
+  /** Shows the newest lines. */
+  toEnd(): Promise<void> {
+    return this.#jump((signal) => this.#page({ tail: PAGE_LINES }, signal).then(windowOf));
+  }
+
+  /** Shows the first lines. */
+  toStart(): Promise<void> {
+    return this.#jump((signal) => this.#page({ limit: PAGE_LINES }, signal).then(windowOf));
+  }
+
+  /** Shows what is around an entry. @param cursor behind the entry */
+  toPlace(cursor: string): Promise<void> {
+    return this.#jump(async (signal) => {
+      const before = windowOf(await this.#page({ before: cursor, limit: CONTEXT_LINES }, signal));
+      const page = await this.#page({ after: cursor, limit: PAGE_LINES }, signal);
+      return append(before, page.entries, placeBehind(page));
+    });
+  }
+
+  async older(): Promise<void> {
+    const { window } = this.#view;
+    if (window === undefined || !window.hasOlder || this.#view.isLoading) return;
+    const query = { before: window.before, limit: PAGE_LINES };
+    await this.#load(async (signal) => {
+      const page = await this.#page(query, signal);
+      return prepend(this.#view.window ?? window, page);
+    }, false);
+  }
+
+  async newer(): Promise<void> {
+    const { window } = this.#view;
+    if (window === undefined || window.isAtEnd || this.#view.isLoading) return;
+    const query = { after: window.after, limit: PAGE_LINES };
+    await this.#load(async (signal) => {
+      const page = await this.#page(query, signal);
+      return append(window, page.entries, placeBehind(page));
+    }, false);
+  }
+
+  /**
+   * Adds what a stream brought behind the newest line.
+   * @param isFollowed false: somebody reads further up, and what he reads must stay; a full window takes no more
+   */
+  follow(entries: readonly LogEntry[], isFollowed: boolean): void {
+    const { window } = this.#view;
+    const last = entries.at(-1);
+    if (window === undefined || last === undefined || !window.isAtEnd) return;
+    if (!isFollowed && isFull(window)) {
+      this.#set({ window: { ...window, isAtEnd: false } });
+      return;
+    }
+    const wanted = this.contains.toLowerCase();
+    const shown = entries.filter((entry) => !('text' in entry) || entry.text.toLowerCase().includes(wanted));
+    const place = { after: last.cursor, isAtEnd: true, isComplete: false };
+    this.#set({ window: append(window, shown, place) });
+  }
+
+  /** Notes that nothing will follow. */
+  complete(): void {
+    const { window } = this.#view;
+    if (window?.isAtEnd && !window.isComplete) this.#set({ window: { ...window, isComplete: true } });
+  }
+
+  #jump(load: (signal: AbortSignal) => Promise<LogWindow>): Promise<void> {
+    return this.#load(load, true);
+  }
+
+  async #load(load: (signal: AbortSignal) => Promise<LogWindow>, isJumping: boolean): Promise<void> {
+    this.#reading?.abort();
+    const reading = new AbortController();
+    this.#reading = reading;
+    this.#set({ isLoading: true, isJumping });
+    try {
+      const window = await load(reading.signal);
+      if (!reading.signal.aborted)
+        this.#set({ window, isLoading: false, isJumping: false, error: undefined });
+    } catch (error) {
+      if (!reading.signal.aborted) this.#set({ isLoading: false, isJumping: false, error });
+    }
+  }
+
+  #page(query: Parameters<ReadLog>[0], signal: AbortSignal): Promise<LogPage> {
+    return this.read(this.contains === '' ? query : { ...query, contains: this.contains }, signal);
+  }
+
+  #set(change: Partial<LogView>): void {
+    this.#view = { ...this.#view, ...change };
+    for (const listener of this.#listeners) listener();
+  }
+}
+
+function placeBehind(page: LogPage): Pick<LogWindow, 'after' | 'isAtEnd' | 'isComplete'> {
+  return { after: page.next, isAtEnd: !page.hasMore, isComplete: page.isComplete };
+}

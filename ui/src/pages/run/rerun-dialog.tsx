@@ -1,0 +1,156 @@
+import { useMutation } from '@tanstack/react-query';
+import { useId, useState, type FormEvent } from 'react';
+import { useLocation } from 'wouter';
+import { describeError } from '../../api/api-error.js';
+import { unwrap } from '../../api/unwrap.js';
+import { useApi, type Schemas } from '../../api/use-api.js';
+import { Button } from '../../components/button.js';
+import { Dialog } from '../../components/dialog.js';
+import { Field } from '../../components/field.js';
+import { TextArea, TextInput } from '../../components/inputs.js';
+import { showToast } from '../../components/toast-store.js';
+import styles from './form.module.css';
+import { readInteger, readObject, writeObject } from './json-object.js';
+import type { Run } from './run-view.js';
+
+interface Props {
+  readonly isOpen: boolean;
+  readonly onClose: () => void;
+  readonly run: Run;
+}
+
+/** Starts another run with what this one was made of, as far as it is not changed, and goes there. */
+export function RerunDialog({ isOpen, onClose, run }: Props) {
+  const form = useId();
+  const [isBusy, setBusy] = useState(false);
+  return (
+    <Dialog
+      isOpen={isOpen}
+      onClose={onClose}
+      title="Run again"
+      width="wide"
+      actions={
+        <>
+          <Button onClick={onClose}>Back</Button>
+          <Button kind="primary" type="submit" form={form} isBusy={isBusy}>
+            Start a new run
+          </Button>
+        </>
+      }
+    >
+      <RerunForm id={form} run={run} onClose={onClose} onBusy={setBusy} />
+    </Dialog>
+  );
+}
+
+interface FormProps {
+  readonly id: string;
+  readonly run: Run;
+  readonly onClose: () => void;
+  readonly onBusy: (isBusy: boolean) => void;
+}
+
+function RerunForm({ id, run, onClose, onBusy }: FormProps) {
+  const api = useApi();
+  const [, navigate] = useLocation();
+  const { op_definition: definition, op_definition_version: version } = run;
+  const [image, setImage] = useState(run.image);
+  const [priority, setPriority] = useState(String(run.priority));
+  const [inputs, setInputs] = useState(writeObject(run.inputs));
+  const [constraints, setConstraints] = useState(writeObject(needsOf(run)));
+  const [isChecked, setChecked] = useState(false);
+  const typed = {
+    priority: readInteger(priority),
+    inputs: readObject(inputs),
+    constraints: readObject(constraints),
+  };
+  const start = useMutation({
+    mutationFn: (): Promise<Schemas['OpRun']> => {
+      const common = { inputs: typed.inputs.value ?? {}, priority: typed.priority ?? 0 };
+      if (definition !== null) {
+        const query = version === null ? {} : { version };
+        return unwrap(
+          api.POST('/definitions/{name}/runs', {
+            params: { path: { name: definition }, query },
+            body: common,
+          }),
+        );
+      }
+      const { retry_policy, timeouts, event_delivery } = run;
+      return unwrap(
+        api.POST('/runs', {
+          body: {
+            ...common,
+            image,
+            constraints: typed.constraints.value ?? {},
+            retry_policy,
+            ...(timeouts === undefined ? {} : { timeouts }),
+            ...(event_delivery === null ? {} : { event_delivery }),
+          },
+        }),
+      );
+    },
+    onSuccess: (made) => {
+      onClose();
+      showToast('good', 'The new run is in the queue.');
+      navigate(`/runs/${made.id}`);
+    },
+    onSettled: () => onBusy(false),
+  });
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    setChecked(true);
+    const isRight =
+      typed.priority !== undefined &&
+      typed.inputs.error === undefined &&
+      typed.constraints.error === undefined &&
+      image !== '';
+    if (!isRight || start.isPending) return;
+    onBusy(true);
+    start.mutate();
+  };
+  const shown = (error: string | undefined): string | undefined => (isChecked ? error : undefined);
+  return (
+    <form id={id} onSubmit={submit} className={styles.form} noValidate>
+      {definition === null ? (
+        <p>A new run of the same image, with the same retries, time budgets and topic.</p>
+      ) : (
+        <p>
+          A new run of the definition <strong>{definition}</strong> {version}: image, needs, retries and topic
+          come from there.
+        </p>
+      )}
+      <Field label="Inputs" error={shown(typed.inputs.error)}>
+        {(control) => <TextArea {...control} rows={10} value={inputs} onChange={setInputs} autoFocus />}
+      </Field>
+      <div className={styles.pair}>
+        {definition === null && (
+          <Field label="Image" error={shown(image === '' ? 'Name an image.' : undefined)}>
+            {(control) => <TextInput {...control} mono value={image} onChange={setImage} />}
+          </Field>
+        )}
+        <Field
+          label="Priority"
+          error={shown(typed.priority === undefined ? 'This has to be a whole number.' : undefined)}
+        >
+          {(control) => (
+            <TextInput {...control} inputMode="numeric" value={priority} onChange={setPriority} />
+          )}
+        </Field>
+      </div>
+      {definition === null && (
+        <Field label="Constraints" error={shown(typed.constraints.error)}>
+          {(control) => <TextArea {...control} rows={5} value={constraints} onChange={setConstraints} />}
+        </Field>
+      )}
+      <p role="alert" className={styles.error}>
+        {start.isError && describeError(start.error)}
+      </p>
+    </form>
+  );
+}
+
+/** The GPU was the scheduler's choice. */
+function needsOf({ constraints: { cpu, ram_mb, vram_mb } }: Run): Readonly<Record<string, number>> {
+  return { cpu, ram_mb, vram_mb };
+}

@@ -1,0 +1,120 @@
+import { useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { unwrap } from '../../api/unwrap.js';
+import { useApi } from '../../api/use-api.js';
+import { Button } from '../../components/button.js';
+import { ConfirmDialog } from '../../components/confirm-dialog.js';
+import { showToast } from '../../components/toast-store.js';
+import { useSession } from '../../session/session-context.js';
+import { useShortcut } from '../../shell/shortcuts.js';
+import { ChangeDialog } from './change-dialog.js';
+import { RerunDialog } from './rerun-dialog.js';
+import { isEnded, type Run } from './run-view.js';
+
+type Question = 'cancel' | 'retry' | 'again' | 'change';
+
+/** What may be done to a run, as far as the key allows it. */
+export function RunActions({ run }: { readonly run: Run }) {
+  const { may } = useSession();
+  const [asked, setAsked] = useState<Question>();
+  const mayAct = may('client');
+  const mayCancel = mayAct && !isEnded(run);
+  return (
+    <>
+      {mayAct && <Shortcuts onAsk={setAsked} mayCancel={mayCancel} />}
+      {mayAct && (
+        <>
+          <Button size="small" onClick={() => setAsked('again')}>
+            Run again
+          </Button>
+          <Button size="small" onClick={() => setAsked('retry')}>
+            Retry
+          </Button>
+        </>
+      )}
+      {may() && (
+        <Button size="small" onClick={() => setAsked('change')}>
+          Change
+        </Button>
+      )}
+      {mayAct && (
+        <Button size="small" disabled={!mayCancel} onClick={() => setAsked('cancel')}>
+          Cancel
+        </Button>
+      )}
+      <Questions run={run} asked={asked} onClose={() => setAsked(undefined)} />
+      <RerunDialog isOpen={asked === 'again'} onClose={() => setAsked(undefined)} run={run} />
+      <ChangeDialog isOpen={asked === 'change'} onClose={() => setAsked(undefined)} run={run} />
+    </>
+  );
+}
+
+interface ShortcutsProps {
+  readonly mayCancel: boolean;
+  readonly onAsk: (question: Question) => void;
+}
+
+function Shortcuts({ mayCancel, onAsk }: ShortcutsProps) {
+  useShortcut('c', 'Cancel the run', () => {
+    if (mayCancel) onAsk('cancel');
+  });
+  useShortcut('r', 'Retry the run', () => onAsk('retry'));
+  useShortcut('a', 'Run again with other inputs', () => onAsk('again'));
+  return null;
+}
+
+interface QuestionsProps {
+  readonly run: Run;
+  readonly asked: Question | undefined;
+  readonly onClose: () => void;
+}
+
+function Questions({ run, asked, onClose }: QuestionsProps) {
+  const api = useApi();
+  const queries = useQueryClient();
+  const params = { path: { id: run.id } };
+  const refresh = (): Promise<void> => queries.invalidateQueries({ queryKey: ['runs'] });
+  const cancel = async (): Promise<void> => {
+    try {
+      await unwrap(api.POST('/runs/{id}/cancel', { params }));
+    } finally {
+      await refresh();
+    }
+    showToast('good', 'The run is cancelled.');
+  };
+  const retry = async (): Promise<void> => {
+    try {
+      const retried = await unwrap(api.POST('/runs/{id}/retry', { params }));
+      showToast('good', `Attempt ${retried.current_attempt} is in the queue.`);
+    } finally {
+      await refresh();
+    }
+  };
+  return (
+    <>
+      <ConfirmDialog
+        isOpen={asked === 'cancel'}
+        onClose={onClose}
+        title="Cancel this run?"
+        confirmLabel="Cancel the run"
+        isDangerous
+        onConfirm={cancel}
+      >
+        {run.state === 'PENDING'
+          ? 'No worker will get it.'
+          : 'Its worker stops the container when it sees this, within seconds. What it has printed stays.'}
+      </ConfirmDialog>
+      <ConfirmDialog
+        isOpen={asked === 'retry'}
+        onClose={onClose}
+        title="Retry this run?"
+        confirmLabel={`Open attempt ${run.current_attempt + 1}`}
+        onConfirm={retry}
+      >
+        {isEnded(run)
+          ? `It opens attempt ${run.current_attempt + 1} of this run, with the same inputs, and puts it into the queue. The attempts before stay as they are.`
+          : `Attempt ${run.current_attempt} has not ended. This ends it and opens attempt ${run.current_attempt + 1} of this run, with the same inputs. A container that works on it is stopped.`}
+      </ConfirmDialog>
+    </>
+  );
+}

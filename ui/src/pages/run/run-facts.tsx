@@ -1,0 +1,127 @@
+import type { ReactNode } from 'react';
+import { Link } from 'wouter';
+import { Duration } from '../../components/duration.js';
+import { Time } from '../../components/time.js';
+import { formatCount, formatDuration, formatExact, formatMb } from '../../lib/format.js';
+import { useRoutes } from '../../shell/routes-context.js';
+import styles from './run-facts.module.css';
+import { isEnded, type Run } from './run-view.js';
+
+/** What there is to know about a run, in a line or two. */
+export function RunFacts({ run }: { readonly run: Run }) {
+  const { execution_summary: summary, retry_policy: policy, timeouts, event_delivery: delivery } = run;
+  const last = isEnded(run) ? (summary.finished_at ?? run.updatedAt) : null;
+  return (
+    <dl className={styles.facts}>
+      <Fact name="Worker">
+        <PageLink page="/workers" query={{ worker: summary.worker_id }} text={summary.worker_id} />
+      </Fact>
+      <Fact name="Created">
+        <Time at={run.createdAt} />
+      </Fact>
+      <Fact name="Queued for">
+        {summary.queued_ms === undefined ? (
+          <span className="muted">
+            {summary.assigned_at === undefined && !isEnded(run) ? 'waiting' : '–'}
+          </span>
+        ) : (
+          <span title={`${formatCount(summary.queued_ms)} ms`}>{formatDuration(summary.queued_ms)}</span>
+        )}
+      </Fact>
+      <Fact name="Started">
+        <Time at={summary.started_at} absent="not yet" />
+      </Fact>
+      <Fact name="Duration">
+        <span title={summary.duration_ms === undefined ? '' : `${formatCount(summary.duration_ms)} ms`}>
+          <Duration from={summary.started_at} to={last} />
+        </span>
+      </Fact>
+      <Fact name="Finished">
+        <Time at={summary.finished_at} absent={isEnded(run) ? '–' : 'not yet'} />
+      </Fact>
+      <Fact name="Attempt">
+        {run.current_attempt} of {Math.max(policy.max_attempts, run.current_attempt)}
+        {(summary.reclaims ?? 0) > 0 && `, ${summary.reclaims} workers lost`}
+      </Fact>
+      <Fact name="Back-off">
+        {policy.backoff_s === undefined
+          ? 'none'
+          : `${policy.backoff_s} s, doubled${policy.max_backoff_s === undefined ? '' : `, ${policy.max_backoff_s} s at most`}`}
+      </Fact>
+      <Fact name="Priority">{formatCount(run.priority)}</Fact>
+      <Fact name="Definition">
+        <PageLink
+          page="/definitions"
+          path={run.op_definition}
+          query={{ version: run.op_definition_version ?? undefined }}
+          text={
+            run.op_definition === null ? undefined : `${run.op_definition} ${run.op_definition_version ?? ''}`
+          }
+        />
+      </Fact>
+      <Fact name="Topic">
+        <PageLink page="/feed" query={{ topic: delivery?.topic }} text={delivery?.topic} />
+      </Fact>
+      <Fact name="Needs">
+        <span title={needsOf(run)}>{needsOf(run)}</span>
+      </Fact>
+      <Fact name="Must start within">{budget(timeouts?.start_within_s)}</Fact>
+      <Fact name="May run for">{budget(timeouts?.attempt_s)}</Fact>
+      <Fact name="Changed">
+        <time dateTime={run.updatedAt} title={formatExact(run.updatedAt)}>
+          <Time at={run.updatedAt} />
+        </time>
+      </Fact>
+    </dl>
+  );
+}
+
+function Fact({ name, children }: { readonly name: string; readonly children: ReactNode }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+interface PageLinkProps {
+  /** The page's route; without the page the text stands alone. */
+  readonly page: string;
+  /** The thing that has a page of its own below it. */
+  readonly path?: string | null;
+  readonly query: Readonly<Record<string, string | undefined>>;
+  readonly text: string | undefined;
+}
+
+function PageLink({ page, path = null, query, text }: PageLinkProps) {
+  const target = path === null ? page : `${page}/:`;
+  const hasPage = useRoutes().some((route) =>
+    path === null ? route.path === page : route.path.startsWith(target),
+  );
+  if (text === undefined) return <span className="muted">–</span>;
+  if (!hasPage) return <span title={text}>{text}</span>;
+  const search = new URLSearchParams(
+    Object.entries(query).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+  );
+  const place = path === null ? page : `${page}/${encodeURIComponent(path)}`;
+  return (
+    <Link href={search.size === 0 ? place : `${place}?${search}`} title={text}>
+      {text}
+    </Link>
+  );
+}
+
+function budget(seconds: number | undefined): string {
+  return seconds === undefined ? 'no limit' : formatDuration(seconds * 1000);
+}
+
+function needsOf({ constraints: { cpu, ram_mb: ram, vram_mb: vram, gpu_id: gpu } }: Run): string {
+  const needs = [
+    cpu > 0 && `${cpu} CPU`,
+    ram > 0 && `${formatMb(ram)} RAM`,
+    vram > 0 && `${formatMb(vram)} GPU memory`,
+    gpu !== null && `GPU ${gpu}`,
+  ].filter((need) => need !== false);
+  return needs.length === 0 ? 'nothing special' : needs.join(', ');
+}

@@ -1,0 +1,100 @@
+import {
+  keepPreviousData,
+  queryOptions,
+  useQuery,
+  useQueryClient,
+  type QueryClient,
+  type UseQueryResult,
+} from '@tanstack/react-query';
+import { useEffect, useMemo } from 'react';
+import { ApiError } from '../../api/api-error.js';
+import { unwrap } from '../../api/unwrap.js';
+import { useApi } from '../../api/use-api.js';
+import { useLive } from '../../api/use-live.js';
+import { isEnded, type Attempt, type Run, type RunEvent } from './run-view.js';
+
+const EVERY_MS = 1000;
+/** A run that has ended is looked at now and then: it may be retried, or removed by retention. */
+const ENDED_EVERY_MS = 30_000;
+
+/** A run, without its timeline: kept fresh while something happens. */
+export function useRun(id: string): UseQueryResult<Run> {
+  const api = useApi();
+  const queries = useQueryClient();
+  const queryKey = ['runs', id, 'run'];
+  const known = queries.getQueryState<Run>(queryKey);
+  const isGone = known?.error instanceof ApiError && known.error.status === 404;
+  const isOver = known?.data !== undefined && isEnded(known.data);
+  return useLive({
+    queryKey,
+    queryFn: ({ signal }) =>
+      unwrap(api.GET('/runs/{id}', { params: { path: { id }, query: { include_events: false } }, signal })),
+    everyMs: isGone || isOver ? ENDED_EVERY_MS : EVERY_MS,
+  });
+}
+
+/** The attempts of a run, oldest first; asked for again when the run goes on to another state or attempt. */
+export function useAttempts({ id, state, current_attempt: current }: Run): UseQueryResult<Attempt[]> {
+  const api = useApi();
+  return useLive({
+    queryKey: ['runs', id, 'attempts', current, state],
+    queryFn: ({ signal }) => unwrap(api.GET('/runs/{id}/attempts', { params: { path: { id } }, signal })),
+    everyMs: false,
+  });
+}
+
+/** Begins to read the timeline of a run before the run itself is there. */
+export function useEarlyTimeline(id: string): void {
+  const queries = useQueryClient();
+  const first = useFirstEvents(id);
+  useEffect(() => void queries.prefetchQuery(first), [queries, first]);
+}
+
+/** The whole timeline of a run. Only what is new is asked for. */
+export function useTimeline(run: Run): UseQueryResult<readonly RunEvent[]> {
+  const { id, state, current_attempt: current } = run;
+  const api = useApi();
+  const queries = useQueryClient();
+  const first = useFirstEvents(id);
+  return useQuery({
+    // Another key for another standing: what came with the change is asked for at once.
+    queryKey: ['runs', id, 'events', current, state],
+    queryFn: async ({ signal }) => {
+      const known = longest(queries, id) ?? (await queries.ensureQueryData(first));
+      const last = known.at(-1);
+      const query = last === undefined ? {} : { after: last.id };
+      const { events } = await unwrap(
+        api.GET('/runs/{id}/events', { params: { path: { id }, query }, signal }),
+      );
+      return events.length === 0 ? known : [...known, ...events];
+    },
+    placeholderData: keepPreviousData,
+    refetchInterval: isEnded(run) ? false : EVERY_MS,
+    // Comparing thousands of entries with themselves costs more than it saves.
+    structuralSharing: false,
+  });
+}
+
+function useFirstEvents(id: string) {
+  const api = useApi();
+  return useMemo(
+    () =>
+      queryOptions({
+        queryKey: ['runs', id, 'events', 'first'],
+        queryFn: async ({ signal }): Promise<readonly RunEvent[]> => {
+          const { events } = await unwrap(api.GET('/runs/{id}/events', { params: { path: { id } }, signal }));
+          return events;
+        },
+        structuralSharing: false,
+      }),
+    [api, id],
+  );
+}
+
+/** The longest part of the timeline that was read so far; undefined: none. */
+function longest(queries: QueryClient, id: string): readonly RunEvent[] | undefined {
+  return queries
+    .getQueriesData<readonly RunEvent[]>({ queryKey: ['runs', id, 'events'] })
+    .map(([, events]) => events)
+    .reduce((most, events) => ((events?.length ?? -1) > (most?.length ?? -1) ? events : most), undefined);
+}
