@@ -2,6 +2,7 @@
 """A worker for Longshore in plain Python, written from docs/worker-protocol.md alone.
 
 It executes SERVICE_WORKER_COMMAND for one run at a time. Settings are environment variables, as that page lists them.
+The program stays in the worker's process group: who kills the worker by force kills the group, as supervisors do.
 """
 import http.client, json, os, random, shlex, shutil, signal, subprocess, tempfile, threading, time
 import urllib.error, urllib.parse, urllib.request, uuid
@@ -159,9 +160,9 @@ class Attempt:
         if code != 0:
             message = f"The program ended with exit code {code}. Its last lines:\n{''.join(tail)[-3000:]}"
             return "FAILED", f"Exit code {code}", {"error_message": message}
-        if not os.path.exists(outputs):
+        if not os.path.exists(outputs) or os.path.getsize(outputs) == 0:
             return "COMPLETED", "Exit code 0", {}
-        with open(outputs) as file:
+        with open(outputs, encoding="utf-8") as file:
             given = json.load(file)
         if not isinstance(given, dict):
             raise ValueError("the outputs are no JSON object")

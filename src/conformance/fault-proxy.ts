@@ -151,11 +151,7 @@ export class FaultProxy {
           headers: { ...headers, ...(bytes.length > 0 ? { 'content-length': bytes.length } : {}) },
         },
         (response) => {
-          void bodyOf(response).then((body) => {
-            const { connection: _connection, 'transfer-encoding': _encoding, ...kept } = response.headers;
-            const whole = body !== null && response.statusCode !== undefined;
-            resolve(whole ? { status: response.statusCode ?? 0, headers: kept, bytes: body } : null);
-          });
+          resolve(wholeAnswer(response));
         },
       );
       sent.on('error', () => resolve(null));
@@ -167,6 +163,13 @@ export class FaultProxy {
   }
 }
 
+async function wholeAnswer(response: IncomingMessage): Promise<RawAnswer | null> {
+  const bytes = await bodyOf(response);
+  const { connection: _connection, 'transfer-encoding': _encoding, ...headers } = response.headers;
+  if (bytes === null || response.statusCode === undefined) return null;
+  return { status: response.statusCode, headers, bytes };
+}
+
 function madeUp({ status, retryAfterS }: Extract<RequestFault, { kind: 'answer' }>): RawAnswer {
   const bytes = Buffer.from(JSON.stringify({ detail: 'made up by the conformance kit' }));
   const headers = { 'content-type': 'application/json', 'retry-after': String(retryAfterS) };
@@ -176,7 +179,7 @@ function madeUp({ status, retryAfterS }: Extract<RequestFault, { kind: 'answer' 
 async function bodyOf(message: IncomingMessage): Promise<Buffer | null> {
   const pieces: Buffer[] = [];
   try {
-    for await (const piece of message) pieces.push(piece as Buffer);
+    for await (const piece of message) pieces.push(Buffer.from(piece));
   } catch {
     return null;
   }

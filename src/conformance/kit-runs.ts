@@ -62,9 +62,16 @@ export class KitRuns {
     }
   }
 
-  /** Waits until the run is in the state. @throws RuleBroken when it ends in another one, or takes too long */
-  async untilState(id: string, state: string): Promise<Run> {
-    const run = await this.until(id, `is ${state}`, (now) => now.state === state || TERMINAL.has(now.state));
+  /**
+   * Waits until the run is in the state.
+   * @param attempts how many it may have
+   * @throws RuleBroken when it ends in another state, has more attempts, or takes too long
+   */
+  async untilState(id: string, state: string, attempts = 1): Promise<Run> {
+    const run = await this.until(id, `is ${state}`, (now) => {
+      demand(now.current_attempt <= attempts, `attempt ${attempts} should be the last; ${describe(now)}`);
+      return now.state === state || TERMINAL.has(now.state);
+    });
     demand(run.state === state, `the run should be ${state}; ${describe(run)}`);
     return run;
   }

@@ -17,7 +17,7 @@ const STOP_MS = 30_000;
 /** Short enough for a kit of a minute, long enough for a machine that is busy. */
 const WORKER_TIMEOUT_S = 3;
 const REAPER_INTERVAL_S = 0.25;
-const PATIENCE_MS = 25_000;
+const PATIENCE_MS = 20_000;
 
 /** How a scenario came out. */
 export interface ScenarioResult {

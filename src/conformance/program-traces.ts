@@ -84,7 +84,7 @@ export class ProgramTraces {
     return text
       .split('\n')
       .filter((line) => line !== '')
-      .map((line) => JSON.parse(line) as ProgramStart);
+      .map((line): ProgramStart => JSON.parse(line));
   }
 
   /** Ends the programs that are still there, whoever started them. */

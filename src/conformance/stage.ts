@@ -122,8 +122,10 @@ export class Stage {
 
   /** Waits until no program of the run is there any more. */
   async untilProgramEnded(mark: string): Promise<void> {
-    await this.until('the program has ended', async () =>
-      (await this.traces.startsOf(mark)).every(({ pid }) => !isRunning(pid)),
+    await this.until(
+      'the program has ended',
+      async () => (await this.traces.startsOf(mark)).every(({ pid }) => !isRunning(pid)),
+      this.timeoutMs * 3,
     );
   }
 

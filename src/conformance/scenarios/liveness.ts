@@ -43,7 +43,7 @@ export const LIVENESS: readonly Scenario[] = [
       await stage.startWorker();
       const id = await runs.create(IMAGES.slowPull, { mark: 'slow-pull' });
       await stage.until('STARTED was sent', () => stage.reportsOf(id, 'STARTED').length > 0);
-      while (stage.reportsOf(id).every(({ delivered }) => !delivered)) {
+      while (stage.reportsOf(id, 'STARTED').every(({ delivered }) => !delivered)) {
         const early = await traces.startsOf('slow-pull');
         demand(early.length === 0, 'the program was started before STARTED was taken');
         demandHeld(await runs.get(id));
@@ -81,13 +81,14 @@ async function killed(stage: Stage, nextId: string): Promise<void> {
   await first.kill();
   await stage.startWorker(nextId);
   for (const other of others) await runs.untilState(other, 'COMPLETED');
-  await runs.until(id, 'is executed again', (run) => run.current_attempt === 2 && run.state === 'RUNNING');
+  await runs.until(id, 'is taken back', (run) => run.current_attempt === 2);
+  await runs.untilState(id, 'RUNNING', 2);
   await stage.until('the program works again', async () => (await traces.startsOf(mark)).length === 2);
   const [old] = await traces.startsOf(mark);
   const isLeft = nextId === stage.workerId && old !== undefined && isRunning(old.pid);
   demand(!isLeft, 'the program of the earlier life still works beside the new one');
   await traces.openGate(gate);
-  const run = await runs.untilState(id, 'COMPLETED');
+  const run = await runs.untilState(id, 'COMPLETED', 2);
   demandTimeline(run, '1 STARTED, 1 RECLAIMED, 2 STARTED, 2 COMPLETED');
   for (const other of others) {
     const ended = await runs.get(other);

@@ -36,7 +36,7 @@ export const ORDINARY: readonly Scenario[] = [
       await stage.startWorker();
       const program = { mark: 'fails', exit: 3, print: ['what went wrong'] };
       const id = await runs.create(IMAGES.plain, program, { retry_policy: { max_attempts: 2 } });
-      const run = await runs.untilState(id, 'FAILED');
+      const run = await runs.untilState(id, 'FAILED', 2);
       demandTimeline(run, '1 STARTED, 1 FAILED, 1 RETRIED, 2 STARTED, 2 FAILED');
       const message = run.execution_summary.error_message ?? '';
       const isFine = message.includes('3') && message.includes('what went wrong');
@@ -82,7 +82,7 @@ export const ORDINARY: readonly Scenario[] = [
       const print = ['{"type":"PROGRESS","msg":10}', '{"type":"PROGRESS","msg":20}'];
       const program = { mark: 'headers', print, exit: 1 };
       const id = await runs.create(IMAGES.plain, program, { retry_policy: { max_attempts: 2 } });
-      await runs.untilState(id, 'FAILED');
+      await runs.untilState(id, 'FAILED', 2);
       const keys = new Set<string>();
       for (const asked of proxy.exchanges) {
         const about = eventTypeOf(asked) ?? kindOf(asked);
