@@ -42,7 +42,10 @@ export const LIVENESS: readonly Scenario[] = [
       };
       await stage.startWorker();
       const id = await runs.create(IMAGES.slowPull, { mark: 'slow-pull' });
-      await stage.until('STARTED was sent', () => stage.reportsOf(id, 'STARTED').length > 0);
+      await stage.until('STARTED was sent', async () => {
+        demandHeld(await runs.get(id));
+        return stage.reportsOf(id, 'STARTED').length > 0;
+      });
       while (stage.reportsOf(id, 'STARTED').every(({ delivered }) => !delivered)) {
         const early = await traces.startsOf('slow-pull');
         demand(early.length === 0, 'the program was started before STARTED was taken');
@@ -110,5 +113,8 @@ function demandNamed({ proxy }: Stage, id: string): void {
 }
 
 function demandHeld(run: Run): void {
-  demand(run.current_attempt === 1, 'the service took the run back: heartbeats stood still');
+  demand(
+    run.current_attempt === 1,
+    'the service took the run back: heartbeats stood still, or did not name it',
+  );
 }
