@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""A worker for Longshore in plain Python, written from docs/worker-protocol.md alone.
+
+It executes SERVICE_WORKER_COMMAND for one run at a time. Settings are environment variables, as that page lists them.
+The program stays in the worker's process group: who kills the worker by force kills the group, as supervisors do.
+"""
+import http.client, json, os, random, shlex, shutil, signal, subprocess, tempfile, threading, time
+import urllib.error, urllib.parse, urllib.request, uuid
+from collections import deque
+
+URL, KEY, ME = (os.environ["SERVICE_" + name] for name in ("URL", "API_KEY", "WORKER_ID"))
+COMMAND, PULL = (shlex.split(os.environ.get(f"SERVICE_WORKER_{name}", "")) for name in ("COMMAND", "PULL_COMMAND"))
+TICK, DRAIN = float(os.environ.get("SERVICE_WORKER_TICK", 2)), float(os.environ.get("SERVICE_WORKER_DRAIN", 30))
+TERMINAL = {"COMPLETED", "FAILED", "CANCELLED"}
+NOT_FROM_LOGS = TERMINAL | {"STARTED", "RETRIED", "RECLAIMED"}
+timeout = 60.0  # the service's word replaces it
+registered, stopping, claiming, current = threading.Event(), threading.Event(), threading.Event(), None
+
+
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None  # a redirect would hand the key to somebody else: its 3xx counts as no answer
+
+
+http_client = urllib.request.build_opener(NoRedirects)
+
+
+def call(method, path, body=None, headers=None, limit=30.0):
+    """One request: (status, JSON, headers of the answer); status 0 when no whole answer came."""
+    sent = {"X-API-Key": KEY, **({} if body is None else {"Content-Type": "application/json"}), **(headers or {})}
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(URL.rstrip("/") + path, data, sent, method=method)
+    try:
+        with http_client.open(request, timeout=limit) as answer:
+            return answer.status, json.loads(answer.read() or b"null"), answer.headers
+    except urllib.error.HTTPError as error:
+        if error.code in (401, 403):
+            if current:
+                current.stop("lost")
+            os._exit(1)  # the key is not good: report nothing, the service gives the run to others
+        return error.code, None, error.headers
+    except (OSError, http.client.HTTPException, ValueError):
+        return 0, None, {}
+
+
+def until_known(method, path, body=None, headers=None, limit=30.0, goes_on=lambda: True):
+    """Repeats one and the same request until it was taken or refused: (status, JSON); status 0 when nobody wants it."""
+    pause = 0.5
+    while goes_on():
+        status, answer, got = call(method, path, body, headers, limit)
+        if 200 <= status < 300 or (400 <= status < 500 and status not in (408, 425, 429)):
+            return status, answer
+        asked = got.get("Retry-After") or "0"
+        time.sleep(max(min(float(asked) if asked.isdigit() else 0, 60), pause * random.uniform(0.5, 1)))
+        pause = min(pause * 2, 15)
+    return 0, None
+
+
+def heartbeat():
+    """Says for ever that this worker lives and which run it holds; never waits for anything else."""
+    global timeout
+    resources = {"cpu_cores": os.cpu_count() or 1, "ram_mb": 1024, "gpus": []}
+    while True:
+        attempt = current
+        held = [{**{k: attempt.op[k] for k in ("id", "image", "constraints")}, "inputs": {}}] if attempt else []
+        body = {"worker_id": ME, "resources": resources, "tags": [], "running_ops": held}
+        status, _, got = call("POST", "/workers/heartbeat", body, limit=timeout / 6)
+        if status == 200:
+            timeout = float(got.get("X-Worker-Timeout") or timeout)
+            registered.set()
+        time.sleep(timeout / 6)
+
+
+class Attempt:
+    """One claimed run, from the claim's answer to the answer to its final event."""
+
+    def __init__(self, op):
+        self.op, self.path, self.number = op, "/runs/" + op["id"], op["attempt"]
+        self.child, self.why, self.ended, self.key, self.sent = None, None, threading.Event(), uuid.uuid4(), 0
+
+    def stop(self, why):
+        """Ends the program: `lost`, the attempt is not ours any more, or `drain`, there is no time left."""
+        self.why = "lost" if "lost" in (why, self.why) else why
+        if self.child and self.child.poll() is None:
+            self.child.terminate()
+            threading.Timer(2, self.child.kill).start()
+
+    def report(self, type, msg, payload=None):
+        """Sends an event until it is taken or refused. Answers the status; 0 when the attempt is lost."""
+        self.sent += 1
+        headers = {"X-Worker-Id": ME, "X-Run-Attempt": str(self.number), "Prefer": "return=minimal",
+                   "Idempotency-Key": f"{self.key}:{self.sent}"}
+        body = {"type": type, "msg": msg, **({} if payload is None else {"payload": payload})}
+        status, _ = until_known("POST", self.path + "/events", body, headers, goes_on=lambda: self.why != "lost")
+        if status == 409:
+            self.stop("lost")
+        return status
+
+    def watch(self):
+        """Looks at the run until the service says that the attempt is not ours any more; only a 200 says so."""
+        while not self.ended.wait(TICK):
+            status, run, _ = call("GET", self.path + "?include_events=false", limit=10)
+            if status == 200 and not self.is_ours(run):
+                return self.stop("lost")
+
+    def is_ours(self, run):
+        holder = run["execution_summary"].get("worker_id")
+        return run["state"] not in TERMINAL and run["current_attempt"] == self.number and holder == ME
+
+    def forward(self, line):
+        """Reports a line of the log that speaks an event."""
+        try:
+            event = json.loads(line)
+            kind, msg, payload = event["type"], event["msg"], event.get("payload")
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return
+        if isinstance(kind, str) and kind not in NOT_FROM_LOGS and type(msg) in (str, int):
+            self.report(kind, msg, payload if isinstance(payload, dict) else None)
+
+    def execute(self):
+        """Goes all the way; the attempt is over for us when it returns."""
+        folder = tempfile.mkdtemp(prefix="run-")
+        try:
+            threading.Thread(target=self.watch, daemon=True).start()
+            kind, msg, payload = self.work(os.path.join(folder, "input.json"), os.path.join(folder, "output.json"))
+        except Exception as error:  # a step that goes wrong is a failed run, not a failed worker
+            kind, msg, payload = "FAILED", "A step failed", {"error_message": f"{type(error).__name__}: {error}"[:4000]}
+        self.ended.set()
+        shutil.rmtree(folder, ignore_errors=True)
+        if self.why == "drain":
+            kind, msg, payload = "FAILED", "Stopped", {"error_message": f"Worker '{ME}' is shutting down"}
+        if kind and self.why != "lost" and self.report(kind, msg, payload) in (400, 413, 415):
+            # What is refused for what it says is told plainly; on a run that has ended this is refused as well.
+            self.report("FAILED", "Refused", {"error_message": "The service refused the end of the run"})
+
+    def work(self, inputs, outputs):
+        """Prepares and executes the program. Answers the final event, or Nones when there is nothing to report."""
+        status, run = until_known("GET", self.path + "?include_events=false", goes_on=lambda: self.why is None)
+        if status != 200 or not self.is_ours(run):
+            return None, None, None
+        if PULL:
+            subprocess.run([*PULL, self.op["image"]], check=True)
+        with open(inputs, "w") as file:
+            json.dump(self.op["inputs"], file)
+        if run["outputs"]:
+            with open(outputs, "w") as file:
+                json.dump(run["outputs"], file)
+        if self.why or not 200 <= self.report("STARTED", f"Started by worker '{ME}'", {"worker_id": ME}) < 300:
+            return None, None, None
+        env = {name: value for name, value in os.environ.items() if not name.startswith("SERVICE_")}
+        self.child = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
+                                      env={**env, "SERVICE_INPUT_PATH": inputs, "SERVICE_OUTPUT_PATH": outputs})
+        if self.why:  # it was asked to stop before there was a program
+            self.stop(self.why)
+        tail = deque(maxlen=20)
+        for line in self.child.stdout:
+            tail.append(line)
+            self.forward(line)
+        code = self.child.wait()
+        if code != 0:
+            message = f"The program ended with exit code {code}. Its last lines:\n{''.join(tail)[-3000:]}"
+            return "FAILED", f"Exit code {code}", {"error_message": message}
+        if not os.path.exists(outputs) or os.path.getsize(outputs) == 0:
+            return "COMPLETED", "Exit code 0", {}
+        with open(outputs, encoding="utf-8") as file:
+            given = json.load(file)
+        if not isinstance(given, dict):
+            raise ValueError("the outputs are no JSON object")
+        return "COMPLETED", "Exit code 0", {"outputs": given}
+
+
+def on_signal(*_):
+    """No more claims; the program has DRAIN seconds. A waiting claim is broken off."""
+    if not stopping.is_set():
+        stopping.set()
+        if claiming.is_set():
+            raise SystemExit(0)
+        drain = threading.Timer(DRAIN, lambda: current and current.stop("drain"))
+        drain.daemon = True
+        drain.start()
+
+
+def main():
+    global current
+    signal.signal(signal.SIGTERM, on_signal)
+    signal.signal(signal.SIGINT, on_signal)
+    threading.Thread(target=heartbeat, daemon=True).start()
+    while not stopping.is_set():
+        claiming.set()
+        registered.wait()
+        wait = max(1, min(20, int(timeout / 3)))
+        path = f"/workers/{urllib.parse.quote(ME, safe='')}/claim?wait={wait}&max=1"
+        # The one key stays until an answer has arrived: the service may have handed out a run all the same.
+        asked = time.monotonic()
+        status, answer = until_known("POST", path, headers={"Idempotency-Key": str(uuid.uuid4())}, limit=wait + max(2, timeout / 3))
+        claiming.clear()
+        for op in answer["ops"] if status == 200 else []:
+            current = Attempt(op)
+            current.execute()
+            current = None
+        if status != 200 or (not answer["ops"] and time.monotonic() - asked < wait / 2):
+            stopping.wait(1)
+
+
+if __name__ == "__main__":
+    main()

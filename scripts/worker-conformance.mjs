@@ -1,0 +1,4 @@
+// `npm run worker:conformance -- --command "..."`: puts a worker to the test.
+import { become } from './become.mjs';
+
+await become('conformance/main.js');

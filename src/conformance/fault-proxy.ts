@@ -1,0 +1,195 @@
+import { once } from 'node:events';
+import {
+  Agent,
+  createServer,
+  request,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Exchange } from './exchange.js';
+
+/** What happens to a request instead of the ordinary: the service never hears of it. */
+export type RequestFault =
+  | { readonly kind: 'cut' }
+  | { readonly kind: 'answer'; readonly status: number; readonly retryAfterS: number };
+
+/** What happens to an answer that the service has given. */
+export type AnswerFault = { readonly kind: 'cut' } | { readonly kind: 'hold'; readonly ms: number };
+
+/** The damage to be done. Each is asked once for every request; null or nothing leaves it alone. */
+export interface ProxyFaults {
+  readonly onRequest?: (exchange: Exchange) => RequestFault | null;
+  readonly onAnswer?: (exchange: Exchange) => AnswerFault | null;
+}
+
+interface RawAnswer {
+  readonly status: number;
+  readonly headers: IncomingMessage['headers'];
+  readonly bytes: Buffer;
+}
+
+/** Stands between a worker and the service: writes down every request, and does the damage that it is told to do. */
+export class FaultProxy {
+  /** In the order of their arrival. */
+  readonly exchanges: Exchange[] = [];
+  faults: ProxyFaults = {};
+  private readonly agent = new Agent({ keepAlive: true });
+  private readonly sockets = new Set<Socket>();
+  private parted = false;
+
+  private constructor(
+    private readonly server: Server,
+    private readonly servicePort: number,
+  ) {
+    server.on('request', (asked: IncomingMessage, answer: ServerResponse) => void this.pass(asked, answer));
+    server.on('connection', (socket: Socket) => {
+      this.sockets.add(socket);
+      socket.once('close', () => this.sockets.delete(socket));
+    });
+  }
+
+  /** Listens on a free port of 127.0.0.1. */
+  static async start(servicePort: number): Promise<FaultProxy> {
+    const server = createServer({ requestTimeout: 0 });
+    const proxy = new FaultProxy(server, servicePort);
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    return proxy;
+  }
+
+  /** Where the worker reaches it. */
+  get url(): string {
+    const address = this.server.address();
+    return `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
+  }
+
+  /** Nothing passes from now on, in either direction, and nobody is told. */
+  part(): void {
+    this.parted = true;
+  }
+
+  /** Ends a partition; the connections of that time are dead. */
+  heal(): void {
+    if (!this.parted) return;
+    this.parted = false;
+    this.cutAll();
+  }
+
+  /** Forgets what was recorded, and does no damage any more. */
+  reset(): void {
+    this.heal();
+    this.faults = {};
+    this.exchanges.length = 0;
+  }
+
+  /** Cuts everything and stops listening. */
+  async close(): Promise<void> {
+    this.server.close();
+    this.cutAll();
+    this.agent.destroy();
+    await once(this.server, 'close');
+  }
+
+  private cutAll(): void {
+    for (const socket of this.sockets) socket.destroy();
+  }
+
+  private async pass(asked: IncomingMessage, answer: ServerResponse): Promise<void> {
+    const bytes = await bodyOf(asked);
+    if (bytes === null) return;
+    const url = new URL(asked.url ?? '/', this.url);
+    const exchange: Exchange = {
+      atMs: performance.now(),
+      method: asked.method ?? '',
+      path: decodeURIComponent(url.pathname),
+      query: url.searchParams,
+      headers: asked.headers,
+      body: parsed(bytes),
+      answer: null,
+      delivered: false,
+    };
+    this.exchanges.push(exchange);
+    if (this.parted) return;
+    const fault = this.faults.onRequest?.(exchange) ?? null;
+    if (fault?.kind === 'cut') {
+      answer.destroy();
+      return;
+    }
+    const given = fault === null ? await this.forward(asked, bytes, answer) : madeUp(fault);
+    if (this.parted) return;
+    if (given === null) {
+      answer.destroy();
+      return;
+    }
+    exchange.answer = { status: given.status, body: parsed(given.bytes) };
+    const after = this.faults.onAnswer?.(exchange) ?? null;
+    if (after?.kind === 'hold') await sleep(after.ms);
+    if (this.parted) return;
+    if (after?.kind === 'cut') {
+      answer.destroy();
+      return;
+    }
+    exchange.delivered = !answer.destroyed;
+    answer.writeHead(given.status, { ...given.headers, 'content-length': given.bytes.length });
+    answer.end(given.status === 204 ? undefined : given.bytes);
+  }
+
+  /** Asks the service; null when it gives no whole answer. A worker that hangs up takes its request back. */
+  private forward(asked: IncomingMessage, bytes: Buffer, answer: ServerResponse): Promise<RawAnswer | null> {
+    return new Promise((resolve) => {
+      const { connection: _, 'transfer-encoding': __, ...headers } = asked.headers;
+      const sent = request(
+        {
+          agent: this.agent,
+          host: '127.0.0.1',
+          port: this.servicePort,
+          method: asked.method,
+          path: asked.url,
+          headers: { ...headers, ...(bytes.length > 0 ? { 'content-length': bytes.length } : {}) },
+        },
+        (response) => {
+          resolve(wholeAnswer(response));
+        },
+      );
+      sent.on('error', () => resolve(null));
+      answer.once('close', () => {
+        if (!this.parted && !answer.writableEnded) sent.destroy();
+      });
+      sent.end(bytes);
+    });
+  }
+}
+
+async function wholeAnswer(response: IncomingMessage): Promise<RawAnswer | null> {
+  const bytes = await bodyOf(response);
+  const { connection: _connection, 'transfer-encoding': _encoding, ...headers } = response.headers;
+  if (bytes === null || response.statusCode === undefined) return null;
+  return { status: response.statusCode, headers, bytes };
+}
+
+function madeUp({ status, retryAfterS }: Extract<RequestFault, { kind: 'answer' }>): RawAnswer {
+  const bytes = Buffer.from(JSON.stringify({ detail: 'made up by the conformance kit' }));
+  const headers = { 'content-type': 'application/json', 'retry-after': String(retryAfterS) };
+  return { status, headers, bytes };
+}
+
+async function bodyOf(message: IncomingMessage): Promise<Buffer | null> {
+  const pieces: Buffer[] = [];
+  try {
+    for await (const piece of message) pieces.push(Buffer.from(piece));
+  } catch {
+    return null;
+  }
+  return message.complete ? Buffer.concat(pieces) : null;
+}
+
+function parsed(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString('utf8'));
+  } catch {
+    return undefined;
+  }
+}

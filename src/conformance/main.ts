@@ -1,0 +1,102 @@
+import { parseArgs } from 'node:util';
+import { ConformanceKit, type ScenarioResult } from './kit.js';
+import { reportLine, summaryLine } from './report.js';
+import type { Scenario } from './scenario.js';
+import { SCENARIOS } from './scenarios/all.js';
+
+const USAGE = `Usage: npm run worker:conformance -- --command "python3 worker.py" [--only NAME,...]
+
+Puts a worker to the test against a real service on the embedded PostgreSQL: docs/worker-protocol.md.
+
+  --command   Starts the worker; a shell command for one program.
+  --only      Plays these scenarios alone.
+  --list      Prints the scenarios.
+  --help, -h  Print this text.
+
+Exit code 0: all passed; 1: something failed, or was interrupted; 2: wrong usage.
+`;
+
+const USAGE_ERROR = 2;
+
+class UsageError extends Error {}
+
+/** @returns the exit code */
+async function main(argv: readonly string[]): Promise<number> {
+  const { command, only, list, help } = readArguments(argv);
+  if (help) {
+    process.stdout.write(USAGE);
+    return 0;
+  }
+  if (list) {
+    for (const { name, promise } of SCENARIOS) process.stdout.write(`${name.padEnd(18)} ${promise}\n`);
+    return 0;
+  }
+  if (command === '') throw new UsageError('--command is missing');
+  const interrupted = new Promise<never>((_resolve, reject) => {
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+      process.on(signal, () => reject(new Error(`interrupted by ${signal}`)));
+    }
+  });
+  interrupted.catch(() => undefined);
+  const kit = await ConformanceKit.start(process.env);
+  try {
+    const results = await Promise.race([playAll(kit, chosen(only), command), interrupted]);
+    process.stdout.write(`${summaryLine(results)}\n`);
+    return results.every(({ problem }) => problem === null) ? 0 : 1;
+  } finally {
+    await kit.close();
+  }
+}
+
+async function playAll(
+  kit: ConformanceKit,
+  scenarios: readonly Scenario[],
+  command: string,
+): Promise<ScenarioResult[]> {
+  const results: ScenarioResult[] = [];
+  for (const scenario of scenarios) {
+    const result = await kit.play(scenario, command);
+    process.stdout.write(`${reportLine(result)}\n`);
+    results.push(result);
+  }
+  return results;
+}
+
+function chosen(only: string): readonly Scenario[] {
+  if (only === '') return SCENARIOS;
+  const names = only.split(',').map((name) => name.trim());
+  const unknown = names.filter((name) => SCENARIOS.every((scenario) => scenario.name !== name));
+  if (unknown.length > 0) throw new UsageError(`--only: no scenario is called ${unknown.join(', ')}`);
+  return SCENARIOS.filter(({ name }) => names.includes(name));
+}
+
+function readArguments(argv: readonly string[]): {
+  command: string;
+  only: string;
+  list: boolean;
+  help: boolean;
+} {
+  try {
+    const { values } = parseArgs({
+      args: [...argv],
+      options: {
+        command: { type: 'string', default: '' },
+        only: { type: 'string', default: '' },
+        list: { type: 'boolean', default: false },
+        help: { type: 'boolean', short: 'h', default: false },
+      },
+    });
+    return values;
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error));
+  }
+}
+
+try {
+  process.exit(await main(process.argv.slice(2)));
+} catch (error) {
+  const isUsage = error instanceof UsageError;
+  const text = error instanceof Error ? error.message : String(error);
+  process.stderr.write(isUsage ? `${text}\n\n${USAGE}` : `${text}\n`);
+  process.exit(isUsage ? USAGE_ERROR : 1);
+}

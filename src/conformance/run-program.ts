@@ -1,0 +1,25 @@
+// What workers under test execute: `node run-program.js FOLDER`, FOLDER being where it leaves its traces.
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { STARTS_FILE, type ProgramInputs } from './program-traces.js';
+
+const [folder = '.'] = process.argv.slice(2);
+const inputs: ProgramInputs = JSON.parse(readFileSync(process.env['SERVICE_INPUT_PATH'] ?? '', 'utf8'));
+const outputPath = process.env['SERVICE_OUTPUT_PATH'] ?? '';
+const hasKey = process.env['SERVICE_API_KEY'] !== undefined;
+appendFileSync(
+  join(folder, STARTS_FILE),
+  `${JSON.stringify({ mark: inputs.mark, pid: process.pid, hasKey })}\n`,
+);
+
+for (const line of inputs.print ?? []) process.stdout.write(`${line}\n`);
+if (inputs.sleep_s !== undefined) await sleep(inputs.sleep_s * 1000);
+if (inputs.gate !== undefined) while (!existsSync(join(folder, inputs.gate))) await sleep(25);
+if (inputs.outputs !== undefined) {
+  const found = existsSync(outputPath) ? readFileSync(outputPath, 'utf8') : '';
+  const template: unknown = found === '' ? null : JSON.parse(found);
+  writeFileSync(outputPath, JSON.stringify({ ...inputs.outputs, template }));
+}
+if (inputs.raw_output !== undefined) writeFileSync(outputPath, inputs.raw_output);
+process.exitCode = inputs.exit ?? 0;

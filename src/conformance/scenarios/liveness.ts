@@ -1,0 +1,120 @@
+import { kindOf, namedRuns, runOf } from '../exchange.js';
+import { demand } from '../kit-error.js';
+import { demandTimeline, type Run } from '../kit-runs.js';
+import { IMAGES, isRunning } from '../program-traces.js';
+import type { Scenario } from '../scenario.js';
+import type { Stage } from '../stage.js';
+
+/** How much longer than the worker timeout something takes that must not cost the worker its run. */
+const LONGER = 1.4;
+
+/** Seconds that the pull of `slow-pull` takes under that worker timeout. */
+export function slowPullSeconds(workerTimeoutS: number): number {
+  return workerTimeoutS * LONGER;
+}
+
+/** Heartbeats that go on, and lives that end. */
+export const LIVENESS: readonly Scenario[] = [
+  {
+    name: 'long-run',
+    promise: 'heartbeats go on and name the run while its program works longer than the worker timeout',
+    async play(stage) {
+      await stage.startWorker();
+      const program = { mark: 'long-run', sleep_s: (stage.timeoutMs / 1000) * LONGER };
+      const id = await stage.runs.create(IMAGES.plain, program);
+      demandTimeline(await stage.runs.untilState(id, 'COMPLETED'), '1 STARTED, 1 COMPLETED');
+      demandNamed(stage, id);
+    },
+  },
+  {
+    name: 'slow-pull',
+    promise:
+      'the same while the image is pulled and while the service is slow; nothing starts before STARTED is taken',
+    async play(stage) {
+      const { runs, proxy, traces } = stage;
+      let held = false;
+      proxy.faults = {
+        onAnswer: (asked) => {
+          if (held || kindOf(asked) !== 'event') return null;
+          held = true;
+          return { kind: 'hold', ms: stage.timeoutMs * LONGER };
+        },
+      };
+      await stage.startWorker();
+      const id = await runs.create(IMAGES.slowPull, { mark: 'slow-pull' });
+      await stage.until('STARTED was sent', async () => {
+        demandHeld(await runs.get(id));
+        return stage.reportsOf(id, 'STARTED').length > 0;
+      });
+      while (stage.reportsOf(id, 'STARTED').every(({ delivered }) => !delivered)) {
+        const early = await traces.startsOf('slow-pull');
+        demand(early.length === 0, 'the program was started before STARTED was taken');
+        demandHeld(await runs.get(id));
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+      demandTimeline(await runs.untilState(id, 'COMPLETED'), '1 STARTED, 1 COMPLETED');
+      await stage.demandStarts('slow-pull', 1);
+      demandNamed(stage, id);
+    },
+  },
+  {
+    name: 'killed-same-id',
+    promise: 'after kill -9 and a start under the same id no run is lost, and none is executed twice at once',
+    play: (stage) => killed(stage, stage.workerId),
+  },
+  {
+    name: 'killed-other-id',
+    promise: 'the same when a worker with another id comes instead',
+    play: (stage) => killed(stage, `${stage.workerId}-2`),
+  },
+];
+
+async function killed(stage: Stage, nextId: string): Promise<void> {
+  const { runs, traces } = stage;
+  const first = await stage.startWorker();
+  const mark = stage.name;
+  const gate = `${mark}-gate`;
+  const id = await runs.create(IMAGES.plain, { mark, gate, outputs: { done: true } });
+  const others = [
+    await runs.create(IMAGES.plain, { mark: `${mark}-a` }),
+    await runs.create(IMAGES.plain, { mark: `${mark}-b` }),
+  ];
+  await runs.untilState(id, 'RUNNING');
+  await stage.until('the program works', async () => (await traces.startsOf(mark)).length === 1);
+  await first.kill();
+  await stage.startWorker(nextId);
+  for (const other of others) await runs.untilState(other, 'COMPLETED');
+  await runs.until(id, 'is taken back', (run) => run.current_attempt === 2);
+  await runs.untilState(id, 'RUNNING', 2);
+  await stage.until('the program works again', async () => (await traces.startsOf(mark)).length === 2);
+  const [old] = await traces.startsOf(mark);
+  const isLeft = nextId === stage.workerId && old !== undefined && isRunning(old.pid);
+  demand(!isLeft, 'the program of the earlier life still works beside the new one');
+  await traces.openGate(gate);
+  const run = await runs.untilState(id, 'COMPLETED', 2);
+  demandTimeline(run, '1 STARTED, 1 RECLAIMED, 2 STARTED, 2 COMPLETED');
+  for (const other of others) {
+    const ended = await runs.get(other);
+    const completions = ended.events.filter(({ type }) => type === 'COMPLETED').length;
+    demand(completions === 1, `a run that waited was completed ${completions} times`);
+  }
+}
+
+/** @throws RuleBroken unless heartbeats after the claim named the run until the service had its end */
+function demandNamed({ proxy }: Stage, id: string): void {
+  const reports = proxy.exchanges.filter((asked) => kindOf(asked) === 'event' && runOf(asked) === id);
+  const [from, to] = [reports[0]?.atMs ?? 0, reports.at(-1)?.atMs ?? 0];
+  const between = proxy.exchanges.filter(
+    (asked) => kindOf(asked) === 'heartbeat' && asked.atMs > from && asked.atMs < to,
+  );
+  demand(between.length > 1, 'there were no heartbeats while the program worked');
+  const silent = between.filter((asked) => !namedRuns(asked).includes(id)).length;
+  demand(silent === 0, `${silent} of ${between.length} heartbeats did not name the run in running_ops`);
+}
+
+function demandHeld(run: Run): void {
+  demand(
+    run.current_attempt === 1,
+    'the service took the run back: heartbeats stood still, or did not name it',
+  );
+}

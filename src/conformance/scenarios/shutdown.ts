@@ -1,0 +1,68 @@
+import { demand } from '../kit-error.js';
+import { demandTimeline } from '../kit-runs.js';
+import { IMAGES } from '../program-traces.js';
+import type { Scenario } from '../scenario.js';
+import type { Stage } from '../stage.js';
+import type { WorkerUnderTest } from '../worker-under-test.js';
+
+/** SIGTERM. */
+export const SHUTDOWN: readonly Scenario[] = [
+  {
+    name: 'drain',
+    promise: 'at SIGTERM the run goes on to its end, no other is claimed, and the worker exits with 0',
+    async play(stage) {
+      const { runs, traces } = stage;
+      const worker = await stage.startWorker();
+      const id = await runs.create(IMAGES.plain, { mark: 'drain', gate: 'drain-gate', outputs: {} });
+      await runs.untilState(id, 'RUNNING');
+      await stage.until('the program works', async () => (await traces.startsOf('drain')).length === 1);
+      worker.terminate();
+      const waiting = await runs.create(IMAGES.plain, { mark: 'drain-waiting' });
+      await new Promise((resolve) => setTimeout(resolve, stage.timeoutMs * 1.2));
+      demand(!worker.hasEnded, 'the worker ended before its run');
+      await traces.openGate('drain-gate');
+      demandTimeline(await runs.untilState(id, 'COMPLETED'), '1 STARTED, 1 COMPLETED');
+      await demandExit(stage, worker);
+      const { state } = await runs.get(waiting);
+      demand(state === 'PENDING', `a run was claimed after SIGTERM: it is ${state}`);
+      await stage.demandStarts('drain-waiting', 0);
+    },
+  },
+  {
+    name: 'drain-too-long',
+    promise: 'a run that takes longer than the drain time is stopped and reported FAILED',
+    async play(stage) {
+      const { runs, traces } = stage;
+      const worker = await stage.startWorker(stage.workerId, { SERVICE_WORKER_DRAIN: '0.5' });
+      const id = await runs.create(IMAGES.plain, { mark: 'drain-too-long', gate: 'never' });
+      await runs.untilState(id, 'RUNNING');
+      await stage.until(
+        'the program works',
+        async () => (await traces.startsOf('drain-too-long')).length === 1,
+      );
+      worker.terminate();
+      const run = await runs.untilState(id, 'FAILED');
+      demandTimeline(run, '1 STARTED, 1 FAILED');
+      demand((run.execution_summary.error_message ?? '') !== '', 'error_message is empty');
+      await demandExit(stage, worker);
+      await stage.untilProgramEnded('drain-too-long');
+    },
+  },
+  {
+    name: 'idle-stop',
+    promise: 'an idle worker that waits for work ends at once at SIGTERM',
+    async play(stage) {
+      const worker = await stage.startWorker();
+      await stage.demandAnotherRun();
+      worker.terminate();
+      worker.terminate();
+      await demandExit(stage, worker);
+    },
+  },
+];
+
+async function demandExit(stage: Stage, worker: WorkerUnderTest): Promise<void> {
+  await stage.until('the worker has ended', () => worker.hasEnded);
+  const { code, signal } = await worker.exited;
+  demand(code === 0, `the worker should exit with 0, and ended with ${signal ?? code}`);
+}

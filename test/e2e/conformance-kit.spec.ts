@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { ConformanceKit } from '../../src/conformance/kit.js';
+import { SCENARIOS } from '../../src/conformance/scenarios/all.js';
+import { makeDataDir } from '../support/service-process.js';
+import { MUTANTS, whyNoPython, writeMutant } from '../support/worker-mutants.js';
+
+describe('the conformance kit', { timeout: 400_000, skip: whyNoPython() }, () => {
+  let kit: ConformanceKit;
+  let folder: string;
+
+  before(async () => {
+    folder = await makeDataDir();
+    kit = await ConformanceKit.start(process.env);
+  });
+  after(() => kit.close());
+
+  for (const [number, mutant] of MUTANTS.entries()) {
+    const { mistake, scenario: name, says } = mutant;
+    test(`finds out by ${name} that ${mistake}`, async () => {
+      const command = await writeMutant(mutant, join(folder, String(number)));
+      const scenario = SCENARIOS.find((candidate) => candidate.name === name) ?? assert.fail(name);
+      const { problem, printed } = await kit.play(scenario, command);
+      assert.match(problem ?? 'it passed', says, printed);
+    });
+  }
+});
