@@ -5,6 +5,7 @@ import { readStream } from './event-source.js';
 import { printLog, type LogStyle } from './log-text.js';
 import { RunTicker, type RunNews } from './run-ticker.js';
 import type { Session } from './session.js';
+import { oneLine } from './style.js';
 import { span } from './table.js';
 import { eventText, isTerminal } from './views/run-view.js';
 
@@ -29,7 +30,9 @@ export async function followRun(session: Session, id: string, options: FollowOpt
   const { output } = session;
   const tell = async (news: RunNews): Promise<void> => {
     if (options.json) await output.json(...news.events);
-    else for (const event of news.events) output.note(eventText(event));
+    // The bar shows progress already.
+    const told = news.events.filter(({ type }) => type !== 'PROGRESS' || !output.live.isLive);
+    if (!options.json) for (const event of told) output.note(eventText(event));
     output.live.set({ state: news.run.state, progress: news.run.progress, detail: detailOf(news.run) });
   };
   const ticker = new RunTicker(session, id, { patienceMs: options.patienceMs, tell });
@@ -130,5 +133,5 @@ function endText({
   execution_summary: { duration_ms: ms, error_message: why },
 }: Schemas['OpRun']): string {
   const time = ms === undefined ? '' : ` after ${ms < 10_000 ? `${(ms / 1000).toFixed(1)}s` : span(ms)}`;
-  return `run ${id} is ${state}${time}${why === undefined || state === 'COMPLETED' ? '' : `: ${why}`}`;
+  return `run ${id} is ${state}${time}${why === undefined || state === 'COMPLETED' ? '' : `: ${oneLine(why)}`}`;
 }

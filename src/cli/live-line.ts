@@ -48,7 +48,7 @@ export class LiveLine {
 
   show(): void {
     if (!this.style.isLive || this.content === undefined) return;
-    this.screen.write(progressLine(this.content, this.screen.columns ?? 80, this.style.colours));
+    this.screen.write(progressLine(this.content, this.screen.columns || 80, this.style.colours));
     this.isShown = true;
   }
 }

@@ -16,11 +16,21 @@ export function failureText(error: unknown): string {
   return messageOf(cause);
 }
 
+/** Failures of the encryption, which comes before the request. */
+const NOT_TRUSTED = /CERT|TLS|SSL|EPROTO/;
+
 /** Whether the request that failed cannot have reached the service. */
 export function hasNeverLeft(error: unknown): boolean {
   const cause = causeOf(error);
   const causes: readonly unknown[] = cause instanceof AggregateError ? cause.errors : [cause];
-  return causes.length > 0 && causes.every((one) => NEVER_LEFT.has(codeOf(one)));
+  return causes.length > 0 && causes.every(isBeforeRequest);
+}
+
+function isBeforeRequest(cause: unknown): boolean {
+  const code = codeOf(cause);
+  // Without a code fetch itself will have nothing to do with the address.
+  if (code === '') return !(cause instanceof Error && cause.name === 'TimeoutError');
+  return NEVER_LEFT.has(code) || NOT_TRUSTED.test(code);
 }
 
 function causeOf(error: unknown): unknown {

@@ -32,7 +32,7 @@ export class Output {
 
   /** Columns that a line may have; undefined: as many as it needs. */
   get columns(): number | undefined {
-    return this.isTerminal ? this.out.columns : undefined;
+    return this.isTerminal ? this.out.columns || undefined : undefined;
   }
 
   /** Prints a result, at the speed of who reads it. */

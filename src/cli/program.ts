@@ -36,7 +36,7 @@ export function makeProgram(context: CliContext): Command {
     });
   addServe(program, context);
   addWorker(program, context);
-  const run = program.command('run').description('runs: create, look at, follow, change');
+  const run = program.command('run').helpCommand(false).description('runs: create, look at, follow, change');
   addRunCreate(run, context);
   addRunReading(run, context);
   addRunWatching(run, context);

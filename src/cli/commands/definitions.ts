@@ -28,7 +28,10 @@ const COLUMNS: readonly Column<Definition>[] = [
 
 /** `def ...` */
 export function addDefinitions(program: Command, context: CliContext): void {
-  const parent = program.command('def').description('definitions: versioned templates of runs');
+  const parent = program
+    .command('def')
+    .helpCommand(false)
+    .description('definitions: versioned templates of runs');
   addApply(parent, context);
   addList(parent, context);
   addGet(parent, context);

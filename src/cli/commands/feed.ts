@@ -22,6 +22,7 @@ interface TailFlags extends ServiceFlags {
 export function addFeed(program: Command, context: CliContext): void {
   const command = program
     .command('feed')
+    .helpCommand(false)
     .description('feeds: the events of all runs with a topic')
     .command('tail')
     .description('print the events of a topic, oldest first, and every new one')

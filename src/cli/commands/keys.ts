@@ -22,7 +22,10 @@ const COLUMNS: readonly Column<ApiKey>[] = [
 
 /** `keys ...` */
 export function addKeys(program: Command, context: CliContext): void {
-  const parent = program.command('keys').description('API keys; needs a key with the scope admin');
+  const parent = program
+    .command('keys')
+    .helpCommand(false)
+    .description('API keys; needs a key with the scope admin');
   addCreate(parent, context);
   addList(parent, context);
   addRevoke(parent, context);

@@ -6,7 +6,10 @@ import { WORKER_COLUMNS } from '../views/worker-view.js';
 
 /** `workers ...` */
 export function addWorkers(program: Command, context: CliContext): void {
-  const parent = program.command('workers').description('workers: list them (the default), drain, resume');
+  const parent = program
+    .command('workers')
+    .helpCommand(false)
+    .description('workers: list them (the default), drain, resume');
   const list = parent
     .command('list', { isDefault: true })
     .description('list workers with what they have left');

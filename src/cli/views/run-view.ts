@@ -65,7 +65,7 @@ export function eventText({ t, type, msg, payload }: Schemas['PolledEvent']): st
   const said = type === 'PROGRESS' ? `${msg} %` : String(msg);
   const more = payload['error_message'] ?? payload['outputs'];
   const shown = typeof more === 'string' || more === undefined ? more : JSON.stringify(more);
-  const detail = oneLine(shown === undefined || shown === msg ? said : `${said} ${shown}`);
+  const detail = oneLine(shown === undefined ? said : shown.startsWith(said) ? shown : `${said} ${shown}`);
   const cut = detail.length > LONGEST_DETAIL ? `${detail.slice(0, LONGEST_DETAIL)}...` : detail;
   return `${t}  ${oneLine(type).padEnd(9)}  ${cut}`.trimEnd();
 }
