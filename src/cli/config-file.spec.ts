@@ -8,6 +8,9 @@ import { configPath, forgetLogin, keepLogin, readLogin } from './config-file.js'
 
 const LOGIN = { url: 'http://127.0.0.1:5555', apiKey: 'secret' };
 
+const isUsage = (error: unknown): boolean =>
+  error instanceof CliError && error.exitCode === EXIT.usage && !error.message.includes('secret');
+
 describe('the file of a login', () => {
   let env: NodeJS.ProcessEnv;
 
@@ -32,8 +35,6 @@ describe('the file of a login', () => {
   });
 
   test('is not used when others can read it or it is damaged', async () => {
-    const isUsage = (error: unknown): boolean =>
-      error instanceof CliError && error.exitCode === EXIT.usage && !error.message.includes('secret');
     await chmod(configPath(env), 0o640);
     await assert.rejects(readLogin(env), isUsage);
     await chmod(configPath(env), 0o600);

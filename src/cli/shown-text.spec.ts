@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { stripVTControlCharacters } from 'node:util';
 import { progressLine } from './live-line.js';
 import { logLine } from './log-text.js';
 import { refusalOf, refusalText } from './refusal.js';
@@ -48,7 +49,7 @@ describe('the progress line', () => {
 
   test('never wraps', () => {
     for (const columns of [1, 10, 30, 45, 60]) {
-      const text = progressLine(progress, columns, true).replaceAll(/\u001b\[\d+m/g, '');
+      const text = stripVTControlCharacters(progressLine(progress, columns, true));
       assert.equal(text.length, Math.min(columns - 1, 65), String(columns));
     }
   });

@@ -3,14 +3,16 @@ const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as c
 /** A colour of the terminal. */
 export type Colour = keyof typeof CODES;
 
+const ESC = '\u001b';
+
 /** Control characters but for line feed and tab; what a container printed must not act on the terminal. */
 const CONTROLS = /[^\P{Cc}\n\t]/gu;
-/** The sequence that sets colours: the only one that lines of a log keep. */
-const SET_COLOUR = new RegExp('\u001b\\[[\\d;]*m', 'g');
+/** What sets colours: the only one that lines of a log keep. */
+const SET_COLOUR = new RegExp(`${ESC}\\[[\\d;]*m`, 'g');
 
 /** The text in a colour, if colours are wanted. */
 export function paint(text: string, colour: Colour | undefined, wanted: boolean): string {
-  return wanted && colour !== undefined && text !== '' ? `\u001b[${CODES[colour]}m${text}\u001b[0m` : text;
+  return wanted && colour !== undefined && text !== '' ? `${ESC}[${CODES[colour]}m${text}\u001b[0m` : text;
 }
 
 /** The colour of a state of a run. */
@@ -37,7 +39,7 @@ export function safeLine(text: string, colours: boolean): string {
   const kept = [...text.matchAll(SET_COLOUR)].map(([sequence]) => sequence);
   const parts = text.split(SET_COLOUR).map((part) => part.replaceAll(CONTROLS, '\ufffd'));
   if (!colours || kept.length === 0) return parts.join('');
-  return `${parts.map((part, index) => part + (kept[index] ?? '')).join('')}\u001b[0m`;
+  return `${parts.map((part, index) => part + (kept[index] ?? '')).join('')}${ESC}[0m`;
 }
 
 /** Any text on one line, without control characters. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { stripVTControlCharacters } from 'node:util';
 import { ago, formatFields, formatTable, span, type Column } from './table.js';
 
 interface Row {
@@ -31,9 +32,9 @@ describe('a table', () => {
 
   test('is as wide with colours as without', () => {
     const painted = formatTable(COLUMNS, ROWS, { columns: undefined, colours: true });
-    assert.match(painted, /\u001b\[32mone/);
+    assert.ok(painted.includes('\u001b[32mone'), painted);
     assert.equal(
-      painted.replaceAll(/\u001b\[\d+m/g, ''),
+      stripVTControlCharacters(painted),
       formatTable(COLUMNS, ROWS, { columns: undefined, colours: false }),
     );
   });

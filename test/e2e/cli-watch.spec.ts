@@ -149,25 +149,27 @@ describe('following a run on the command line', { timeout: 300_000 }, () => {
     service = await startService({ dataDir, env: { ...env, SERVICE_PORT: port } });
   });
 
+  /** What a terminal gets of a run and of a list, ESC as `^[`. */
+  const typed = async (name: string, first: string): Promise<string> => {
+    const gate = images.gate(name);
+    await images.add(name, `echo '{"type": "PROGRESS", "msg": 50}'; ${untilFile(gate.path)}`);
+    const command = `${first} longshore run create ${name} --wait; longshore run list -n 1`;
+    const shell = await cli.startShell(
+      `TERM=xterm script -qec 'stty cols 120; ${command}' /dev/null </dev/null`,
+    );
+    await shell.untilOutput(/50 %/);
+    await gate.open();
+    const { code, stdout } = await ended(shell);
+    assert.equal(code, 0, stdout);
+    return stdout.replaceAll('\u001b', '^[');
+  };
+
   test('draws a bar and colours on a terminal, and none with NO_COLOR', { skip: NO_SCRIPT }, async () => {
-    const typed = async (name: string, before: string): Promise<string> => {
-      const gate = images.gate(name);
-      await images.add(name, `echo '{"type": "PROGRESS", "msg": 50}'; ${untilFile(gate.path)}`);
-      const command = `${before} longshore run create ${name} --wait; longshore run list -n 1`;
-      const shell = await cli.startShell(
-        `TERM=xterm script -qec 'stty cols 120; ${command}' /dev/null </dev/null`,
-      );
-      await shell.untilOutput(/50 %/);
-      await gate.open();
-      const { code, stdout } = await ended(shell);
-      assert.equal(code, 0, stdout);
-      return stdout;
-    };
     const coloured = await typed('coloured', '');
-    assert.match(coloured, /\r\u001b\[2K[^\n]*#{12}\u001b\[0m\u001b\[2m\.{12}\u001b\[0m {2}50 % {2}on w-1/);
-    assert.match(coloured, /\u001b\[32mCOMPLETED/);
+    assert.match(coloured, /\r\^\[\[2K[^\n]*#{12}\^\[\[0m\^\[\[2m\.{12}\^\[\[0m {2}50 % {2}on w-1/);
+    assert.match(coloured, /\^\[\[32mCOMPLETED/);
     const plain = await typed('plain', 'export NO_COLOR=1;');
     assert.match(plain, /#{12}\.{12} {2}50 % {2}on w-1/);
-    assert.doesNotMatch(plain, /\u001b\[\d+m/);
+    assert.doesNotMatch(plain, /\^\[\[\d+m/);
   });
 });
