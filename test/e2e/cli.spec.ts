@@ -239,7 +239,7 @@ describe('the command line', { timeout: 300_000 }, () => {
   test('creates one run though the answer was lost', async () => {
     const proxy = await TcpProxy.start();
     const route = await proxy.open({ port: Number(new URL(service.url).port) });
-    await route.misbehave({ cutAfter: 0 });
+    await route.misbehave({ cutAfter: 100 });
     const create = await cli.start('run', 'create', 'once', '--url', `http://127.0.0.1:${route.port}`);
     await until(async () => (await listed()).length > 0, 'the service has the run');
     await route.misbehave({});
