@@ -1,0 +1,76 @@
+import { InvalidArgumentError, Option, type Command } from 'commander';
+import type { CliContext } from './cli-context.js';
+import { readLogin } from './config-file.js';
+import { chooseConnection, type ConnectionFlags } from './connection.js';
+import { Session } from './session.js';
+
+/** What every command that calls the service takes. */
+export interface ServiceFlags extends ConnectionFlags {
+  readonly json?: true;
+}
+
+/** Adds `--url`, `--key` and `--json`, and examples to the help. @param examples command lines without the program */
+export function callsService(command: Command, ...examples: string[]): Command {
+  return withExamples(
+    command
+      .option('--json', "print the API's own JSON, one text a line")
+      .option('--url <url>', 'the service (else SERVICE_URL, else what login kept)')
+      .option(
+        '--key <key>',
+        'the API key; process lists show it (else SERVICE_API_KEY, else what login kept)',
+      ),
+    ...examples,
+  );
+}
+
+/** Adds examples to the help. @param examples command lines without the program */
+export function withExamples(command: Command, ...examples: string[]): Command {
+  const lines = examples.map((example) => `  longshore ${example}`).join('\n');
+  return command.addHelpText('after', `\nExamples:\n${lines}`);
+}
+
+/** Calls to the service that flags, environment and kept login name. @throws CliError when there is no key */
+export async function openSession(flags: ConnectionFlags, context: CliContext): Promise<Session> {
+  const { env } = context;
+  // A kept login that nobody needs must not be in the way, whatever is wrong with it.
+  const isSaid = (flags.url ?? env['SERVICE_URL']) && (flags.key ?? env['SERVICE_API_KEY']);
+  const kept = isSaid ? undefined : await readLogin(env);
+  return new Session(chooseConnection(flags, env, kept), context.output, context.stop());
+}
+
+/** Reads an integer within bounds, both inclusive. */
+export function integer(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const value = /^-?\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+    if (value >= min && value <= max) return value;
+    throw new InvalidArgumentError(`It must be an integer from ${min} to ${max}.`);
+  };
+}
+
+/** An option whose value is an integer within bounds, both inclusive. */
+export function integerOption(flags: string, description: string, min: number, max: number): Option {
+  return new Option(flags, description).argParser(integer(min, max));
+}
+
+/** Collects the values of an option that may be given several times. */
+export function several(value: string, before: readonly string[] = []): readonly string[] {
+  return [...before, value];
+}
+
+/**
+ * A time as UNIX seconds: a time span before now (`90s`, `15m`, `2h`, `3d`), ISO 8601, or UNIX seconds.
+ * @param direction -1: spans lie in the past; 1: in the future
+ */
+export function instant(direction: 1 | -1): (text: string) => number {
+  return (text) => {
+    const [, count = '', unit = ''] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
+    const seconds = { s: 1, m: 60, h: 3600, d: 86_400 }[unit];
+    if (seconds !== undefined) return Math.floor(Date.now() / 1000) + direction * Number(count) * seconds;
+    if (/^\d{1,12}$/.test(text)) return Number(text);
+    const at = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : Number.NaN;
+    if (Number.isFinite(at)) return Math.floor(at / 1000);
+    throw new InvalidArgumentError(
+      'It must be a span such as 15m, 2h or 3d, a time in ISO 8601, or UNIX seconds.',
+    );
+  };
+}

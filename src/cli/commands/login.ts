@@ -1,0 +1,65 @@
+import { text as readAll } from 'node:stream/consumers';
+import type { Command } from 'commander';
+import { askLine, askSecret } from '../ask-terminal.js';
+import type { CliContext } from '../cli-context.js';
+import { usageError } from '../cli-error.js';
+import { withExamples } from '../command-kit.js';
+import { configPath, forgetLogin, keepLogin, readLogin } from '../config-file.js';
+import { checkKey, chooseUrl, readUrl, type ConnectionFlags } from '../connection.js';
+import { Session } from '../session.js';
+
+/** `login` and `logout` */
+export function addLogin(program: Command, context: CliContext): void {
+  const { env, output } = context;
+  withExamples(
+    program
+      .command('login')
+      .description('check a key and keep it with the URL of the service, for this user alone')
+      .option('--url <url>', 'the service (else SERVICE_URL, else asked for)')
+      .option('--key <key>', 'the API key; - or a pipe reads it from standard input (else asked for)'),
+    'login',
+    'login --url http://127.0.0.1:5555 --key - < .data/admin-key',
+  ).action(async (flags: ConnectionFlags) => {
+    const url = await findUrl(flags, context);
+    const apiKey = checkKey(await findKey(flags, context));
+    const session = new Session({ url, apiKey }, output, context.stop());
+    const {
+      name,
+      scopes,
+      expires_at: expires,
+    } = await session.ask((init) => session.client.GET('/whoami', { ...init }));
+    const path = await keepLogin(env, { url, apiKey });
+    const until = expires === null ? '' : `, until ${expires}`;
+    await output.line(`logged in at ${url} as ${name} (${scopes.join(', ')}${until})`);
+    output.note(`kept in ${path}`);
+    for (const variable of ['SERVICE_URL', 'SERVICE_API_KEY']) {
+      if (env[variable]) output.note(`${variable} is set and wins over what was kept`);
+    }
+  });
+  program
+    .command('logout')
+    .description('forget the URL and the key that login kept')
+    .action(async () => {
+      const wasThere = await forgetLogin(env);
+      await output.line(wasThere ? `removed ${configPath(env)}` : 'nothing was kept');
+    });
+}
+
+async function findUrl(flags: ConnectionFlags, context: CliContext): Promise<string> {
+  const { env, stdin } = context;
+  // What cannot be read is about to be replaced.
+  const kept = await readLogin(env).catch(() => undefined);
+  const url = chooseUrl(flags, env, kept);
+  if (flags.url !== undefined || env['SERVICE_URL'] || stdin.isTTY !== true || flags.key === '-') return url;
+  return readUrl((await askLine(`URL of the service [${url}]: `, context)) || url);
+}
+
+async function findKey(flags: ConnectionFlags, context: CliContext): Promise<string> {
+  if (flags.key !== undefined && flags.key !== '-') return flags.key;
+  const { env, stdin } = context;
+  if (flags.key === undefined && env['SERVICE_API_KEY']) return env['SERVICE_API_KEY'];
+  const isAsked = stdin.isTTY === true && flags.key === undefined;
+  const key = (isAsked ? await askSecret('API key: ', context) : await readAll(stdin)).trim();
+  if (key === '') throw usageError('no API key was given');
+  return key;
+}

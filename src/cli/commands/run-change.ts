@@ -1,0 +1,41 @@
+import type { Command } from 'commander';
+import type { CliContext } from '../cli-context.js';
+import { EXIT, usageError } from '../cli-error.js';
+import { callsService, openSession, type ServiceFlags } from '../command-kit.js';
+import { refusalText } from '../refusal.js';
+
+const MOST_IDS = 100;
+const CHANGES = {
+  cancel: { path: '/runs/batch/cancel', description: 'cancel runs that have not ended', done: 'cancelled' },
+  retry: { path: '/runs/batch/retry', description: 'give runs another attempt', done: 'retried' },
+} as const;
+
+/** `run cancel` and `run retry`: each run by itself, and once even when an answer is lost. */
+export function addRunChanges(parent: Command, context: CliContext): void {
+  for (const name of ['cancel', 'retry'] as const) {
+    const { path, description, done } = CHANGES[name];
+    const command = parent
+      .command(name)
+      .description(description)
+      .argument('<id...>', 'ids of runs, 100 at most');
+    callsService(command, `run ${name} $RUN`).action(async (ids: string[], flags: ServiceFlags) => {
+      if (ids.length > MOST_IDS) throw usageError(`${ids.length} ids are more than ${MOST_IDS}`);
+      const session = await openSession(flags, context);
+      const headers = { 'Idempotency-Key': session.newKey() };
+      const { results } = await session.ask((init) =>
+        session.client.POST(path, { body: { ids }, headers, ...init }),
+      );
+      const { output } = context;
+      if (flags.json) await output.json(...results);
+      for (const [index, id] of ids.entries()) {
+        const result = results[index];
+        const isDone = result?.status === 204;
+        if (!isDone) context.end(EXIT.failed);
+        if (flags.json) continue;
+        const why = result !== undefined && 'error' in result ? refusalText(result.error) : undefined;
+        if (isDone) await output.line(`${id} ${done}`);
+        else output.note(`${id} not ${done}: ${why ?? 'no answer'}`);
+      }
+    });
+  }
+}

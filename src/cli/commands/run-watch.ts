@@ -1,0 +1,125 @@
+import type { Command } from 'commander';
+import type { CliContext } from '../cli-context.js';
+import { usageError } from '../cli-error.js';
+import { callsService, integerOption, openSession, type ServiceFlags } from '../command-kit.js';
+import { readStream } from '../event-source.js';
+import { followRun } from '../follow-run.js';
+import { printLog, type LogStyle } from '../log-text.js';
+import { followOptions, takesWatchFlags, type WatchFlags } from '../run-flags.js';
+import type { Session } from '../session.js';
+
+const MOST_LINES = 5000;
+const FOLLOW_PATIENCE_MS = 300_000;
+
+interface LogFlags extends ServiceFlags {
+  readonly follow?: true;
+  readonly attempt?: number;
+  readonly tail?: number;
+  readonly grep?: string;
+  readonly timestamps?: true;
+}
+
+/** `run watch` and `run logs` */
+export function addRunWatching(parent: Command, context: CliContext): void {
+  const watch = parent
+    .command('watch')
+    .description('follow a run to its end: its log, its events, its progress')
+    .argument('<id>', 'id of the run');
+  takesWatchFlags(watch);
+  callsService(watch, 'run watch $RUN', 'run watch $RUN --no-logs', 'run watch $RUN --json').action(
+    async (id: string, flags: ServiceFlags & WatchFlags) => {
+      const session = await openSession(flags, context);
+      context.end(await followRun(session, id, followOptions(flags)));
+    },
+  );
+  const logs = parent
+    .command('logs')
+    .description('print what the container printed')
+    .argument('<id>', 'id of the run')
+    .option('-f, --follow', 'go on until the log has ended')
+    .addOption(integerOption('-a, --attempt <n>', 'attempt whose log it is (else the current one)', 1, 1000))
+    .addOption(integerOption('-n, --tail <n>', 'the newest lines, so many of them', 1, MOST_LINES))
+    .option('-g, --grep <text>', 'lines that hold this, whatever the case')
+    .option('--timestamps', 'put the time before each line');
+  callsService(
+    logs,
+    'run logs $RUN',
+    'run logs $RUN --tail 100 --follow',
+    'run logs $RUN --grep error',
+  ).action(async (id: string, flags: LogFlags) => {
+    if (flags.follow && flags.grep !== undefined)
+      throw usageError('--grep searches what is there: give it without --follow');
+    const session = await openSession(flags, context);
+    await printLogs(session, id, flags);
+  });
+}
+
+async function printLogs(session: Session, id: string, flags: LogFlags): Promise<void> {
+  const { output, client } = session;
+  const style: LogStyle = { json: flags.json === true, timestamps: flags.timestamps === true };
+  let place: { readonly attempt?: number; readonly after?: string } =
+    flags.attempt === undefined ? {} : { attempt: flags.attempt };
+  if (!flags.follow || flags.tail !== undefined) {
+    for (let tail = flags.tail; ; tail = undefined) {
+      const page = await readPage(session, id, {
+        ...place,
+        ...(tail === undefined ? { limit: MOST_LINES } : { tail }),
+        ...(flags.grep === undefined ? {} : { contains: flags.grep }),
+      });
+      await printLog(page.lines, style, output);
+      place = { after: page.next };
+      if (page.isComplete || (flags.follow && !page.hasMore)) break;
+      if (!page.hasMore) return;
+    }
+    if (!flags.follow) return;
+  }
+  const batches = readStream(session, {
+    open: (after, init) =>
+      client.GET('/runs/{id}/logs/stream', {
+        params: { path: { id }, query: after === undefined ? place : { ...place, after } },
+        parseAs: 'stream',
+        ...init,
+      }),
+    patienceMs: FOLLOW_PATIENCE_MS,
+  });
+  for await (const batch of batches) {
+    await printLog(
+      batch.map(({ data }) => data),
+      style,
+      output,
+    );
+  }
+}
+
+interface LogPage {
+  /** LogLine and LogGap in JSON. */
+  readonly lines: readonly string[];
+  readonly next: string;
+  readonly hasMore: boolean;
+  readonly isComplete: boolean;
+}
+
+function readPage(
+  session: Session,
+  id: string,
+  query: Readonly<{ attempt?: number; after?: string; limit?: number; tail?: number; contains?: string }>,
+): Promise<LogPage> {
+  return session.ask(async (init) => {
+    const {
+      data = '',
+      error,
+      response,
+    } = await session.client.GET('/runs/{id}/logs', {
+      params: { path: { id }, query },
+      parseAs: 'text',
+      ...init,
+    });
+    const page = {
+      lines: data.split('\n').filter((line) => line !== ''),
+      next: response.headers.get('X-Log-Next-Cursor') ?? '',
+      hasMore: response.headers.get('X-Log-Has-More') === 'true',
+      isComplete: response.headers.get('X-Log-Complete') === 'true',
+    };
+    return { data: page, error, response };
+  });
+}

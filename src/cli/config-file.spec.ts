@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { chmod, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { CliError, EXIT } from './cli-error.js';
+import { configPath, forgetLogin, keepLogin, readLogin } from './config-file.js';
+
+const LOGIN = { url: 'http://127.0.0.1:5555', apiKey: 'secret' };
+
+const isUsage = (error: unknown): boolean =>
+  error instanceof CliError && error.exitCode === EXIT.usage && !error.message.includes('secret');
+
+describe('the file of a login', () => {
+  let env: NodeJS.ProcessEnv;
+
+  before(async () => {
+    env = { XDG_CONFIG_HOME: await mkdtemp(join(tmpdir(), 'cli-config-')) };
+  });
+  after(() => rm(env['XDG_CONFIG_HOME'] ?? '', { recursive: true, force: true }));
+
+  test('is below XDG_CONFIG_HOME, and below ~/.config when that is unset or relative', () => {
+    assert.equal(configPath({ XDG_CONFIG_HOME: '/x', HOME: '/h' }), '/x/longshore/config.json');
+    assert.equal(configPath({ HOME: '/h' }), '/h/.config/longshore/config.json');
+    assert.equal(configPath({ XDG_CONFIG_HOME: 'x', HOME: '/h' }), '/h/.config/longshore/config.json');
+  });
+
+  test('is for its owner alone, and holds what was kept last', async () => {
+    assert.equal(await readLogin(env), undefined);
+    await keepLogin(env, { ...LOGIN, apiKey: 'before' });
+    const path = await keepLogin(env, LOGIN);
+    assert.equal((await stat(path)).mode & 0o777, 0o600);
+    assert.deepEqual(await readLogin(env), LOGIN);
+    assert.deepEqual(await readdir(dirname(path)), ['config.json']);
+  });
+
+  test('is not used when others can read it or it is damaged', async () => {
+    await chmod(configPath(env), 0o640);
+    await assert.rejects(readLogin(env), isUsage);
+    await chmod(configPath(env), 0o600);
+    for (const text of ['', '{"url": 1, "api_key": "secret"}', '[]', 'null']) {
+      await writeFile(configPath(env), text);
+      await assert.rejects(readLogin(env), isUsage, text);
+    }
+  });
+
+  test('is gone when it was forgotten', async () => {
+    assert.equal(await forgetLogin(env), true);
+    assert.equal(await forgetLogin(env), false);
+    assert.equal(await readLogin(env), undefined);
+  });
+});

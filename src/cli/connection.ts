@@ -1,0 +1,64 @@
+import { usageError } from './cli-error.js';
+import type { KeptLogin } from './config-file.js';
+
+/** Used when nothing names the service. */
+export const DEFAULT_URL = 'http://127.0.0.1:5555';
+
+/** What the flags say about the service. */
+export interface ConnectionFlags {
+  readonly url?: string | undefined;
+  readonly key?: string | undefined;
+}
+
+/** Where the service is and who calls it. */
+export interface Connection {
+  /** Without a slash at the end. */
+  readonly url: string;
+  readonly apiKey: string;
+}
+
+/**
+ * Flags win over SERVICE_URL and SERVICE_API_KEY, those over what `login` kept. A kept key goes to the service that it
+ * was kept for only.
+ * @throws CliError when there is no key or the URL is none
+ */
+export function chooseConnection(
+  flags: ConnectionFlags,
+  env: NodeJS.ProcessEnv,
+  kept: KeptLogin | undefined,
+): Connection {
+  const url = chooseUrl(flags, env, kept);
+  const apiKey =
+    flags.key ?? (env['SERVICE_API_KEY'] || undefined) ?? (kept?.url === url ? kept.apiKey : undefined);
+  if (apiKey === undefined) {
+    throw usageError(`no API key for ${url}: run "longshore login", set SERVICE_API_KEY or give --key`);
+  }
+  return { url, apiKey: checkKey(apiKey) };
+}
+
+/** The service that flags, environment or the kept login name. @throws CliError when that is no URL */
+export function chooseUrl(
+  flags: Pick<ConnectionFlags, 'url'>,
+  env: NodeJS.ProcessEnv,
+  kept: KeptLogin | undefined,
+): string {
+  return readUrl(flags.url ?? (env['SERVICE_URL'] || undefined) ?? kept?.url ?? DEFAULT_URL);
+}
+
+/** @returns the URL without a slash at the end @throws CliError when it is none that a service can have */
+export function readUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const isPlain = url?.username === '' && url.password === '' && url.search === '' && url.hash === '';
+  if (url === undefined || !isPlain || !['http:', 'https:'].includes(url.protocol)) {
+    throw usageError(
+      'the URL of the service must be http:// or https:// without user name, query and fragment',
+    );
+  }
+  return url.href.replace(/\/+$/, '');
+}
+
+/** @throws CliError for a key that no header can carry; the key is not shown */
+export function checkKey(key: string): string {
+  if (!/^[\x21-\x7e]+$/.test(key)) throw usageError('an API key has visible ASCII characters only');
+  return key;
+}

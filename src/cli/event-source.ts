@@ -1,0 +1,119 @@
+import { createParser, type EventSourceMessage } from 'eventsource-parser';
+import { CliError } from './cli-error.js';
+import { failureText } from './network-failure.js';
+import { answersLater, refusalOf } from './refusal.js';
+import { Pauses, type Answered, type CallInit, type Session } from './session.js';
+
+/** The service sends a comment every 15 seconds: a connection that is silent for longer is dead. */
+const SILENCE_MS = 45_000;
+
+type Body = AsyncIterable<Uint8Array>;
+
+/** What a stream that can be resumed is read with. */
+export interface StreamOptions {
+  /** Opens it behind the cursor; from its start without one. */
+  open(after: string | undefined, init: CallInit): Promise<Answered<unknown>>;
+  readonly after?: string | undefined;
+  /** Milliseconds without the service after which it is given up. */
+  readonly patienceMs: number;
+  /** Ends the reading, without an error. */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Events of a stream in batches as they come, none twice and none missing: a connection that breaks is made again from
+ * behind the last id. Ends at an event named `end` and when the signal aborts.
+ * @throws CliError when the service refuses, is away for too long, or Ctrl-C comes
+ */
+export async function* readStream(
+  session: Session,
+  options: StreamOptions,
+): AsyncGenerator<readonly EventSourceMessage[]> {
+  const { patienceMs, signal } = options;
+  let { after } = options;
+  let lastAnswer = Date.now();
+  for (const pauses = new Pauses(); !hasEnded(signal);) {
+    let reason = 'the connection ended';
+    const idle = new IdleLimit(SILENCE_MS);
+    const ends = [session.stop, idle.signal, ...(signal === undefined ? [] : [signal])];
+    try {
+      const answer = await options.open(after, { signal: AbortSignal.any(ends), redirect: 'manual' });
+      const body = bodyOf(answer, session.url);
+      if (typeof body === 'string') {
+        reason = body;
+      } else {
+        pauses.reset();
+        for await (const batch of parse(body, idle)) {
+          lastAnswer = Date.now();
+          const end = batch.findIndex(({ event }) => event === 'end');
+          const events = end === -1 ? batch : batch.slice(0, end);
+          if (events.length > 0) yield events;
+          after = events.at(-1)?.id ?? after;
+          if (end !== -1) return;
+        }
+        lastAnswer = Date.now();
+      }
+    } catch (error) {
+      if (error instanceof CliError) throw error;
+      session.throwIfStopped();
+      if (hasEnded(signal)) return;
+      reason = failureText(error);
+    } finally {
+      idle.end();
+    }
+    const pauseMs = pauses.next();
+    if (Date.now() + pauseMs - lastAnswer > patienceMs) throw session.away(reason);
+    await session.pause(pauseMs);
+  }
+}
+
+/** @returns the body, or why it may be there later @throws CliError when the service refuses */
+function bodyOf({ data, error, response }: Answered<unknown>, url: string): Body | string {
+  if (response.ok && isBody(data)) return data;
+  const refusal = refusalOf(error, response, url);
+  if (answersLater(response.status)) return refusal.message;
+  throw refusal;
+}
+
+async function* parse(body: Body, idle: IdleLimit): AsyncGenerator<readonly EventSourceMessage[]> {
+  let events: EventSourceMessage[] = [];
+  const parser = createParser({ onEvent: (event) => events.push(event) });
+  const decoder = new TextDecoder();
+  for await (const chunk of body) {
+    idle.postpone();
+    parser.feed(decoder.decode(chunk, { stream: true }));
+    const batch = events;
+    events = [];
+    yield batch;
+  }
+}
+
+function hasEnded(signal: AbortSignal | undefined): boolean {
+  return signal?.aborted === true;
+}
+
+function isBody(data: unknown): data is Body {
+  return typeof data === 'object' && data !== null && Symbol.asyncIterator in data;
+}
+
+/** Aborts when nothing came for some time. */
+class IdleLimit {
+  private readonly controller = new AbortController();
+  private readonly timer: NodeJS.Timeout;
+
+  constructor(ms: number) {
+    this.timer = setTimeout(() => this.controller.abort(new Error('nothing came for too long')), ms);
+  }
+
+  get signal(): AbortSignal {
+    return this.controller.signal;
+  }
+
+  postpone(): void {
+    this.timer.refresh();
+  }
+
+  end(): void {
+    clearTimeout(this.timer);
+  }
+}
