@@ -28,6 +28,28 @@ describe('GET /feed', () => {
     assert.deepEqual(body, { events: [], next_cursor: null, has_more: false });
   });
 
+  test('tells where to begin with the newest events, or with those to come', async () => {
+    const cursor = async (query: string): Promise<string> => {
+      const { status, body } = await service.send('GET', `/feed/cursor?${query}`);
+      assert.equal(status, 200);
+      return body.cursor;
+    };
+    const unused = await cursor('topic=ends&back=5');
+    const id = await createRun(service.send, 'ends');
+    for (let msg = 1; msg <= 3; msg += 1) await note(service.send, id, msg);
+    const from = async (after: string): Promise<unknown[]> =>
+      (await get(`topic=ends&after=${after}`)).body.events.map(({ msg }: { msg: unknown }) => msg);
+    assert.deepEqual(await from(unused), [1, 2, 3]);
+    assert.deepEqual(await from(await cursor('topic=ends&back=2')), [2, 3]);
+    assert.deepEqual(await from(await cursor('topic=ends&back=9')), [1, 2, 3]);
+    const end = await cursor('topic=ends');
+    await note(service.send, id, 4);
+    assert.deepEqual(await from(end), [4]);
+    await service.dataSource.query(`update feed_topics set first_position = 3 where topic = 'ends'`);
+    assert.equal((await get(`topic=ends&after=${await cursor('topic=ends&back=9')}`)).status, 200);
+    assert.equal((await service.send('GET', '/feed/cursor?topic=ends&back=-1')).status, 400);
+  });
+
   test('mirrors every event of a run with its topic, as it is on the timeline, oldest first', async () => {
     const id = await createRun(service.send, 'mirror me');
     const events = [
@@ -324,11 +346,17 @@ describe('a service without a feed', () => {
   test('refuses readers with 503 and takes runs with topics all the same', async () => {
     const id = await createRun(service.send, 'off');
     assert.equal(await note(service.send, id, 1), 204);
-    for (const path of ['/feed?topic=off', '/feed?topic=off&wait=1', '/feed/stream?topic=off']) {
+    for (const path of [
+      '/feed?topic=off',
+      '/feed?topic=off&wait=1',
+      '/feed/stream?topic=off',
+      '/feed/cursor?topic=off',
+    ]) {
       const { status, body, headers } = await service.send('GET', path);
       assert.equal(status, 503, path);
       assert.deepEqual(body, { detail: 'Event feed is not configured' });
       assert.match(headers.get('content-type') ?? '', /^application\/json/);
+      assert.equal(headers.get('retry-after'), null, 'asking again does not help');
     }
     assert.deepEqual(await service.dataSource.query('select * from feed_entries'), []);
   });
