@@ -28,28 +28,6 @@ describe('GET /feed', () => {
     assert.deepEqual(body, { events: [], next_cursor: null, has_more: false });
   });
 
-  test('tells where to begin with the newest events, or with those to come', async () => {
-    const cursor = async (query: string): Promise<string> => {
-      const { status, body } = await service.send('GET', `/feed/cursor?${query}`);
-      assert.equal(status, 200);
-      return body.cursor;
-    };
-    const unused = await cursor('topic=ends&back=5');
-    const id = await createRun(service.send, 'ends');
-    for (let msg = 1; msg <= 3; msg += 1) await note(service.send, id, msg);
-    const from = async (after: string): Promise<unknown[]> =>
-      (await get(`topic=ends&after=${after}`)).body.events.map(({ msg }: { msg: unknown }) => msg);
-    assert.deepEqual(await from(unused), [1, 2, 3]);
-    assert.deepEqual(await from(await cursor('topic=ends&back=2')), [2, 3]);
-    assert.deepEqual(await from(await cursor('topic=ends&back=9')), [1, 2, 3]);
-    const end = await cursor('topic=ends');
-    await note(service.send, id, 4);
-    assert.deepEqual(await from(end), [4]);
-    await service.dataSource.query(`update feed_topics set first_position = 3 where topic = 'ends'`);
-    assert.equal((await get(`topic=ends&after=${await cursor('topic=ends&back=9')}`)).status, 200);
-    assert.equal((await service.send('GET', '/feed/cursor?topic=ends&back=-1')).status, 400);
-  });
-
   test('mirrors every event of a run with its topic, as it is on the timeline, oldest first', async () => {
     const id = await createRun(service.send, 'mirror me');
     const events = [
