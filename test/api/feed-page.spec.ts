@@ -237,6 +237,7 @@ describe('GET /feed', () => {
     );
     const gone = await get(`topic=retained&after=${all[0].cursor}`);
     assert.equal(gone.status, 410);
+    assert.equal(gone.headers.get('cache-control'), 'no-store');
     const oldest = /'([\w-]+)'/.exec(gone.body.detail)?.[1];
     assert.equal(oldest, all[1].cursor);
     const messages = async (query: string) =>
