@@ -21,14 +21,19 @@ export function useCursorPages(
 ): CursorPages {
   const [passed, setPassed] = useState<readonly string[]>(['']);
   const at = passed.indexOf(after);
+  const turnTo = (cursor: string): void => {
+    goTo(cursor);
+    // The pager is at the foot of a page, which is read from its head.
+    window.scrollTo({ top: 0 });
+  };
   return {
-    onPrevious: after === '' ? undefined : () => goTo(at > 0 ? (passed[at - 1] ?? '') : ''),
+    onPrevious: after === '' ? undefined : () => turnTo(at > 0 ? (passed[at - 1] ?? '') : ''),
     onNext:
       next === undefined
         ? undefined
         : () => {
             setPassed([...(at < 0 ? ['', after] : passed.slice(0, at + 1)), next]);
-            goTo(next);
+            turnTo(next);
           },
   };
 }

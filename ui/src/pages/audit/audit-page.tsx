@@ -66,11 +66,14 @@ export default function AuditPage() {
           )
         }
       />
-      <Pager
-        label="the audit log"
-        {...pages}
-        {...(rows === undefined ? {} : { note: `${formatCount(rows.length)} changes` })}
-      />
+      {/* A list of one page needs none, and what is below a list moves while the list grows. */}
+      {(pages.onPrevious ?? pages.onNext) !== undefined && (
+        <Pager
+          label="the audit log"
+          {...pages}
+          {...(rows === undefined ? {} : { note: `${formatCount(rows.length)} changes` })}
+        />
+      )}
       <AuditDialog entry={opened} onClose={() => setOpened(undefined)} />
     </>
   );

@@ -87,11 +87,14 @@ export default function DefinitionsPage() {
           )
         }
       />
-      <Pager
-        label="definitions"
-        {...pages}
-        {...(rows === undefined ? {} : { note: `${formatCount(rows.length)} definitions` })}
-      />
+      {/* A list of one page needs none, and what is below a list moves while the list grows. */}
+      {(pages.onPrevious ?? pages.onNext) !== undefined && (
+        <Pager
+          label="definitions"
+          {...pages}
+          {...(rows === undefined ? {} : { note: `${formatCount(rows.length)} definitions` })}
+        />
+      )}
       <EditDefinitionDialog
         isOpen={isCreating}
         onClose={() => setCreating(false)}

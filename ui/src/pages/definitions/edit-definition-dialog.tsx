@@ -68,7 +68,7 @@ function EditForm({ start, known, onClose }: Omit<Props, 'isOpen' | 'title'>) {
             value={text}
             onChange={setText}
             rows={22}
-            autoFocus
+            data-autofocus
           />
         )}
       </Field>

@@ -1,4 +1,4 @@
-import type { Schemas } from '../../api/use-api.js';
+import type { Schemas } from '../../../../src/client/client.js';
 
 /** What a definition says of one input. */
 export type InputSpec = Schemas['InputSpec'];

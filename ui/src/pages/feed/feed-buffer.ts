@@ -1,4 +1,4 @@
-import type { Schemas } from '../../api/use-api.js';
+import type { Schemas } from '../../../../src/client/client.js';
 
 /** An event of a feed as the API has it. */
 export type FeedEvent = Schemas['FeedEvent'];

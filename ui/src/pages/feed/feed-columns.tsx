@@ -8,11 +8,12 @@ import styles from './feed-page.module.css';
 /** What fits into a row; the rest is shown when the event is opened. */
 const LONGEST_TEXT = 200;
 
+/** The columns of a feed, where there is room for all of them. */
 export const FEED_COLUMNS: readonly Column<FeedEvent>[] = [
   {
     id: 'type',
     header: 'Event',
-    width: 'minmax(7rem, 1fr)',
+    width: 'minmax(6.5rem, 1.2fr)',
     card: 'title',
     cell: ({ type }) => (
       <span className={styles.type} title={type}>
@@ -20,25 +21,28 @@ export const FEED_COLUMNS: readonly Column<FeedEvent>[] = [
       </span>
     ),
   },
-  { id: 'time', header: 'Time', width: '6.5rem', cell: ({ t }) => <Clock at={t} /> },
-  { id: 'state', header: 'State', width: '6.5rem', cell: ({ state }) => <StateBadge state={state} /> },
-  { id: 'run', header: 'Run', width: '8.5rem', cell: ({ run_id: id }) => <RunLink id={id} /> },
-  { id: 'attempt', header: 'Attempt', width: '4rem', align: 'end', cell: ({ attempt }) => attempt },
+  { id: 'time', header: 'Time', width: '6rem', cell: ({ t }) => <Clock at={t} /> },
+  { id: 'state', header: 'State', width: '6rem', cell: ({ state }) => <StateBadge state={state} /> },
+  { id: 'run', header: 'Run', width: '7.5rem', cell: ({ run_id: id }) => <RunLink id={id} /> },
+  { id: 'attempt', header: 'Attempt', width: '3.75rem', align: 'end', cell: ({ attempt }) => attempt },
   {
     id: 'msg',
     header: 'Message',
-    width: 'minmax(6rem, 1.6fr)',
+    width: 'minmax(5rem, 1.6fr)',
     card: 'full',
     cell: ({ msg }) => <Line text={String(msg)} />,
   },
   {
     id: 'payload',
     header: 'Payload',
-    width: 'minmax(6rem, 1.6fr)',
+    width: 'minmax(5rem, 1.6fr)',
     card: 'full',
     cell: ({ payload }) => <Line text={payloadOf(payload)} isCode />,
   },
 ];
+
+/** The same in less room: what is left out is shown when the event is opened. */
+export const NARROW_COLUMNS = FEED_COLUMNS.filter(({ id }) => id !== 'attempt' && id !== 'payload');
 
 function payloadOf(payload: object): string {
   return Object.keys(payload).length === 0 ? '' : JSON.stringify(payload);

@@ -9,16 +9,19 @@ import { FilterBar } from '../../components/filter-bar.js';
 import { Icon } from '../../components/icon.js';
 import { LiveDot, type Liveness } from '../../components/live-dot.js';
 import { SearchInput } from '../../components/search-input.js';
+import { useMedia } from '../../hooks/use-media.js';
 import { formatCount } from '../../lib/format.js';
 import { useShortcut } from '../../shell/shortcuts.js';
 import { EventDialog } from './event-dialog.js';
 import { matches, MOST_KEPT, type FeedEvent } from './feed-buffer.js';
-import { FEED_COLUMNS } from './feed-columns.js';
+import { FEED_COLUMNS, NARROW_COLUMNS } from './feed-columns.js';
 import styles from './feed-page.module.css';
 import type { Start } from './feed-start.js';
 import { useFeed } from './use-feed.js';
 import { useHeld } from './use-held.js';
 
+/** Too narrow for all columns, too wide for cards, which have room for everything. */
+const LITTLE_ROOM = '(min-width: 62rem) and (max-width: 80rem)';
 const ROW_HEIGHT = { line: 36, card: 190 };
 const LIVENESS: Readonly<Record<StreamState, Liveness>> = {
   off: 'waiting',
@@ -40,6 +43,7 @@ interface Props {
 /** The events of a topic as they come, the newest first. */
 export function FeedTail({ topic, start, q, onSearch }: Props) {
   const [isPaused, setPaused] = useState(false);
+  const hasLittleRoom = useMedia(LITTLE_ROOM);
   const [opened, setOpened] = useState<FeedEvent>();
   const { buffer, state, error, restart } = useFeed(topic, start, isPaused);
   const { shown: held, missing, show } = useHeld(buffer);
@@ -74,7 +78,7 @@ export function FeedTail({ topic, start, q, onSearch }: Props) {
       </div>
       <DataTable
         label={`Events of ${topic}`}
-        columns={FEED_COLUMNS}
+        columns={hasLittleRoom ? NARROW_COLUMNS : FEED_COLUMNS}
         rows={rows}
         rowKey={keyOf}
         onOpen={setOpened}

@@ -80,7 +80,7 @@ export function CreateKeyForm({ onMade, onCancel }: Props) {
             onChange={setName}
             maxLength={128}
             autoComplete="off"
-            autoFocus
+            data-autofocus
           />
         )}
       </Field>

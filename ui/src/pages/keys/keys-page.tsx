@@ -71,11 +71,14 @@ export default function KeysPage() {
           </EmptyState>
         }
       />
-      <Pager
-        label="keys"
-        {...pages}
-        {...(rows === undefined ? {} : { note: `${formatCount(rows.length)} keys, newest first` })}
-      />
+      {/* A list of one page needs none, and what is below a list moves while the list grows. */}
+      {(pages.onPrevious ?? pages.onNext) !== undefined && (
+        <Pager
+          label="keys"
+          {...pages}
+          {...(rows === undefined ? {} : { note: `${formatCount(rows.length)} keys, newest first` })}
+        />
+      )}
       <CreateKeyDialog isOpen={isCreating} onClose={() => setCreating(false)} />
     </>
   );
