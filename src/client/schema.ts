@@ -114,6 +114,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/definitions/{name}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the versions of a definition, the newest first */
+        get: operations["listDefinitionVersions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/feed": {
         parameters: {
             query?: never;
@@ -126,6 +143,26 @@ export interface paths {
          * @description Events of all runs that name the topic, oldest first, in an order that is the same for every reader and never changes. Give `next_cursor` as `after` to go on; after an empty page, give the same `after` again. A cursor behind what retention has removed is answered with 410, whose detail names the oldest cursor that still works.
          */
         get: operations["readFeed"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/feed/cursor": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a cursor near the end of the feed of a topic
+         * @description For readers that begin with the newest events, or with those to come, instead of the oldest one that is kept.
+         */
+        get: operations["getFeedCursor"];
         put?: never;
         post?: never;
         delete?: never;
@@ -180,6 +217,23 @@ export interface paths {
         };
         /** Does the process answer? */
         get: operations["getLiveness"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/latest-definitions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the newest version of every definition, by id */
+        get: operations["listLatestDefinitions"];
         put?: never;
         post?: never;
         delete?: never;
@@ -958,6 +1012,13 @@ export interface components {
             /** @description Silent for longer than the worker timeout. */
             stale: number;
         };
+        FeedCursor: {
+            /**
+             * @description Give it as `after`.
+             * @example AAAAAAAAAAEm6-5TRbw
+             */
+            cursor: string;
+        };
         FeedEvent: {
             /**
              * @description Number of the attempt it belongs to.
@@ -1055,6 +1116,29 @@ export interface components {
              * @example string
              */
             type: string;
+        };
+        LatestOpDefinition: {
+            constraints: components["schemas"]["Constraints"];
+            /** Format: date-time */
+            createdAt: string;
+            event_delivery: components["schemas"]["EventDelivery"] | null;
+            /** @description Name of the definition. */
+            id: string;
+            image: string;
+            input_specs: {
+                [key: string]: components["schemas"]["InputSpec"];
+            };
+            output_specs: {
+                [key: string]: components["schemas"]["OutputSpec"];
+            };
+            retry_policy: components["schemas"]["RetryPolicy"];
+            /** @description Time budgets of its runs; absent when there are none. */
+            timeouts?: components["schemas"]["Timeouts"];
+            /** Format: date-time */
+            updatedAt: string;
+            version: string;
+            /** @description How many versions there are. */
+            versions: number;
         };
         LogChunk: {
             /** @description Number of the first line, from 0; after it they count up by one. More than expected names a gap before it. */
@@ -2284,6 +2368,92 @@ export interface operations {
             };
         };
     };
+    listDefinitionVersions: {
+        parameters: {
+            query?: {
+                /** @description Version of the last entry of the page before; the page continues with older ones. */
+                after?: string;
+                /** @description Versions of a page; 100 unless given. A page that holds fewer is the last. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the definition */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpDefinition"][];
+                };
+            };
+            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key is missing or wrong. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key lacks the scope. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description There is no such thing. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description Too many requests; `Retry-After` says when to come again. */
+            429: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            503: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+        };
+    };
     readFeed: {
         parameters: {
             query: {
@@ -2340,6 +2510,80 @@ export interface operations {
             };
             /** @description The events asked for are no longer kept. */
             410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description Too many requests; `Retry-After` says when to come again. */
+            429: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            503: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+        };
+    };
+    getFeedCursor: {
+        parameters: {
+            query: {
+                /** @description How many of the newest events are to follow the cursor; 0 unless given: only those to come. */
+                back?: number;
+                /** @description Topic that runs name in their event_delivery. */
+                topic: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FeedCursor"];
+                };
+            };
+            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key is missing or wrong. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key lacks the scope. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2524,6 +2768,82 @@ export interface operations {
             /** @description The request breaks a rule of its shape, or the run does not accept it. */
             400: {
                 headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+        };
+    };
+    listLatestDefinitions: {
+        parameters: {
+            query?: {
+                /** @description Id of the last entry of the page before; the page continues behind it. */
+                after?: string;
+                /** @description Definitions of a page; 100 unless given. A page that holds fewer is the last. */
+                limit?: number;
+                /** @description Only definitions with this text in their id, whatever the case of its letters. */
+                search?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LatestOpDefinition"][];
+                };
+            };
+            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key is missing or wrong. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key lacks the scope. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description Too many requests; `Retry-After` says when to come again. */
+            429: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            503: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {

@@ -17,6 +17,20 @@ export interface DefinitionPage {
   readonly after?: VersionName | undefined;
 }
 
+/** A page of the list of definitions. */
+export interface LatestPage {
+  readonly limit: number;
+  /** The page begins behind this id; at the beginning unless given. */
+  readonly after?: string | undefined;
+  /** Only ids with this text, whatever the case of its letters. */
+  readonly search?: string | undefined;
+}
+
+/** How many versions a definition has. */
+export interface VersionCount {
+  readonly versions: number;
+}
+
 const COLUMNS = `
   id, version, image, input_specs as "inputSpecs", output_specs as "outputSpecs", ram_mb as "ramMb",
   vram_mb as "vramMb", cpu, max_attempts as "maxAttempts", backoff_s as "backoffS", max_backoff_s as "maxBackoffS",
@@ -97,6 +111,59 @@ export class DefinitionRepository {
       [id],
     );
     return row ?? null;
+  }
+
+  /** Versions of one definition, the newest first. @param after a version that there is, behind which the page begins */
+  listVersions(
+    manager: EntityManager,
+    id: string,
+    { limit, after }: DefinitionPage = {},
+  ): Promise<DefinitionEntity[]> {
+    const behind = `
+          and (created_at, creation_order) < (
+                select created_at, creation_order
+                  from definitions
+                 where id = $1::text
+                   and version = $3::text
+              )`;
+    return rows<DefinitionEntity>(
+      manager,
+      `select ${COLUMNS}
+         from definitions
+        where id = $1::text${after ? behind : ''}
+        order by created_at desc, creation_order desc
+        limit $2::bigint`,
+      [id, limit ?? null, ...(after ? [after.version] : [])],
+    );
+  }
+
+  /** The newest version of every definition that has the text in its id, by id, and how many versions there are. */
+  listLatest(
+    manager: EntityManager,
+    { limit, after, search = '' }: LatestPage,
+  ): Promise<(DefinitionEntity & VersionCount)[]> {
+    return rows<DefinitionEntity & VersionCount>(
+      manager,
+      `select latest.*, (select count(*) from definitions where id = names.id)::integer as versions
+         from (
+           select id
+             from definitions
+            where id > $1::text
+              and position(lower($2::text) in lower(id)) > 0
+            group by id
+            order by id
+            limit $3::bigint
+         ) names
+        cross join lateral (
+           select ${COLUMNS}
+             from definitions
+            where id = names.id
+            order by created_at desc, creation_order desc
+            limit 1
+         ) latest
+        order by names.id`,
+      [after ?? '', search, limit],
+    );
   }
 
   /** Versions of all definitions, by id, the oldest version first: all of them, or a page. */

@@ -9,7 +9,12 @@ import type { Idempotency } from '../runs/run-journal/key-book.js';
 import { DefinitionsService } from './definitions.service.js';
 import { CreateDefinitionRunDto } from './dto/create-definition-run.dto.js';
 import { CreateDefinitionDto } from './dto/create-definition.dto.js';
-import { DefinitionDto, DefinitionVersionQueryDto, ListDefinitionsQueryDto } from './dto/definition.dto.js';
+import {
+  DefinitionDto,
+  DefinitionVersionQueryDto,
+  ListDefinitionsQueryDto,
+  ListVersionsQueryDto,
+} from './dto/definition.dto.js';
 
 const NAME = { name: 'name', description: 'Id of the definition' } as const;
 
@@ -57,6 +62,19 @@ export class DefinitionsController {
   @ApiErrors(400, 404, 503)
   get(@Param('name') name: string, @Query() query: DefinitionVersionQueryDto): Promise<DefinitionDto> {
     return this.definitions.get(name, query.version);
+  }
+
+  @Get(':name/versions')
+  @AllowScopes('client')
+  @ApiOperation({
+    operationId: 'listDefinitionVersions',
+    summary: 'List the versions of a definition, the newest first',
+  })
+  @ApiParam(NAME)
+  @ApiOkResponse({ type: [DefinitionDto] })
+  @ApiErrors(400, 404, 503)
+  listVersions(@Param('name') name: string, @Query() query: ListVersionsQueryDto): Promise<DefinitionDto[]> {
+    return this.definitions.listVersions(name, query);
   }
 
   @Post(':name/runs')

@@ -2,12 +2,13 @@ import { Module } from '@nestjs/common';
 import { RunsModule } from '../runs/runs.module.js';
 import { DefinitionRepository } from './definition.repository.js';
 import { DefinitionsController } from './definitions.controller.js';
+import { LatestDefinitionsController } from './latest-definitions.controller.js';
 import { DefinitionsService } from './definitions.service.js';
 
 /** Versioned templates for runs. */
 @Module({
   imports: [RunsModule],
-  controllers: [DefinitionsController],
+  controllers: [DefinitionsController, LatestDefinitionsController],
   providers: [DefinitionRepository, DefinitionsService],
 })
 export class DefinitionsModule {}

@@ -11,10 +11,14 @@ import { DefinitionNotFound, InvalidInputs } from './definitions.errors.js';
 import type { CreateDefinitionRunDto } from './dto/create-definition-run.dto.js';
 import type { CreateDefinitionDto } from './dto/create-definition.dto.js';
 import {
+  DEFAULT_LIMIT,
   toDefinitionDto,
   toEventDelivery,
   type DefinitionDto,
+  type LatestDefinitionDto,
   type ListDefinitionsQueryDto,
+  type ListLatestQueryDto,
+  type ListVersionsQueryDto,
 } from './dto/definition.dto.js';
 import { readInputSpecs, specsOf } from './dto/stored-specs.js';
 import { checkDefaults, completeInputs } from './input-specs.js';
@@ -42,6 +46,28 @@ export class DefinitionsService {
   async list({ limit, after }: ListDefinitionsQueryDto): Promise<DefinitionDto[]> {
     const place = after === undefined ? undefined : await this.#place(after);
     return (await this.definitions.list(this.dataSource.manager, { limit, after: place })).map(
+      toDefinitionDto,
+    );
+  }
+
+  /** The newest version of every definition, by id, and how many there are. */
+  async listLatest({
+    limit = DEFAULT_LIMIT,
+    after,
+    search,
+  }: ListLatestQueryDto): Promise<LatestDefinitionDto[]> {
+    const found = await this.definitions.listLatest(this.dataSource.manager, { limit, after, search });
+    return found.map((row) => ({ ...toDefinitionDto(row), versions: row.versions }));
+  }
+
+  /** Versions of one definition, the newest first. @throws DefinitionNotFound for the definition or the cursor */
+  async listVersions(
+    id: string,
+    { limit = DEFAULT_LIMIT, after }: ListVersionsQueryDto,
+  ): Promise<DefinitionDto[]> {
+    await this.#row(id, after);
+    const place = after === undefined ? undefined : { id, version: after };
+    return (await this.definitions.listVersions(this.dataSource.manager, id, { limit, after: place })).map(
       toDefinitionDto,
     );
   }

@@ -5,8 +5,9 @@ import { AllowScopes } from '../auth/access.js';
 import { JSON_TYPE } from '../http/error-answer.js';
 import { ApiErrors } from '../http/error.dto.js';
 import { EventStreamResponse } from '../http/event-stream-response.js';
+import { FeedCursorDto } from './dto/feed-cursor.dto.js';
 import { FeedPageDto } from './dto/feed-page.dto.js';
-import { FeedPageQueryDto, FeedStreamQueryDto } from './dto/feed-query.dto.js';
+import { FeedCursorQueryDto, FeedPageQueryDto, FeedStreamQueryDto } from './dto/feed-query.dto.js';
 import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedReaders } from './feed-readers.js';
@@ -51,6 +52,20 @@ export class FeedController {
     const { page } = await this.#readPage(query, response);
     response.setHeader('Content-Type', JSON_TYPE);
     return page;
+  }
+
+  @Get('cursor')
+  @AllowScopes('client')
+  @ApiOperation({
+    operationId: 'getFeedCursor',
+    summary: 'Get a cursor near the end of the feed of a topic',
+    description:
+      'For readers that begin with the newest events, or with those to come, instead of the oldest one that is kept.',
+  })
+  @ApiOkResponse({ type: FeedCursorDto })
+  @ApiErrors(400, 503)
+  async getCursor(@Query() { topic, back = 0 }: FeedCursorQueryDto): Promise<FeedCursorDto> {
+    return { cursor: await this.feed.getCursor(topic, back) };
   }
 
   @Get('stream')

@@ -17,10 +17,10 @@ export class FeedCursorGone extends DomainError {
 
 /** The service runs without a feed. */
 export class FeedNotConfigured extends DomainError {
-  readonly kind = 'unavailable';
+  readonly kind = 'switched-off';
 
   constructor() {
-    super('Event feed is not configured', { retryAfterSeconds: 60 });
+    super('Event feed is not configured');
   }
 }
 

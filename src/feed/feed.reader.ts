@@ -36,6 +36,15 @@ export class FeedReader {
     return decoded.position;
   }
 
+  /** The position that so many of the newest entries follow, or all that are kept when there are fewer. */
+  async positionBack(topic: string, back: number): Promise<number> {
+    const { first, last } = await this.#turns.take(() => {
+      this.metrics.countQuery();
+      return this.repository.findBounds(this.dataSource, topic);
+    });
+    return Math.max(first - 1, last - back);
+  }
+
   /**
    * Reads what is there now.
    * @throws FeedCursorInvalid for a position that the feed has not come to, FeedCursorGone for one that retention has

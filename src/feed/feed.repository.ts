@@ -37,6 +37,9 @@ export interface FeedRows {
   readonly hasMore: boolean;
 }
 
+/** How far a feed reaches, as in FeedRows. */
+export type FeedBounds = Pick<FeedRows, 'first' | 'last'>;
+
 /** Where to read, and how much. */
 export interface FeedRange {
   readonly topic: string;
@@ -101,6 +104,18 @@ export class FeedRepository {
          from counters`,
       source.params,
     );
+  }
+
+  /** How far a topic's feed reaches. */
+  async findBounds(executor: SqlExecutor, topic: string): Promise<FeedBounds> {
+    const [bounds] = await rows<Record<keyof FeedBounds, string>>(
+      executor,
+      `select first_position as first, last_position as last
+         from feed_topics
+        where topic = $1::text`,
+      [topic],
+    );
+    return { first: Number(bounds?.first ?? 1), last: Number(bounds?.last ?? 0) };
   }
 
   /**

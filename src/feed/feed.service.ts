@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { outlastOutage } from '../database/outlast-outage.js';
 import type { TopicWatch } from '../news/topic-watch.js';
 import { Settings } from '../settings/settings.js';
+import { encodeCursor } from './feed-cursor.js';
 import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedNews } from './feed-news.js';
 import { FeedSlice } from './feed-slice.js';
@@ -40,6 +41,12 @@ export class FeedService {
   /** What is there now, which may be nothing. */
   getPage(place: FeedPlace, limit: number): Promise<FeedSlice> {
     return this.reader.read(this.#range(place, limit, this.limits.pageBytes));
+  }
+
+  /** The cursor that so many of the newest events follow, or all that are kept when there are fewer. */
+  async getCursor(topic: string, back: number): Promise<string> {
+    this.#demandFeed();
+    return encodeCursor(topic, await this.reader.positionBack(topic, back));
   }
 
   /** The same, but waits for an event when there is none, until the time is over or the signal aborts. */
@@ -101,8 +108,12 @@ export class FeedService {
   }
 
   #range({ topic, after }: FeedPlace, limit: number, maxBytes: number): FeedRange {
-    if (!this.settings.feedEnabled) throw new FeedNotConfigured();
+    this.#demandFeed();
     const position = after === undefined ? null : this.reader.positionOf(topic, after);
     return { topic, after: position, limit, maxBytes };
+  }
+
+  #demandFeed(): void {
+    if (!this.settings.feedEnabled) throw new FeedNotConfigured();
   }
 }

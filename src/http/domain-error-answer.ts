@@ -34,6 +34,8 @@ function statusOf(kind: ErrorKind): number {
     case 'rate-limited':
       return 429;
     case 'unavailable':
+    // Without Retry-After: asking again does not help until somebody changes the settings.
+    case 'switched-off':
       return 503;
     default:
       return assertNever(kind);

@@ -11,6 +11,7 @@ export const ERROR_KINDS = [
   'gone',
   'rate-limited',
   'unavailable',
+  'switched-off',
 ] as const;
 
 export type ErrorKind = (typeof ERROR_KINDS)[number];

@@ -22,11 +22,12 @@ export const JSON_TYPE = 'application/json; charset=utf-8';
 const LINGER_MS = 2000;
 const LINGER_BYTES = 32 * 1024 * 1024;
 
-/** Sends an error answer. */
+/** Sends an error answer, which no cache keeps: browsers would keep a 410 for ever, whatever the next request asks for. */
 export function sendError(request: IncomingMessage, response: ServerResponse, answer: ErrorAnswer): void {
   const text = JSON.stringify(answer.body);
   response.statusCode = answer.status;
   for (const [name, value] of Object.entries(answer.headers ?? {})) response.setHeader(name, value);
+  response.setHeader('Cache-Control', 'no-store');
   response.setHeader('Content-Type', JSON_TYPE);
   response.setHeader('Content-Length', Buffer.byteLength(text));
   if (answer.close !== true) {

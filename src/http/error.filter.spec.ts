@@ -62,6 +62,7 @@ describe('the error filter', () => {
     gone: 410,
     'rate-limited': 429,
     unavailable: 503,
+    'switched-off': 503,
   };
   for (const kind of ERROR_KINDS) {
     it(`answers ${kind} with ${statuses[kind]}`, () => {

@@ -91,7 +91,7 @@ describe('the files of the dashboard', () => {
       const { status, headers, body } = await fetchRaw(path);
       assert.deepEqual([status, JSON.parse(body.toString())], [404, { detail: 'Not found' }], path);
       assert.equal(headers['content-type'], 'application/json; charset=utf-8');
-      assert.equal(headers['cache-control'], undefined);
+      assert.equal(headers['cache-control'], 'no-store');
     }
     for (const path of ['/ui/..%2f..%2fpackage.json', '/ui/%2e%2e/%2e%2e/package.json']) {
       assert.ok(!(await fetchRaw(path)).body.includes('"dependencies"'), path);

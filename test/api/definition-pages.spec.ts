@@ -57,3 +57,52 @@ describe('GET /definitions in pages', () => {
     }
   });
 });
+
+describe('the newest versions and the versions of one definition', () => {
+  let service: TestApp;
+
+  before(async () => {
+    service = await startTestApp();
+    for (const name of ['b/1', 'B-two/1', 'a/2', 'a/1', 'a/10', 'c/1']) {
+      const [id, version] = name.split('/');
+      await service.send('POST', '/definitions', { body: { id, version, image: `i${version}` } });
+    }
+    // A replaced version stays where it was.
+    await service.send('POST', '/definitions', { body: { id: 'a', version: '2', image: 'new' } });
+  });
+  after(() => service.close());
+
+  async function names(path: string): Promise<string[]> {
+    const { status, body, text } = await service.send('GET', path);
+    assert.equal(status, 200, text);
+    return body.map(({ id, version, versions }: Record<string, unknown>) =>
+      [id, version, ...(versions === undefined ? [] : [versions])].join('/'),
+    );
+  }
+
+  test('every definition is there once, with its newest version and how many there are', async () => {
+    const all = await names('/latest-definitions');
+    assert.deepEqual(all.toSorted(), ['B-two/1/1', 'a/10/3', 'b/1/1', 'c/1/1']);
+    const walked: string[] = [];
+    for (let last = ''; ; last = walked.at(-1)?.split('/')[0] ?? '') {
+      const page = await names(`/latest-definitions?limit=1${last === '' ? '' : `&after=${last}`}`);
+      if (page.length === 0) break;
+      walked.push(...page);
+    }
+    assert.deepEqual(walked, all);
+    assert.deepEqual((await names('/latest-definitions?search=B')).toSorted(), ['B-two/1/1', 'b/1/1']);
+    assert.deepEqual(await names('/latest-definitions?search=%25'), []);
+  });
+
+  test('versions come newest first, in pages', async () => {
+    assert.deepEqual(await names('/definitions/a/versions'), ['a/10', 'a/1', 'a/2']);
+    assert.deepEqual(await names('/definitions/a/versions?limit=1&after=10'), ['a/1']);
+    assert.deepEqual(await names('/definitions/a/versions?after=2'), []);
+    for (const path of ['/definitions/nobody/versions', '/definitions/a/versions?after=3']) {
+      assert.equal((await service.send('GET', path)).status, 404, path);
+    }
+    for (const query of ['limit=0', 'limit=1001', 'after=', 'version=1']) {
+      assert.equal((await service.send('GET', `/definitions/a/versions?${query}`)).status, 400, query);
+    }
+  });
+});

@@ -237,6 +237,7 @@ describe('GET /feed', () => {
     );
     const gone = await get(`topic=retained&after=${all[0].cursor}`);
     assert.equal(gone.status, 410);
+    assert.equal(gone.headers.get('cache-control'), 'no-store');
     const oldest = /'([\w-]+)'/.exec(gone.body.detail)?.[1];
     assert.equal(oldest, all[1].cursor);
     const messages = async (query: string) =>
@@ -324,11 +325,17 @@ describe('a service without a feed', () => {
   test('refuses readers with 503 and takes runs with topics all the same', async () => {
     const id = await createRun(service.send, 'off');
     assert.equal(await note(service.send, id, 1), 204);
-    for (const path of ['/feed?topic=off', '/feed?topic=off&wait=1', '/feed/stream?topic=off']) {
+    for (const path of [
+      '/feed?topic=off',
+      '/feed?topic=off&wait=1',
+      '/feed/stream?topic=off',
+      '/feed/cursor?topic=off',
+    ]) {
       const { status, body, headers } = await service.send('GET', path);
       assert.equal(status, 503, path);
       assert.deepEqual(body, { detail: 'Event feed is not configured' });
       assert.match(headers.get('content-type') ?? '', /^application\/json/);
+      assert.equal(headers.get('retry-after'), null, 'asking again does not help');
     }
     assert.deepEqual(await service.dataSource.query('select * from feed_entries'), []);
   });

@@ -283,6 +283,8 @@ describe('GET /feed/stream within its limits', () => {
       headers: { 'Last-Event-ID': reader.lastId ?? '' },
     });
     assert.equal(resumed.status, 410);
+    // A browser would keep it, and answer the next request with it, whatever id that gives.
+    assert.equal(resumed.headers.get('cache-control'), 'no-store');
     assert.ok(resumed.body.detail.includes(encodeCursor('overtaken', 23)));
     await service.close();
   });

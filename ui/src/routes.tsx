@@ -33,4 +33,38 @@ export const ROUTES: readonly PageRoute[] = [
     nav: { icon: 'workers', shortcut: 'w' },
     page: lazy(() => import('./pages/workers/workers-page.js')),
   },
+  {
+    path: '/definitions',
+    title: 'Definitions',
+    scopes: ['client'],
+    nav: { icon: 'definitions', shortcut: 'd' },
+    page: lazy(() => import('./pages/definitions/definitions-page.js')),
+  },
+  {
+    path: '/definitions/:name',
+    title: 'Definition',
+    scopes: ['client'],
+    page: lazy(() => import('./pages/definitions/definition-page.js')),
+  },
+  {
+    path: '/feed',
+    title: 'Feed',
+    scopes: ['client'],
+    nav: { icon: 'feed', shortcut: 'f' },
+    page: lazy(() => import('./pages/feed/feed-page.js')),
+  },
+  {
+    path: '/keys',
+    title: 'Keys',
+    scopes: [],
+    nav: { icon: 'keys', shortcut: 'k' },
+    page: lazy(() => import('./pages/keys/keys-page.js')),
+  },
+  {
+    path: '/audit',
+    title: 'Audit',
+    scopes: [],
+    nav: { icon: 'audit', shortcut: 'a' },
+    page: lazy(() => import('./pages/audit/audit-page.js')),
+  },
 ];

@@ -9,6 +9,9 @@ import { RetryPolicyDto, toRetryPolicyDto } from '../../runs/dto/retry-policy.dt
 import { TimeoutsDto, toTimeoutsDto } from '../../runs/dto/timeouts.dto.js';
 import { InputSpecDto, OutputSpecDto } from './specs.dto.js';
 
+/** Entries of a page of the shorter lists unless asked otherwise. */
+export const DEFAULT_LIMIT = 100;
+
 /** One version of a template for runs. */
 @ApiSchema({ name: 'OpDefinition' })
 @ApiExtraModels(InputSpecDto, OutputSpecDto)
@@ -36,6 +39,14 @@ export class DefinitionDto {
   updatedAt: string;
 }
 
+/** The newest version of a definition. */
+@ApiSchema({ name: 'LatestOpDefinition' })
+export class LatestDefinitionDto extends DefinitionDto {
+  /** How many versions there are. */
+  @ApiProperty({ type: 'integer', minimum: 1 })
+  versions: number;
+}
+
 /** Query that picks a version. */
 export class DefinitionVersionQueryDto {
   /** The latest, by time of creation, unless given. */
@@ -55,6 +66,39 @@ export class ListDefinitionsQueryDto {
   @IsOptional()
   @QueryString({ max: 257 })
   after?: string;
+}
+
+/** Query of GET /definitions/{name}/versions. */
+export class ListVersionsQueryDto {
+  /** Versions of a page; 100 unless given. A page that holds fewer is the last. */
+  @IsOptional()
+  @QueryInteger({ min: 1, max: 1000 })
+  @ApiProperty({ required: false, default: DEFAULT_LIMIT })
+  limit?: number;
+
+  /** Version of the last entry of the page before; the page continues with older ones. */
+  @IsOptional()
+  @QueryString({ max: 128 })
+  after?: string;
+}
+
+/** Query of GET /latest-definitions. */
+export class ListLatestQueryDto {
+  /** Definitions of a page; 100 unless given. A page that holds fewer is the last. */
+  @IsOptional()
+  @QueryInteger({ min: 1, max: 1000 })
+  @ApiProperty({ required: false, default: DEFAULT_LIMIT })
+  limit?: number;
+
+  /** Id of the last entry of the page before; the page continues behind it. */
+  @IsOptional()
+  @QueryString({ max: 128 })
+  after?: string;
+
+  /** Only definitions with this text in their id, whatever the case of its letters. @example count */
+  @IsOptional()
+  @QueryString({ max: 128 })
+  search?: string;
 }
 
 /** The definition as clients see it. */

@@ -1,12 +1,19 @@
+import { applyDecorators } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import { QueryInteger, QueryString } from '../../http/query-decorators.js';
 
+function FeedTopic(): PropertyDecorator {
+  return applyDecorators(
+    QueryString({ min: 1, max: 255, pattern: /^\P{Cc}*$/u, form: 'a string without control characters' }),
+    ApiProperty({ example: 'orders' }),
+  );
+}
+
 /** Which feed, and where in it: what every reader says. */
 export class FeedStreamQueryDto {
   /** Topic that runs name in their event_delivery. */
-  @QueryString({ min: 1, max: 255, pattern: /^\P{Cc}*$/u, form: 'a string without control characters' })
-  @ApiProperty({ example: 'orders' })
+  @FeedTopic()
   topic: string;
 
   /** Only events behind this cursor; without it from the oldest event that is kept. */
@@ -14,6 +21,19 @@ export class FeedStreamQueryDto {
   @QueryString()
   @ApiProperty({ required: false, example: 'AAAAAAAAAAEm6-5TRbw' })
   after?: string;
+}
+
+/** Query of GET /feed/cursor. */
+export class FeedCursorQueryDto {
+  /** Topic that runs name in their event_delivery. */
+  @FeedTopic()
+  topic: string;
+
+  /** How many of the newest events are to follow the cursor; 0 unless given: only those to come. */
+  @IsOptional()
+  @QueryInteger({ min: 0, max: 1_000_000 })
+  @ApiProperty({ required: false, default: 0 })
+  back?: number;
 }
 
 /** Query of a page of the feed. */

@@ -18,6 +18,8 @@ export interface StreamEvent {
 export interface StreamSource {
   /** Path and query, such as `/feed/stream?topic=orders`; null: none. A change starts anew. */
   readonly path: string | null;
+  /** Another number starts anew, as after an error. */
+  readonly round?: number;
   /** The id to go on after at the first connect; later ones go on after the last event. */
   readonly after?: string;
   /** Called with the events that arrived together, in order. */
@@ -39,7 +41,7 @@ const LONGEST_PAUSE_MS = 10_000;
  * Reads Server-Sent Events with the API key, which EventSource cannot send. Connects again by itself and goes on where it
  * was (`Last-Event-ID`); the event `end` ends it.
  */
-export function useSse({ path, after, onEvents }: StreamSource): StreamStatus {
+export function useSse({ path, round = 0, after, onEvents }: StreamSource): StreamStatus {
   const { apiKey, refuseKey } = useSession();
   const [status, setStatus] = useState<StreamStatus>(CONNECTING);
   const deliver = useEffectEvent(onEvents);
@@ -48,19 +50,20 @@ export function useSse({ path, after, onEvents }: StreamSource): StreamStatus {
   useEffect(() => {
     if (path === null) return undefined;
     const abort = new AbortController();
-    const stream: Stream = { path, apiKey, lastId: start(), signal: abort.signal, deliver, setStatus };
+    const stream: Stream = { path, round, apiKey, lastId: start(), signal: abort.signal, deliver, setStatus };
     void follow(stream).catch((failure: unknown) => {
       if (abort.signal.aborted || !(failure instanceof ApiError)) return;
       if (failure.status === 401) refuseKey();
       setStatus({ state: 'refused', error: failure });
     });
     return () => abort.abort();
-  }, [path, apiKey, refuseKey]);
+  }, [path, round, apiKey, refuseKey]);
   return path === null ? OFF : status;
 }
 
 interface Stream {
   readonly path: string;
+  readonly round: number;
   readonly apiKey: string;
   readonly signal: AbortSignal;
   readonly deliver: (events: readonly StreamEvent[]) => void;
@@ -74,7 +77,7 @@ async function follow(stream: Stream): Promise<void> {
   while (!stream.signal.aborted) {
     stream.setStatus({ state: 'connecting' });
     const outcome = await readOnce(stream).catch((failure: unknown) => {
-      if (failure instanceof ApiError && failure.status < 500 && failure.status !== 429) throw failure;
+      if (failure instanceof ApiError && isFinal(failure)) throw failure;
       return 'failed' as const;
     });
     if (stream.signal.aborted) return;
@@ -137,6 +140,11 @@ class Batch {
     this.stream.lastId = events.findLast(({ id }) => id !== undefined)?.id ?? this.stream.lastId;
     this.stream.deliver(events);
   }
+}
+
+/** Whether asking again is of no use. A 503 that gets here is about a part of the service that is switched off. */
+function isFinal({ status }: ApiError): boolean {
+  return (status < 500 && status !== 429) || status === 503;
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {

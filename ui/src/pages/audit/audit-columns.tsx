@@ -1,0 +1,31 @@
+import type { Column } from '../../components/data-table.js';
+import { RunLink } from '../../components/run-link.js';
+import { Time } from '../../components/time.js';
+import { summaryOf, type AuditEntry } from './audit-view.js';
+import styles from './audit-page.module.css';
+
+export const AUDIT_COLUMNS: readonly Column<AuditEntry>[] = [
+  {
+    id: 'change',
+    header: 'Change',
+    width: 'minmax(14rem, 3fr)',
+    card: 'title',
+    cell: (entry) => (
+      <span className={styles.summary} title={summaryOf(entry)}>
+        {summaryOf(entry)}
+      </span>
+    ),
+  },
+  { id: 'time', header: 'Time', width: '7rem', cell: ({ t }) => <Time at={t} /> },
+  {
+    id: 'key',
+    header: 'Key',
+    width: 'minmax(7rem, 1fr)',
+    cell: ({ key_name: name }) => (
+      <div className="truncate" title={name}>
+        {name}
+      </div>
+    ),
+  },
+  { id: 'run', header: 'Run', width: '10rem', card: 'full', cell: ({ run_id: id }) => <RunLink id={id} /> },
+];

@@ -1,0 +1,84 @@
+import { useState } from 'react';
+import { unwrap } from '../../api/unwrap.js';
+import { useApi } from '../../api/use-api.js';
+import { useLive } from '../../api/use-live.js';
+import { DataTable } from '../../components/data-table.js';
+import { EmptyState } from '../../components/empty-state.js';
+import { LiveDot } from '../../components/live-dot.js';
+import { Pager } from '../../components/pager.js';
+import { splitPage, useCursorPages } from '../../hooks/use-cursor-pages.js';
+import { useUrlFilters } from '../../hooks/use-url-filters.js';
+import { formatCount } from '../../lib/format.js';
+import { PageHeader } from '../../shell/page-header.js';
+import { AUDIT_COLUMNS } from './audit-columns.js';
+import { AuditDialog } from './audit-dialog.js';
+import type { AuditEntry } from './audit-view.js';
+
+const FILTERS = ['after'] as const;
+const PAGE_SIZE = 50;
+const ROW_HEIGHT = { line: 44, card: 150 };
+
+/** Who changed which run by hand, and how. */
+export default function AuditPage() {
+  const api = useApi();
+  const [{ after }, setFilters] = useUrlFilters(FILTERS);
+  const [opened, setOpened] = useState<AuditEntry>();
+  const { data, error, isError, refetch } = useLive({
+    queryKey: ['audit', after],
+    queryFn: ({ signal }) => {
+      const place = /^\d{1,15}$/.test(after) ? { after: Number(after) } : {};
+      const query = { limit: PAGE_SIZE + 1, ...place };
+      return unwrap(api.GET('/audit', { params: { query }, signal }));
+    },
+  });
+  const { rows, last } = splitPage(data, PAGE_SIZE);
+  const pages = useCursorPages(after, last && String(last.id), (next) =>
+    setFilters({ after: next }, { isNewPage: true }),
+  );
+  return (
+    <>
+      <PageHeader
+        title="Audit"
+        note={
+          <>
+            <LiveDot state={isError || data === undefined ? 'waiting' : 'live'} />
+            <span>Changes that admins made to runs directly, newest first</span>
+          </>
+        }
+      />
+      <DataTable
+        label="Audit"
+        columns={AUDIT_COLUMNS}
+        rows={rows}
+        rowKey={keyOf}
+        onOpen={setOpened}
+        rowHeight={ROW_HEIGHT}
+        error={error}
+        onRetry={() => void refetch()}
+        empty={
+          after === '' ? (
+            <EmptyState icon="audit" title="Nobody has changed a run directly">
+              A change of state, priority or outputs past the rules of a run (PATCH) is kept here: who did it,
+              what it was and what it became.
+            </EmptyState>
+          ) : (
+            <EmptyState icon="audit" title="There is nothing older" />
+          )
+        }
+      />
+      {/* A list of one page needs none, and what is below a list moves while the list grows. */}
+      {(pages.onPrevious ?? pages.onNext) !== undefined && (
+        <Pager
+          label="the audit log"
+          {...pages}
+          {...(rows === undefined ? {} : { note: `${formatCount(rows.length)} changes` })}
+        />
+      )}
+      <AuditDialog entry={opened} onClose={() => setOpened(undefined)} />
+    </>
+  );
+}
+
+function keyOf({ id }: AuditEntry): string {
+  return String(id);
+}

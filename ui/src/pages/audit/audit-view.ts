@@ -1,0 +1,27 @@
+import type { Schemas } from '../../api/use-api.js';
+import { jsonChanges, type JsonChange } from '../../lib/json-changes.js';
+
+/** A direct change of a run as the API has it. */
+export type AuditEntry = Schemas['AuditEntry'];
+
+/** What the change did to each field; nothing when it set what was there already. */
+export function changesOf({ before, after }: AuditEntry): JsonChange[] {
+  return jsonChanges(before, after);
+}
+
+/** The change in a line, such as `state FAILED → PENDING · 2 outputs`. */
+export function summaryOf(entry: AuditEntry): string {
+  const changes = changesOf(entry);
+  if (changes.length === 0) return 'nothing changed';
+  const outputs = changes.filter(({ path }) => path.startsWith('outputs.')).length;
+  const plain = changes
+    .filter(({ path }) => !path.startsWith('outputs.'))
+    .map(({ path, before, after }) => `${path} ${inWords(before)} → ${inWords(after)}`);
+  return [...plain, ...(outputs === 0 ? [] : [outputs === 1 ? '1 output' : `${outputs} outputs`])].join(
+    ' · ',
+  );
+}
+
+function inWords(value: unknown): string {
+  return typeof value === 'string' ? value : (JSON.stringify(value) ?? 'none');
+}

@@ -1,0 +1,163 @@
+import { Link } from 'wouter';
+import { CopyButton } from '../../components/copy-button.js';
+import { Time } from '../../components/time.js';
+import { formatDuration, formatMb } from '../../lib/format.js';
+import styles from './definition-page.module.css';
+import type { Definition } from './definition-view.js';
+
+/** Everything that a version says. */
+export function DefinitionDetails({ definition }: { readonly definition: Definition }) {
+  return (
+    <div className={styles.details}>
+      <Facts definition={definition} />
+      <section>
+        <h2>Inputs</h2>
+        <Inputs definition={definition} />
+      </section>
+      <section>
+        <h2>Outputs</h2>
+        <Outputs definition={definition} />
+      </section>
+    </div>
+  );
+}
+
+function Facts({ definition }: { readonly definition: Definition }) {
+  const { image, constraints, retry_policy: retries, timeouts, event_delivery: delivery } = definition;
+  const needs = [
+    constraints.cpu > 0 && `${constraints.cpu} CPU`,
+    constraints.ram_mb > 0 && `${formatMb(constraints.ram_mb)} RAM`,
+    constraints.vram_mb > 0 && `${formatMb(constraints.vram_mb)} GPU memory`,
+  ].filter((need) => need !== false);
+  const attempts = retries.max_attempts;
+  return (
+    <dl className={styles.facts}>
+      <div className={styles.wide}>
+        <dt>Image</dt>
+        <dd>
+          <code>{image}</code>
+          <CopyButton what="image" text={image} />
+        </dd>
+      </div>
+      <div>
+        <dt>Needs</dt>
+        <dd>
+          {needs.length === 0 ? <span className="muted">nothing in particular</span> : needs.join(', ')}
+        </dd>
+      </div>
+      <div>
+        <dt>Attempts</dt>
+        <dd>
+          {attempts === 1 ? '1, no automatic retry' : `up to ${attempts}`}
+          {retries.backoff_s !== undefined &&
+            retries.backoff_s > 0 &&
+            `, back-off ${formatDuration(retries.backoff_s * 1000)}`}
+        </dd>
+      </div>
+      <div>
+        <dt>Time budgets</dt>
+        <dd>
+          {timeouts === undefined ? (
+            <span className="muted">none</span>
+          ) : (
+            [
+              timeouts.start_within_s !== undefined &&
+                `start within ${formatDuration(timeouts.start_within_s * 1000)}`,
+              timeouts.attempt_s !== undefined && `attempt ${formatDuration(timeouts.attempt_s * 1000)}`,
+            ]
+              .filter((budget) => budget !== false)
+              .join(', ')
+          )}
+        </dd>
+      </div>
+      <div>
+        <dt>Events go to</dt>
+        <dd>
+          {delivery === null ? (
+            <span className="muted">no feed</span>
+          ) : (
+            <Link href={`/feed?topic=${encodeURIComponent(delivery.topic)}`}>{delivery.topic}</Link>
+          )}
+        </dd>
+      </div>
+      {delivery?.attributes !== undefined && (
+        <div>
+          <dt>Attributes of events</dt>
+          <dd>
+            {Object.entries(delivery.attributes)
+              .map(([name, value]) => `${name}: ${value}`)
+              .join(', ')}
+          </dd>
+        </div>
+      )}
+      <div>
+        <dt>Created</dt>
+        <dd>
+          <Time at={definition.createdAt} />
+        </dd>
+      </div>
+      <div>
+        <dt>Updated</dt>
+        <dd>
+          <Time at={definition.updatedAt} />
+        </dd>
+      </div>
+    </dl>
+  );
+}
+
+function Inputs({ definition: { input_specs: specs } }: { readonly definition: Definition }) {
+  const entries = Object.entries(specs);
+  if (entries.length === 0) return <p className="muted">None are declared: a run may give any.</p>;
+  return (
+    <div className={styles.scroll}>
+      <table className={styles.table} aria-label="Inputs">
+        <thead>
+          <tr>
+            <th scope="col">Name</th>
+            <th scope="col">Type</th>
+            <th scope="col">Required</th>
+            <th scope="col">Default</th>
+          </tr>
+        </thead>
+        <tbody>
+          {entries.map(([name, { type, required, default: value }]) => (
+            <tr key={name}>
+              <th scope="row">{name}</th>
+              <td>{type}</td>
+              <td>{required ? 'yes' : <span className="muted">no</span>}</td>
+              <td>
+                {value === null ? <span className="muted">none</span> : <code>{JSON.stringify(value)}</code>}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Outputs({ definition: { output_specs: specs } }: { readonly definition: Definition }) {
+  const entries = Object.entries(specs);
+  if (entries.length === 0) return <p className="muted">None are declared.</p>;
+  return (
+    <div className={styles.scroll}>
+      <table className={styles.table} aria-label="Outputs">
+        <thead>
+          <tr>
+            <th scope="col">Name</th>
+            <th scope="col">Type</th>
+          </tr>
+        </thead>
+        <tbody>
+          {entries.map(([name, { type }]) => (
+            <tr key={name}>
+              <th scope="row">{name}</th>
+              <td>{type}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,60 @@
+import type { ControlProps } from '../../components/field.js';
+import { Select, TextArea, TextInput } from '../../components/inputs.js';
+import { kindOf, type InputSpec } from './run-inputs.js';
+
+interface Props {
+  readonly control: ControlProps;
+  readonly spec: InputSpec;
+  /** Undefined: not given. */
+  readonly text: string | undefined;
+  readonly onChange: (text: string | undefined) => void;
+}
+
+/** The control that fits the type of an input. An emptied control is an input that is not given. */
+export function InputControl({ control, spec, text, onChange }: Props) {
+  const placeholder = spec.default === null ? '' : JSON.stringify(spec.default);
+  const change = (next: string): void => onChange(next === '' ? undefined : next);
+  const shared = {
+    ...control,
+    value: text ?? '',
+    onChange: change,
+    placeholder,
+    'aria-required': spec.required,
+  };
+  switch (kindOf(spec.type)) {
+    case 'text':
+      return <TextInput {...shared} autoComplete="off" />;
+    case 'integer':
+      return <TextInput {...shared} inputMode="numeric" autoComplete="off" mono />;
+    case 'number':
+      return <TextInput {...shared} inputMode="decimal" autoComplete="off" mono />;
+    case 'boolean':
+      return (
+        <Select
+          {...control}
+          aria-required={spec.required}
+          value={text ?? ''}
+          options={[
+            ['', spec.default === null ? 'Not given' : `Default (${JSON.stringify(spec.default)})`],
+            ['true', 'true'],
+            ['false', 'false'],
+          ]}
+          onChange={change}
+        />
+      );
+    case 'object':
+    case 'array':
+    case 'json':
+      return <TextArea {...shared} rows={4} />;
+  }
+}
+
+/** What an input has to be, in a line below its control. */
+export function hintOf(spec: InputSpec): string {
+  const kind = kindOf(spec.type);
+  const isJson = kind === 'json' || kind === 'object' || kind === 'array';
+  const form = isJson ? `${spec.type}, as JSON` : spec.type;
+  const absence = spec.required ? 'required' : 'optional';
+  const need = spec.default === null ? absence : `default ${JSON.stringify(spec.default)}`;
+  return `${form} · ${need}`;
+}

@@ -1,0 +1,154 @@
+import { useMutation } from '@tanstack/react-query';
+import { useState, type FormEvent } from 'react';
+import { useLocation } from 'wouter';
+import { ApiError, describeError } from '../../api/api-error.js';
+import { unwrap } from '../../api/unwrap.js';
+import { useApi } from '../../api/use-api.js';
+import { Button } from '../../components/button.js';
+import { Field } from '../../components/field.js';
+import { TextArea, TextInput } from '../../components/inputs.js';
+import { showToast } from '../../components/toast-store.js';
+import { useShortcut } from '../../shell/shortcuts.js';
+import type { Definition } from './definition-view.js';
+import { hintOf, InputControl } from './input-control.js';
+import { newIdempotencyKey } from './idempotency-key.js';
+import { sortRefusal } from './run-inputs.js';
+import styles from './start-run-form.module.css';
+import { useRunDraft } from './use-run-draft.js';
+
+/** Asks for what a version declares and starts a run with it. */
+export function StartRunForm({ definition }: { readonly definition: Definition }) {
+  const { id: name, version, input_specs: specs } = definition;
+  const api = useApi();
+  const [, navigate] = useLocation();
+  const draft = useRunDraft(specs);
+  const [isTried, setTried] = useState(false);
+  const [idempotencyKey, setIdempotencyKey] = useState(newIdempotencyKey);
+
+  const start = useMutation({
+    mutationFn: () => {
+      // A request whose answer was lost may be sent again and starts no second run.
+      const header = { 'Idempotency-Key': idempotencyKey };
+      const params = { path: { name }, query: { version }, header };
+      return unwrap(api.POST('/definitions/{name}/runs', { params, body: draft.body }));
+    },
+    onSuccess: ({ id }) => {
+      showToast('good', `A run of ${name} ${version} is started.`);
+      navigate(`/runs/${id}`);
+    },
+  });
+  const change = (apply: () => void): void => {
+    apply();
+    start.reset();
+    setIdempotencyKey(newIdempotencyKey());
+  };
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    setTried(true);
+    if (draft.isComplete && !start.isPending) start.mutate();
+  };
+  useShortcut('j', 'Inputs as JSON, or as a form', () => change(draft.turn));
+
+  const names = Object.keys(specs);
+  const refused = sortRefusal(
+    start.error instanceof ApiError ? start.error.errors : [],
+    draft.isJson ? [] : names,
+    ['inputs', 'priority', 'outputs'],
+  );
+  const own = isTried ? draft.problems : NO_PROBLEMS;
+  const isPlaced = refused.rest.length === 0 && refused.inputs.size + refused.fields.size > 0;
+  return (
+    <form className={styles.form} onSubmit={submit} noValidate>
+      {names.length > 0 && (
+        <div className={styles.head}>
+          <h2>Inputs</h2>
+          <Button size="small" kind="quiet" onClick={() => change(draft.turn)}>
+            {draft.isJson ? 'Edit as a form' : 'Edit as JSON'}
+          </Button>
+        </div>
+      )}
+      {draft.isJson ? (
+        <Field
+          label="Inputs as JSON"
+          hint={names.length === 0 ? 'This version declares no inputs: any are taken.' : undefined}
+          error={own.json ?? refused.fields.get('inputs')}
+        >
+          {(control) => (
+            <TextArea
+              {...control}
+              rows={10}
+              value={draft.json}
+              onChange={(text) => change(() => draft.setJson(text))}
+            />
+          )}
+        </Field>
+      ) : (
+        Object.entries(specs).map(([input, spec]) => (
+          <Field
+            key={input}
+            label={input}
+            hint={hintOf(spec)}
+            error={own.inputs.get(input) ?? refused.inputs.get(input)}
+          >
+            {(control) => (
+              <InputControl
+                control={control}
+                spec={spec}
+                text={draft.texts.get(input)}
+                onChange={(text) => change(() => draft.setText(input, text))}
+              />
+            )}
+          </Field>
+        ))
+      )}
+      <h2>Run</h2>
+      <Field
+        label="Priority"
+        hint="Higher is scheduled first."
+        error={own.priority ?? refused.fields.get('priority')}
+      >
+        {(control) => (
+          <TextInput
+            {...control}
+            className={styles.priority}
+            value={draft.priority}
+            onChange={(text) => change(() => draft.setPriority(text))}
+            placeholder="0"
+            inputMode="numeric"
+            autoComplete="off"
+            mono
+          />
+        )}
+      </Field>
+      <details className={styles.more} open={own.outputs !== undefined || undefined}>
+        <summary>Template of outputs</summary>
+        <Field
+          label="Outputs as JSON"
+          hint="The container finds it in its output file; optional."
+          error={own.outputs ?? refused.fields.get('outputs')}
+        >
+          {(control) => (
+            <TextArea
+              {...control}
+              rows={4}
+              value={draft.outputs}
+              onChange={(text) => change(() => draft.setOutputs(text))}
+              placeholder="{}"
+            />
+          )}
+        </Field>
+      </details>
+      <p className={styles.error} role="alert">
+        {start.isError && !isPlaced && describeError(start.error)}
+        {start.isError && isPlaced && 'The service refused some of it, see above.'}
+      </p>
+      <div>
+        <Button kind="primary" type="submit" isBusy={start.isPending}>
+          Start {name} {version}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+const NO_PROBLEMS: ReturnType<typeof useRunDraft>['problems'] = { inputs: new Map() };

@@ -1,0 +1,28 @@
+import type { Schemas } from '../../api/use-api.js';
+import type { Scope } from '../../session/session-context.js';
+
+/** An API key as the API has it. */
+export type ApiKey = Schemas['ApiKey'];
+
+export type KeyState = 'active' | 'expired' | 'revoked';
+
+/** The scopes, and what they let one do. */
+export const SCOPES: readonly (readonly [scope: Scope, words: string])[] = [
+  ['client', 'create, read, cancel and retry runs; definitions; feeds; this dashboard'],
+  ['worker', 'claim runs and report on them'],
+  ['admin', 'everything, also keys, audit and direct changes'],
+];
+
+/** @param now milliseconds since 1970, by the service's clock */
+export function stateOf({ revoked_at: revokedAt, expires_at: expiresAt }: ApiKey, now: number): KeyState {
+  if (revokedAt !== null) return 'revoked';
+  return expiresAt !== null && Date.parse(expiresAt) <= now ? 'expired' : 'active';
+}
+
+/** Whether it is the key that somebody is signed in with: the tab knows the key itself, the list its beginning. */
+export function isOwn(
+  { name, prefix }: ApiKey,
+  session: { readonly name: string; readonly apiKey: string },
+): boolean {
+  return session.name === name && session.apiKey.startsWith(prefix);
+}

@@ -1,0 +1,50 @@
+import { useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { unwrapEmpty } from '../../api/unwrap.js';
+import { useApi } from '../../api/use-api.js';
+import { Button } from '../../components/button.js';
+import { ConfirmDialog } from '../../components/confirm-dialog.js';
+import { showToast } from '../../components/toast-store.js';
+import { useSession } from '../../session/session-context.js';
+import styles from './keys-page.module.css';
+import { isOwn, type ApiKey } from './key-view.js';
+
+/** Revokes a key for good, after a question. */
+export function RevokeButton({ apiKey }: { readonly apiKey: ApiKey }) {
+  const { id, name, prefix } = apiKey;
+  const api = useApi();
+  const queries = useQueryClient();
+  const isOfThisTab = isOwn(apiKey, useSession());
+  const [isAsking, setAsking] = useState(false);
+
+  const confirm = async (): Promise<void> => {
+    await unwrapEmpty(api.DELETE('/api-keys/{id}', { params: { path: { id } } }));
+    showToast('good', `${name} is revoked.`);
+    // With one's own key this is refused, and the session ends.
+    await queries.invalidateQueries({ queryKey: [isOfThisTab ? 'whoami' : 'api-keys'] });
+  };
+  return (
+    <>
+      <Button size="small" aria-label={`Revoke ${name} (${prefix}…)`} onClick={() => setAsking(true)}>
+        Revoke
+      </Button>
+      <ConfirmDialog
+        isOpen={isAsking}
+        onClose={() => setAsking(false)}
+        title={`Revoke ${name}?`}
+        confirmLabel="Revoke"
+        isDangerous
+        onConfirm={confirm}
+      >
+        <p>
+          Whoever uses <code>{prefix}…</code> is refused within 5 seconds. This cannot be undone.
+        </p>
+        {isOfThisTab && (
+          <p className={styles.warning}>
+            This is the key you are signed in with: you will be signed out, and need another one to come back.
+          </p>
+        )}
+      </ConfirmDialog>
+    </>
+  );
+}
