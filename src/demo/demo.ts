@@ -187,6 +187,7 @@ export class Demo {
     const { terminal } = this.parts;
     terminal.say('');
     terminal.say(`  API         ${terminal.strong(url)}`);
+    terminal.say(`  Dashboard   ${terminal.strong(`${url}/ui/`)}`);
     terminal.say(`  Swagger UI  ${terminal.strong(`${url}/docs`)}`);
     terminal.say(`  API key     ${terminal.strong(apiKey)}`);
     terminal.say(`              kept in ${keyFile}`);

@@ -18,6 +18,7 @@ function assertShowsEverything(output: string): void {
   const url = /^ {2}API +(http:\/\/\S+)$/m.exec(output)?.[1] ?? 'none';
   const key = /^ {2}API key +(ls_admin_\S+)$/m.exec(output)?.[1] ?? 'none';
   assert.match(url, /^http:\/\/127\.0\.0\.1:\d+$/);
+  assert.ok(output.includes(`Dashboard   ${url}/ui/\n`), output);
   assert.ok(output.includes(`Swagger UI  ${url}/docs\n`), output);
   assert.match(output, /^ +kept in \/.*\/admin-key$/m);
   assert.ok(output.includes(`curl -sS ${url}/runs -H 'X-API-Key: ${key}'`), output);

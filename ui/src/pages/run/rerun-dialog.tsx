@@ -121,7 +121,7 @@ function RerunForm({ id, run, onClose, onBusy }: FormProps) {
         </p>
       )}
       <Field label="Inputs" error={shown(typed.inputs.error)}>
-        {(control) => <TextArea {...control} rows={10} value={inputs} onChange={setInputs} autoFocus />}
+        {(control) => <TextArea {...control} rows={10} value={inputs} onChange={setInputs} data-autofocus />}
       </Field>
       <div className={styles.pair}>
         {definition === null && (
