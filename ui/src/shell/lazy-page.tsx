@@ -1,0 +1,30 @@
+import { useEffect, useState, type ComponentType } from 'react';
+
+interface Failure {
+  readonly error: unknown;
+}
+
+/**
+ * A page that is loaded when it is first shown. Not React's `lazy`: that keeps its fallback in sight for 300 ms at least,
+ * and only then does the page ask for its data.
+ */
+export function lazyPage(load: () => Promise<{ readonly default: ComponentType }>): ComponentType {
+  let known: ComponentType | undefined;
+  return function LazyPage() {
+    const [Page, setPage] = useState(() => known);
+    const [failure, setFailure] = useState<Failure>();
+    useEffect(() => {
+      if (known !== undefined) return;
+      load().then(
+        ({ default: loaded }) => {
+          known = loaded;
+          setPage(() => loaded);
+        },
+        (error: unknown) => setFailure({ error }),
+      );
+    }, []);
+    // For the boundary around the page.
+    if (failure !== undefined) throw failure.error;
+    return Page === undefined ? <div aria-busy="true" /> : <Page />;
+  };
+}
