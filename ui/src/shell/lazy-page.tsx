@@ -14,14 +14,16 @@ export function lazyPage(load: () => Promise<{ readonly default: ComponentType }
     const [Page, setPage] = useState(() => known);
     const [failure, setFailure] = useState<Failure>();
     useEffect(() => {
-      if (known !== undefined) return;
-      load().then(
-        ({ default: loaded }) => {
+      const start = async (): Promise<void> => {
+        try {
+          const { default: loaded } = await load();
           known = loaded;
           setPage(() => loaded);
-        },
-        (error: unknown) => setFailure({ error }),
-      );
+        } catch (error) {
+          setFailure({ error });
+        }
+      };
+      if (known === undefined) void start();
     }, []);
     // For the boundary around the page.
     if (failure !== undefined) throw failure.error;
