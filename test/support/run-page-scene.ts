@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { RunSteps } from './run-steps.js';
 
 /** Bytes of text in a chunk, below the limit of a request's body. */
-const CHUNK_TEXT = 400_000;
+const CHUNK_TEXT = 900_000;
 
 /** Lines that somebody prints. */
 export interface PrintedLines {

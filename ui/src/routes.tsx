@@ -1,4 +1,4 @@
-import { lazy } from 'react';
+import { lazyPage } from './shell/lazy-page.js';
 import type { PageRoute } from './shell/routes-context.js';
 
 /**
@@ -11,27 +11,27 @@ export const ROUTES: readonly PageRoute[] = [
     title: 'Overview',
     scopes: ['client'],
     nav: { icon: 'overview', shortcut: 'o' },
-    page: lazy(() => import('./pages/overview/overview-page.js')),
+    page: lazyPage(() => import('./pages/overview/overview-page.js')),
   },
   {
     path: '/runs',
     title: 'Runs',
     scopes: ['client'],
     nav: { icon: 'runs', shortcut: 'r' },
-    page: lazy(() => import('./pages/runs/runs-page.js')),
+    page: lazyPage(() => import('./pages/runs/runs-page.js')),
   },
   {
     path: '/runs/:id',
     title: 'Run',
     scopes: ['client', 'worker'],
-    page: lazy(() => import('./pages/run/run-page.js')),
+    page: lazyPage(() => import('./pages/run/run-page.js')),
   },
   {
     path: '/workers',
     title: 'Workers',
     scopes: ['client'],
     nav: { icon: 'workers', shortcut: 'w' },
-    page: lazy(() => import('./pages/workers/workers-page.js')),
+    page: lazyPage(() => import('./pages/workers/workers-page.js')),
   },
   {
     path: '/definitions',

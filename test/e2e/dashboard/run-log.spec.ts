@@ -78,6 +78,29 @@ describe('the log on the page of a run', { skip: NO_BROWSER }, () => {
     await opened.close();
   });
 
+  test('tries a read of older lines that failed again after a pause, and until then says so', async () => {
+    const { id } = await steps.running();
+    await logs.print({ run: id, lines: numbered(3000) });
+    const opened = await show(id);
+    const { page } = opened;
+    await page.getByRole('log').getByText('line 2999', { exact: true }).waitFor();
+    const askedAt: number[] = [];
+    await page.route(/\/logs\?.*before=/, async (route) => {
+      askedAt.push(Date.now());
+      if (askedAt.length > 2) await route.continue();
+      else await route.fulfill({ status: 500, json: { detail: 'out of order' } });
+    });
+    await inLog(page, 'box.scrollTop = 100');
+    await page.getByText('out of order').waitFor();
+    await until(async () => Number(await inLog(page, 'box.scrollTop')) > 2000, 'older lines are there');
+    assert.equal(await page.getByText('out of order').count(), 0);
+    const [first = 0, , third = 0] = askedAt;
+    assert.equal(askedAt.length, 3);
+    assert.ok(third - first > 3000, `${third - first} ms for two pauses`);
+    opened.expectErrors(/500/);
+    await opened.close();
+  });
+
   test('keeps in place what somebody reads while more is printed', async () => {
     const { id } = await steps.running();
     await logs.print({ run: id, lines: numbered(3000), isLast: false });

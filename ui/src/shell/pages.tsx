@@ -1,4 +1,4 @@
-import { Suspense, useEffect, useRef } from 'react';
+import { useEffect, useRef } from 'react';
 import { Route, Switch, useLocation } from 'wouter';
 import { EmptyState } from '../components/empty-state.js';
 import { useSession } from '../session/session-context.js';
@@ -11,20 +11,18 @@ export function Pages() {
   const [location] = useLocation();
   return (
     <PageBoundary key={location}>
-      <Suspense fallback={<div aria-busy="true" />}>
-        <Switch>
-          {routes.map((route) => (
-            <Route key={route.path} path={route.path}>
-              <OnePage route={route} />
-            </Route>
-          ))}
-          <Route>
-            <EmptyState title="There is no such page">
-              The address may be wrong, or from another version of the dashboard.
-            </EmptyState>
+      <Switch>
+        {routes.map((route) => (
+          <Route key={route.path} path={route.path}>
+            <OnePage route={route} />
           </Route>
-        </Switch>
-      </Suspense>
+        ))}
+        <Route>
+          <EmptyState title="There is no such page">
+            The address may be wrong, or from another version of the dashboard.
+          </EmptyState>
+        </Route>
+      </Switch>
     </PageBoundary>
   );
 }

@@ -1,4 +1,4 @@
-import { createContext, useContext, type ComponentType, type LazyExoticComponent } from 'react';
+import { createContext, useContext, type ComponentType } from 'react';
 import type { IconName } from '../components/icon.js';
 import type { Scope } from '../session/session-context.js';
 
@@ -12,7 +12,7 @@ export interface PageRoute {
   readonly scopes: readonly Scope[];
   /** Its place in the navigation; the shortcut is `g`, then this letter. */
   readonly nav?: { readonly icon: IconName; readonly shortcut: string };
-  readonly page: LazyExoticComponent<ComponentType>;
+  readonly page: ComponentType;
 }
 
 export const RoutesContext = createContext<readonly PageRoute[]>([]);

@@ -1,5 +1,4 @@
 import {
-  keepPreviousData,
   queryOptions,
   useQuery,
   useQueryClient,
@@ -50,12 +49,13 @@ export function useEarlyTimeline(id: string): void {
   useEffect(() => void queries.prefetchQuery(first), [queries, first]);
 }
 
-/** The whole timeline of a run. Only what is new is asked for. */
+/** The whole timeline of a run, shown as soon as its first part is there. Only what is new is asked for. */
 export function useTimeline(run: Run): UseQueryResult<readonly RunEvent[]> {
   const { id, state, current_attempt: current } = run;
   const api = useApi();
   const queries = useQueryClient();
   const first = useFirstEvents(id);
+  const { data: early } = useQuery(first);
   return useQuery({
     // Another key for another standing: what came with the change is asked for at once.
     queryKey: ['runs', id, 'events', current, state],
@@ -68,7 +68,7 @@ export function useTimeline(run: Run): UseQueryResult<readonly RunEvent[]> {
       );
       return events.length === 0 ? known : [...known, ...events];
     },
-    placeholderData: keepPreviousData,
+    placeholderData: (previous) => previous ?? early,
     refetchInterval: isEnded(run) ? false : EVERY_MS,
     // Comparing thousands of entries with themselves costs more than it saves.
     structuralSharing: false,
@@ -85,6 +85,7 @@ function useFirstEvents(id: string) {
           const { events } = await unwrap(api.GET('/runs/{id}/events', { params: { path: { id } }, signal }));
           return events;
         },
+        staleTime: Infinity,
         structuralSharing: false,
       }),
     [api, id],

@@ -85,7 +85,7 @@ export function LogLines({ log, entries, hasTimes, isWrapped, marked, target, on
     lastTop.current = element.scrollTop;
     readMore();
     // oxlint-disable-next-line react-hooks/exhaustive-deps -- what moves the lines, and nothing else
-  }, [entries, total, log.isLoading]);
+  }, [entries, total, log.isLoading, log.isPausing]);
 
   useLayoutEffect(() => {
     const index = target < 0 ? -1 : entries.findIndex(({ line }) => line === target);

@@ -3,6 +3,8 @@ import { append, isFull, prepend, windowOf, type LogWindow } from './log-window.
 
 const PAGE_LINES = 1000;
 const CONTEXT_LINES = 300;
+/** Pause after a read that failed, in milliseconds. */
+const PAUSE_MS = 2000;
 
 /** What is shown of a log. */
 export interface LogView {
@@ -11,16 +13,25 @@ export interface LogView {
   readonly isLoading: boolean;
   /** Another place is being read: what a stream brings meanwhile does not belong to it. */
   readonly isJumping: boolean;
+  /** A read has failed just now: the next has to wait. */
+  readonly isPausing: boolean;
   readonly error: unknown;
 }
 
 /**
  * One log as far as it is looked at: reads the newest lines first and what is in front or behind as it is asked for. One
- * read at a time; a jump takes the place of a read that is under way.
+ * read at a time; a jump takes the place of a read that is under way. After a read that failed only a jump is done at once.
  */
 export class LogStore {
-  #view: LogView = { window: undefined, isLoading: false, isJumping: false, error: undefined };
+  #view: LogView = {
+    window: undefined,
+    isLoading: false,
+    isJumping: false,
+    isPausing: false,
+    error: undefined,
+  };
   #reading: AbortController | undefined;
+  #pause: ReturnType<typeof setTimeout> | undefined;
   readonly #listeners = new Set<() => void>();
 
   /** @param contains only lines with this text; empty: all */
@@ -39,7 +50,8 @@ export class LogStore {
   stop(): void {
     this.#reading?.abort();
     this.#reading = undefined;
-    this.#set({ isLoading: false, isJumping: false });
+    clearTimeout(this.#pause);
+    this.#set({ isLoading: false, isJumping: false, isPausing: false });
   }
 
   /** Shows the newest lines. */
@@ -63,7 +75,7 @@ export class LogStore {
 
   async older(): Promise<void> {
     const { window } = this.#view;
-    if (window === undefined || !window.hasOlder || this.#view.isLoading) return;
+    if (window === undefined || !window.hasOlder || this.#isBusy()) return;
     const query = { before: window.before, limit: PAGE_LINES };
     await this.#load(async (signal) => {
       const page = await this.#page(query, signal);
@@ -73,7 +85,7 @@ export class LogStore {
 
   async newer(): Promise<void> {
     const { window } = this.#view;
-    if (window === undefined || window.isAtEnd || this.#view.isLoading) return;
+    if (window === undefined || window.isAtEnd || this.#isBusy()) return;
     const query = { after: window.after, limit: PAGE_LINES };
     await this.#load(async (signal) => {
       const page = await this.#page(query, signal);
@@ -105,6 +117,10 @@ export class LogStore {
     if (window?.isAtEnd && !window.isComplete) this.#set({ window: { ...window, isComplete: true } });
   }
 
+  #isBusy(): boolean {
+    return this.#view.isLoading || this.#view.isPausing;
+  }
+
   #jump(load: (signal: AbortSignal) => Promise<LogWindow>): Promise<void> {
     return this.#load(load, true);
   }
@@ -113,13 +129,16 @@ export class LogStore {
     this.#reading?.abort();
     const reading = new AbortController();
     this.#reading = reading;
-    this.#set({ isLoading: true, isJumping });
+    clearTimeout(this.#pause);
+    this.#set({ isLoading: true, isJumping, isPausing: false });
     try {
       const window = await load(reading.signal);
       if (!reading.signal.aborted)
         this.#set({ window, isLoading: false, isJumping: false, error: undefined });
     } catch (error) {
-      if (!reading.signal.aborted) this.#set({ isLoading: false, isJumping: false, error });
+      if (reading.signal.aborted) return;
+      this.#set({ isLoading: false, isJumping: false, isPausing: true, error });
+      this.#pause = setTimeout(() => this.#set({ isPausing: false }), PAUSE_MS);
     }
   }
 

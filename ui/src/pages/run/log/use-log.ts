@@ -6,8 +6,6 @@ import { useSse, type StreamStatus } from '../../../api/use-sse.js';
 import { readLogPage, type LogEntry } from './log-page.js';
 import { LogStore, type LogView } from './log-store.js';
 
-/** Pause before a read that failed is tried again, in milliseconds. */
-const AGAIN_MS = 2000;
 /** Lines after which a search waits for somebody to scroll. */
 const FIRST_FOUND = 200;
 
@@ -42,16 +40,15 @@ export function useLog({ runId, attempt, contains, place }: LogSource): Log {
     return () => store.stop();
   }, [store]);
   const { window, error } = view;
-  const hasNothing = error !== undefined && window === undefined;
+  const isIdle = !view.isLoading && !view.isPausing;
+  const hasFailed = isIdle && error !== undefined && window === undefined;
   useEffect(() => {
-    if (!hasNothing) return undefined;
-    const timer = setInterval(() => void open(), AGAIN_MS);
-    return () => clearInterval(timer);
-  }, [hasNothing]);
+    if (hasFailed) void open();
+  }, [hasFailed]);
 
   // A search goes on by itself until there is something to look at; the rest comes as it is scrolled to.
   const isShort = contains !== '' && window !== undefined && window.entries.length < FIRST_FOUND;
-  const isSearching = isShort && window.hasOlder && !view.isLoading && error === undefined;
+  const isSearching = isShort && window.hasOlder && isIdle;
   useEffect(() => {
     if (isSearching) void store.older();
   }, [isSearching, store]);
