@@ -31,7 +31,8 @@ const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
   createApiKey: /^expires_at must /,
   readFeed: /^$/,
   putLogChunk: /^lines must not be empty unless /,
-  readRunLog: /^tail must not be given together with after$/,
+  readRunLog:
+    /^(?:tail|before|after) must not be given together with (?:tail|before|after)(?: and (?:tail|before|after))?$/,
 };
 
 const TELLTALE = /\.[jt]s:\d|node_modules|select |insert into|violates|relation "|SQLSTATE|\n\s+at /i;

@@ -155,7 +155,7 @@ describe('following a run on the command line', { timeout: 300_000 }, () => {
     await images.add(name, `echo '{"type": "PROGRESS", "msg": 50}'; ${untilFile(gate.path)}`);
     const command = `${first} longshore run create ${name} --wait; longshore run list -n 1`;
     const shell = await cli.startShell(
-      `TERM=xterm script -qec 'stty cols 120; ${command}' /dev/null </dev/null`,
+      `unset CI; TERM=xterm script -qec 'stty cols 120; ${command}' /dev/null </dev/null`,
     );
     await shell.untilOutput(/50 %/);
     await gate.open();
