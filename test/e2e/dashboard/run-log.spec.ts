@@ -238,14 +238,17 @@ function inLog(page: Page, expression: string): Promise<unknown> {
   );
 }
 
-/** The number of the line at the top of the view. */
+/** The number of the line at the top of the view, once one is drawn there. */
 async function topLine(page: Page): Promise<number> {
-  return page.evaluate<number>(`(() => {
-    const box = document.querySelector('[data-log]');
-    const { left, top } = box.getBoundingClientRect();
-    const row = document.elementFromPoint(left + 20, top + 14).closest('[data-index]');
-    return Number(row.innerText.trim().split(/\\s/)[0]);
-  })()`);
+  return page.evaluate<number>(`new Promise((resolve) => {
+    const look = () => {
+      const { left, top } = document.querySelector('[data-log]').getBoundingClientRect();
+      const row = document.elementFromPoint(left + 20, top + 14).closest('[data-index]');
+      if (row === null) requestAnimationFrame(look);
+      else resolve(Number(row.innerText.trim().split(/\\s/)[0]));
+    };
+    look();
+  })`);
 }
 
 /** Every line from the first to the last, scrolled through. */
