@@ -1,4 +1,5 @@
-import { rows, type SqlExecutor } from './sql.js';
+import type { SqlExecutor } from './sql.js';
+import { tryLock } from './try-lock.js';
 
 /**
  * Key of the advisory lock that every serving process of a deployment holds in shared mode, by the session that
@@ -13,11 +14,6 @@ export const JOIN_DEPLOYMENT = `select pg_advisory_lock_shared(${DEPLOYMENT_LOCK
  * Whether no process of the deployment serves at this moment. None can join it then until the transaction ends.
  * @param manager in a transaction
  */
-export async function isAloneInDeployment(manager: SqlExecutor): Promise<boolean> {
-  const [row] = await rows<{ taken: boolean }>(
-    manager,
-    `select pg_try_advisory_xact_lock($1::bigint) as taken`,
-    [DEPLOYMENT_LOCK],
-  );
-  return row?.taken === true;
+export function isAloneInDeployment(manager: SqlExecutor): Promise<boolean> {
+  return tryLock(manager, DEPLOYMENT_LOCK);
 }

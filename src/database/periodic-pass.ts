@@ -1,3 +1,4 @@
+import type { OnModuleDestroy } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
 import type { Log } from '../logging/logger.js';
 import { currentTime } from './sql.js';
@@ -15,26 +16,29 @@ export interface PassOptions {
   readonly run: (now: Date, stop: AbortSignal) => Promise<number>;
 }
 
-/** Runs the passes of a job that removes what is old: never two at once, and logs only when something happened. */
-export class PeriodicPass {
+/**
+ * A schedule of passes of a job that removes what is old: never two at once, and logged only when something happened. Who
+ * extends it puts an interval on `tick`.
+ */
+export abstract class PeriodicPass implements OnModuleDestroy {
   readonly #stop = new AbortController();
   #running: Promise<void> | undefined;
 
-  constructor(
+  protected constructor(
     private readonly dataSource: DataSource,
     private readonly log: Log,
     private readonly options: PassOptions,
   ) {}
 
   /** Begins a pass, unless one is under way. */
-  begin(): void {
+  tick(): void {
     this.#running ??= this.#pass().finally(() => {
       this.#running = undefined;
     });
   }
 
   /** Lets a pass under way finish its batch. */
-  async stop(): Promise<void> {
+  async onModuleDestroy(): Promise<void> {
     this.#stop.abort();
     await this.#running;
   }

@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { rows } from '../database/sql.js';
+import { tryLock } from '../database/try-lock.js';
 
 const RETENTION_LOCK = '7420958811263390';
 
@@ -17,13 +18,8 @@ export interface FeedBatch {
 @Injectable()
 export class FeedRetentionRepository {
   /** Takes the right to remove entries until the transaction ends; false when another process has it. */
-  async lock(manager: EntityManager): Promise<boolean> {
-    const [row] = await rows<{ locked: boolean }>(
-      manager,
-      `select pg_try_advisory_xact_lock($1::bigint) as locked`,
-      [RETENTION_LOCK],
-    );
-    return row?.locked === true;
+  lock(manager: EntityManager): Promise<boolean> {
+    return tryLock(manager, RETENTION_LOCK);
   }
 
   /**

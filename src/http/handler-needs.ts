@@ -1,6 +1,6 @@
 import { SetMetadata } from '@nestjs/common';
-import { ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
 import { RouteParamtypes } from '@nestjs/common/internal';
+import { declaredParameters } from './declared-parameters.js';
 
 /** What a route's handler takes from a request. */
 export interface HandlerNeeds {
@@ -36,24 +36,12 @@ export function needsOf(controller: ControllerClass, handler: Handler): HandlerN
 
 function readNeeds(controller: ControllerClass, handler: Handler): HandlerNeeds {
   if (Reflect.hasMetadata(IGNORES_QUERY, handler)) return { body: false, query: 'ignored' };
-  const metadata: unknown = Reflect.getMetadata(
-    ROUTE_ARGS_METADATA,
-    controller,
-    methodName(controller, handler),
-  );
-  const names = new Set<string>();
-  let body = false;
-  let wholeQuery = false;
-  for (const [key, parameter] of Object.entries(Object(metadata))) {
-    const [type] = key.split(':');
-    const data: unknown = Object(parameter).data;
-    if (type === String(RouteParamtypes.BODY)) body = true;
-    else if (type === String(RouteParamtypes.QUERY)) {
-      if (typeof data === 'string') names.add(data);
-      else wholeQuery = true;
-    }
-  }
-  return { body, query: wholeQuery || names };
+  const declared = declaredParameters(controller, methodName(controller, handler));
+  const queries = declared.filter(({ kind }) => kind === RouteParamtypes.QUERY).map(({ data }) => data);
+  return {
+    body: declared.some(({ kind }) => kind === RouteParamtypes.BODY),
+    query: queries.every((name) => typeof name === 'string') ? new Set(queries) : true,
+  };
 }
 
 /** The name under which the controller holds the handler; a wrapping decorator may have changed its own. */

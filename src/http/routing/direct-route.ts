@@ -17,8 +17,9 @@ import {
   VERSION_METADATA,
 } from '@nestjs/common/constants.js';
 import { RouteParamtypes } from '@nestjs/common/internal';
+import { declaredParameters, type DeclaredParameter } from '../declared-parameters.js';
 import type { DtoValidationPipe } from '../validation.pipe.js';
-import { declaredParameters, readParameter, type DeclaredParameter, type Parameter } from './parameter.js';
+import { readParameter, type Parameter } from './parameter.js';
 import type { Handler, RouteContext } from './route-context.js';
 
 /** A route that is carried out without Nest's router: everything about it that is the same for each request. */

@@ -12,9 +12,9 @@ import {
   APP_INTERCEPTOR,
   APP_PIPE,
   HttpAdapterHost,
+  MetadataScanner,
   ModulesContainer,
 } from '@nestjs/core';
-import { MetadataScanner } from '@nestjs/core';
 import type { Request, Response } from 'express';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { ErrorFilter } from '../error.filter.js';

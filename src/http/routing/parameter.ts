@@ -1,20 +1,11 @@
 import type { ArgumentMetadata, Type } from '@nestjs/common';
-import { CUSTOM_ROUTE_ARGS_METADATA, ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
 import { RouteParamtypes } from '@nestjs/common/internal';
+import type { DeclaredParameter } from '../declared-parameters.js';
 import type { DtoValidationPipe } from '../validation.pipe.js';
 import type { RouteContext } from './route-context.js';
 
 /** How a handler's parameter gets its value. @throws InvalidRequest when the body or the query does not fit */
 export type Parameter = (context: RouteContext) => unknown;
-
-/** What the decorator of a parameter says. */
-export interface DeclaredParameter {
-  readonly kind: RouteParamtypes | 'custom';
-  readonly index: number;
-  readonly data: unknown;
-  readonly factory: unknown;
-  readonly pipes: readonly unknown[];
-}
 
 /** What a parameter is read with. */
 interface Means {
@@ -52,21 +43,6 @@ const READERS: Readonly<Partial<Record<RouteParamtypes, (means: Means) => Parame
       : ({ request }) => pipe.transform(request.query[name], argument);
   },
 };
-
-/** The parameters of a controller's method that have a decorator, in no order. */
-export function declaredParameters(controller: Type<unknown>, method: string): DeclaredParameter[] {
-  const metadata: unknown = Reflect.getMetadata(ROUTE_ARGS_METADATA, controller, method);
-  return Object.entries(Object(metadata)).map(([key, value]) => {
-    const { index, data, factory, pipes } = Object(value);
-    return {
-      kind: key.includes(CUSTOM_ROUTE_ARGS_METADATA) ? 'custom' : Number(key.split(':')[0]),
-      index: Number(index),
-      data,
-      factory,
-      pipes: Array.isArray(pipes) ? pipes : [],
-    };
-  });
-}
 
 /** How the parameter gets its value; undefined when only Nest's router can tell. */
 export function readParameter(

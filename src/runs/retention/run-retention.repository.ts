@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { inBatches } from '../../database/in-batches.js';
 import { execute, rows } from '../../database/sql.js';
+import { tryLock } from '../../database/try-lock.js';
 import type { TerminalState } from '../run-machine/run-state.js';
 
 const RETENTION_LOCK = '2954417083366102';
@@ -35,13 +36,8 @@ export interface EndedRun extends EndedPlace {
 @Injectable()
 export class RunRetentionRepository {
   /** Takes the right to remove runs until the transaction ends; false when another process has it. */
-  async lock(manager: EntityManager): Promise<boolean> {
-    const [row] = await rows<{ locked: boolean }>(
-      manager,
-      `select pg_try_advisory_xact_lock($1::bigint) as locked`,
-      [RETENTION_LOCK],
-    );
-    return row?.locked === true;
+  lock(manager: EntityManager): Promise<boolean> {
+    return tryLock(manager, RETENTION_LOCK);
   }
 
   /**

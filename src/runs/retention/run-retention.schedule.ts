@@ -1,4 +1,4 @@
-import { Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { Interval } from '@nestjs/schedule';
 import { DataSource } from 'typeorm';
 import { PeriodicPass } from '../../database/periodic-pass.js';
@@ -9,11 +9,9 @@ const EVERY_MS = 10 * 60_000;
 
 /** Runs the retention of runs now and then, never twice at once. */
 @Injectable()
-export class RunRetentionSchedule implements OnModuleDestroy {
-  readonly #pass: PeriodicPass;
-
+export class RunRetentionSchedule extends PeriodicPass {
   constructor(job: RunRetention, dataSource: DataSource, log: Log) {
-    this.#pass = new PeriodicPass(dataSource, log, {
+    super(dataSource, log, {
       what: 'runs',
       unit: 'runs',
       run: (now, stop) => job.runOnce(now, stop),
@@ -22,12 +20,7 @@ export class RunRetentionSchedule implements OnModuleDestroy {
 
   /** Begins a pass, unless one is under way. */
   @Interval(EVERY_MS)
-  tick(): void {
-    this.#pass.begin();
-  }
-
-  /** Lets a pass under way finish its batch. */
-  onModuleDestroy(): Promise<void> {
-    return this.#pass.stop();
+  override tick(): void {
+    super.tick();
   }
 }

@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { execute, rows, type SqlExecutor } from '../../database/sql.js';
+import { tryLock } from '../../database/try-lock.js';
 import type { RunState } from '../run-machine/run-state.js';
 import type { RunTally } from './run-tally.js';
 
@@ -129,13 +130,8 @@ export class RunCountsRepository {
   }
 
   /** Takes the right to roll up until the transaction ends; false when another process has it. */
-  async lockRollUp(manager: EntityManager): Promise<boolean> {
-    const [row] = await rows<{ locked: boolean }>(
-      manager,
-      `select pg_try_advisory_xact_lock($1::bigint) as locked`,
-      [ROLL_UP_LOCK],
-    );
-    return row?.locked === true;
+  lockRollUp(manager: EntityManager): Promise<boolean> {
+    return tryLock(manager, ROLL_UP_LOCK);
   }
 
   /**

@@ -1,4 +1,4 @@
-import { Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { Interval } from '@nestjs/schedule';
 import { DataSource } from 'typeorm';
 import { PeriodicPass } from '../../database/periodic-pass.js';
@@ -9,11 +9,9 @@ const EVERY_MS = 2 * 60_000;
 
 /** Runs the summing up of counts now and then, never twice at once. */
 @Injectable()
-export class RunCountsSchedule implements OnModuleDestroy {
-  readonly #pass: PeriodicPass;
-
+export class RunCountsSchedule extends PeriodicPass {
   constructor(job: RunCountsRollUp, dataSource: DataSource, log: Log) {
-    this.#pass = new PeriodicPass(dataSource, log, {
+    super(dataSource, log, {
       what: 'counts of runs by the minute',
       unit: 'rows',
       level: 'debug',
@@ -23,12 +21,7 @@ export class RunCountsSchedule implements OnModuleDestroy {
 
   /** Begins a pass, unless one is under way. */
   @Interval(EVERY_MS)
-  tick(): void {
-    this.#pass.begin();
-  }
-
-  /** Lets a pass under way finish its batch. */
-  onModuleDestroy(): Promise<void> {
-    return this.#pass.stop();
+  override tick(): void {
+    super.tick();
   }
 }
