@@ -32,6 +32,8 @@ export interface ProcessOptions {
   readonly user?: { readonly uid: number; readonly gid: number };
   /** Working directory; default: a new one of its own, so that no `.env` is read. */
   readonly cwd?: string;
+  /** Whether its standard input is a pipe that the test writes to; default: it is empty. */
+  readonly takesInput?: boolean;
 }
 
 /** How the service is to be started. */
@@ -139,13 +141,13 @@ export async function runService(options: ServiceOptions = {}): Promise<Exit & O
 /** Starts a script of the project with this Node, or another program when `script` is a list. */
 export async function launch(
   script: string | readonly [string, ...string[]],
-  { env = {}, args = [], user, cwd }: ProcessOptions = {},
+  { env = {}, args = [], user, cwd, takesInput = false }: ProcessOptions = {},
 ): Promise<TestProcess> {
   const [program, ...first] = typeof script === 'string' ? [process.execPath, script] : script;
   const child = spawn(program, [...first, ...args], {
     cwd: cwd ?? (await makeDataDir(user)),
     env: { ...cleanEnvironment(), ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: [takesInput ? 'pipe' : 'ignore', 'pipe', 'pipe'],
     detached: true,
     ...user,
   });

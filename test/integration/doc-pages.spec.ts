@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { dirname, join, normalize } from 'node:path';
+import { before, describe, test } from 'node:test';
+import { anchorsOf, blocksOf, linksOf, proseOf, readPages, type DocPage } from '../support/doc-pages.js';
+import { PROJECT } from '../support/service-process.js';
+
+/** Specs that run the blocks of a page, and read it by its path. */
+const RUN_BY = new Map([
+  ['docs/cli.md', 'test/e2e/cli-page.spec.ts'],
+  ['docs/bulk.md', 'test/api/bulk-page.spec.ts'],
+  ['docs/extending.md', 'test/e2e/extending.spec.ts'],
+]);
+
+/** Runs the other pages. */
+const GENERAL = 'test/e2e/doc-pages.spec.ts';
+
+/** Who runs the commands of blocks that say `elsewhere`: a file and what stands in it. */
+const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string])[] = [
+  [/^npm ci(?: && npm run demo)?$/, '.ci/run', 'npm ci'],
+  [/npm run demo$/, 'test/e2e/demo.spec.ts', 'startDemo'],
+  [/^(?:npm ci && )?npm test$/, '.ci/run', 'npm test'],
+  [/^npm test -- /, 'test/integration/test-script.spec.ts', '--only'],
+  [/^npm run lint$/, '.ci/run', 'npm run lint'],
+  [/^npm run generate$/, '.ci/run', 'npm run generate:check'],
+  // Minutes to hours each: by hand, before docs/performance.md is written.
+  [/^(?:BENCH_\w+=\S+ )?npm run bench -- \S+$/, 'bench/run.mjs', 'process.argv'],
+  [/^npm run worker:conformance -- --command /, 'test/e2e/worker-conformance.spec.ts', 'EXAMPLE_WORKER'],
+  [/^docker build -t example\/greet /, GENERAL, 'elsewhere'],
+  [/^npx longshore run create example\/greet /, GENERAL, 'elsewhere'],
+];
+
+describe('the pages of the documentation', () => {
+  let pages: DocPage[];
+  before(async () => {
+    pages = await readPages();
+  });
+
+  test('are found', () => {
+    for (const path of [
+      'README.md',
+      'docs/architecture.md',
+      'docs/adr/001-node-test-on-compiled-output.md',
+    ]) {
+      assert.ok(
+        pages.some((page) => page.path === path),
+        path,
+      );
+    }
+  });
+
+  test('link to files and headings that are there', () => {
+    const anchors = new Map(pages.map((page) => [page.path, anchorsOf(page)]));
+    const broken: string[] = [];
+    let seen = 0;
+    for (const page of pages) {
+      for (const target of linksOf(page)) {
+        seen += 1;
+        if (/^https:\/\/[\w.-]+\.[a-z]+(?:[/?#]|$)/.test(target) || target.startsWith('mailto:')) continue;
+        const [path = '', anchor] = target.split('#');
+        const file = path === '' ? page.path : normalize(join(dirname(page.path), path));
+        const isThere = existsSync(join(PROJECT, file)) && !file.startsWith('..');
+        if (!isThere || (anchor !== undefined && anchors.get(file)?.has(anchor) !== true)) {
+          broken.push(`${page.path}: ${target}`);
+        }
+      }
+    }
+    assert.deepEqual(broken, []);
+    assert.ok(seen > 50, `${seen} links`);
+  });
+
+  test('are all reached from the README by links', () => {
+    const byPath = new Map(pages.map((page) => [page.path, page]));
+    const reached = new Set<string>();
+    const visit = (path: string): void => {
+      const page = byPath.get(path);
+      if (page === undefined || reached.has(path)) return;
+      reached.add(path);
+      for (const target of linksOf(page)) {
+        const [file = ''] = target.split('#');
+        const linked = normalize(join(dirname(path), file));
+        visit(linked);
+        // A folder shows its list of files, or its README.
+        for (const other of byPath.keys()) if (dirname(other) === linked) visit(other);
+      }
+    };
+    visit('README.md');
+    assert.deepEqual(
+      pages.map(({ path }) => path).filter((path) => !reached.has(path)),
+      [],
+    );
+  });
+
+  test('have their commands in blocks that a test runs', async () => {
+    const general = await readFile(join(PROJECT, GENERAL), 'utf8');
+    for (const page of pages) {
+      const here = blocksOf(page).filter(({ language, kind }) => language === 'sh' && kind !== 'elsewhere');
+      if (here.length === 0) continue;
+      const spec = RUN_BY.get(page.path);
+      if (spec === undefined) {
+        assert.ok(general.includes(`'${page.path}'`), `${GENERAL} does not run ${page.path}`);
+        continue;
+      }
+      const name = page.path.split('/').at(-1) ?? '';
+      assert.ok((await readFile(join(PROJECT, spec), 'utf8')).includes(`'${name}'`), `${spec}: ${page.path}`);
+    }
+  });
+
+  test('name who runs the commands that are run elsewhere', async () => {
+    for (const page of pages) {
+      for (const { kind, language, code, line } of blocksOf(page)) {
+        if (language !== 'sh') continue;
+        assert.match(kind, /^(?:|service|worker|elsewhere)$/, `${page.path}:${line}`);
+        if (kind !== 'elsewhere') continue;
+        for (const command of code.split('\n').map((text) => text.replace(/ +#.*/, '').trim())) {
+          if (command === '') continue;
+          const runners = ELSEWHERE.filter(([pattern]) => pattern.test(command));
+          assert.ok(runners.length > 0, `${page.path}:${line}: nobody runs '${command}'`);
+          for (const [, file, text] of runners) {
+            assert.ok((await readFile(join(PROJECT, file), 'utf8')).includes(text), `${file}: ${text}`);
+          }
+        }
+      }
+    }
+  });
+
+  test('name scripts of the project that there are', async () => {
+    const { scripts } = JSON.parse(await readFile(join(PROJECT, 'package.json'), 'utf8'));
+    const named = pages
+      .filter(({ path }) => !path.startsWith('CHANGELOG'))
+      .flatMap(({ path, text }) =>
+        [...text.matchAll(/npm run ([\w:-]+)/g)].map(([, name = '']) => ({ path, name })),
+      );
+    assert.deepEqual(
+      named.filter(({ name }) => !(name in scripts)),
+      [],
+    );
+    assert.ok(named.length > 10);
+  });
+
+  test('have no command outside of blocks', () => {
+    const commands =
+      /^ {4,}(?:\$ )?(?:[A-Z_]+=\S+ )*(?:npm|npx|node|curl|docker|longshore|bash|psql|pg_\w+) /m;
+    const found = pages.filter((page) => commands.test(proseOf(page))).map(({ path }) => path);
+    assert.deepEqual(found, []);
+  });
+});
