@@ -56,13 +56,23 @@ async function schema() {
   }
 }
 
+/** A page of which only the part between two comments is generated. */
+async function withPart(name, part) {
+  const [before, , after, ...more] = (await readFile(join(root, name), 'utf8')).split(
+    /(?<=<!-- generated -->\n)([^]*?)(?=<!-- end of generated -->)/,
+  );
+  if (after === undefined || more.length > 0) throw new Error(`${name} has not one generated part`);
+  return `${before}\n${part}\n\n${after}`;
+}
+
 await buildIfNeeded();
-const { describeTransitions } = await load('src/runs/run-machine/describe-transitions.js');
+const { describeTransitions, sketchTransitions } = await load('src/runs/run-machine/describe-transitions.js');
 const document = await openapi();
 const files = {
   'openapi.json': document,
   'src/client/schema.ts': await clientTypes(document),
   'docs/run-states.md': describeTransitions(),
+  'docs/architecture.md': await withPart('docs/architecture.md', sketchTransitions()),
   'migrations/schema.txt': await schema(),
 };
 

@@ -42,16 +42,11 @@ export async function readPage(path: string): Promise<DocPage> {
 
 async function pathsBelow(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true });
-  const found = await Promise.all(
-    entries
-      .filter(({ name }) => !name.startsWith('.') && !NOT_OURS.has(name))
-      .map((entry) => {
-        const path = join(folder, entry.name);
-        if (entry.isDirectory()) return pathsBelow(path);
-        return entry.isFile() && entry.name.endsWith('.md') ? [path] : [];
-      }),
-  );
-  return found.flat();
+  const ours = entries.filter(({ name }) => !name.startsWith('.') && !NOT_OURS.has(name));
+  const files = ours.filter((entry) => entry.isFile() && entry.name.endsWith('.md'));
+  const folders = ours.filter((entry) => entry.isDirectory());
+  const below = await Promise.all(folders.map(({ name }) => pathsBelow(join(folder, name))));
+  return [...files.map(({ name }) => join(folder, name)), ...below.flat()];
 }
 
 /** The fenced blocks of a page, in their order. */

@@ -32,6 +32,25 @@ export function describeTransitions(): string {
   ].join('\n');
 }
 
+/** A small picture of the same: one arrow for each pair of states, with everything that leads from one to the other. */
+export function sketchTransitions(): string {
+  const arrows = new Map<string, Set<string>>();
+  for (const { from, to, trigger } of TRANSITIONS) {
+    for (const state of from) {
+      const arrow = `${state} --> ${to}`;
+      arrows.set(arrow, (arrows.get(arrow) ?? new Set()).add(trigger));
+    }
+  }
+  return [
+    '```mermaid',
+    'stateDiagram-v2',
+    '    direction LR',
+    '    [*] --> PENDING: created',
+    ...[...arrows].map(([arrow, triggers]) => `    ${arrow}: ${[...triggers].join(', ')}`),
+    '```',
+  ].join('\n');
+}
+
 function label({ trigger, when }: Transition): string {
   return when === undefined ? trigger : `${trigger} (${when})`;
 }
