@@ -3,7 +3,16 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { dirname, join, normalize } from 'node:path';
 import { before, describe, test } from 'node:test';
-import { anchorsOf, blocksOf, linksOf, proseOf, readPages, type DocPage } from '../support/doc-pages.js';
+import {
+  anchorsOf,
+  blocksOf,
+  definitionsOf,
+  labelsOf,
+  linksOf,
+  proseOf,
+  readPages,
+  type DocPage,
+} from '../support/doc-pages.js';
 import { PROJECT } from '../support/service-process.js';
 
 /** Specs that run the blocks of a page, and read it by its path. */
@@ -68,6 +77,13 @@ describe('the pages of the documentation', () => {
     }
     assert.deepEqual(broken, []);
     assert.ok(seen > 50, `${seen} links`);
+  });
+
+  test('define the labels of their links, each once, and no others', () => {
+    for (const page of pages) {
+      const defined = [...definitionsOf(page).keys()].toSorted();
+      assert.deepEqual([...new Set(labelsOf(page))].toSorted(), defined, page.path);
+    }
   });
 
   test('are all reached from the README by links', () => {

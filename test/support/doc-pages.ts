@@ -66,7 +66,24 @@ export function proseOf({ text }: DocPage): string {
 /** Where the links of a page lead, in their order, as they are written. */
 export function linksOf(page: DocPage): string[] {
   const prose = proseOf(page).replaceAll(/`[^`\n]*`/g, '');
-  return [...prose.matchAll(/\]\(([^()\s]+(?:\([^()\s]*\))?)\)/g)].map(([, target = '']) => target);
+  const inline = [...prose.matchAll(/\]\(([^()\s]+(?:\([^()\s]*\))?)\)/g)].map(([, target = '']) => target);
+  return [...inline, ...definitionsOf(page).values()];
+}
+
+/** Labels of a page's link definitions (`[label]: target`), and where they lead. */
+export function definitionsOf(page: DocPage): Map<string, string> {
+  return new Map(
+    [...proseOf(page).matchAll(/^\[([^\]]+)\]: +(\S+)$/gm)].map(([, label = '', target = '']) => [
+      label,
+      target,
+    ]),
+  );
+}
+
+/** The labels that links of a page (`[text][label]`) name. */
+export function labelsOf(page: DocPage): string[] {
+  const prose = proseOf(page).replaceAll(/`[^`\n]*`/g, '');
+  return [...prose.matchAll(/\]\[([^\]\n]+)\]/g)].map(([, label = '']) => label);
 }
 
 /** The anchors that the headings of a page make, as GitHub does. */
