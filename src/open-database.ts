@@ -85,6 +85,8 @@ export async function openDatabase(
 export async function prepareDatabase(dataSource: DataSource, log: Log): Promise<void> {
   const applied = await migrate(dataSource, {
     onWait: () => log.info('another process is migrating the database; waiting for it'),
+    onBegin: (pending) => log.info('migrating the database', { pending }),
+    onBlocked: (blocked) => log.warn('a migration waits for a lock on a table; trying again', { ...blocked }),
   });
   if (applied.length > 0) log.info('migrated the database', { applied });
   if (await emptyIfFirst(dataSource))
