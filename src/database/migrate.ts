@@ -181,7 +181,10 @@ async function underLock<T>(
  * Asks again and again instead of waiting in the server: a statement that waits holds a snapshot, and a
  * `create index concurrently` of the process that has the lock would wait for that snapshot for ever.
  */
-async function lock(holder: QueryRunner, { deadlineMs = USUAL_DEADLINE_MS, onWait }: MigrateOptions): Promise<void> {
+async function lock(
+  holder: QueryRunner,
+  { deadlineMs = USUAL_DEADLINE_MS, onWait }: MigrateOptions,
+): Promise<void> {
   const deadline = Date.now() + deadlineMs;
   for (let attempt = 0; ; attempt += 1) {
     const [answer] = await rows<{ taken: boolean }>(
