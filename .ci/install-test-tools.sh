@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what the tests with a real container engine need (test/support/docker-engine.ts starts it): Debian's engine,
 # a registry, and a static busybox to make images from; and the browser that the tests of the dashboard use
-# (test/support/browser.ts); and Python for the example worker. Needs root on Debian or Ubuntu; does nothing when all is there.
+# (test/support/browser.ts); and Python for the example worker; and a PostgreSQL with pg_dump, which is backed up and
+# restored. Needs root on Debian or Ubuntu; does nothing when all is there.
 set -eu
 
 packages=''
@@ -13,6 +14,9 @@ need docker-registry docker-registry
 need iptables iptables
 need chromium chromium
 need python3 python3-minimal
+# Its programs are in a folder of its version: 15 in Debian 12, 17 in Debian 13.
+ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || packages="$packages postgresql"
+need psql postgresql-client
 # A dynamic busybox would not run in an image of its own.
 dpkg-query -W -f '${Status}\n' busybox-static 2>/dev/null | grep -q '^install ok installed' ||
   packages="$packages busybox-static"
@@ -31,7 +35,14 @@ if [ ! -e "$policy" ]; then
   chmod 755 "$policy"
   trap 'rm -f "$policy"' EXIT
 fi
+# Nor make a cluster: the tests make theirs.
+clusters=/etc/postgresql-common/createcluster.conf
+if [ ! -e "$clusters" ]; then
+  mkdir -p "$(dirname "$clusters")"
+  echo 'create_main_cluster = false' >"$clusters"
+fi
 # The lists of a fresh machine are empty or old.
+# A file of settings that was there before the package is kept.
+install='apt-get install -y -q --no-install-recommends -o Dpkg::Options::=--force-confold'
 # shellcheck disable=SC2086 # one word per package
-apt-get install -y -q --no-install-recommends $packages ||
-  { apt-get update -q && apt-get install -y -q --no-install-recommends $packages; }
+$install $packages || { apt-get update -q && $install $packages; }

@@ -4,6 +4,7 @@ import { connectDatabase } from './database/connect.js';
 import { startEmbeddedPostgres } from './database/embedded-postgres/embedded-postgres.js';
 import { ENTITIES } from './database/entities/all.js';
 import { migrate } from './database/migrate.js';
+import { noticeRestore } from './feed/branches/notice-restore.js';
 import type { Log } from './logging/logger.js';
 import type { Opened } from './opened.js';
 import type { Settings } from './settings/settings.js';
@@ -85,8 +86,16 @@ export async function openDatabase(
 export async function prepareDatabase(dataSource: DataSource, log: Log): Promise<void> {
   const applied = await migrate(dataSource, {
     onWait: () => log.info('another process is migrating the database; waiting for it'),
+    onBegin: (pending) => log.info('migrating the database', { pending }),
+    onBlocked: (blocked) => log.warn('a migration waits for a lock on a table; trying again', { ...blocked }),
   });
   if (applied.length > 0) log.info('migrated the database', { applied });
+  const restored = await noticeRestore(dataSource);
+  if (restored !== undefined) {
+    log.warn('the database was restored, moved or copied: cursors behind the end of the backup are refused', {
+      ...restored,
+    });
+  }
   if (await emptyIfFirst(dataSource))
     log.debug('no other process serves: the shared pool of workers is empty');
 }

@@ -140,7 +140,7 @@ export interface paths {
         };
         /**
          * Read a page of the feed of a topic
-         * @description Events of all runs that name the topic, oldest first, in an order that is the same for every reader and never changes. Give `next_cursor` as `after` to go on; after an empty page, give the same `after` again. A cursor behind what retention has removed is answered with 410, whose detail names the oldest cursor that still works.
+         * @description Events of all runs that name the topic, oldest first, in an order that is the same for every reader and never changes. Give `next_cursor` as `after` to go on; after an empty page, give the same `after` again. A cursor behind what retention has removed is answered with 410, whose detail names the oldest cursor that still works; so is one that a restore of the database from a backup has lost, with the cursor to go on from.
          */
         get: operations["readFeed"];
         put?: never;

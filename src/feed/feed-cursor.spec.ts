@@ -10,13 +10,13 @@ test('a cursor gives its position back for its own topic', () => {
       const cursor = encodeCursor(topic, position);
       assert.match(cursor, /^[\w-]{19}$/);
       assert.equal(cursorsOf(topic)(position), cursor);
-      assert.deepEqual(decodeCursor(topic, cursor), { position, isOfTopic: true });
+      assert.deepEqual(decodeCursor(topic, cursor), { position, isOfTopic: true, branch: null });
     }
   }
 });
 
 test('a cursor is recognised as that of another topic', () => {
-  assert.deepEqual(decodeCursor('b', encodeCursor('a', 7)), { position: 7, isOfTopic: false });
+  assert.deepEqual(decodeCursor('b', encodeCursor('a', 7)), { position: 7, isOfTopic: false, branch: null });
 });
 
 test('nothing but the one spelling of a cursor is taken', () => {
@@ -39,4 +39,11 @@ test('a position that no number holds is no cursor', () => {
   const bytes = Buffer.from(encodeCursor('a', 0), 'base64url');
   bytes.writeBigUInt64BE(BigInt(Number.MAX_SAFE_INTEGER) + 1n);
   assert.equal(decodeCursor('a', bytes.toString('base64url')), null);
+});
+
+test('a cursor of a later branch is told from those of others, and is longer than those of the first', () => {
+  const cursor = encodeCursor('a', 7, 'AbCdEf12');
+  assert.match(cursor, /^[\w-]{27}$/);
+  assert.deepEqual(decodeCursor('a', cursor), { position: 7, isOfTopic: true, branch: 'AbCdEf12' });
+  assert.equal(decodeCursor('b', cursor)?.isOfTopic, false);
 });

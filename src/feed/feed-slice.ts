@@ -1,5 +1,4 @@
 import { toFeedEventDto, type FeedEventDto } from './dto/feed-event.dto.js';
-import { cursorsOf } from './feed-cursor.js';
 import type { FeedRows } from './feed.repository.js';
 
 /** A stretch of a topic's feed as readers see it; one object may serve any number of them. */
@@ -14,9 +13,11 @@ export class FeedSlice {
   #frames: Buffer | undefined;
   #page: string | undefined;
 
-  /** @param start position that was read from, the end of a slice without events */
-  constructor(topic: string, start: number, { entries, hasMore }: FeedRows) {
-    const cursorOf = cursorsOf(topic);
+  /**
+   * @param start position that was read from, the end of a slice without events
+   * @param cursorOf makes the topic's cursors
+   */
+  constructor(start: number, { entries, hasMore }: FeedRows, cursorOf: (position: number) => string) {
     this.events = entries.map((row) => toFeedEventDto(row, cursorOf(row.position)));
     this.end = entries.at(-1)?.position ?? start;
     this.hasMore = hasMore;
@@ -24,8 +25,8 @@ export class FeedSlice {
   }
 
   /** Of a place behind which nothing is. @param end position behind which the feed will go on */
-  static nothing(topic: string, end: number): FeedSlice {
-    return new FeedSlice(topic, end, { first: 1, last: 0, entries: [], hasMore: false });
+  static nothing(end: number): FeedSlice {
+    return new FeedSlice(end, { first: 1, last: 0, entries: [], hasMore: false }, () => '');
   }
 
   /** The slice as a page, in JSON, made once for all readers. */

@@ -41,7 +41,8 @@ export class FeedController {
     description:
       'Events of all runs that name the topic, oldest first, in an order that is the same for every reader and never ' +
       'changes. Give `next_cursor` as `after` to go on; after an empty page, give the same `after` again. A cursor ' +
-      'behind what retention has removed is answered with 410, whose detail names the oldest cursor that still works.',
+      'behind what retention has removed is answered with 410, whose detail names the oldest cursor that still works; ' +
+      'so is one that a restore of the database from a backup has lost, with the cursor to go on from.',
   })
   @ApiOkResponse({ type: FeedPageDto })
   @ApiErrors(400, 410, 503)

@@ -15,6 +15,18 @@ export class FeedCursorGone extends DomainError {
   }
 }
 
+/** The cursor stands behind the end of the backup that the database was restored from. */
+export class FeedCursorLost extends DomainError {
+  readonly kind = 'gone';
+
+  /** @param next a cursor that works, behind which nothing is left out */
+  constructor(readonly next: string) {
+    super(
+      `The database was restored from a backup that ends before this cursor; the cursor to go on from is '${next}'`,
+    );
+  }
+}
+
 /** The service runs without a feed. */
 export class FeedNotConfigured extends DomainError {
   readonly kind = 'switched-off';

@@ -1,4 +1,6 @@
 import { Module } from '@nestjs/common';
+import { FeedBranchesRepository } from './branches/feed-branches.repository.js';
+import { FeedCursors } from './branches/feed-cursors.js';
 import { FEED_LIMITS, USUAL_FEED_LIMITS } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedMirror } from './feed-mirror.js';
@@ -18,6 +20,8 @@ import { FeedService } from './feed.service.js';
   providers: [
     { provide: FEED_LIMITS, useValue: USUAL_FEED_LIMITS },
     FeedRepository,
+    FeedBranchesRepository,
+    FeedCursors,
     FeedMirror,
     FeedMetrics,
     FeedNews,

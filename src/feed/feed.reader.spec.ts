@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { DataSource } from 'typeorm';
+import { FeedBranchesRepository } from './branches/feed-branches.repository.js';
+import { FeedCursors } from './branches/feed-cursors.js';
 import { encodeCursor } from './feed-cursor.js';
 import { USUAL_FEED_LIMITS } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
@@ -25,10 +27,12 @@ class HeldRepository extends FeedRepository {
 
 function scene(maxQueries = 4) {
   const repository = new HeldRepository();
+  const dataSource = new DataSource({ type: 'postgres' });
   const reader = new FeedReader(
-    new DataSource({ type: 'postgres' }),
+    dataSource,
     repository,
     new FeedMetrics(new Registry()),
+    new FeedCursors(dataSource, new FeedBranchesRepository(), repository),
     { ...USUAL_FEED_LIMITS, maxQueries },
   );
   return { reader, asked: repository.asked };

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { Turns } from '../database/turns.js';
-import { decodeCursor, encodeCursor } from './feed-cursor.js';
+import { FeedCursors } from './branches/feed-cursors.js';
 import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedSlice } from './feed-slice.js';
@@ -20,20 +20,10 @@ export class FeedReader {
     private readonly dataSource: DataSource,
     private readonly repository: FeedRepository,
     private readonly metrics: FeedMetrics,
+    private readonly cursors: FeedCursors,
     @Inject(FEED_LIMITS) { maxQueries }: FeedLimits,
   ) {
     this.#turns = new Turns(maxQueries);
-  }
-
-  /**
-   * The position that a client's cursor stands for.
-   * @throws FeedCursorInvalid when the topic's feed did not make it
-   */
-  positionOf(topic: string, cursor: string): number {
-    const decoded = decodeCursor(topic, cursor);
-    if (decoded === null) throw new FeedCursorInvalid('Malformed cursor');
-    if (!decoded.isOfTopic) throw new FeedCursorInvalid('The cursor belongs to the feed of another topic');
-    return decoded.position;
   }
 
   /** The position that so many of the newest entries follow, or all that are kept when there are fewer. */
@@ -55,8 +45,8 @@ export class FeedReader {
     const found = await this.#query(range);
     const start = after ?? found.first - 1;
     if (start > found.last) throw new FeedCursorInvalid('The cursor is ahead of the feed');
-    if (start < found.first - 1) throw new FeedCursorGone(encodeCursor(topic, found.first - 1));
-    return new FeedSlice(topic, start, found);
+    if (start < found.first - 1) throw new FeedCursorGone(this.cursors.of(topic)(found.first - 1));
+    return new FeedSlice(start, found, this.cursors.of(topic));
   }
 
   /**

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { outlastOutage } from '../database/outlast-outage.js';
 import type { TopicWatch } from '../news/topic-watch.js';
 import { Settings } from '../settings/settings.js';
-import { encodeCursor } from './feed-cursor.js';
+import { FeedCursors } from './branches/feed-cursors.js';
 import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedNews } from './feed-news.js';
 import { FeedSlice } from './feed-slice.js';
@@ -27,38 +27,39 @@ export interface FeedSink {
 
 /**
  * Reading feeds: pages, long polls and streams. Every method throws FeedNotConfigured while the feed is switched off,
- * FeedCursorInvalid and FeedCursorGone for a cursor that cannot be continued from.
+ * FeedCursorInvalid, FeedCursorGone and FeedCursorLost for a cursor that cannot be continued from.
  */
 @Injectable()
 export class FeedService {
   constructor(
     private readonly reader: FeedReader,
+    private readonly cursors: FeedCursors,
     private readonly news: FeedNews,
     private readonly settings: Settings,
     @Inject(FEED_LIMITS) private readonly limits: FeedLimits,
   ) {}
 
   /** What is there now, which may be nothing. */
-  getPage(place: FeedPlace, limit: number): Promise<FeedSlice> {
-    return this.reader.read(this.#range(place, limit, this.limits.pageBytes));
+  async getPage(place: FeedPlace, limit: number): Promise<FeedSlice> {
+    return this.reader.read(await this.#range(place, limit, this.limits.pageBytes));
   }
 
   /** The cursor that so many of the newest events follow, or all that are kept when there are fewer. */
   async getCursor(topic: string, back: number): Promise<string> {
     this.#demandFeed();
-    return encodeCursor(topic, await this.reader.positionBack(topic, back));
+    return this.cursors.of(topic)(await this.reader.positionBack(topic, back));
   }
 
   /** The same, but waits for an event when there is none, until the time is over or the signal aborts. */
   async awaitPage(place: FeedPlace, limit: number, forMs: number, signal: AbortSignal): Promise<FeedSlice> {
-    const range = this.#range(place, limit, this.limits.pageBytes);
+    const range = await this.#range(place, limit, this.limits.pageBytes);
     const deadline = performance.now() + forMs;
     const watch = this.news.watch(place.topic);
     try {
       await watch.turn({ signal, forMs });
       let { version } = watch;
       const end = watch.endBehind(range.after);
-      let slice = end === undefined ? await this.reader.readNext(range) : FeedSlice.nothing(place.topic, end);
+      let slice = end === undefined ? await this.reader.readNext(range) : FeedSlice.nothing(end);
       for (;;) {
         if (slice.events.length === 0) watch.noteEnd(range.after, slice.end, version);
         const left = deadline - performance.now();
@@ -79,7 +80,7 @@ export class FeedService {
    */
   async stream(place: FeedPlace, sink: FeedSink, signal: AbortSignal): Promise<void> {
     const { streamEvents, streamBytes } = this.limits;
-    const range = this.#range(place, streamEvents, streamBytes);
+    const range = await this.#range(place, streamEvents, streamBytes);
     const watch = this.news.watch(place.topic);
     try {
       let { version } = watch;
@@ -107,9 +108,9 @@ export class FeedService {
     }
   }
 
-  #range({ topic, after }: FeedPlace, limit: number, maxBytes: number): FeedRange {
+  async #range({ topic, after }: FeedPlace, limit: number, maxBytes: number): Promise<FeedRange> {
     this.#demandFeed();
-    const position = after === undefined ? null : this.reader.positionOf(topic, after);
+    const position = after === undefined ? null : await this.cursors.positionOf(topic, after);
     return { topic, after: position, limit, maxBytes };
   }
 

@@ -3,7 +3,7 @@ import { after, before, describe, it } from 'node:test';
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { DataSource } from 'typeorm';
 import { dataSourceOptions } from '../../src/database/data-source.js';
-import { migrate } from '../../src/database/migrate.js';
+import { migrate, type BlockedMigration } from '../../src/database/migrate.js';
 import { execute, rows } from '../../src/database/sql.js';
 import { MIGRATIONS } from '../../migrations/all.js';
 import { openTestDatabase } from '../support/test-database.js';
@@ -45,6 +45,17 @@ class BreakHalfway1700000000003 implements MigrationInterface {
 class SleepLong1700000000004 implements MigrationInterface {
   async up(q: QueryRunner): Promise<void> {
     await q.query('select pg_sleep(1)');
+  }
+
+  async down(): Promise<void> {
+    // Nothing to undo.
+  }
+}
+
+class WidenThings1700000000005 implements MigrationInterface {
+  async up(q: QueryRunner): Promise<void> {
+    await q.query('create table beside_things (n integer)');
+    await q.query('alter table things add column width integer');
   }
 
   async down(): Promise<void> {
@@ -105,7 +116,10 @@ describe('migrate', () => {
       IndexThings1700000000002,
       BreakHalfway1700000000003,
     ]);
-    await assert.rejects(migrate(source), /division by zero/);
+    await assert.rejects(
+      migrate(source),
+      /^MigrationFailed: migration BreakHalfway1700000000003 failed, the schema is as it was before it: division by zero$/,
+    );
     const [state] = await rows(
       database.dataSource,
       "select to_regclass('half') as half, to_regclass('things')::text as things",
@@ -113,6 +127,53 @@ describe('migrate', () => {
     assert.deepEqual(state, { half: null, things: 'things' });
     // The lock is free again.
     assert.deepEqual(await migrate(await open([CreateThings1700000000001])), []);
+  });
+
+  it('that waits for a lock lets everybody else go on, says who has it, and comes to its end afterwards', async () => {
+    const things = [CreateThings1700000000001, IndexThings1700000000002];
+    await migrate(await open(things));
+    const holder = await database.open(1);
+    const other = await database.open(1);
+    const blocked: BlockedMigration[] = [];
+    const began: string[] = [];
+    let migrating: Promise<string[]> | undefined;
+    let slowestMs = 0;
+    await holder.transaction(async (manager) => {
+      await execute(manager, 'select count(*) from things');
+      migrating = migrate(await open([...things, WidenThings1700000000005]), {
+        onBegin: (pending) => void began.push(...pending),
+        onBlocked: (one) => void blocked.push(one),
+      });
+      while (blocked.length < 2) {
+        const asked = performance.now();
+        await execute(other, 'select count(*) from things');
+        slowestMs = Math.max(slowestMs, performance.now() - asked);
+      }
+      const [half] = await rows(other, "select to_regclass('beside_things') as made");
+      assert.deepEqual(half, { made: null });
+    });
+    assert.deepEqual(await migrating, ['WidenThings1700000000005']);
+    assert.deepEqual(began, ['WidenThings1700000000005']);
+    // It has the readers wait for as long as it waits itself, a second, and no longer.
+    assert.ok(slowestMs > 200 && slowestMs < 2_900, `${slowestMs} ms`);
+    assert.equal(blocked[0]?.migration, 'WidenThings1700000000005');
+    assert.equal(blocked[0]?.oldest?.application, 'longshore test');
+  });
+
+  it('that cannot have its lock fails after its time, and leaves the schema as it was', async () => {
+    const holder = await database.open(1);
+    await holder.transaction(async (manager) => {
+      await execute(manager, 'select count(*) from things');
+      class NarrowThings1700000000006 extends WidenThings1700000000005 {}
+      const source = await open([NarrowThings1700000000006]);
+      await execute(source, 'drop table if exists beside_things');
+      await assert.rejects(
+        migrate(source, { deadlineMs: 1_200 }),
+        /NarrowThings1700000000006 failed.*lock timeout/,
+      );
+      const [half] = await rows(source, "select to_regclass('beside_things') as made");
+      assert.deepEqual(half, { made: null });
+    });
   });
 
   it('lets a migration take longer than any statement of the service may', async () => {

@@ -40,6 +40,8 @@ export interface ProcessOptions {
 export interface ServiceOptions extends ProcessOptions {
   /** The service's data directory, kept afterwards; default: a new one that is removed with the process. */
   readonly dataDir?: string;
+  /** Entry of another version of the service; default: that of the tree under test. */
+  readonly main?: string;
 }
 
 /** How a process ended. */
@@ -124,7 +126,7 @@ export interface LaunchedService extends TestProcess {
 export async function launchService(options: ServiceOptions = {}): Promise<LaunchedService> {
   const dataDir = options.dataDir ?? (await makeDataDir(options.user));
   const keys = options.env?.['SERVICE_API_KEYS'] ?? '';
-  const process = await launch(SERVICE_MAIN, {
+  const process = await launch(options.main ?? SERVICE_MAIN, {
     ...options,
     env: { SERVICE_PORT: '0', SERVICE_DATA_DIR: dataDir, ...options.env },
   });

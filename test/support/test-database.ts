@@ -17,6 +17,8 @@ export interface TestDatabaseOptions {
   readonly migrations?: readonly (new () => MigrationInterface)[];
   /** Entities of the data sources that are opened on it. Default: the service's own. */
   readonly entities?: readonly (new () => object)[];
+  /** URL of a database of the same server to copy, to which nobody is connected; default: an empty one of the migrations. */
+  readonly copyOf?: string;
 }
 
 /** A migrated, empty database that belongs to one test. */
@@ -44,11 +46,12 @@ after(async () => {
  * set of migrations, so it costs a few dozen milliseconds. Safe while other test files do the same.
  */
 export async function openTestDatabase(options: TestDatabaseOptions = {}): Promise<TestDatabase> {
-  const { migrations = MIGRATIONS, entities = ENTITIES } = options;
+  const { migrations = MIGRATIONS, entities = ENTITIES, copyOf } = options;
   const server = await serverUrl();
   const name = `test_${randomBytes(8).toString('hex')}`;
   await withMaintenance(server, async (client) => {
-    await copyTemplate(client, await ensureTemplate(client, server, migrations), name);
+    const original = copyOf && new URL(copyOf).pathname.slice(1);
+    await copyTemplate(client, original ?? (await ensureTemplate(client, server, migrations)), name);
   });
   const url = databaseUrl(server, name);
   const opened: DataSource[] = [];

@@ -12,6 +12,8 @@ export interface WorkerOptions {
   readonly key: string;
   readonly id: string;
   readonly env?: Readonly<Record<string, string>>;
+  /** Entry of another version of the worker; default: that of the tree under test. */
+  readonly main?: string;
 }
 
 /** Programs that stand in for images, and the record of their starts. */
@@ -52,9 +54,9 @@ export class ScriptImages {
   }
 
   /** Starts the worker program with these images. */
-  async startWorker({ url, key, id, env = {} }: WorkerOptions): Promise<TestProcess> {
+  async startWorker({ url, key, id, env = {}, main = AGENT_MAIN }: WorkerOptions): Promise<TestProcess> {
     const tmp = await makeDataDir();
-    return launch(AGENT_MAIN, {
+    return launch(main, {
       env: {
         SERVICE_URL: url,
         SERVICE_API_KEY: key,

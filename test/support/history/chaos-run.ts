@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { CHAOS_SETTINGS, ChaosDeployment } from './chaos-deployment.js';
 import { injectFaults } from './chaos-faults.js';
 import { sumUp, type ChaosFigures } from './chaos-figures.js';
@@ -6,7 +5,8 @@ import { checkHistory } from './check-history.js';
 import { FeedTail } from './feed-tail.js';
 import { countLive, readFinalState } from './final-state.js';
 import type { Violation } from './history.js';
-import { LoadClient, TOPICS, type Quota } from './load-client.js';
+import { LoadClient, TOPICS } from './load-client.js';
+import { evenQuota, waitFor } from './load-pace.js';
 import { RecordedService } from './recorded-service.js';
 import { SeededRandom } from './seeded-random.js';
 import { tellStory } from './tell-story.js';
@@ -53,7 +53,7 @@ export async function runChaos({ seed, runs, seconds }: ChaosOptions): Promise<C
     const service = new RecordedService(deployment.wires);
     const began = performance.now();
     const goesOn = (): boolean => performance.now() - began < seconds * 1000;
-    const quota = quotaOf(runs, () => (performance.now() - began) / (seconds * 1000));
+    const quota = evenQuota(runs, () => (performance.now() - began) / (seconds * 1000));
     const tails = TOPICS.map((topic) => new FeedTail(service, topic));
     const crew = new WorkerCrew(service, seed, WORKERS);
     const clients = Array.from({ length: CLIENTS }, (_, i) => {
@@ -66,9 +66,9 @@ export async function runChaos({ seed, runs, seconds }: ChaosOptions): Promise<C
     ]);
     await deployment.heal();
     crew.heal();
-    await waitFor(() => quota.taken >= runs);
+    await waitFor(() => quota.taken >= runs, PATIENCE_MS);
     await Promise.all(clients.map((client) => client.stop()));
-    await waitFor(async () => (await countLive(service)) === 0);
+    await waitFor(async () => (await countLive(service)) === 0, PATIENCE_MS);
     await crew.stop();
     await Promise.all(tails.map((tail) => tail.stop()));
     const final = await readFinalState(service, tails);
@@ -90,34 +90,10 @@ export async function runChaos({ seed, runs, seconds }: ChaosOptions): Promise<C
   }
 }
 
-/** So many runs, spread evenly over the time. @param share how much of the time is over; 1 is all of it */
-function quotaOf(runs: number, share: () => number): Quota & { readonly taken: number } {
-  let taken = 0;
-  return {
-    get taken() {
-      return taken;
-    },
-    take: () => {
-      if (taken >= runs * Math.min(1, share())) return false;
-      taken += 1;
-      return true;
-    },
-    putBack: () => {
-      taken -= 1;
-    },
-  };
-}
-
 function statusesOf({ wires }: ChaosDeployment): Record<string, number> {
   const sum: Record<string, number> = {};
   for (const [status, count] of wires.flatMap(({ statuses }) => [...statuses])) {
     sum[status] = (sum[status] ?? 0) + count;
   }
   return sum;
-}
-
-/** Gives up after a while without a word: what has not ended is then found by the checker. */
-async function waitFor(condition: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + PATIENCE_MS;
-  while (performance.now() < deadline && !(await condition())) await sleep(200);
 }

@@ -127,6 +127,11 @@ export class RecordedService {
     return answer !== undefined && answer.status < 300 ? answer : undefined;
   }
 
+  /** The same, with refusals. */
+  async answer(sent: WireRequest): Promise<WireAnswer | undefined> {
+    return this.wires[0]?.send(sent);
+  }
+
   async #write<T>(
     server: number,
     sent: WireRequest,

@@ -1,0 +1,197 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { DataSource } from 'typeorm';
+import type { MigrationInterface, QueryRunner } from 'typeorm';
+import { dataSourceOptions } from '../../../src/database/data-source.js';
+import { migrate } from '../../../src/database/migrate.js';
+import { CHAOS_SETTINGS } from '../history/chaos-deployment.js';
+import { sumUp, type ChaosFigures } from '../history/chaos-figures.js';
+import { checkHistory } from '../history/check-history.js';
+import { FeedTail } from '../history/feed-tail.js';
+import { countLive, readFinalState } from '../history/final-state.js';
+import { STATES, type FinalState, type State, type Violation } from '../history/history.js';
+import { LoadClient, TOPICS } from '../history/load-client.js';
+import { evenQuota, waitFor } from '../history/load-pace.js';
+import { RecordedService } from '../history/recorded-service.js';
+import { SeededRandom } from '../history/seeded-random.js';
+import { tellStory } from '../history/tell-story.js';
+import { WorkerCrew } from '../history/worker-crew.js';
+import type { RollingDeployment, Version } from './rolling-deployment.js';
+
+const SEED = 7;
+const CLIENTS = 8;
+const WORKERS = 8;
+const STORIES = 3;
+const PATIENCE_MS = 90_000;
+
+/** The order in which the places get their versions; the last step but one takes the upgrade back. */
+const STEPS: readonly (readonly [place: 0 | 1, version: Version])[] = [
+  [0, 'new'],
+  [1, 'new'],
+  [0, 'old'],
+  [0, 'new'],
+];
+
+/** A change such as a later version makes: code that does not know of it has to go on. */
+class ExpandAnew1799999999999 implements MigrationInterface {
+  async up(q: QueryRunner): Promise<void> {
+    await q.query(`
+      alter table runs add column of_a_later_version text;
+      alter table run_queue add column of_a_later_version integer not null default 0;
+      alter table events add column of_a_later_version json;
+      create index of_a_later_version on run_queue (of_a_later_version);
+    `);
+  }
+
+  async down(q: QueryRunner): Promise<void> {
+    await q.query(`
+      drop index of_a_later_version;
+      alter table runs drop column of_a_later_version;
+      alter table run_queue drop column of_a_later_version;
+      alter table events drop column of_a_later_version;
+    `);
+  }
+}
+
+/** How much. */
+export interface UpgradeOptions {
+  readonly seconds: number;
+  readonly runsASecond: number;
+}
+
+/** What was found. */
+export interface UpgradeReport {
+  readonly violations: readonly Violation[];
+  readonly stories: readonly string[];
+  /** Runs by state: as the runs themselves say, and as each place counts them in its overview. */
+  readonly counts: {
+    readonly found: Record<State, number>;
+    readonly overviews: readonly Record<State, number>[];
+  };
+  readonly figures: ChaosFigures & {
+    readonly replacements: number;
+    readonly statuses: Readonly<Record<string, number>>;
+    /** Longest time without an acknowledged write while places changed, in milliseconds. */
+    readonly longestSilenceMs: number;
+    readonly mishaps: Readonly<Record<string, number>>;
+  };
+}
+
+/** Load on both places while they change their versions, again and again until the time is over; then everything is checked. */
+export async function runUpgrade(
+  deployment: RollingDeployment,
+  { seconds, runsASecond }: UpgradeOptions,
+): Promise<UpgradeReport> {
+  const service = new RecordedService(deployment.wires);
+  const runs = Math.round(seconds * runsASecond);
+  const began = performance.now();
+  const share = (): number => (performance.now() - began) / (seconds * 1000);
+  const quota = evenQuota(runs, share);
+  const tails = TOPICS.map((topic) => new FeedTail(service, topic));
+  const crew = new WorkerCrew(service, SEED, WORKERS);
+  const clients = Array.from({ length: CLIENTS }, (_, i) => {
+    const name = `client-${i}`;
+    return new LoadClient(name, service, SeededRandom.for(SEED, name), quota);
+  });
+  const [replacements] = await Promise.all([
+    rollOn(deployment, share),
+    crew.suffer(SeededRandom.for(SEED, 'mishaps'), () => share() < 0.95),
+  ]);
+  await waitFor(() => quota.taken >= runs, PATIENCE_MS);
+  await Promise.all(clients.map((client) => client.stop()));
+  crew.heal();
+  await waitFor(async () => (await countLive(service)) === 0, PATIENCE_MS);
+  await crew.stop();
+  await Promise.all(tails.map((tail) => tail.stop()));
+  const final = await readFinalState(service, tails);
+  const { workerTimeout, maxReclaims } = CHAOS_SETTINGS;
+  const violations = checkHistory(service.history, final, {
+    workerTimeoutMs: workerTimeout * 1000,
+    maxReclaims,
+  });
+  return {
+    violations,
+    stories: violations
+      .slice(0, STORIES)
+      .flatMap((violation) => tellStory(violation, service.history, final) ?? []),
+    counts: { found: countStates(final), overviews: await readOverviews(service) },
+    figures: {
+      ...sumUp(service.history, final, []),
+      replacements,
+      statuses: statusesOf(deployment),
+      longestSilenceMs: longestSilence(service),
+      mishaps: crew.mishaps,
+    },
+  };
+}
+
+/** At least once through all steps; the schema changes beside two old servers before the first. */
+async function rollOn(deployment: RollingDeployment, share: () => number): Promise<number> {
+  const pauseMs = 2000;
+  await sleep(pauseMs);
+  await expandSchema(deployment.databaseUrl);
+  let replacements = 0;
+  do {
+    for (const [place, version] of STEPS) {
+      await sleep(pauseMs);
+      await deployment.roll(place, version);
+      replacements += 1;
+    }
+    if (share() < 0.7) {
+      for (const place of [1, 0] as const) {
+        await sleep(pauseMs);
+        await deployment.roll(place, 'old');
+        replacements += 1;
+      }
+    }
+  } while (deployment.versions.includes('old'));
+  return replacements;
+}
+
+async function expandSchema(url: string): Promise<void> {
+  const settings = { url, poolSize: 1, applicationName: 'a later version', entities: [] };
+  const source = new DataSource(dataSourceOptions({ ...settings, migrations: [ExpandAnew1799999999999] }));
+  await source.initialize();
+  try {
+    await migrate(source);
+  } finally {
+    await source.destroy();
+  }
+}
+
+function countStates({ runs }: FinalState): Record<State, number> {
+  const counts = zeroes();
+  for (const { state } of runs) counts[state] += 1;
+  return counts;
+}
+
+async function readOverviews(service: RecordedService): Promise<Record<State, number>[]> {
+  const overviews: Record<State, number>[] = [];
+  for (let place = 0; place < service.servers; place += 1) {
+    const answer = await service.ask(place, { method: 'GET', path: '/overview' });
+    overviews.push({ ...zeroes(), ...answer?.body.runs });
+  }
+  return overviews;
+}
+
+function zeroes(): Record<State, number> {
+  return { PENDING: 0, ASSIGNED: 0, RUNNING: 0, CANCELLED: 0, COMPLETED: 0, FAILED: 0 } satisfies Record<
+    (typeof STATES)[number],
+    number
+  >;
+}
+
+function longestSilence({ history }: RecordedService): number {
+  const ends = history
+    .filter(({ kind, outcome }) => outcome.kind === 'answered' && ['create', 'event'].includes(kind))
+    .map(({ endedAt }) => endedAt)
+    .toSorted((a, b) => a - b);
+  return Math.round(Math.max(0, ...ends.map((at, i) => at - (ends[i - 1] ?? at))));
+}
+
+function statusesOf({ wires }: RollingDeployment): Record<string, number> {
+  const sum: Record<string, number> = {};
+  for (const [status, count] of wires.flatMap(({ statuses }) => [...statuses])) {
+    sum[status] = (sum[status] ?? 0) + count;
+  }
+  return sum;
+}
