@@ -27,6 +27,7 @@ import {
   BatchSpanProcessor,
   type SpanExporter,
 } from '@opentelemetry/sdk-trace-base';
+import { SpanClock } from './span-clock.js';
 import { protocolOf, type TracedProgram } from './start-tracing.js';
 import type { TraceContext } from './trace-context.js';
 import type { Span, SpanAttributes, SpanStart, Tracing } from './tracing.js';
@@ -46,6 +47,8 @@ const KINDS = {
   consumer: SpanKind.CONSUMER,
   internal: SpanKind.INTERNAL,
 } as const;
+
+const clock = new SpanClock();
 
 /**
  * Tracing by the SDK of OpenTelemetry, which reads the OTEL_* variables by itself. Spans wait in a queue of bounded length
@@ -91,7 +94,7 @@ export class OpenTelemetry implements Tracing {
         kind: KINDS[kind],
         links: links.map(linkTo),
         ...(attributes === undefined ? {} : { attributes: attributes }),
-        ...(startedAt === undefined ? {} : { startTime: startedAt }),
+        startTime: startedAt instanceof Date ? startedAt : clock.at(startedAt),
       },
       parent ? contextOf(parent) : ROOT_CONTEXT,
     );
@@ -152,8 +155,7 @@ class RecordedSpan implements Span {
   }
 
   end(at?: Date): void {
-    // By the clock that its start was measured with, however that was given.
-    this.span.end(at ?? performance.now());
+    this.span.end(at ?? clock.at());
   }
 }
 
@@ -170,7 +172,7 @@ async function exporterOf(env: NodeJS.ProcessEnv): Promise<SpanExporter> {
 function resourceOf({ name, version }: TracedProgram): Resource {
   return resourceFromAttributes({
     'service.name': name,
-    'service.version': version,
+    ...(version === undefined ? {} : { 'service.version': version }),
     'service.instance.id': randomUUID(),
     'host.name': hostname(),
     'process.pid': process.pid,

@@ -4,7 +4,7 @@ import type { Tracing } from './tracing.js';
 export interface TracedProgram {
   /** Name of the service in its traces unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES give another. */
   readonly name: string;
-  readonly version: string;
+  readonly version?: string;
   /** Told, once a minute at most, why spans are lost. */
   readonly warn: (reason: string) => void;
 }
