@@ -11,7 +11,7 @@ import type { RunningService } from './serve.js';
 import { loadDotenv } from './settings/dotenv.js';
 import { answerWithoutStarting } from './settings/help.js';
 import { loadSettings, SettingsError } from './settings/load-settings.js';
-import { tracingProblems } from './tracing/start-tracing.js';
+import { tracingProblems } from './tracing/tracing-variables.js';
 import { UnknownScheduler } from './workers/strategies/scheduler.js';
 
 const USAGE_ERROR = 2;

@@ -1,5 +1,6 @@
 import { createLongshoreClient } from '../client/client.js';
-import { startTracing, tracingProblems } from '../tracing/start-tracing.js';
+import { startTracing } from '../tracing/start-tracing.js';
+import { tracingProblems } from '../tracing/tracing-variables.js';
 import { createAgentLog } from './agent-log.js';
 import { AgentSettingsError, loadAgentSettings } from './agent-settings.js';
 import { Agent } from './agent.js';

@@ -28,8 +28,9 @@ import {
   type SpanExporter,
 } from '@opentelemetry/sdk-trace-base';
 import { SpanClock } from './span-clock.js';
-import { protocolOf, type TracedProgram } from './start-tracing.js';
+import type { TracedProgram } from './start-tracing.js';
 import type { TraceContext } from './trace-context.js';
+import { protocolOf } from './tracing-variables.js';
 import type { Span, SpanAttributes, SpanStart, Tracing } from './tracing.js';
 
 /** How long the last spans may take on their way, in milliseconds. */
@@ -179,6 +180,8 @@ function resourceOf({ name, version }: TracedProgram): Resource {
   }).merge(detectResources({ detectors: [envDetector] }));
 }
 
+function ignore(): void {}
+
 /** Hands on what the SDK has to say of lost spans and wrong variables, seldom enough for a log. */
 function reportProblems(warn: (reason: string) => void): void {
   let next = -Infinity;
@@ -187,7 +190,6 @@ function reportProblems(warn: (reason: string) => void): void {
     next = performance.now() + WARN_EVERY_MS;
     warn(problem instanceof Error ? problem.message || errorCode(problem) : String(problem));
   };
-  const ignore = (): void => undefined;
   setGlobalErrorHandler(report);
   diag.setLogger(
     { error: report, warn: report, info: ignore, debug: ignore, verbose: ignore },

@@ -6,6 +6,10 @@ const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const SPAN = 'b7ad6b7169203331';
 const VALID = `00-${TRACE}-${SPAN}-01`;
 
+function stateOf(text: unknown): string | null | undefined {
+  return readTraceContext(VALID, text)?.tracestate;
+}
+
 describe('a traceparent', () => {
   for (const [title, text, kept] of [
     ['sampled', VALID, VALID],
@@ -42,8 +46,6 @@ describe('a traceparent', () => {
 });
 
 describe('a tracestate', () => {
-  const stateOf = (text: unknown): string | null | undefined => readTraceContext(VALID, text)?.tracestate;
-
   it('is kept as it is, but for white space and empty members', () => {
     assert.equal(
       stateOf('rojo=00f067aa0ba902b7,congo=t61rcWkgMzE'),

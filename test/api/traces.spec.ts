@@ -20,12 +20,15 @@ describe('traces of the service', { timeout: 60_000 }, () => {
     });
 
   const serverSpan = (traceId: string): Promise<ReceivedSpan> =>
-    app.collector.find(`of the server in ${traceId}`, (it) => it.kind === SERVER && it.traceId === traceId);
+    app.collector.find(
+      `of the server in ${traceId}`,
+      (span) => span.kind === SERVER && it.traceId === traceId,
+    );
 
   const child = (parent: ReceivedSpan, name: string): Promise<ReceivedSpan> =>
     app.collector.find(
       `${name} under ${parent.name}`,
-      (it) => it.name === name && it.parentSpanId === parent.spanId && it.traceId === parent.traceId,
+      (span) => span.name === name && it.parentSpanId === parent.spanId && it.traceId === parent.traceId,
     );
 
   for (const [title, method, path, key, status, name] of [
@@ -63,7 +66,7 @@ describe('traces of the service', { timeout: 60_000 }, () => {
     await app.send('GET', '/runs', { headers: { traceparent: last.traceparent } });
     await serverSpan(last.traceId);
     assert.deepEqual(
-      app.collector.spans.filter(({ traceId }) => quiet.some((it) => it.traceId === traceId)),
+      app.collector.spans.filter(({ traceId }) => quiet.some((span) => span.traceId === traceId)),
       [],
     );
   });
@@ -73,7 +76,7 @@ describe('traces of the service', { timeout: 60_000 }, () => {
     assert.equal((await app.send('GET', '/runs', { headers })).status, 200);
     const span = await app.collector.find(
       'anew',
-      (it) => it.attributes['longshore.request_id'] === 'rubbish-1',
+      (found) => found.attributes['longshore.request_id'] === 'rubbish-1',
     );
     assert.equal(span.parentSpanId, '');
   });
@@ -113,7 +116,7 @@ describe('traces of the service', { timeout: 60_000 }, () => {
       await child(group, 'COMMIT');
     }
     assert.doesNotMatch(
-      JSON.stringify(app.collector.spans, (_, it) => (typeof it === 'bigint' ? '' : it)),
+      JSON.stringify(app.collector.spans, (_, value) => (typeof value === 'bigint' ? '' : value)),
       /hush/,
     );
   });
@@ -194,7 +197,7 @@ describe('traces of the service', { timeout: 60_000 }, () => {
     const body = { name: 'traced', scopes: ['client'] };
     assert.equal((await app.send('POST', '/api-keys', { body, headers: { traceparent } })).status, 201);
     const span = await serverSpan(traceId);
-    const line = app.logged.find((it) => it['msg'] === 'made an API key');
+    const line = app.logged.find((entry) => entry['msg'] === 'made an API key');
     assert.equal(line?.['trace_id'], traceId);
     assert.equal(line?.['span_id'], span.spanId);
   });

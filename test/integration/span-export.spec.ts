@@ -11,11 +11,12 @@ describe('spans on their way to a collector', { timeout: 60_000 }, () => {
   let collector: OtlpReceiver;
   let warnings: string[];
 
+  const warn = (reason: string): void => void warnings.push(reason);
+
   /** The SDK reads the process's own environment. */
   async function start(env: Record<string, string> = {}): Promise<Tracing> {
     for (const name of Object.keys(process.env)) if (name.startsWith('OTEL_')) delete process.env[name];
     Object.assign(process.env, collector.env, env);
-    const warn = (reason: string): void => void warnings.push(reason);
     return (await startTracing(process.env, { name: 'tester', version: '1', warn })) ?? assert.fail();
   }
 
@@ -112,10 +113,10 @@ describe('spans on their way to a collector', { timeout: 60_000 }, () => {
   });
 
   for (const [title, trouble] of [
-    ['hangs', (it: OtlpReceiver) => void (it.manner = 'hangs')],
-    ['answers 500', (it: OtlpReceiver) => void (it.manner = { status: 500 })],
-    ['answers 503', (it: OtlpReceiver) => void (it.manner = { status: 503 })],
-    ['is gone', (it: OtlpReceiver) => it.stop()],
+    ['hangs', (receiver: OtlpReceiver) => void (receiver.manner = 'hangs')],
+    ['answers 500', (receiver: OtlpReceiver) => void (receiver.manner = { status: 500 })],
+    ['answers 503', (receiver: OtlpReceiver) => void (receiver.manner = { status: 503 })],
+    ['is gone', (receiver: OtlpReceiver) => receiver.stop()],
   ] as const) {
     it(`hold nobody up at the end when the collector ${title}`, async () => {
       const gone = await OtlpReceiver.start();

@@ -17,8 +17,7 @@ export async function startTracedApp(
   const collector = await OtlpReceiver.start();
   for (const name of Object.keys(process.env)) if (name.startsWith('OTEL_')) delete process.env[name];
   Object.assign(process.env, collector.env, env);
-  const warn = (reason: string): void => assert.fail(reason);
-  const tracing = await startTracing(process.env, { name: 'longshore', version: '0', warn });
+  const tracing = await startTracing(process.env, { name: 'longshore', version: '0', warn: assert.fail });
   const app = await startTestApp({ ...options, tracing });
   const close = async (): Promise<void> => {
     await app.close();

@@ -73,7 +73,8 @@ describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
       ): Promise<unknown> => {
         engine.calls.length = 0;
         await runtime().start({ ...folders.spec('tool'), trace: given });
-        return Object(engine.calls[0]?.body).Env.slice(2);
+        const created = engine.calls.find(({ route }) => route === 'POST /containers/create');
+        return Object(created?.body).Env.slice(2);
       };
       assert.deepEqual(await variables(trace), [`TRACEPARENT=${trace.traceparent}`, 'TRACESTATE=a=1']);
       assert.deepEqual(await variables({ ...trace, tracestate: null }), [`TRACEPARENT=${trace.traceparent}`]);

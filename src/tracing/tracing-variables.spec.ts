@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { isTracingAsked, startTracing, tracingProblems } from './start-tracing.js';
+import { startTracing } from './start-tracing.js';
+import { isTracingAsked, tracingProblems } from './tracing-variables.js';
 
 const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318' };
 
@@ -23,8 +24,7 @@ describe('traces are asked for', () => {
   ] as const) {
     it(`not ${title}`, async () => {
       assert.equal(isTracingAsked(env), false);
-      const warn = (reason: string): void => assert.fail(reason);
-      assert.equal(await startTracing(env, { name: 'x', warn }), null);
+      assert.equal(await startTracing(env, { name: 'x', warn: assert.fail }), null);
     });
   }
 });
