@@ -1,4 +1,5 @@
 import type { Log } from './logging/logger.js';
+import { requestContext } from './logging/request-context.js';
 import type { Opened } from './opened.js';
 import { packageVersion } from './settings/help.js';
 import { startTracing } from './tracing/start-tracing.js';
@@ -13,7 +14,8 @@ export async function openTracing(log: Log, opened: Opened): Promise<Tracing | n
   const tracing = await startTracing(process.env, {
     name: 'longshore',
     version: packageVersion(),
-    warn: (reason) => log.warn('spans of traces may be lost', { reason }),
+    // It comes up while some request is being answered, and has nothing to do with it.
+    warn: (reason) => requestContext.exit(() => log.warn('spans of traces may be lost', { reason })),
   });
   if (tracing !== null) opened.add(() => tracing.close());
   return tracing;

@@ -22,13 +22,13 @@ describe('traces of the service', { timeout: 60_000 }, () => {
   const serverSpan = (traceId: string): Promise<ReceivedSpan> =>
     app.collector.find(
       `of the server in ${traceId}`,
-      (span) => span.kind === SERVER && it.traceId === traceId,
+      (span) => span.kind === SERVER && span.traceId === traceId,
     );
 
   const child = (parent: ReceivedSpan, name: string): Promise<ReceivedSpan> =>
     app.collector.find(
       `${name} under ${parent.name}`,
-      (span) => span.name === name && it.parentSpanId === parent.spanId && it.traceId === parent.traceId,
+      (span) => span.name === name && span.parentSpanId === parent.spanId && span.traceId === parent.traceId,
     );
 
   for (const [title, method, path, key, status, name] of [

@@ -79,7 +79,7 @@ describe('a traced run', { timeout: 120_000 }, () => {
   const under = (parent: ReceivedSpan, name: string): Promise<ReceivedSpan> =>
     collector.find(
       `${name} under ${parent.name}`,
-      (span) => span.name === name && it.parentSpanId === parent.spanId && it.traceId === parent.traceId,
+      (span) => span.name === name && span.parentSpanId === parent.spanId && span.traceId === parent.traceId,
     );
 
   it("is one trace from the client's request to its container, by way of service and worker", async () => {
@@ -106,7 +106,7 @@ describe('a traced run', { timeout: 120_000 }, () => {
     assert.deepEqual(outputs, { parent: placeOf(container), state: 'vendor=7' });
     const claim = await collector.find(
       'of the claim',
-      (span) => span.name === 'claim' && it.links.length === 1,
+      (span) => span.name === 'claim' && span.links.length === 1,
     );
     assert.deepEqual(claim.links, [linkTo(request)]);
     await collector.find(
