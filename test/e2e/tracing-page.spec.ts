@@ -9,7 +9,7 @@ import { openTestDatabase } from '../support/test-database.js';
 
 const TIMEOUT = { timeout: 120_000 };
 
-test('the commands of docs/tracing.md show a run in the trace of its client', TIMEOUT, async () => {
+test('the commands of docs/tracing.md show a run in the trace of its client', TIMEOUT, async (t) => {
   const page = await readFile(join(PROJECT, 'docs', 'tracing.md'), 'utf8');
   const blocks = [...page.matchAll(/^```sh ?(\w*)\n(.*?)^```$/gms)];
   const one = (kind: string): string => {
@@ -18,7 +18,9 @@ test('the commands of docs/tracing.md show a run in the trace of its client', TI
     return found[2] ?? '';
   };
   const collector = await OtlpReceiver.start();
+  t.after(() => collector.stop());
   const database = await openTestDatabase();
+  t.after(() => database.close());
   const here = (code: string, url: string): string =>
     code.replaceAll('http://127.0.0.1:4318', collector.url).replaceAll('http://127.0.0.1:5555', url);
   const server = await Cli.make({
@@ -41,7 +43,9 @@ test('the commands of docs/tracing.md show a run in the trace of its client', TI
   const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
   assert.match(JSON.parse(stdout).traceparent, new RegExp(`^00-${traceId}-`));
   // Every span that the page shows in the trace of a run.
-  const shown = [...page.matchAll(/^ {4,}(POST \S+|[a-z]+(?: [a-z]+)?) {2,}/gm)].map(([, name]) => name);
+  const shown = [...page.matchAll(/^ {4,}(POST \S+|[a-z]+(?: [a-z]+)?)(?: {2,}|$)/gm)].map(
+    ([, name]) => name,
+  );
   assert.ok(shown.length >= 8, shown.join());
   for (const name of shown) {
     await collector.find(`${name}`, (span) => span.name === name && span.traceId === traceId);
@@ -50,6 +54,4 @@ test('the commands of docs/tracing.md show a run in the trace of its client', TI
     program.signal('SIGTERM', 'group');
     await program.exited;
   }
-  await collector.stop();
-  await database.close();
 });
