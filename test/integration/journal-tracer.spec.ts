@@ -7,9 +7,14 @@ import type { Member } from '../../src/runs/run-journal/journal-member.js';
 import { startTracing } from '../../src/tracing/start-tracing.js';
 import type { Tracing } from '../../src/tracing/tracing.js';
 import { linkTo } from '../support/traced-app.js';
+import type { ReceivedSpan } from '../support/otlp-decode.js';
 import { OtlpReceiver } from '../support/otlp-receiver.js';
 
 class Deadlock extends Error {}
+
+function creation(): Member {
+  return { kind: 'create', fresh: freshRun(), idempotency: undefined };
+}
 
 describe('the trace of a group', { timeout: 60_000 }, () => {
   let collector: OtlpReceiver;
@@ -26,7 +31,11 @@ describe('the trace of a group', { timeout: 60_000 }, () => {
     await collector.stop();
   });
 
-  const creation = (): Member => ({ kind: 'create', fresh: freshRun(), idempotency: undefined });
+  const findGroup = (tries: number): Promise<ReceivedSpan> =>
+    collector.find(
+      `of try ${tries}`,
+      ({ name, attributes }) => name === 'journal group' && attributes['longshore.journal.try'] === tries,
+    );
 
   it('shows a try that failed and the one after it, each with its requests', async () => {
     const tracer = new JournalTracer(tracing);
@@ -42,12 +51,7 @@ describe('the trace of a group', { timeout: 60_000 }, () => {
     );
     assert.equal(await tracer.trace(members, 2, () => Promise.resolve('done')), 'done');
     for (const span of requests) span.end();
-    const find = (tries: number) =>
-      collector.find(
-        `of try ${tries}`,
-        ({ name, attributes }) => name === 'journal group' && attributes['longshore.journal.try'] === tries,
-      );
-    const [failed, done] = [await find(1), await find(2)];
+    const [failed, done] = [await findGroup(1), await findGroup(2)];
     for (const group of [failed, done]) {
       assert.deepEqual(
         group.links.map(({ spanId }) => spanId),
