@@ -6,6 +6,7 @@ import { ListRunsByState1795000000005 } from './005-list-runs-by-state.js';
 import { ListRunsByTwoFields1795000000006 } from './006-list-runs-by-two-fields.js';
 import { AddRunLogs1795000000007 } from './007-add-run-logs.js';
 import { CountRuns1795000000008 } from './008-count-runs.js';
+import { KeepTracesOfRuns1795000000010 } from './010-keep-traces-of-runs.js';
 import { NoteRestores1795000000011 } from './011-note-restores.js';
 
 /** Every migration, in order. One that has landed is never edited. */
@@ -18,5 +19,6 @@ export const MIGRATIONS = [
   ListRunsByTwoFields1795000000006,
   AddRunLogs1795000000007,
   CountRuns1795000000008,
+  KeepTracesOfRuns1795000000010,
   NoteRestores1795000000011,
 ];

@@ -22,7 +22,7 @@ const STOP_GRACE_MS = 10_000;
 const OUTPUT_KEPT = 16_000;
 
 /** Variables that would change what the tests see. */
-const SETTINGS = /^(?:SERVICE_|DATABASE_URL$|NODE_TEST_CONTEXT$)/;
+const SETTINGS = /^(?:SERVICE_|OTEL_|DATABASE_URL$|NODE_TEST_CONTEXT$)/;
 
 /** Test processes that are running. */
 const running = new Set();

@@ -18,6 +18,8 @@ import { RunLogsModule } from './run-logs/run-logs.module.js';
 import { RunsModule } from './runs/runs.module.js';
 import { SettingsModule } from './settings/settings.module.js';
 import type { Settings } from './settings/settings.js';
+import { TracingModule } from './tracing/tracing.module.js';
+import type { Tracing } from './tracing/tracing.js';
 import { StrategiesModule } from './workers/strategies/strategies.module.js';
 import { WorkersModule } from './workers/workers.module.js';
 
@@ -27,19 +29,25 @@ export interface AppParts {
   readonly log: Log;
   /** Connected, with its schema up to date; closed with the application. */
   readonly dataSource: DataSource;
+  /** Null, or left out: nothing is traced. */
+  readonly tracing?: Tracing | null;
 }
 
 /** The service. */
 @Module({})
 export class AppModule {
   /** @param extensions modules of others, whose scheduling strategies can be selected */
-  static register({ settings, log, dataSource }: AppParts, extensions: readonly Type[] = []): DynamicModule {
+  static register(
+    { settings, log, dataSource, tracing = null }: AppParts,
+    extensions: readonly Type[] = [],
+  ): DynamicModule {
     return {
       module: AppModule,
       imports: [
         SettingsModule.register(settings),
         LoggingModule.register(log),
         DatabaseModule.register(dataSource),
+        TracingModule.register(tracing),
         ScheduleModule.forRoot(),
         MetricsModule,
         AuthModule,

@@ -3,6 +3,7 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule, type AppParts } from './app.module.js';
 import { Drain } from './http/drain.js';
 import { FastExpressAdapter } from './http/fast-express.adapter.js';
+import { RequestTracer } from './http/request-tracer.js';
 import { loadExtensions } from './load-extensions.js';
 import { NestLogger } from './logging/nest-logger.js';
 import { describeApi, serveApiDescription } from './openapi/api-description.js';
@@ -13,9 +14,10 @@ import { packageVersion } from './settings/help.js';
  * @throws Error when a part cannot be made; nothing is left running then but the given data source
  */
 export async function createApp(parts: AppParts): Promise<NestExpressApplication> {
+  const tracer = parts.tracing ? new RequestTracer(parts.tracing) : null;
   const app = await NestFactory.create<NestExpressApplication>(
     AppModule.register(parts, await loadExtensions(parts.settings)),
-    new FastExpressAdapter(),
+    new FastExpressAdapter(undefined, tracer),
     { bodyParser: false, logger: new NestLogger(parts.log), abortOnError: false },
   );
   app.get(Drain).attach(app.getHttpServer());

@@ -2,6 +2,7 @@ import { createApp } from './create-app.js';
 import { tryAddress } from './listen-address.js';
 import { listen } from './listen.js';
 import { openDatabase, openDatabaseServer, prepareDatabase, type StartContext } from './open-database.js';
+import { openTracing } from './open-tracing.js';
 import { Opened } from './opened.js';
 
 /** The service, answering requests. */
@@ -23,12 +24,13 @@ export function serve(context: StartContext): Promise<RunningService> {
   const opened = new Opened();
   return opened.orClose(log, async () => {
     await tryAddress(settings.host, settings.port);
+    const tracing = await openTracing(log, opened);
     const databaseUrl = await openDatabaseServer(context, opened);
     stop.throwIfAborted();
     const dataSource = await openDatabase(databaseUrl(), context, opened);
     await prepareDatabase(dataSource, log);
     stop.throwIfAborted();
-    const app = await createApp({ settings, log, dataSource });
+    const app = await createApp({ settings, log, dataSource, tracing });
     opened.add(() => app.close());
     stop.throwIfAborted();
     const url = await listen(app, settings, opened);

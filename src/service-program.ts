@@ -11,6 +11,7 @@ import type { RunningService } from './serve.js';
 import { loadDotenv } from './settings/dotenv.js';
 import { answerWithoutStarting } from './settings/help.js';
 import { loadSettings, SettingsError } from './settings/load-settings.js';
+import { tracingProblems } from './tracing/tracing-variables.js';
 import { UnknownScheduler } from './workers/strategies/scheduler.js';
 
 const USAGE_ERROR = 2;
@@ -31,6 +32,8 @@ export async function runProgram(argv: readonly string[], stop: AbortSignal): Pr
     }
     loadDotenv();
     const settings = loadSettings(argv, process.env);
+    const problems = tracingProblems(process.env);
+    if (problems.length > 0) throw new SettingsError(problems);
     if (settings.reload && process.env[RELOAD_CHILD] === undefined) {
       return await runWithReload(argv, process.env);
     }

@@ -67,7 +67,7 @@ describe('a worker that waits for work', () => {
     let claims = 0;
     scene.service.claim = async () => {
       claims += 1;
-      return { kind: 'ok', value: [{ id, image, inputs, constraints, attempt }] };
+      return { kind: 'ok', value: [{ id, image, inputs, constraints, attempt, trace: null }] };
     };
     await scene.start();
     await scene.clock.pass(60_000);

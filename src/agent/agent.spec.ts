@@ -216,7 +216,10 @@ test('executes a run once that the service hands out twice', async () => {
   const scene = makeScene();
   const run = scene.service.add('run-1', { state: 'ASSIGNED', workerId: 'rack/7:a' });
   const { id, image, inputs, constraints, attempt } = run;
-  scene.service.claim = async () => ({ kind: 'ok', value: [{ id, image, inputs, constraints, attempt }] });
+  scene.service.claim = async () => ({
+    kind: 'ok',
+    value: [{ id, image, inputs, constraints, attempt, trace: null }],
+  });
   await scene.start();
   const container = await scene.container();
   await scene.clock.pass(60_000);

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import type { Tracing } from '../tracing/tracing.js';
 import type { AgentContext } from './agent-context.js';
 import type { AgentSettings } from './agent-settings.js';
 import { Backoff } from './backoff.js';
@@ -32,6 +33,8 @@ export interface AgentParts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly random: () => number;
+  /** Null: the worker does not trace. */
+  readonly tracing: Tracing | null;
 }
 
 /**
@@ -55,7 +58,7 @@ export class Agent {
   private unreported = 0;
 
   constructor(private readonly parts: AgentParts) {
-    const { settings, resources, api, runtime, folders, clock, logger, random } = parts;
+    const { settings, resources, api, runtime, folders, clock, logger, random, tracing } = parts;
     const { workerId, tickSeconds } = settings;
     const { lingering } = this;
     const tickMs = tickSeconds * 1000;
@@ -64,7 +67,7 @@ export class Agent {
     const capacity = new CapacityLine(new Capacity(resources, settings.maxRuns ?? resources.cpuCores), () =>
       this.claims.wake(),
     );
-    this.executionParts = { context: this.context, runtime, folders, capacity, lingering, tickMs };
+    this.executionParts = { context: this.context, runtime, folders, capacity, lingering, tracing, tickMs };
     this.heartbeats = new HeartbeatLoop(this.context, {
       resources,
       tags: settings.tags,

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import type { TraceContext } from '../tracing/trace-context.js';
 import type { AgentContext } from './agent-context.js';
 import { Backoff } from './backoff.js';
 import { isKeyRefusal, isLossOfRun, type Answer, type Refusal, type RunEvent } from './service-api.js';
@@ -22,6 +23,8 @@ export interface SenderOptions {
   readonly attempt: () => number | null;
   /** Tells the events of one execution from those of any other. */
   readonly executionId: string;
+  /** Where in a trace the reports belong; null: nobody traces the run. */
+  readonly trace: TraceContext | null;
   readonly logger: Logger;
   /** Called when the service says that the attempt is no longer this worker's; the sender is closed by then. */
   readonly onLost: (why: string) => void;
@@ -130,8 +133,8 @@ export class EventSender {
   }
 
   private post(event: RunEvent, idempotencyKey: string): Promise<Answer<null>> {
-    const { runId, attempt } = this.options;
-    const reporter = { workerId: this.context.workerId, attempt: attempt(), idempotencyKey };
+    const { runId, attempt, trace } = this.options;
+    const reporter = { workerId: this.context.workerId, attempt: attempt(), idempotencyKey, trace };
     return this.context.api.postEvent(runId, event, reporter);
   }
 

@@ -87,14 +87,27 @@ test('heartbeats as the interface has it and learns the timeout of the service',
   }
 });
 
+const TRACE = {
+  traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+  tracestate: 'vendor=1',
+};
+
 test('claims for a worker id with slashes and colons, under a key', async () => {
   const constraints = { ram_mb: 1, vram_mb: 2, cpu: 3, gpu_id: 0 };
-  answer = json(200, { ops: [{ id: 'r', image: 'i', inputs: {}, constraints, attempt: 4 }] });
+  const op = { id: 'r', image: 'i', inputs: {}, constraints, attempt: 4 };
+  const traced = { ...op, ...TRACE };
+  const mistraced = { ...op, traceparent: 'rubbish' };
+  answer = json(200, { ops: [op, traced, mistraced] });
   assert.deepEqual(await api().claim('rack/7:a', 'key-1', CALL), {
     kind: 'ok',
-    value: [
-      { id: 'r', image: 'i', inputs: {}, constraints: { ramMb: 1, vramMb: 2, cpu: 3, gpuId: 0 }, attempt: 4 },
-    ],
+    value: [null, TRACE, null].map((trace) => ({
+      id: 'r',
+      image: 'i',
+      inputs: {},
+      constraints: { ramMb: 1, vramMb: 2, cpu: 3, gpuId: 0 },
+      attempt: 4,
+      trace,
+    })),
   });
   assert.equal(received[0]?.url, '/workers/rack%2F7%3Aa/claim');
   assert.equal(received[0]?.headers['idempotency-key'], 'key-1');
@@ -143,7 +156,7 @@ test('reads a run without its events', async () => {
 
 test('reports an event with who reports, which attempt, and a key', async () => {
   answer = (response) => response.writeHead(204).end();
-  const reporter = { workerId: 'rack/7:a', attempt: 2, idempotencyKey: 'key-2' };
+  const reporter = { workerId: 'rack/7:a', attempt: 2, idempotencyKey: 'key-2', trace: TRACE };
   assert.deepEqual(await api().postEvent('r', { type: 'PROGRESS', msg: 5 }, reporter), {
     kind: 'ok',
     value: null,
@@ -154,12 +167,15 @@ test('reports an event with who reports, which attempt, and a key', async () => 
   assert.equal(request?.headers['x-run-attempt'], '2');
   assert.equal(request?.headers['prefer'], 'return=minimal');
   assert.equal(request?.headers['idempotency-key'], 'key-2');
+  assert.equal(request?.headers['traceparent'], TRACE.traceparent);
+  assert.equal(request?.headers['tracestate'], TRACE.tracestate);
   assert.deepEqual(JSON.parse(request?.body ?? ''), { type: 'PROGRESS', msg: 5 });
 
   answer = json(200, RUN);
-  const unknown = { ...reporter, attempt: null };
+  const unknown = { ...reporter, attempt: null, trace: null };
   assert.equal((await api().postEvent('r', { type: 'A', msg: '', payload: { x: 1 } }, unknown)).kind, 'ok');
   assert.equal(received[1]?.headers['x-run-attempt'], undefined);
+  assert.equal(received[1]?.headers['traceparent'], undefined);
   assert.deepEqual(JSON.parse(received[1]?.body ?? ''), { type: 'A', msg: '', payload: { x: 1 } });
 });
 
@@ -226,7 +242,12 @@ test('believes nobody who does not answer as the service does', async () => {
     () => beat(),
     () => api().claim('w', 'k', CALL),
     () => api().getRun('r'),
-    () => api().postEvent('r', { type: 'A', msg: 1 }, { workerId: 'w', attempt: 1, idempotencyKey: 'k' }),
+    () =>
+      api().postEvent(
+        'r',
+        { type: 'A', msg: 1 },
+        { workerId: 'w', attempt: 1, idempotencyKey: 'k', trace: null },
+      ),
   ];
   for (const strange of [
     html(200),

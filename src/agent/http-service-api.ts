@@ -1,5 +1,6 @@
 import type { LongshoreClient, Schemas } from '../client/client.js';
 import { isJsonObject, type JsonObject } from '../json/json-value.js';
+import { readTraceContext, type TraceContext } from '../tracing/trace-context.js';
 import { errorText } from './failure-message.js';
 import type {
   Answer,
@@ -112,7 +113,7 @@ export class HttpServiceApi implements ServiceApi {
   postEvent(
     runId: string,
     { type, msg, payload }: RunEvent,
-    { workerId, attempt, idempotencyKey }: Reporter,
+    { workerId, attempt, idempotencyKey, trace }: Reporter,
   ): Promise<Answer<null>> {
     const params = {
       path: { id: runId },
@@ -123,7 +124,7 @@ export class HttpServiceApi implements ServiceApi {
       },
     };
     const body = { type, msg, ...(payload === undefined ? {} : { payload }) };
-    const headers = { 'Idempotency-Key': idempotencyKey };
+    const headers = { 'Idempotency-Key': idempotencyKey, ...traceHeaders(trace) };
     return askForNothing(POST_EVENT_MS, (init) =>
       this.client.POST('/runs/{id}/events', { params, body, headers, ...init }),
     );
@@ -247,7 +248,14 @@ function readClaimedRun(op: unknown): ClaimedRun | null {
       gpuId: typeof constraints['gpu_id'] === 'number' ? constraints['gpu_id'] : null,
     },
     attempt: typeof attempt === 'number' ? attempt : null,
+    trace: readTraceContext(op['traceparent'], op['tracestate']),
   };
+}
+
+function traceHeaders(trace: TraceContext | null): Readonly<Record<string, string>> {
+  if (trace === null) return {};
+  const { traceparent, tracestate } = trace;
+  return { traceparent, ...(tracestate === null ? {} : { tracestate }) };
 }
 
 function amount(constraints: JsonObject, key: string): number {

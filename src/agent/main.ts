@@ -1,4 +1,6 @@
 import { createLongshoreClient } from '../client/client.js';
+import { startTracing } from '../tracing/start-tracing.js';
+import { tracingProblems } from '../tracing/tracing-variables.js';
 import { createAgentLog } from './agent-log.js';
 import { AgentSettingsError, loadAgentSettings } from './agent-settings.js';
 import { Agent } from './agent.js';
@@ -13,12 +15,18 @@ const USAGE_ERROR = 2;
 /** The worker program, from its settings to its exit code. */
 async function main(env: NodeJS.ProcessEnv): Promise<number> {
   const settings = loadAgentSettings(env);
+  const problems = tracingProblems(env);
+  if (problems.length > 0) throw new AgentSettingsError(problems);
   const shutdown = new AbortController();
   // Every further signal changes nothing: npm passes on what the process group got already.
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => shutdown.abort());
 
   const { workerId, serviceUrl, apiKey } = settings;
   const logger = createAgentLog(settings);
+  const tracing = await startTracing(env, {
+    name: 'longshore-worker',
+    warn: (reason) => logger.warn({ reason }, 'spans of traces may be lost'),
+  });
   const runtime = await chooseRuntime({ env, workerId, log: logger });
   const resources = await detectResources();
   if (shutdown.signal.aborted) return 0;
@@ -33,9 +41,12 @@ async function main(env: NodeJS.ProcessEnv): Promise<number> {
     clock: SYSTEM_CLOCK,
     logger,
     random: Math.random,
+    tracing,
   });
   shutdown.signal.addEventListener('abort', () => agent.shutDown());
-  return agent.run();
+  const exitCode = await agent.run();
+  await tracing?.close();
+  return exitCode;
 }
 
 try {

@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
+import type { Tracing } from '../tracing/tracing.js';
 import type { AgentContext } from './agent-context.js';
 import { Backoff } from './backoff.js';
 import type { CapacityLine, Place } from './capacity-line.js';
 import type { Share } from './capacity.js';
 import { removeContainer } from './container-cleanup.js';
 import { EventSender } from './event-sender.js';
+import { ExecutionTrace, type TracedStep } from './execution-trace.js';
 import { clipMessage, errorText, failureMessage, failureSummary } from './failure-message.js';
 import type { LingeringLogs } from './lingering-logs.js';
 import { reportEnd, type Outcome, type RunEnd } from './run-end.js';
@@ -31,6 +33,8 @@ export interface ExecutionParts {
   readonly capacity: CapacityLine;
   /** Takes the logs of executions that have ended. */
   readonly lingering: LingeringLogs;
+  /** Null: this worker does not trace. */
+  readonly tracing: Tracing | null;
   /** How often the run's state is looked at. */
   readonly tickMs: number;
 }
@@ -43,6 +47,7 @@ export class RunExecution {
   private readonly whyNever: string | null;
   private readonly place: Place;
   private readonly log: RunLog;
+  private readonly trace: ExecutionTrace;
   private attempt: number | null;
   private folder: RunFolder | null = null;
   private container: RunningContainer | null = null;
@@ -55,10 +60,12 @@ export class RunExecution {
   ) {
     this.attempt = claimed.attempt;
     this.logger = parts.context.logger.child({ run: claimed.id });
+    this.trace = new ExecutionTrace(parts.tracing, claimed, parts.context.workerId);
     this.sender = new EventSender(parts.context, {
       runId: claimed.id,
       attempt: () => this.attempt,
       executionId: randomUUID(),
+      trace: this.trace.place,
       logger: this.logger,
       onLost: (why) => this.stop({ kind: 'not-ours', why }),
     });
@@ -92,7 +99,8 @@ export class RunExecution {
     // Nobody may be given the run anew while its container still works on it; one that has ended is only rubbish.
     if (!this.hasEnded) await Promise.race([cleared, this.parts.context.clock.sleep(CLEARING_MS)]);
     await this.log.finish(noteOf(outcome));
-    const end = await reportEnd(outcome, this.sender, this.logger);
+    const end = await this.trace.step('report', () => reportEnd(outcome, this.sender, this.logger));
+    this.trace.end(outcome, end);
     this.parts.lingering.add(this.log);
     await cleared;
     try {
@@ -145,7 +153,9 @@ export class RunExecution {
       const share = await this.stopSignal.unlessStopped(pulled);
       await this.reportStart(share);
       const limits = { ...constraints, gpuId: share.gpuId };
-      return await this.execute({ runId, attempt, image, folder: folder.path, limits });
+      return await this.trace.step('container', (step) =>
+        this.execute({ runId, attempt, image, folder: folder.path, limits, trace: step.place }, step),
+      );
     } finally {
       preparing.abort();
     }
@@ -172,7 +182,7 @@ export class RunExecution {
     const share = await this.place.granted;
     signal.throwIfAborted();
     this.logger.info({ image }, 'pulling the image');
-    await this.parts.runtime.pull(image, signal);
+    await this.trace.step('pull image', () => this.parts.runtime.pull(image, signal));
     return share;
   }
 
@@ -221,7 +231,7 @@ export class RunExecution {
     }
   }
 
-  private async execute(spec: ContainerSpec): Promise<Outcome> {
+  private async execute(spec: ContainerSpec, step: TracedStep): Promise<Outcome> {
     this.stopSignal.check();
     const container = await this.parts.runtime.start(spec);
     this.container = container;
@@ -229,6 +239,7 @@ export class RunExecution {
     const reading = this.log.read(container.lines, sinks);
     const exit = await this.stopSignal.unlessStopped(container.exit);
     this.hasEnded = true;
+    step.set({ 'process.exit.code': exit.exitCode });
     await this.stopSignal.unlessStopped(reading);
     this.logger.info({ exitCode: exit.exitCode, outOfMemory: exit.outOfMemory }, 'the container has ended');
     if (exit.exitCode !== 0) {

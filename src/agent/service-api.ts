@@ -1,4 +1,5 @@
 import type { JsonObject } from '../json/json-value.js';
+import type { TraceContext } from '../tracing/trace-context.js';
 
 /**
  * What the service said. `refused` is an explicit no (4xx) that the same request would get again; `unreachable` is no
@@ -47,6 +48,8 @@ export interface HeldRun {
 export interface ClaimedRun extends HeldRun {
   /** 1-based; null when the service does not say. */
   readonly attempt: number | null;
+  /** Where in a trace the run belongs; null: nobody traces it. */
+  readonly trace: TraceContext | null;
 }
 
 /** What a heartbeat says. */
@@ -92,6 +95,8 @@ export interface Reporter {
   readonly attempt: number | null;
   /** The same for every try of one event, so that a lost answer does not record it twice. */
   readonly idempotencyKey: string;
+  /** Where in a trace the report belongs; null: nobody traces the run. */
+  readonly trace: TraceContext | null;
 }
 
 /** A line of a container's log, as it is shipped. */

@@ -1323,6 +1323,8 @@ export interface components {
             state: components["schemas"]["RunState"];
             /** @description Time budgets; absent when the run has none. */
             timeouts?: components["schemas"]["Timeouts"];
+            /** @description Where in a trace the run belongs (W3C Trace Context); absent when nobody traces it. */
+            traceparent?: string;
             /** Format: date-time */
             updatedAt: string;
         };
@@ -1659,6 +1661,9 @@ export interface components {
             inputs: {
                 [key: string]: unknown;
             };
+            /** @description Where in a trace the run belongs (W3C Trace Context), for its container; absent when nobody traces it. */
+            traceparent?: string;
+            tracestate?: string;
         };
     };
     responses: never;
@@ -2257,6 +2262,8 @@ export interface operations {
             header?: {
                 /** @description 1-255 printable ASCII characters. The same key with the same body answers with the first run again; with another body: 409. Kept for 48 hours. */
                 "Idempotency-Key"?: string;
+                /** @description W3C Trace Context, together with `tracestate`. Kept with the run, and given to its container as TRACEPARENT; ignored when it is not valid. */
+                traceparent?: string;
             };
             path: {
                 /** @description Id of the definition */
@@ -3092,6 +3099,8 @@ export interface operations {
             header?: {
                 /** @description 1-255 printable ASCII characters. The same key with the same body answers with the first run again; with another body: 409. Kept for 48 hours. */
                 "Idempotency-Key"?: string;
+                /** @description W3C Trace Context, together with `tracestate`. Kept with the run, and given to its container as TRACEPARENT; ignored when it is not valid. */
+                traceparent?: string;
             };
             path?: never;
             cookie?: never;
@@ -4260,6 +4269,8 @@ export interface operations {
                 "Idempotency-Key"?: string;
                 /** @description `return=minimal`: each run is answered by its id. */
                 Prefer?: string;
+                /** @description W3C Trace Context, together with `tracestate`. Kept with the run, and given to its container as TRACEPARENT; ignored when it is not valid. */
+                traceparent?: string;
             };
             path?: never;
             cookie?: never;

@@ -3,6 +3,7 @@ import { createApp } from '../create-app.js';
 import { listen } from '../listen.js';
 import { MetricsPage } from '../metrics/metrics-page.js';
 import { openDatabase, type StartContext } from '../open-database.js';
+import { openTracing } from '../open-tracing.js';
 import { Opened } from '../opened.js';
 import type { RunningService } from '../serve.js';
 import type { PrimaryLink } from './primary-link.js';
@@ -16,9 +17,10 @@ export function serveAsProcess(context: StartContext, link: PrimaryLink): Promis
   const { settings, log, stop } = context;
   const opened = new Opened();
   return opened.orClose(log, async () => {
+    const tracing = await openTracing(log, opened);
     const dataSource = await openDatabase(await link.setUp(), context, opened);
     stop.throwIfAborted();
-    const app = await createApp({ settings, log, dataSource });
+    const app = await createApp({ settings, log, dataSource, tracing });
     opened.add(() => app.close());
     app.get(MetricsPage).readFrom(() => link.scrape());
     const port = await link.awaitPort();

@@ -1,5 +1,6 @@
 import { Client } from 'pg';
 import { QueryFailedError, type DataSource, type EntityManager, type QueryRunner } from 'typeorm';
+import type { StatementTracer } from './statement-tracer.js';
 
 /** What came of a statement: its rows, and how many it wrote or found. */
 export interface StatementResult {
@@ -23,7 +24,10 @@ export class Pipeline {
   #failure: { readonly error: unknown } | undefined;
   #isCorked = false;
 
-  private constructor(private readonly client: Client) {}
+  private constructor(
+    private readonly client: Client,
+    private readonly tracer: StatementTracer | undefined,
+  ) {}
 
   /** The pipeline that a query runner belongs to, if it does. */
   static of(runner: QueryRunner): Pipeline | undefined {
@@ -33,18 +37,20 @@ export class Pipeline {
   /**
    * Runs `work` as one transaction. Everything that it hands in through its manager is committed, whether it waits for
    * the answers or not; the transaction is over when all of them have come.
+   * @param tracer makes a span of every statement; nobody does unless it is given
    * @param source a data source whose connections take statements behind unanswered ones (`pipeline`)
    * @throws what the first statement that failed did, else what `work` throws; nothing was committed, as far as is known
    */
   static async transaction<T>(
     source: DataSource,
     work: (manager: EntityManager, pipeline: Pipeline) => Promise<T>,
+    tracer?: StatementTracer,
   ): Promise<T> {
     const runner = source.createQueryRunner();
     try {
       const client: unknown = await runner.connect();
       if (!(client instanceof Client)) throw new TypeError('the driver gave no connection of its own');
-      const pipeline = new Pipeline(client);
+      const pipeline = new Pipeline(client, tracer);
       pipelines.set(runner, pipeline);
       return await pipeline.#run(() => work(runner.manager, pipeline));
     } finally {
@@ -55,10 +61,14 @@ export class Pipeline {
   /** Sends a statement. @throws QueryFailedError */
   async send(text: string, values: readonly unknown[] = []): Promise<StatementResult> {
     this.#cork();
+    const answered = this.tracer?.begin(text);
     try {
-      return await this.client.query<object>({ name: nameOf(text), text, values: [...values] });
+      const result = await this.client.query<object>({ name: nameOf(text), text, values: [...values] });
+      answered?.();
+      return result;
     } catch (error) {
       const failed = queryFailed(text, values, error);
+      answered?.(error);
       this.#failure ??= { error: failed };
       throw failed;
     }

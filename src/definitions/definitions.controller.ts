@@ -6,6 +6,8 @@ import { ApiErrors } from '../http/error.dto.js';
 import { OpRunDto } from '../runs/dto/op-run.dto.js';
 import { answerRun, ApiIdempotentCreation, IdempotencyOf } from '../runs/idempotency.js';
 import type { Idempotency } from '../runs/run-journal/key-book.js';
+import { ApiTraceparent, TraceOf } from '../runs/trace-of.js';
+import type { TraceContext } from '../tracing/trace-context.js';
 import { DefinitionsService } from './definitions.service.js';
 import { CreateDefinitionRunDto } from './dto/create-definition-run.dto.js';
 import { CreateDefinitionDto } from './dto/create-definition.dto.js';
@@ -82,15 +84,20 @@ export class DefinitionsController {
   @ApiOperation({ operationId: 'createDefinitionRun', summary: 'Create a run of a definition' })
   @ApiParam(NAME)
   @ApiIdempotentCreation(OpRunDto)
+  @ApiTraceparent()
   @ApiErrors(400, 404, 409, 413, 415, 503)
   async createRun(
     @Param('name') name: string,
     @Query() query: DefinitionVersionQueryDto,
     @Body() body: CreateDefinitionRunDto,
     @IdempotencyOf() idempotency: Idempotency | undefined,
+    @TraceOf() trace: TraceContext | null,
     @Res({ passthrough: true }) response: Response,
   ): Promise<OpRunDto> {
-    const created = await this.definitions.createRun(name, query.version, body, idempotency);
+    const created = await this.definitions.createRun(
+      { name, version: query.version, trace, idempotency },
+      body,
+    );
     return answerRun(response, created);
   }
 }

@@ -6,6 +6,7 @@ import { storedRetryPolicy, toRetryPolicyDto } from '../runs/dto/retry-policy.dt
 import { storedTimeouts, toTimeoutsDto } from '../runs/dto/timeouts.dto.js';
 import type { Idempotency } from '../runs/run-journal/key-book.js';
 import { RunsService, type AnsweredRun } from '../runs/runs.service.js';
+import type { TraceContext } from '../tracing/trace-context.js';
 import { DefinitionRepository, type DefinitionRow, type VersionName } from './definition.repository.js';
 import { DefinitionNotFound, InvalidInputs } from './definitions.errors.js';
 import type { CreateDefinitionRunDto } from './dto/create-definition-run.dto.js';
@@ -22,6 +23,16 @@ import {
 } from './dto/definition.dto.js';
 import { readInputSpecs, specsOf } from './dto/stored-specs.js';
 import { checkDefaults, completeInputs } from './input-specs.js';
+
+/** Which definition a run is to be made of, and what its request says beside the body. */
+export interface DefinitionRunRequest {
+  readonly name: string;
+  /** Undefined: the latest. */
+  readonly version: string | undefined;
+  /** Where in a trace the run belongs. */
+  readonly trace: TraceContext | null;
+  readonly idempotency: Idempotency | undefined;
+}
 
 /** The use cases of definitions. */
 @Injectable()
@@ -82,12 +93,10 @@ export class DefinitionsService {
    * @throws DefinitionNotFound, InvalidInputs
    */
   async createRun(
-    id: string,
-    version: string | undefined,
+    { name, version, trace, idempotency }: DefinitionRunRequest,
     body: CreateDefinitionRunDto,
-    idempotency: Idempotency | undefined,
   ): Promise<AnsweredRun> {
-    const definition = await this.#row(id, version);
+    const definition = await this.#row(name, version);
     const outcome = completeInputs(specsOf(definition), body.inputs ?? {});
     if ('problems' in outcome) {
       // The definition may have been replaced since the request was first sent.
@@ -107,6 +116,7 @@ export class DefinitionsService {
         event_delivery: toEventDelivery(definition),
         definition: { id: definition.id, version: definition.version },
       },
+      trace,
       idempotency,
     );
   }

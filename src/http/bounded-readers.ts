@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
+import { currentSpan } from '../logging/request-context.js';
 import type { DomainError } from './domain-error.js';
-import type { HeldRequest, HeldRequests } from './held-requests.js';
+import { HELD, type HeldRequest, type HeldRequests } from './held-requests.js';
 
 /** How many readers are taken, and what happens around that. */
 export interface ReaderBounds {
@@ -28,6 +29,7 @@ export class BoundedReaders {
   open(response: ServerResponse): HeldRequest {
     if (this.#open >= this.bounds.max) throw this.bounds.refuse();
     const request = this.requests.open(response);
+    currentSpan()?.set(HELD);
     this.#count(1);
     return {
       signal: request.signal,

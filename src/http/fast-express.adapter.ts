@@ -5,6 +5,7 @@ import express from 'express';
 import type { Express, Request, Response } from 'express';
 import { JSON_TYPE } from './error-answer.js';
 import { withRequestId } from './request-id.js';
+import type { RequestTracer } from './request-tracer.js';
 import { setSecurityHeaders } from './security-headers.js';
 import { answerInJson, refuseWithoutHost, SERVER_LIMITS, toServerOptions } from './server-limits.js';
 import type { ServerLimits } from './server-limits.js';
@@ -20,7 +21,11 @@ export type FirstChoice = (request: Request, response: Response) => boolean;
 export class FastExpressAdapter extends ExpressAdapter {
   #firstChoice: FirstChoice | undefined;
 
-  constructor(private readonly limits: ServerLimits = SERVER_LIMITS) {
+  /** @param tracer null: requests are not traced */
+  constructor(
+    private readonly limits: ServerLimits = SERVER_LIMITS,
+    private readonly tracer: RequestTracer | null = null,
+  ) {
     super(createExpress());
   }
 
@@ -41,11 +46,12 @@ export class FastExpressAdapter extends ExpressAdapter {
     const options = { ...toServerOptions(this.limits), IncomingMessage: Incoming, ServerResponse: Reply };
     this.httpServer = createServer(options);
     this.httpServer.on('request', (request: Request, response: Response) => {
-      withRequestId(request, response, () => {
+      const answer = (): void => {
         setSecurityHeaders(response);
         if (refuseWithoutHost(request, response)) return;
         if (this.#firstChoice?.(request, response) !== true) app(request, response);
-      });
+      };
+      withRequestId(request, response, answer, this.tracer);
     });
     answerInJson(this.httpServer, this.limits);
   }

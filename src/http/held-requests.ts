@@ -2,6 +2,9 @@ import type { ServerResponse } from 'node:http';
 import { Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { Drain } from './drain.js';
 
+/** What the span of a request says that lasts by intent: it waits for what is yet to come. */
+export const HELD = { 'longshore.held': true } as const;
+
 /** A request whose answer is held back. */
 export interface HeldRequest {
   /** Aborts when the client is gone, or when the service is stopping and wants the request ended. */

@@ -17,7 +17,7 @@ export interface LogTarget {
 
 const PINO_LEVELS = { debug: 'debug', info: 'info', warning: 'warn', error: 'error' } as const;
 
-const RESERVED = new Set(['level', 'time', 'pid', 'msg', 'requestId', 'context']);
+const RESERVED = new Set(['level', 'time', 'pid', 'msg', 'requestId', 'trace_id', 'span_id', 'context']);
 
 function toFields(fields: LogFields | undefined): Record<string, LogValue> {
   const result: Record<string, LogValue> = {};
@@ -28,8 +28,8 @@ function toFields(fields: LogFields | undefined): Record<string, LogValue> {
 }
 
 /**
- * The log of the process: one line per call, with level, ISO time, message, the id of the request being answered,
- * and the fields given. Injected by this class. Text from outside cannot break a line or act on a terminal,
+ * The log of the process: one line per call, with level, ISO time, message, the id of the request being answered and
+ * of its span if it is traced, and the fields given. Injected by this class. Text from outside cannot break a line or act on a terminal,
  * passwords in connection strings are masked, long values are cut.
  */
 export class Log {
@@ -87,7 +87,12 @@ function prettyStream(target: DestinationStream): DestinationStream {
 
 function requestFields(): object {
   const request = requestContext.getStore();
-  return request === undefined ? {} : { requestId: toLogText(request.requestId) };
+  if (request === undefined) return {};
+  const { requestId, span } = request;
+  return {
+    requestId: toLogText(requestId),
+    ...(span === undefined ? {} : { trace_id: span.traceId, span_id: span.spanId }),
+  };
 }
 
 /**

@@ -4,6 +4,7 @@ import type { EventDeliveryDto } from './dto/event-delivery.dto.js';
 import { storedRetryPolicy, type RetryPolicyInputDto } from './dto/retry-policy.dto.js';
 import { storedTimeouts, type TimeoutsDto } from './dto/timeouts.dto.js';
 import { newId } from './new-id.js';
+import type { TraceContext } from '../tracing/trace-context.js';
 import type { NewRun } from './run-machine/run.js';
 
 /** What a run is created from; what is left out takes the documented default. */
@@ -20,8 +21,8 @@ export interface RunRequest {
   readonly definition?: { readonly id: string; readonly version: string } | undefined;
 }
 
-/** The run that a request asks for, with fresh ids. */
-export function newRun(request: RunRequest): NewRun {
+/** The run that a request asks for, with fresh ids. @param trace where in a trace it belongs */
+export function newRun(request: RunRequest, trace: TraceContext | null): NewRun {
   const { constraints, event_delivery: delivery } = request;
   return {
     id: newId(),
@@ -42,5 +43,6 @@ export function newRun(request: RunRequest): NewRun {
         }
       : null,
     definition: request.definition ?? null,
+    trace,
   };
 }

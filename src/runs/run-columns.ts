@@ -12,4 +12,5 @@ export const MACHINE_COLUMNS = `
 /** All columns of `runs r`, named as the fields of `RunEntity`. */
 export const RECORD_COLUMNS = `${MACHINE_COLUMNS},
   r.image, r.inputs, r.outputs_template as "outputsTemplate", r.outputs, r.attributes,
-  r.definition_id as "definitionId", r.definition_version as "definitionVersion"`;
+  r.definition_id as "definitionId", r.definition_version as "definitionVersion",
+  r.traceparent, r.tracestate`;

@@ -28,6 +28,8 @@ export function recordOfNewRun(run: Run, fresh: NewRun): RunRecord {
     attributes: fresh.eventDelivery?.attributes ? { ...fresh.eventDelivery.attributes } : null,
     definitionId: fresh.definition?.id ?? null,
     definitionVersion: fresh.definition?.version ?? null,
+    traceparent: fresh.trace?.traceparent ?? null,
+    tracestate: fresh.trace?.tracestate ?? null,
     ...run,
   };
 }

@@ -3,15 +3,15 @@ import type { EntityManager } from 'typeorm';
 import type { RunEntity } from '../database/entities/run.entity.js';
 import { execute, rows, unnestRows } from '../database/sql.js';
 import { jsonText } from '../json/json-text.js';
-import type { JsonObject } from '../json/json-value.js';
 import type { NewRun, Run } from './run-machine/run.js';
 import { MACHINE_COLUMNS, RECORD_COLUMNS } from './run-columns.js';
 
+/** What the machine only carries, and a worker needs to know. */
+type CarriedColumns = Pick<RunEntity, 'image' | 'inputs' | 'traceparent' | 'tracestate'>;
+
 /** A run that has just been handed out: what its worker needs to know of it. */
-export interface AssignedRun {
+export interface AssignedRun extends Readonly<CarriedColumns> {
   readonly id: string;
-  readonly image: string;
-  readonly inputs: JsonObject;
 }
 
 /** SQL of the table `runs`: one method per statement. */
@@ -52,10 +52,10 @@ export class RunRepository {
     manager: EntityManager,
     ids: readonly string[],
     workerIds: readonly string[],
-  ): Promise<(Run & Pick<RunEntity, 'image' | 'inputs'>)[]> {
-    return rows<Run & Pick<RunEntity, 'image' | 'inputs'>>(
+  ): Promise<(Run & CarriedColumns)[]> {
+    return rows<Run & CarriedColumns>(
       manager,
-      `select ${MACHINE_COLUMNS}, r.image, r.inputs
+      `select ${MACHINE_COLUMNS}, r.image, r.inputs, r.traceparent, r.tracestate
          from runs r
         where r.id = any($1::uuid[])
           and r.worker_id = any($2::text[])
@@ -90,6 +90,8 @@ export class RunRepository {
         attributes: 'json',
         definition_id: 'text',
         definition_version: 'text',
+        traceparent: 'text',
+        tracestate: 'text',
         at: 'timestamptz',
       },
       created.map(({ run, fresh }) => ({
@@ -111,6 +113,8 @@ export class RunRepository {
         attributes: fresh.eventDelivery?.attributes ? JSON.stringify(fresh.eventDelivery.attributes) : null,
         definition_id: fresh.definition?.id ?? null,
         definition_version: fresh.definition?.version ?? null,
+        traceparent: fresh.trace?.traceparent ?? null,
+        tracestate: fresh.trace?.tracestate ?? null,
         at: run.createdAt,
       })),
     );
@@ -119,11 +123,11 @@ export class RunRepository {
       `insert into runs (
          id, state, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims,
          max_attempts, backoff_s, max_backoff_s, start_within_s, attempt_timeout_s, image, inputs, outputs_template, ram_mb, vram_mb, cpu, topic, attributes,
-         definition_id, definition_version, queued_at, created_at, updated_at
+         definition_id, definition_version, traceparent, tracestate, queued_at, created_at, updated_at
        )
        select id, 'PENDING', priority, 0, 1, attempt_id, 0, 0, 0, 0,
               max_attempts, backoff_s, max_backoff_s, start_within_s, attempt_timeout_s, image, inputs, outputs_template, ram_mb, vram_mb, cpu, topic, attributes,
-              definition_id, definition_version, at, at, at
+              definition_id, definition_version, traceparent, tracestate, at, at, at
          from ${source.sql}`,
       source.params,
     );
@@ -238,7 +242,7 @@ export class RunRepository {
          from ${source.sql}
         where r.id = v.id
           and r.state = 'PENDING'
-    returning r.id, r.image, r.inputs`,
+    returning r.id, r.image, r.inputs, r.traceparent, r.tracestate`,
       source.params,
     );
   }

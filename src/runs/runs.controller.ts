@@ -16,6 +16,7 @@ import { AllowScopes, type Caller } from '../auth/access.js';
 import { CurrentCaller } from '../auth/api-key.guard.js';
 import { ApiErrors } from '../http/error.dto.js';
 import { PrefersMinimal } from '../http/prefer.js';
+import type { TraceContext } from '../tracing/trace-context.js';
 import { AddEventDto } from './dto/add-event.dto.js';
 import { CreateRunDto } from './dto/create-run.dto.js';
 import { PolledEventsDto, PollEventsQueryDto } from './dto/event.dto.js';
@@ -37,6 +38,7 @@ import { ListRunsQueryDto, OpRunListDto } from './run-list/list-runs.dto.js';
 import { RunListService } from './run-list/run-list.service.js';
 import { RunReader } from './run.reader.js';
 import { RunsService } from './runs.service.js';
+import { ApiTraceparent, TraceOf } from './trace-of.js';
 
 const RUN_ID = { name: 'id', description: 'Id of the run', format: 'uuid' } as const;
 
@@ -54,13 +56,15 @@ export class RunsController {
   @AllowScopes('client')
   @ApiOperation({ operationId: 'createRun', summary: 'Create a run of a container image' })
   @ApiIdempotentCreation(OpRunDto)
+  @ApiTraceparent()
   @ApiErrors(400, 409, 413, 415, 503)
   async create(
     @Body() body: CreateRunDto,
     @IdempotencyOf() idempotency: Idempotency | undefined,
+    @TraceOf() trace: TraceContext | null,
     @Res({ passthrough: true }) response: Response,
   ): Promise<OpRunDto> {
-    return answerRun(response, await this.runs.create(body, idempotency));
+    return answerRun(response, await this.runs.create(body, trace, idempotency));
   }
 
   @Get()

@@ -29,6 +29,7 @@ import { QueueRepository } from './queue.repository.js';
 import { JournalHealth } from './run-journal/journal-health.js';
 import { JournalMetrics } from './run-journal/journal-metrics.js';
 import { JournalStore } from './run-journal/journal-store.js';
+import { JournalTracer } from './run-journal/journal-tracer.js';
 import { RunHistory } from './run-journal/run-history.js';
 import { ClaimReplays } from './run-journal/claim-replays.js';
 import { RunChoice } from './run-journal/run-choice.js';
@@ -78,6 +79,7 @@ import { RunsService } from './runs.service.js';
     RunHistory,
     JournalMetrics,
     JournalStore,
+    JournalTracer,
     RunChoice,
     ClaimReplays,
     HandOut,

@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import type { TraceContext } from '../tracing/trace-context.js';
 import type { AddEventDto } from './dto/add-event.dto.js';
 import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
 import type { UpdateRunDto } from './dto/update-run.dto.js';
@@ -30,8 +31,12 @@ export class RunsService {
   ) {}
 
   /** Creates a run and answers it; a request that was sent before is answered with its run as it is now. */
-  async create(request: RunRequest, idempotency?: Idempotency): Promise<AnsweredRun> {
-    const fresh = newRun(request);
+  async create(
+    request: RunRequest,
+    trace: TraceContext | null,
+    idempotency?: Idempotency,
+  ): Promise<AnsweredRun> {
+    const fresh = newRun(request, trace);
     const effect = await this.journal.create(fresh, idempotency);
     return 'replayOf' in effect
       ? viewed(effect)

@@ -3,6 +3,7 @@ import { HealthModule } from '../health/health.module.js';
 import { RunsModule } from '../runs/runs.module.js';
 import { ClaimOutlook } from './claims/claim-outlook.js';
 import { ClaimService } from './claims/claim.service.js';
+import { ClaimTracer } from './claims/claim-tracer.js';
 import { ClaimsController } from './claims/claims.controller.js';
 import { RefusedClaims } from './claims/refused-claims.js';
 import { ServedNews } from './claims/served-news.js';
@@ -46,6 +47,7 @@ import { WorkersService } from './workers.service.js';
     ServedNews,
     ClaimOutlook,
     ClaimService,
+    ClaimTracer,
     ExplainService,
     OverviewService,
     ...REAPER_PROVIDERS,

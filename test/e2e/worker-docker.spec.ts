@@ -98,6 +98,18 @@ describe('a worker with a container engine', { skip: forTests.skip, timeout: 600
     assert.equal(run.progress, 100);
   });
 
+  test('tells the container where in a trace the run belongs, if it does', async () => {
+    const show = `printf '{"parent":"%s","state":"%s"}' "$TRACEPARENT" "$TRACESTATE" >"$SERVICE_OUTPUT_PATH"`;
+    const image = await forTests.engine.publishScript('shows-trace', show);
+    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+    const headers = { traceparent, tracestate: 'vendor=7' };
+    const traced = await send('POST', '/runs', { body: { image }, headers });
+    const { outputs } = await untilState(traced.body.id, 'COMPLETED', 'FAILED');
+    assert.deepEqual(outputs, { parent: traceparent, state: 'vendor=7' });
+    const untraced = await untilState((await create({ image })).id, 'COMPLETED', 'FAILED');
+    assert.deepEqual(untraced.outputs, { parent: '', state: '' });
+  });
+
   test('turns log lines into events, in order, while the container works', async () => {
     const image = await forTests.engine.publishExample('progress');
     const { id } = await create({ image, inputs: { steps: 4, seconds: 0.4 } });

@@ -75,6 +75,7 @@ export function freshRun(given: Partial<NewRun> = {}): NewRun {
     attemptTimeoutS: null,
     eventDelivery: null,
     definition: null,
+    trace: null,
     ...given,
   };
 }

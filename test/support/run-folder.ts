@@ -32,7 +32,7 @@ export class RunFolders {
     writeFileSync(join(folder, 'input.json'), JSON.stringify(inputs));
     writeFileSync(join(folder, 'output.json'), '{}');
     chmodSync(join(folder, 'output.json'), 0o666);
-    return { runId, attempt: 1, image, folder, limits: { ...NO_LIMITS, ...limits } };
+    return { runId, attempt: 1, image, folder, limits: { ...NO_LIMITS, ...limits }, trace: null };
   }
 }
 

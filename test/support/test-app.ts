@@ -5,6 +5,7 @@ import { createApp } from '../../src/create-app.js';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { createLog, type LogTarget } from '../../src/logging/logger.js';
 import { loadSettings } from '../../src/settings/load-settings.js';
+import type { Tracing } from '../../src/tracing/tracing.js';
 import { openTestDatabase, type TestDatabase } from './test-database.js';
 
 /** Keys that every test application knows, one per scope. */
@@ -55,6 +56,8 @@ export interface TestAppOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** A database that another application uses too, as two server processes do. */
   readonly database?: TestDatabase;
+  /** Closed with the application. */
+  readonly tracing?: Tracing | null;
 }
 
 /** Starts an application; every part is real. */
@@ -73,7 +76,12 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
   };
   const database = options.database ?? (await openTestDatabase({ entities: ENTITIES }));
   const dataSource = await database.open(settings.dbPoolSize - 1);
-  const app = await createApp({ settings, log: createLog(settings, target), dataSource });
+  const app = await createApp({
+    settings,
+    log: createLog(settings, target),
+    dataSource,
+    tracing: options.tracing ?? null,
+  });
   await app.listen(0, '127.0.0.1');
   const url = await app.getUrl();
   return {
@@ -85,6 +93,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     send: senderTo(url),
     close: async () => {
       await app.close();
+      await options.tracing?.close();
       if (!options.database) await database.close();
     },
   };

@@ -1,6 +1,7 @@
 import type Dockerode from 'dockerode';
 import { localName, parseImageReference } from './image-reference.js';
 import type { ContainerLimits, ContainerSpec } from './runtime.js';
+import { traceEnvironment } from './trace-environment.js';
 
 /** Where the run's folder appears inside the container. */
 const CONTAINER_FOLDER = '/longshore';
@@ -37,6 +38,7 @@ export function containerOptions(spec: ContainerSpec, workerId: string): Dockero
     Env: [
       `SERVICE_INPUT_PATH=${CONTAINER_FOLDER}/input.json`,
       `SERVICE_OUTPUT_PATH=${CONTAINER_FOLDER}/output.json`,
+      ...Object.entries(traceEnvironment(spec.trace)).map(([name, value]) => `${name}=${value}`),
     ],
     Labels: {
       [WORKER_LABEL]: workerId,

@@ -63,6 +63,23 @@ describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
       });
     });
 
+    it('tells a traced container where in the trace it belongs', async () => {
+      const trace = {
+        traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+        tracestate: 'a=1',
+      };
+      const variables = async (
+        given: typeof trace | { traceparent: string; tracestate: null },
+      ): Promise<unknown> => {
+        engine.calls.length = 0;
+        await runtime().start({ ...folders.spec('tool'), trace: given });
+        const created = engine.calls.find(({ route }) => route === 'POST /containers/create');
+        return Object(created?.body).Env.slice(2);
+      };
+      assert.deepEqual(await variables(trace), [`TRACEPARENT=${trace.traceparent}`, 'TRACESTATE=a=1']);
+      assert.deepEqual(await variables({ ...trace, tracestate: null }), [`TRACEPARENT=${trace.traceparent}`]);
+    });
+
     it('sets no limit where the run has none', async () => {
       await runtime().start(folders.spec('tool'));
       assert.deepEqual(Object.keys(hostConfig(engine)), [

@@ -9,6 +9,7 @@ import type { ProcessNote } from './process-notes.js';
 import { groupMembers, hasEnvironment, processStamp, signalGroup } from './process-table.js';
 import { RunFault } from './run-fault.js';
 import type { ContainerSpec, RunningContainer, Runtime } from './runtime.js';
+import { traceEnvironment } from './trace-environment.js';
 
 const PROGRAM = 'program';
 const DEFAULT_PATH = '/usr/local/bin:/usr/bin:/bin';
@@ -52,7 +53,7 @@ export class ProcessRuntime implements Runtime {
   async start(spec: ContainerSpec): Promise<RunningContainer> {
     const program = this.programOf(spec.image);
     const folder = resolve(spec.folder);
-    const env = this.environment(folder);
+    const env = { ...this.environment(folder), ...traceEnvironment(spec.trace) };
     const child = spawn(program, [], { cwd: folder, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
     const { pid } = child;
     // An error after the start (a signal that cannot be sent) has no bearing on how the program ends.

@@ -1,3 +1,5 @@
+import type { TraceContext } from '../../tracing/trace-context.js';
+
 /** What a run asks of the hardware; 0 means "no requirement, no limit". */
 export interface ContainerLimits {
   /** Memory limit in MB (2^20 bytes). */
@@ -19,6 +21,8 @@ export interface ContainerSpec {
   /** Host folder that holds `input.json` and `output.json`; nothing else of the host is visible to the container. */
   readonly folder: string;
   readonly limits: ContainerLimits;
+  /** Where in a trace the container belongs, which it is told as TRACEPARENT; null: nobody traces the run. */
+  readonly trace: TraceContext | null;
 }
 
 /** One line that a container printed, without its line end. */

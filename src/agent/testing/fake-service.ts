@@ -213,7 +213,7 @@ export class FakeService implements ServiceApi {
     next.state = 'ASSIGNED';
     next.workerId = workerId;
     const { id, image, inputs, constraints, attempt } = next;
-    return [{ id, image, inputs, constraints, attempt }];
+    return [{ id, image, inputs, constraints, attempt, trace: null }];
   }
 
   private record(

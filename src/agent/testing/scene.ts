@@ -84,6 +84,7 @@ export function makeScene({ env = {}, resources = {} }: SceneOptions = {}): Scen
     clock,
     logger: pino({ level: settings.logLevel }, { write: (line: string) => void log.push(line) }),
     random: () => 0.5,
+    tracing: null,
   });
   let code: number | null = null;
   const scene: Scene = {

@@ -33,6 +33,9 @@ export class RunEntity {
   @Column('json', { nullable: true }) attributes: Record<string, string> | null;
   @Column('text', { name: 'definition_id', nullable: true }) definitionId: string | null;
   @Column('text', { name: 'definition_version', nullable: true }) definitionVersion: string | null;
+  /** As it travels in the header of this name; null: nobody traces the run. */
+  @Column('text', { nullable: true }) traceparent: string | null;
+  @Column('text', { nullable: true }) tracestate: string | null;
   @Column('text', { name: 'worker_id', nullable: true }) workerId: string | null;
   @Column('text', { name: 'error_message', nullable: true }) errorMessage: string | null;
   @Column('timestamptz', { name: 'queued_at' }) queuedAt: Date;

@@ -3,7 +3,9 @@ import { ApiHeader, ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger
 import { AllowScopes } from '../../auth/access.js';
 import { ApiErrors } from '../../http/error.dto.js';
 import { PrefersMinimal } from '../../http/prefer.js';
+import type { TraceContext } from '../../tracing/trace-context.js';
 import { ApiIdempotencyKey } from '../idempotency.js';
+import { ApiTraceparent, TraceOf } from '../trace-of.js';
 import { BulkKeysOf, type BulkKeys } from './bulk-keys.js';
 import { MANUAL_RETRY, USER_CANCEL } from '../run-machine/run-event.js';
 import { BulkRunsService } from './bulk-runs.service.js';
@@ -38,14 +40,16 @@ export class BulkRunsController {
     'Each item has a key of its own, made of this one and its place: sent again, it creates nothing twice and answers ' +
       'with the first run; with another content: 409 for that item.',
   )
+  @ApiTraceparent()
   @ApiOkResponse({ type: CreateRunsResultDto })
   @ApiErrors(400, 413, 415, 503)
   async create(
     @Body() { runs }: CreateRunsDto,
     @PrefersMinimal() minimal: boolean,
     @BulkKeysOf() keys: BulkKeys,
+    @TraceOf() trace: TraceContext | null,
   ): Promise<CreateRunsResultDto> {
-    return { results: await this.bulk.create(runs, keys, minimal) };
+    return { results: await this.bulk.create(runs, { keys, minimal, trace }) };
   }
 
   @Post('batch/cancel')

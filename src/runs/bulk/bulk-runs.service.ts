@@ -4,6 +4,7 @@ import { InvalidRequest } from '../../http/domain-error.js';
 import { ItemErrors } from '../../http/item-errors.js';
 import { VALIDATION_FAILED } from '../../http/problems.js';
 import type { JsonValue } from '../../json/json-value.js';
+import type { TraceContext } from '../../tracing/trace-context.js';
 import { CreateRunDto } from '../dto/create-run.dto.js';
 import { toOpRunDto } from '../dto/op-run.dto.js';
 import { checkedEvent, eventCommand } from '../event-command.js';
@@ -24,6 +25,15 @@ import type { CreatedRunDto, CreatedRunIdDto, CreateRunResult } from './create-r
 import { RunOrder } from './run-order.js';
 import { ReportedEventDto, type RecordedEventDto, type ReportEventResult } from './report-events.dto.js';
 
+/** What the items of a bulk creation share. */
+export interface BulkCreation {
+  readonly keys: BulkKeys;
+  /** Answers ids in the place of runs. */
+  readonly minimal: boolean;
+  /** Where in a trace the runs belong. */
+  readonly trace: TraceContext | null;
+}
+
 /** Creations and events of many runs at once: each as if it came alone, together at far less than its cost. */
 @Injectable()
 export class BulkRunsService {
@@ -34,14 +44,13 @@ export class BulkRunsService {
 
   /**
    * Creates runs; one answer each, in their order.
-   * @param minimal answers ids in the place of runs
    * @throws the first item's error when all of them failed because the service cannot work now
    */
-  create(items: readonly JsonValue[], keys: BulkKeys, minimal: boolean): Promise<CreateRunResult[]> {
+  create(items: readonly JsonValue[], { keys, minimal, trace }: BulkCreation): Promise<CreateRunResult[]> {
     return carryOut(
       items,
       (item, place) => {
-        const fresh = newRun(readItem(CreateRunDto, item));
+        const fresh = newRun(readItem(CreateRunDto, item), trace);
         return {
           effect: this.journal.create(fresh, keys.of(item, place)),
           answer: (effect) => (minimal ? createdId(effect) : created(effect, fresh)),

@@ -54,6 +54,9 @@ export class OpRunDto {
   op_definition: string | null;
   @ApiProperty({ type: 'string', nullable: true })
   op_definition_version: string | null;
+  /** Where in a trace the run belongs (W3C Trace Context); absent when nobody traces it. */
+  @ApiProperty({ type: 'string', required: false })
+  traceparent?: string;
   @ApiProperty({ type: 'string', format: 'date-time' })
   createdAt: string;
   @ApiProperty({ type: 'string', format: 'date-time' })
@@ -91,6 +94,7 @@ export function toOpRunDto(run: RunRecord, events: readonly TimelineRow[]): OpRu
         : { topic: run.topic, ...(run.attributes === null ? {} : { attributes: run.attributes }) },
     op_definition: run.definitionId,
     op_definition_version: run.definitionVersion,
+    ...(run.traceparent !== null && { traceparent: run.traceparent }),
     createdAt: run.createdAt.toISOString(),
     updatedAt: run.updatedAt.toISOString(),
   };

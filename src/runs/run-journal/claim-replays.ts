@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { IdempotencyRepository } from '../idempotency.repository.js';
 import { RunRepository } from '../run.repository.js';
-import { CONTENDED, NOTHING, type Claim, type ClaimedRun, type ClaimOutcome } from './claim.js';
+import { CONTENDED, NOTHING, traceOfRow, type Claim, type ClaimedRun, type ClaimOutcome } from './claim.js';
 
 /** Claims with an idempotency key: sent again, they are answered with what they got the first time. */
 @Injectable()
@@ -91,6 +91,11 @@ export class ClaimReplays {
     if (runIds.length === 0) return new Map();
     const workerIds = claims.map(({ workerId }) => workerId);
     const held = await this.runs.listHeldBy(manager, runIds, workerIds);
-    return new Map(held.map(({ image, inputs, ...run }) => [run.id, { run, image, inputs }]));
+    return new Map(
+      held.map(({ image, inputs, traceparent, tracestate, ...run }) => [
+        run.id,
+        { run, image, inputs, trace: traceOfRow({ traceparent, tracestate }) },
+      ]),
+    );
   }
 }

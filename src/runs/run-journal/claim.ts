@@ -1,4 +1,5 @@
 import type { JsonObject } from '../../json/json-value.js';
+import type { TraceContext } from '../../tracing/trace-context.js';
 import type { Run } from '../run-machine/run.js';
 import type { ClaimDesk } from '../scheduling-strategy.js';
 import type { Idempotency } from './key-book.js';
@@ -21,6 +22,18 @@ export interface ClaimedRun {
   readonly run: Run;
   readonly image: string;
   readonly inputs: JsonObject;
+  /** Where in a trace the run belongs; null: nobody traces it. */
+  readonly trace: TraceContext | null;
+}
+
+/** The place in a trace that a run's row names, if it names one. */
+export function traceOfRow({ traceparent, tracestate }: TraceColumns): TraceContext | null {
+  return traceparent === null ? null : { traceparent, tracestate };
+}
+
+interface TraceColumns {
+  readonly traceparent: string | null;
+  readonly tracestate: string | null;
 }
 
 /**

@@ -15,8 +15,11 @@ export interface GroupLaneOptions<M, R> {
   readonly maxGroupBytes: number;
   /** Bytes that may wait; a member that would exceed them is refused, unless nothing waits. */
   readonly maxWaitingBytes: number;
-  /** Commits a group as one; answers one outcome a member, in order. A throw: nothing was committed, as far as can be known. */
-  readonly commit: (members: readonly M[]) => Promise<readonly MemberOutcome<R>[]>;
+  /**
+   * Commits a group as one; answers one outcome a member, in order. A throw: nothing was committed, as far as can be
+   * known. It is told whether this is the first try of the group (1) or a later one.
+   */
+  readonly commit: (members: readonly M[], tries: number) => Promise<readonly MemberOutcome<R>[]>;
   /** True for errors that concern the database as a whole, so that trying members one by one is of no use. */
   readonly isFatal: (error: unknown) => boolean;
   /** True for errors after which the same group is worth another try. */
@@ -168,7 +171,7 @@ export class GroupLane<M, R> {
     for (let tries = 1; ; tries += 1) {
       const start = performance.now();
       try {
-        const outcomes = await this.#options.commit(members);
+        const outcomes = await this.#options.commit(members, tries);
         this.#options.onGroup?.(members.length, (performance.now() - start) / 1000);
         return outcomes;
       } catch (error) {

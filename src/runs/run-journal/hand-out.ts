@@ -6,7 +6,15 @@ import { decide } from '../run-machine/decide.js';
 import { isRejected } from '../run-machine/run-command.js';
 import { RunRepository } from '../run.repository.js';
 import type { Claimant, ClaimDesk, ClaimingWorker, HeldRun } from '../scheduling-strategy.js';
-import { CONTENDED, NOTHING, REFUSED, type Claim, type ClaimedRun, type ClaimOutcome } from './claim.js';
+import {
+  CONTENDED,
+  NOTHING,
+  REFUSED,
+  traceOfRow,
+  type Claim,
+  type ClaimedRun,
+  type ClaimOutcome,
+} from './claim.js';
 import { ClaimReplays } from './claim-replays.js';
 import { RunChoice, type Assigning, type Chosen } from './run-choice.js';
 
@@ -128,7 +136,7 @@ export class HandOut {
       const row = carried.get(run.id);
       if (!row) continue;
       const mine = given.get(claim) ?? [];
-      mine.push({ run, image: row.image, inputs: row.inputs });
+      mine.push({ run, image: row.image, inputs: row.inputs, trace: traceOfRow(row) });
       given.set(claim, mine);
     }
     return given;

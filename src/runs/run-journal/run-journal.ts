@@ -1,7 +1,8 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, Optional } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { JournalDataSource } from '../../database/journal-data-source.js';
 import { Pipeline } from '../../database/pipeline.js';
+import type { StatementTracer } from '../../database/statement-tracer.js';
 import { currentTime } from '../../database/sql.js';
 import {
   isDatabaseUnavailable,
@@ -19,6 +20,7 @@ import { HandOut } from './hand-out.js';
 import { bytesOf, decideMember, keyOf, type Effect, type Member, type Result } from './journal-member.js';
 import { JournalMetrics } from './journal-metrics.js';
 import { JournalStore } from './journal-store.js';
+import { JournalTracer } from './journal-tracer.js';
 import { KeyBook, type Idempotency } from './key-book.js';
 import { RunGroup } from './run-group.js';
 
@@ -55,6 +57,7 @@ export class RunJournal {
     private readonly handOut: HandOut,
     private readonly views: RunViews,
     metrics: JournalMetrics,
+    @Optional() private readonly tracer?: JournalTracer,
   ) {
     this.#lane = new GroupLane({
       maxGroup: MAX_GROUP,
@@ -62,7 +65,7 @@ export class RunJournal {
       weigh: bytesOf,
       maxGroupBytes: MAX_GROUP_BYTES,
       maxWaitingBytes: MAX_WAITING_BYTES,
-      commit: (members) => this.#commit(members),
+      commit: (members, tries) => this.#trace(members, tries),
       // A statement that took too long says nothing about the others of its group.
       isFatal: (error) => isDatabaseUnavailable(error) && !isStatementGivenUp(error),
       // Two processes that served one claim: whoever comes second finds what the first handed out.
@@ -128,6 +131,7 @@ export class RunJournal {
   }
 
   async #submit(member: Member): Promise<Result> {
+    this.tracer?.note(member);
     try {
       return await this.#lane.submit(member);
     } catch (error) {
@@ -135,8 +139,17 @@ export class RunJournal {
     }
   }
 
-  #commit(members: readonly Member[]): Promise<readonly MemberOutcome<Result>[]> {
-    return Pipeline.transaction(this.connection.dataSource, async (manager, pipeline) => {
+  #trace(members: readonly Member[], tries: number): Promise<readonly MemberOutcome<Result>[]> {
+    const { tracer } = this;
+    if (!tracer) return this.#commit(members);
+    return tracer.trace(members, tries, (statements) => this.#commit(members, statements));
+  }
+
+  #commit(
+    members: readonly Member[],
+    statements?: StatementTracer,
+  ): Promise<readonly MemberOutcome<Result>[]> {
+    const work = async (manager: EntityManager, pipeline: Pipeline): Promise<MemberOutcome<Result>[]> => {
       const touched = members.flatMap((member) => (member.kind === 'change' ? [member.runId] : []));
       const [registered, locked, now] = await Promise.all([
         this.store.register(manager, members.flatMap(keyOf)),
@@ -156,7 +169,8 @@ export class RunJournal {
       await this.#addViews(manager, members, outcomes);
       pipeline.also(this.store.mirror(manager, group));
       return outcomes;
-    });
+    };
+    return Pipeline.transaction(this.connection.dataSource, work, statements);
   }
 
   /** Answers the ids of the runs that were handed out. */

@@ -31,6 +31,7 @@ export const FRESH = createRun(
     attemptTimeoutS: null,
     eventDelivery: { topic: 'topic' },
     definition: null,
+    trace: null,
   },
   T0,
 );

@@ -1,4 +1,5 @@
 import type { JsonObject } from '../../json/json-value.js';
+import type { TraceContext } from '../../tracing/trace-context.js';
 import type { RunState } from './run-state.js';
 
 /** Attempts that one run may have; the attempt with this number is the last. */
@@ -115,6 +116,8 @@ export interface NewRun {
   readonly attemptTimeoutS: number | null;
   readonly eventDelivery: EventDelivery | null;
   readonly definition: { readonly id: string; readonly version: string } | null;
+  /** Where in a trace the run belongs; null: nobody traces it. */
+  readonly trace: TraceContext | null;
 }
 
 /** Where the events of a run are mirrored to. */

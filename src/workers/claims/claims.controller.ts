@@ -8,6 +8,7 @@ import { ApiIdempotencyKey, IdempotencyOf } from '../../runs/idempotency.js';
 import type { Idempotency } from '../../runs/run-journal/key-book.js';
 import { ClaimedOpsDto, toWorkerOpRunDto } from '../dto/worker-op-run.dto.js';
 import { ClaimQueryDto } from './claim-query.dto.js';
+import { ClaimTracer } from './claim-tracer.js';
 import { ClaimService } from './claim.service.js';
 
 /** HTTP of claims. */
@@ -17,6 +18,7 @@ export class ClaimsController {
   constructor(
     private readonly claims: ClaimService,
     private readonly requests: HeldRequests,
+    private readonly tracer: ClaimTracer,
   ) {}
 
   @Post(':worker_id/claim')
@@ -44,13 +46,8 @@ export class ClaimsController {
     const held = this.requests.open(response);
     try {
       const { signal } = held;
-      const claimed = await this.claims.claim({
-        workerId,
-        max,
-        waitMs: wait * 1000,
-        idempotency,
-        signal,
-      });
+      const request = { workerId, max, waitMs: wait * 1000, idempotency, signal };
+      const claimed = await this.tracer.trace(request, () => this.claims.claim(request));
       return { ops: claimed.map(toWorkerOpRunDto) };
     } finally {
       held.close();

@@ -33,6 +33,11 @@ export class WorkerOpRunDto {
   /** The attempt that was claimed, from 1; sent back in `X-Run-Attempt`. */
   @ApiProperty({ type: 'integer' })
   attempt: number;
+  /** Where in a trace the run belongs (W3C Trace Context), for its container; absent when nobody traces it. */
+  @ApiProperty({ type: 'string', required: false })
+  traceparent?: string;
+  @ApiProperty({ type: 'string', required: false })
+  tracestate?: string;
 }
 
 /** The answer to a claim. */
@@ -44,12 +49,14 @@ export class ClaimedOpsDto {
 }
 
 /** The claimed run as its worker sees it. */
-export function toWorkerOpRunDto({ run, image, inputs }: ClaimedRun): WorkerOpRunDto {
+export function toWorkerOpRunDto({ run, image, inputs, trace }: ClaimedRun): WorkerOpRunDto {
   return {
     id: run.id,
     image,
     inputs,
     constraints: { ram_mb: run.ramMb, vram_mb: run.vramMb, cpu: run.cpu, gpu_id: run.gpuId },
     attempt: run.attempt,
+    ...(trace && { traceparent: trace.traceparent }),
+    ...(trace?.tracestate && { tracestate: trace.tracestate }),
   };
 }

@@ -49,6 +49,7 @@ export function queued(id: string, asks: Partial<Shape> = {}, more: Partial<Queu
     attemptTimeoutS: null,
     eventDelivery: null,
     definition: null,
+    trace: null,
   };
   return { ...createRun({ ...fresh, ...asks }, NOW), passedOverAt: null, reservedFor: null, ...more };
 }

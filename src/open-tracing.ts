@@ -1,0 +1,22 @@
+import type { Log } from './logging/logger.js';
+import { requestContext } from './logging/request-context.js';
+import type { Opened } from './opened.js';
+import { packageVersion } from './settings/help.js';
+import { startTracing } from './tracing/start-tracing.js';
+import type { Tracing } from './tracing/tracing.js';
+
+/**
+ * Begins to trace if the environment asks for it. Closing `opened` sends what is left; it should be the first thing that
+ * is opened, so that what is closed before it is still traced.
+ * @returns null when it does not ask for it
+ */
+export async function openTracing(log: Log, opened: Opened): Promise<Tracing | null> {
+  const tracing = await startTracing(process.env, {
+    name: 'longshore',
+    version: packageVersion(),
+    // It comes up while some request is being answered, and has nothing to do with it.
+    warn: (reason) => requestContext.exit(() => log.warn('spans of traces may be lost', { reason })),
+  });
+  if (tracing !== null) opened.add(() => tracing.close());
+  return tracing;
+}

@@ -1,0 +1,232 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import {
+  createTraceState,
+  diag,
+  DiagLogLevel,
+  ROOT_CONTEXT,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+  type Context,
+  type Link,
+  type Span as OtelSpan,
+  type SpanContext,
+  type Tracer,
+} from '@opentelemetry/api';
+import { getNumberFromEnv, setGlobalErrorHandler } from '@opentelemetry/core';
+import {
+  detectResources,
+  envDetector,
+  resourceFromAttributes,
+  type Resource,
+} from '@opentelemetry/resources';
+import {
+  AlwaysOnSampler,
+  BasicTracerProvider,
+  BatchSpanProcessor,
+  type SpanExporter,
+} from '@opentelemetry/sdk-trace-base';
+import { SpanClock } from './span-clock.js';
+import type { TracedProgram } from './start-tracing.js';
+import type { TraceContext } from './trace-context.js';
+import { protocolOf } from './tracing-variables.js';
+import type { Span, SpanAttributes, SpanStart, Tracing } from './tracing.js';
+
+/** How long the last spans may take on their way, in milliseconds. */
+const FLUSH_MS = 2_000;
+
+/** A lost span is worth a line of the log this often at most, in milliseconds. */
+const WARN_EVERY_MS = 60_000;
+
+/** Links of one span: a group of the journal has one for each request that is part of it. */
+const MOST_LINKS = 256;
+
+const KINDS = {
+  server: SpanKind.SERVER,
+  client: SpanKind.CLIENT,
+  consumer: SpanKind.CONSUMER,
+  internal: SpanKind.INTERNAL,
+} as const;
+
+const clock = new SpanClock();
+
+/**
+ * Tracing by the SDK of OpenTelemetry, which reads the OTEL_* variables by itself. Spans wait in a queue of bounded length
+ * and are sent by OTLP over HTTP in the background; those for which there is no room are lost.
+ */
+export class OpenTelemetry implements Tracing {
+  #closed: Promise<void> | undefined;
+
+  private constructor(
+    private readonly provider: BasicTracerProvider,
+    /** Goes by the sampler of the environment. */
+    private readonly sampled: Tracer,
+    /** Records everything. */
+    private readonly always: Tracer,
+  ) {}
+
+  /** Begins to trace as the environment says. */
+  static async start(env: NodeJS.ProcessEnv, program: TracedProgram): Promise<OpenTelemetry> {
+    reportProblems(program.warn);
+    const resource = resourceOf(program);
+    const spanProcessors = [new BatchSpanProcessor(await exporterOf(env))];
+    const spanLimits = { linkCountLimit: getNumberFromEnv('OTEL_SPAN_LINK_COUNT_LIMIT') ?? MOST_LINKS };
+    const provider = new BasicTracerProvider({ resource, spanProcessors, spanLimits });
+    const always = new BasicTracerProvider({
+      resource,
+      spanProcessors,
+      spanLimits,
+      sampler: new AlwaysOnSampler(),
+    });
+    const { name, version } = program;
+    return new OpenTelemetry(provider, provider.getTracer(name, version), always.getTracer(name, version));
+  }
+
+  start(
+    name: string,
+    { kind = 'internal', parent, links = [], attributes, startedAt }: SpanStart = {},
+  ): Span {
+    // What a recorded span points to must not be missing because it begins a trace of its own.
+    const isNeeded = !parent && links.some((link) => link instanceof RecordedSpan && link.isRecorded);
+    const span = (isNeeded ? this.always : this.sampled).startSpan(
+      name,
+      {
+        kind: KINDS[kind],
+        links: links.map(linkTo),
+        ...(attributes === undefined ? {} : { attributes: attributes }),
+        startTime: startedAt instanceof Date ? startedAt : clock.at(startedAt),
+      },
+      parent ? contextOf(parent) : ROOT_CONTEXT,
+    );
+    return new RecordedSpan(span);
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#flush();
+    return this.#closed;
+  }
+
+  async #flush(): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, FLUSH_MS);
+    });
+    // A collector that does not answer was warned of already.
+    await Promise.race([this.provider.shutdown().catch(() => undefined), late]);
+    clearTimeout(timer);
+  }
+}
+
+class RecordedSpan implements Span {
+  readonly isRecorded: boolean;
+  #context: TraceContext | undefined;
+
+  constructor(readonly span: OtelSpan) {
+    this.isRecorded = span.isRecording();
+  }
+
+  get traceId(): string {
+    return this.span.spanContext().traceId;
+  }
+
+  get spanId(): string {
+    return this.span.spanContext().spanId;
+  }
+
+  get context(): TraceContext {
+    return (this.#context ??= toTraceContext(this.span.spanContext()));
+  }
+
+  set(attributes: SpanAttributes): void {
+    this.span.setAttributes(attributes);
+  }
+
+  rename(name: string): void {
+    this.span.updateName(name);
+  }
+
+  link(to: Span | TraceContext): void {
+    this.span.addLink(linkTo(to));
+  }
+
+  fail(type: string): void {
+    this.span.setAttribute('error.type', type);
+    this.span.setStatus({ code: SpanStatusCode.ERROR });
+  }
+
+  end(at?: Date): void {
+    this.span.end(at ?? clock.at());
+  }
+}
+
+async function exporterOf(env: NodeJS.ProcessEnv): Promise<SpanExporter> {
+  if (protocolOf(env) === 'http/json') {
+    const json = await import('@opentelemetry/exporter-trace-otlp-http');
+    return new json.OTLPTraceExporter();
+  }
+  const protobuf = await import('@opentelemetry/exporter-trace-otlp-proto');
+  return new protobuf.OTLPTraceExporter();
+}
+
+/** Says who traces; what the environment says of it wins. */
+function resourceOf({ name, version }: TracedProgram): Resource {
+  return resourceFromAttributes({
+    'service.name': name,
+    ...(version === undefined ? {} : { 'service.version': version }),
+    'service.instance.id': randomUUID(),
+    'host.name': hostname(),
+    'process.pid': process.pid,
+  }).merge(detectResources({ detectors: [envDetector] }));
+}
+
+function ignore(): void {}
+
+/** Hands on what the SDK has to say of lost spans and wrong variables, seldom enough for a log. */
+function reportProblems(warn: (reason: string) => void): void {
+  let next = -Infinity;
+  const report = (problem: unknown): void => {
+    if (performance.now() < next) return;
+    next = performance.now() + WARN_EVERY_MS;
+    warn(problem instanceof Error ? problem.message || errorCode(problem) : String(problem));
+  };
+  setGlobalErrorHandler(report);
+  diag.setLogger(
+    { error: report, warn: report, info: ignore, debug: ignore, verbose: ignore },
+    { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },
+  );
+}
+
+/** A connection that was refused at several addresses has no message of its own. */
+function errorCode(error: Error): string {
+  return 'code' in error ? String(error.code) : error.name;
+}
+
+function linkTo(to: Span | TraceContext): Link {
+  return { context: spanContextOf(to) };
+}
+
+function contextOf(parent: Span | TraceContext): Context {
+  return trace.setSpanContext(ROOT_CONTEXT, spanContextOf(parent));
+}
+
+function spanContextOf(place: Span | TraceContext): SpanContext {
+  if (place instanceof RecordedSpan) return place.span.spanContext();
+  const { traceparent, tracestate } = 'context' in place ? place.context : place;
+  const [, traceId = '', spanId = '', flags = '0'] = traceparent.split('-');
+  return {
+    traceId,
+    spanId,
+    traceFlags: Number.parseInt(flags, 16),
+    isRemote: true,
+    ...(tracestate === null ? {} : { traceState: createTraceState(tracestate) }),
+  };
+}
+
+function toTraceContext({ traceId, spanId, traceFlags, traceState }: SpanContext): TraceContext {
+  const flags = traceFlags.toString(16).padStart(2, '0');
+  return {
+    traceparent: `00-${traceId}-${spanId}-${flags}`,
+    tracestate: traceState?.serialize() || null,
+  };
+}

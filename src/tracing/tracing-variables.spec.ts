@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { startTracing } from './start-tracing.js';
+import { isTracingAsked, tracingProblems } from './tracing-variables.js';
+
+const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318' };
+
+describe('traces are asked for', () => {
+  for (const env of [
+    ENDPOINT,
+    { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'https://collector.example/v1/traces' },
+  ]) {
+    it(`by ${Object.keys(env).join()}`, () => {
+      assert.equal(isTracingAsked(env), true);
+      assert.deepEqual(tracingProblems(env), []);
+    });
+  }
+
+  for (const [title, env] of [
+    ['without an endpoint', { OTEL_SERVICE_NAME: 'x' }],
+    ['by an empty endpoint', { OTEL_EXPORTER_OTLP_ENDPOINT: ' ' }],
+    ['when OTEL_SDK_DISABLED is true', { ...ENDPOINT, OTEL_SDK_DISABLED: 'TRUE' }],
+    ['when OTEL_TRACES_EXPORTER is none', { ...ENDPOINT, OTEL_TRACES_EXPORTER: 'none' }],
+  ] as const) {
+    it(`not ${title}`, async () => {
+      assert.equal(isTracingAsked(env), false);
+      assert.equal(await startTracing(env, { name: 'x', warn: assert.fail }), null);
+    });
+  }
+});
+
+describe('a variable with which no span would arrive', () => {
+  it('is named, without the value of a URL', () => {
+    const problems = tracingProblems({
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'grpc://me:hunter2@collector:4317',
+      OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc',
+    });
+    assert.deepEqual(problems, [
+      'OTEL_EXPORTER_OTLP_ENDPOINT must be an http:// or https:// URL (the value is not shown)',
+      'OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf or http/json',
+    ]);
+  });
+
+  it('does not matter while traces are off', () => {
+    assert.deepEqual(tracingProblems({ OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }), []);
+  });
+});

@@ -1,0 +1,68 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { HELD } from '../../http/held-requests.js';
+import { currentSpan, requestContext } from '../../logging/request-context.js';
+import type { ClaimedRun } from '../../runs/run-journal/claim.js';
+import { TRACING } from '../../tracing/tracing.module.js';
+import { errorType, type Tracing } from '../../tracing/tracing.js';
+
+/** What a claim's span says of it. */
+interface AskedFor {
+  readonly workerId: string;
+  readonly max?: number | undefined;
+  readonly waitMs: number;
+}
+
+/**
+ * Traces claims. A claim's span belongs to the worker's request and points to the traces of the runs that it hands out;
+ * each of these gets a span for its time in the queue.
+ */
+@Injectable()
+export class ClaimTracer {
+  constructor(@Inject(TRACING) private readonly tracing: Tracing | null) {}
+
+  /** Traces what the current request claims, from the question to the answer. */
+  async trace(asked: AskedFor, claim: () => Promise<readonly ClaimedRun[]>): Promise<readonly ClaimedRun[]> {
+    const store = requestContext.getStore();
+    const request = currentSpan();
+    if (this.tracing === null || store === undefined || request === undefined) return claim();
+    const { workerId, max, waitMs } = asked;
+    if (waitMs > 0) request.set(HELD);
+    const span = this.tracing.start('claim', {
+      parent: request,
+      attributes: {
+        'longshore.worker.id': workerId,
+        'longshore.claim.max': max,
+        'longshore.claim.may_wait_ms': waitMs,
+      },
+    });
+    try {
+      const claimed = await requestContext.run({ ...store, span }, claim);
+      span.set({ 'longshore.claim.runs': claimed.length });
+      for (const run of claimed) {
+        if (run.trace !== null) span.link(run.trace);
+        this.#traceQueue(this.tracing, run);
+      }
+      return claimed;
+    } catch (error) {
+      span.fail(errorType(error));
+      throw error;
+    } finally {
+      span.end();
+    }
+  }
+
+  /** In the run's own trace, by the database's clock. */
+  #traceQueue(tracing: Tracing, { run, trace }: ClaimedRun): void {
+    if (trace === null || run.assignedAt === null) return;
+    const span = tracing.start('run queued', {
+      parent: trace,
+      startedAt: run.queuedAt,
+      attributes: {
+        'longshore.run.id': run.id,
+        'longshore.run.attempt': run.attempt,
+        'longshore.worker.id': run.workerId ?? undefined,
+      },
+    });
+    span.end(run.assignedAt);
+  }
+}

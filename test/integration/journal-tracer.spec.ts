@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { requestContext } from '../../src/logging/request-context.js';
+import { claimOf, freshRun } from '../support/journal.js';
+import { JournalTracer } from '../../src/runs/run-journal/journal-tracer.js';
+import type { Member } from '../../src/runs/run-journal/journal-member.js';
+import { startTracing } from '../../src/tracing/start-tracing.js';
+import type { Tracing } from '../../src/tracing/tracing.js';
+import { linkTo } from '../support/traced-app.js';
+import type { ReceivedSpan } from '../support/otlp-decode.js';
+import { OtlpReceiver } from '../support/otlp-receiver.js';
+
+class Deadlock extends Error {}
+
+function creation(): Member {
+  return { kind: 'create', fresh: freshRun(), idempotency: undefined };
+}
+
+describe('the trace of a group', { timeout: 60_000 }, () => {
+  let collector: OtlpReceiver;
+  let tracing: Tracing;
+
+  before(async () => {
+    collector = await OtlpReceiver.start();
+    Object.assign(process.env, collector.env);
+    tracing = (await startTracing(process.env, { name: 'tester', warn: assert.fail })) ?? assert.fail();
+  });
+
+  after(async () => {
+    await tracing.close();
+    await collector.stop();
+  });
+
+  const findGroup = (tries: number): Promise<ReceivedSpan> =>
+    collector.find(
+      `of try ${tries}`,
+      ({ name, attributes }) => name === 'journal group' && attributes['longshore.journal.try'] === tries,
+    );
+
+  it('shows a try that failed and the one after it, each with its requests', async () => {
+    const tracer = new JournalTracer(tracing);
+    const members: Member[] = [creation(), creation(), { kind: 'claim', claim: claimOf('w') }];
+    const requests = members.slice(1).map((member, n) => {
+      const span = tracing.start(`request ${n}`);
+      requestContext.run({ requestId: String(n), span }, () => tracer.note(member));
+      return span;
+    });
+    await assert.rejects(
+      tracer.trace(members, 1, () => Promise.reject(new Deadlock('later'))),
+      Deadlock,
+    );
+    assert.equal(await tracer.trace(members, 2, () => Promise.resolve('done')), 'done');
+    for (const span of requests) span.end();
+    const [failed, done] = [await findGroup(1), await findGroup(2)];
+    for (const group of [failed, done]) {
+      assert.deepEqual(
+        group.links.map(({ spanId }) => spanId),
+        requests.map(({ spanId }) => spanId),
+      );
+      assert.equal(group.attributes['longshore.journal.commands'], 3);
+      assert.equal(group.attributes['longshore.journal.creations'], 2);
+      assert.equal(group.attributes['longshore.journal.claims'], 1);
+      for (const { spanId } of requests) {
+        const part = await collector.find(
+          'of the request in the group',
+          (span) => span.parentSpanId === spanId && span.links[0]?.spanId === group.spanId,
+        );
+        assert.deepEqual(part.links, [linkTo(group)]);
+        assert.equal(part.status, group.status);
+      }
+    }
+    assert.deepEqual([failed.status, failed.attributes['error.type']], [2, 'Deadlock']);
+    assert.equal(done.status, 0);
+  });
+});
