@@ -5,6 +5,7 @@ import { Drain } from './http/drain.js';
 import { FastExpressAdapter } from './http/fast-express.adapter.js';
 import { loadExtensions } from './load-extensions.js';
 import { NestLogger } from './logging/nest-logger.js';
+import { HttpMetrics } from './metrics/http-metrics.js';
 import { describeApi, serveApiDescription } from './openapi/api-description.js';
 import { packageVersion } from './settings/help.js';
 
@@ -19,6 +20,7 @@ export async function createApp(parts: AppParts): Promise<NestExpressApplication
     { bodyParser: false, logger: new NestLogger(parts.log), abortOnError: false },
   );
   app.get(Drain).attach(app.getHttpServer());
+  app.get(HttpMetrics).attach(app.getHttpServer());
   serveApiDescription(app, describeApi(app, packageVersion()));
   return app;
 }

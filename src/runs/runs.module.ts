@@ -43,6 +43,7 @@ import { RunRepository } from './run.repository.js';
 import { RunStandingReader } from './run-standing.reader.js';
 import { RunsController } from './runs.controller.js';
 import { RunsService } from './runs.service.js';
+import { RunsStandingMetrics } from './runs-standing.metrics.js';
 
 /** Runs: their state machine, the journal that every change goes through, and their HTTP. */
 @Module({
@@ -87,6 +88,7 @@ import { RunsService } from './runs.service.js';
     RunReader,
     RunStandingReader,
     RunsService,
+    RunsStandingMetrics,
     ItemErrors,
     BulkRunsService,
   ],

@@ -96,7 +96,8 @@ export class DirectRouter implements OnModuleInit {
     const { method, url } = request;
     const match = this.#routes.find(method, url);
     if (match === undefined) return false;
-    Object.assign(request, { params: match.params, res: response });
+    // Of these Express leaves the same on a request that it routes.
+    Object.assign(request, { params: match.params, res: response, route: match.route });
     void this.#answer(match.route, request, response, adapter);
     return true;
   }

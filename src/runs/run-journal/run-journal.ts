@@ -15,6 +15,7 @@ import { JournalOverloaded } from '../run.errors.js';
 import { RunViews } from '../run-view.js';
 import { GroupLane, LaneFull, type LaneState, type MemberOutcome } from './group-lane.js';
 import type { Claim, ClaimOutcome } from './claim.js';
+import type { GroupCounts } from './group-counts.js';
 import { HandOut } from './hand-out.js';
 import { bytesOf, decideMember, keyOf, type Effect, type Member, type Result } from './journal-member.js';
 import { JournalMetrics } from './journal-metrics.js';
@@ -30,6 +31,14 @@ export interface ChangeOptions {
   readonly wantsView?: boolean;
   /** Asked when the command is decided: true when one that must come before it was not carried out. */
   readonly isHeldBack?: (() => boolean) | undefined;
+}
+
+/** What a group came to. */
+interface Committed {
+  readonly outcomes: readonly MemberOutcome<Result>[];
+  readonly counts: GroupCounts;
+  /** Entries appended to feeds, known once the transaction is over. */
+  readonly mirrored: Promise<number>;
 }
 
 const MAX_GROUP = 200;
@@ -54,7 +63,7 @@ export class RunJournal {
     private readonly store: JournalStore,
     private readonly handOut: HandOut,
     private readonly views: RunViews,
-    metrics: JournalMetrics,
+    private readonly metrics: JournalMetrics,
   ) {
     this.#lane = new GroupLane({
       maxGroup: MAX_GROUP,
@@ -62,13 +71,14 @@ export class RunJournal {
       weigh: bytesOf,
       maxGroupBytes: MAX_GROUP_BYTES,
       maxWaitingBytes: MAX_WAITING_BYTES,
-      commit: (members) => this.#commit(members),
+      commit: (members) => this.#commitAndCount(members),
       // A statement that took too long says nothing about the others of its group.
       isFatal: (error) => isDatabaseUnavailable(error) && !isStatementGivenUp(error),
       // Two processes that served one claim: whoever comes second finds what the first handed out.
       isRetryable: (error) => isRetryable(error) || isDuplicate(error),
       onGroup: (size, seconds) => metrics.observeGroup(size, seconds),
     });
+    metrics.watch(this.#lane);
   }
 
   /**
@@ -131,11 +141,23 @@ export class RunJournal {
     try {
       return await this.#lane.submit(member);
     } catch (error) {
-      throw error instanceof LaneFull ? new JournalOverloaded() : error;
+      if (!(error instanceof LaneFull)) throw error;
+      this.metrics.refused(error.reason);
+      throw new JournalOverloaded();
     }
   }
 
-  #commit(members: readonly Member[]): Promise<readonly MemberOutcome<Result>[]> {
+  /** What a group did is counted here alone, when it is there to stay. */
+  async #commitAndCount(members: readonly Member[]): Promise<readonly MemberOutcome<Result>[]> {
+    const { outcomes, counts, mirrored } = await this.#commit(members).catch((error: unknown) => {
+      this.metrics.rolledBack();
+      throw error;
+    });
+    this.metrics.runs.committed({ counts, members, outcomes, feedEntries: await mirrored });
+    return outcomes;
+  }
+
+  #commit(members: readonly Member[]): Promise<Committed> {
     return Pipeline.transaction(this.connection.dataSource, async (manager, pipeline) => {
       const touched = members.flatMap((member) => (member.kind === 'change' ? [member.runId] : []));
       const [registered, locked, now] = await Promise.all([
@@ -154,8 +176,9 @@ export class RunJournal {
       pipeline.also(this.store.count(manager, group));
       if (this.#announcesRoom) pipeline.also(this.store.announceRoom(manager, group.relieved));
       await this.#addViews(manager, members, outcomes);
-      pipeline.also(this.store.mirror(manager, group));
-      return outcomes;
+      const mirrored = this.store.mirror(manager, group);
+      pipeline.also(mirrored);
+      return { outcomes, counts: group.counts, mirrored };
     });
   }
 
@@ -164,7 +187,7 @@ export class RunJournal {
     manager: EntityManager,
     members: readonly Member[],
     outcomes: MemberOutcome<Result>[],
-    { now, tally }: RunGroup,
+    { now, tally, counts }: RunGroup,
   ): Promise<ReadonlySet<string>> {
     const claims = members.flatMap((member, at) =>
       member.kind === 'claim' ? [{ at, claim: member.claim }] : [],
@@ -179,7 +202,9 @@ export class RunJournal {
       const outcome = served[i];
       if (!outcome) continue;
       outcomes[at] = { value: outcome };
-      if (outcome.kind === 'served') tally.move('PENDING', 'ASSIGNED', outcome.runs.length);
+      if (outcome.kind !== 'served') continue;
+      tally.move('PENDING', 'ASSIGNED', outcome.runs.length);
+      for (const { run } of outcome.runs) counts.handOut(run);
     }
     return new Set(served.flatMap(({ runs }) => runs.map(({ run }) => run.id)));
   }

@@ -8,6 +8,7 @@ import { ApiIdempotencyKey, IdempotencyOf } from '../../runs/idempotency.js';
 import type { Idempotency } from '../../runs/run-journal/key-book.js';
 import { ClaimedOpsDto, toWorkerOpRunDto } from '../dto/worker-op-run.dto.js';
 import { ClaimQueryDto } from './claim-query.dto.js';
+import { ClaimMetrics } from './claim-metrics.js';
 import { ClaimService } from './claim.service.js';
 
 /** HTTP of claims. */
@@ -17,6 +18,7 @@ export class ClaimsController {
   constructor(
     private readonly claims: ClaimService,
     private readonly requests: HeldRequests,
+    private readonly metrics: ClaimMetrics,
   ) {}
 
   @Post(':worker_id/claim')
@@ -41,17 +43,12 @@ export class ClaimsController {
     @IdempotencyOf() idempotency: Idempotency | undefined,
     @Res({ passthrough: true }) response: Response,
   ): Promise<ClaimedOpsDto> {
-    const held = this.requests.open(response);
+    const held = this.requests.open(response, wait > 0);
     try {
       const { signal } = held;
-      const claimed = await this.claims.claim({
-        workerId,
-        max,
-        waitMs: wait * 1000,
-        idempotency,
-        signal,
-      });
-      return { ops: claimed.map(toWorkerOpRunDto) };
+      const request = { workerId, max, waitMs: wait * 1000, idempotency, signal };
+      const { runs } = await this.metrics.watch((watch) => this.claims.claim(request, watch), signal);
+      return { ops: runs.map(toWorkerOpRunDto) };
     } finally {
       held.close();
     }
