@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the tests with a real container engine need (test/support/docker-engine.ts starts it): Debian's engine,
 # a registry, and a static busybox to make images from; and the browser that the tests of the dashboard use
-# (test/support/browser.ts); and Python for the example worker. Needs root on Debian or Ubuntu; does nothing when all is there.
+# (test/support/browser.ts); and Python for the example worker; and promtool for the alert rules. Needs root on Debian or Ubuntu; does nothing when all is there.
 set -eu
 
 packages=''
@@ -17,9 +17,13 @@ need python3 python3-minimal
 dpkg-query -W -f '${Status}\n' busybox-static 2>/dev/null | grep -q '^install ok installed' ||
   packages="$packages busybox-static"
 
-[ -n "$packages" ] || exit 0
+# Of Debian's Prometheus only the checker of its files: neither the server nor the libraries of its pages.
+promtool=''
+command -v promtool >/dev/null 2>&1 || promtool=missing
+
+[ -n "$packages$promtool" ] || exit 0
 if [ "$(id -u)" -ne 0 ]; then
-  echo "install-test-tools: needs root to install$packages" >&2
+  echo "install-test-tools: needs root to install$packages${promtool:+ promtool}" >&2
   exit 1
 fi
 
@@ -32,6 +36,18 @@ if [ ! -e "$policy" ]; then
   trap 'rm -f "$policy"' EXIT
 fi
 # The lists of a fresh machine are empty or old.
-# shellcheck disable=SC2086 # one word per package
-apt-get install -y -q --no-install-recommends $packages ||
-  { apt-get update -q && apt-get install -y -q --no-install-recommends $packages; }
+if [ -n "$packages" ]; then
+  # shellcheck disable=SC2086 # one word per package
+  apt-get install -y -q --no-install-recommends $packages ||
+    { apt-get update -q && apt-get install -y -q --no-install-recommends $packages; }
+fi
+if [ -n "$promtool" ]; then
+  folder=$(mktemp -d)
+  (
+    cd "$folder"
+    apt-get download -q prometheus || { apt-get update -q && apt-get download -q prometheus; }
+    dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool
+    install -m 755 usr/bin/promtool /usr/local/bin/promtool
+  )
+  rm -rf "$folder"
+fi
