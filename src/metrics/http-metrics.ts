@@ -24,7 +24,8 @@ const NO_ANSWER = 'none';
 export class HttpMetrics {
   readonly #requests: Counter<'method' | 'route' | 'status'>;
   readonly #seconds: Histogram<'method' | 'route'>;
-  #inFlight = 0;
+  /** Answers that are not over, and when their requests came. */
+  readonly #underWay = new Map<ServerResponse, number>();
 
   constructor(
     registry: Registry,
@@ -48,7 +49,7 @@ export class HttpMetrics {
       name: 'longshore_http_requests_in_flight',
       help: 'Requests under way, those that are held open among them',
       registers,
-      collect: () => inFlight.set(this.#inFlight),
+      collect: () => inFlight.set(this.#countInFlight()),
     });
     const open: Gauge = new Gauge({
       name: 'longshore_http_held_requests',
@@ -60,8 +61,7 @@ export class HttpMetrics {
 
   /** Watches a server; call it once, before the server listens. */
   attach(server: Server): void {
-    const watch = (request: IncomingMessage, response: ServerResponse): void =>
-      this.#watch(request, response);
+    const watch = (_: IncomingMessage, response: ServerResponse): void => this.#watch(response);
     server.prependListener('request', watch);
     server.prependListener('checkExpectation', watch);
     server.on(REFUSED_AT_EDGE, (status: number) => {
@@ -69,19 +69,29 @@ export class HttpMetrics {
     });
   }
 
-  #watch(request: IncomingMessage, response: ServerResponse): void {
-    const began = performance.now();
-    this.#inFlight += 1;
-    response.once('close', () => {
-      this.#inFlight -= 1;
-      const method = METHODS.has(request.method ?? '') ? request.method : 'other';
-      const route = routeOf(request);
-      const status = response.headersSent ? response.statusCode : NO_ANSWER;
-      this.#requests.inc({ method, route, status });
-      if (status !== NO_ANSWER && !this.held.wasHeld(response)) {
-        this.#seconds.observe({ method, route }, (performance.now() - began) / 1000);
-      }
-    });
+  #watch(response: ServerResponse): void {
+    this.#underWay.set(response, performance.now());
+    response.once('close', () => this.#end(response));
+  }
+
+  #end(response: ServerResponse): void {
+    const began = this.#underWay.get(response);
+    if (began === undefined) return;
+    this.#underWay.delete(response);
+    const { req: request } = response;
+    const method = METHODS.has(request.method ?? '') ? request.method : 'other';
+    const route = routeOf(request);
+    const status = response.headersSent ? response.statusCode : NO_ANSWER;
+    this.#requests.inc({ method, route, status });
+    if (status !== NO_ANSWER && !this.held.wasHeld(response)) {
+      this.#seconds.observe({ method, route }, (performance.now() - began) / 1000);
+    }
+  }
+
+  /** Node tells nothing of requests that were sent behind another one when their connection breaks. */
+  #countInFlight(): number {
+    for (const response of this.#underWay.keys()) if (response.req.socket.destroyed) this.#end(response);
+    return this.#underWay.size;
   }
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { BulkSteps } from '../support/bulk-steps.js';
 import { EventStreamReader } from '../support/event-stream.js';
-import { RawConnection } from '../support/raw-http.js';
+import { RawConnection, requestText } from '../support/raw-http.js';
 import { Scrape } from '../support/scrape.js';
 import { KEYS, startTestApp, type TestApp } from '../support/test-app.js';
 
@@ -130,6 +130,18 @@ describe('the metrics of HTTP', () => {
     assert.equal((await Scrape.of(service.send)).value('longshore_claims_total', { outcome: 'gone' }), 1);
   });
 
+  test('forget nobody whose connection breaks while requests wait behind another one', async () => {
+    const grown = await counting([REQUESTS], async () => {
+      const connection = await RawConnection.open(Number(new URL(service.url).port));
+      const poll = requestText('GET', '/feed?topic=quiet&wait=20', { 'X-API-Key': KEYS.client });
+      connection.send(poll + poll + poll);
+      await untilHeld(service, 3);
+      connection.destroy();
+      await untilShown(service, 'longshore_http_requests_in_flight', 1);
+    });
+    assert.deepEqual(grown, { [`${REQUESTS}{method="GET",route="/feed",status="none"}`]: 3 });
+  });
+
   test('have as many series after a thousand paths, topics, images, types, workers and methods as after a few', async () => {
     const bulk = new BulkSteps(service.send);
     const hundred = (from: number): number[] => Array.from({ length: 100 }, (_, n) => from + n);
@@ -170,9 +182,13 @@ async function raw(service: TestApp, bytes: string): Promise<void> {
   connection.destroy();
 }
 
-async function untilHeld(service: TestApp, count: number): Promise<void> {
+function untilHeld(service: TestApp, count: number): Promise<void> {
+  return untilShown(service, 'longshore_http_held_requests', count);
+}
+
+async function untilShown(service: TestApp, name: string, value: number): Promise<void> {
   for (let tries = 0; tries < 400; tries += 1) {
-    if ((await Scrape.of(service.send)).value('longshore_http_held_requests') === count) return;
+    if ((await Scrape.of(service.send)).value(name) === value) return;
   }
-  assert.fail(`${count} requests are never held`);
+  assert.fail(`${name} is never ${value}`);
 }
