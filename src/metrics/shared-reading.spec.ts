@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { EventEmitter, once } from 'node:events';
 import { describe, it } from 'node:test';
 import { SharedReading } from './shared-reading.js';
 
@@ -12,19 +13,18 @@ describe('a reading that scrapes share', () => {
 
   it('is not waited for when it takes too long, and is not begun again meanwhile', async () => {
     let looks = 0;
-    let answer: (value: string) => void = () => undefined;
-    const slow = (): Promise<string> => {
+    const gate = new EventEmitter();
+    const slow = async (): Promise<unknown> => {
       looks += 1;
-      return new Promise((resolve) => {
-        answer = resolve;
-      });
+      const [value] = await once(gate, 'answer');
+      return value;
     };
     const reading = new SharedReading(slow, undefined, 5);
     assert.equal(await reading.get(), null);
     assert.equal(await reading.get(), null);
     assert.equal(looks, 1);
     const waiting = reading.get();
-    answer('late');
+    gate.emit('answer', 'late');
     assert.equal(await waiting, 'late');
   });
 

@@ -37,8 +37,13 @@ export class Scrape {
       } else if (line !== '') samples.push(readSample(line));
     }
     this.samples = samples;
-    const series = samples.map(
-      ({ name, labels }) => `${name}${JSON.stringify(Object.entries(labels).toSorted())}`,
+    const series = samples.map(({ name, labels }) =>
+      [
+        name,
+        ...Object.entries(labels)
+          .map((label) => label.join('='))
+          .toSorted(),
+      ].join(),
     );
     assert.equal(new Set(series).size, series.length, 'a series stands there twice');
   }

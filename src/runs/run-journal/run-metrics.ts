@@ -1,8 +1,7 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
 import { DEADLINE_KINDS } from '../run-machine/deadlines.js';
-import { REJECTION_REASONS } from '../run-machine/rejection.js';
 import { TRANSITIONS } from '../run-machine/transitions.js';
-import { RunNotFound, RunRejected } from '../run.errors.js';
+import { REJECTION_REASONS, RunNotFound, RunRejected } from '../run.errors.js';
 import type { MemberOutcome } from './group-lane.js';
 import { COUNTED_EVENT_TYPES, RETRY_REASONS, type GroupCounts } from './group-counts.js';
 import type { Member } from './journal-member.js';

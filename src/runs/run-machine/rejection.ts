@@ -1,17 +1,5 @@
 import type { TerminalState } from './run-state.js';
 
-/** The reasons that there are for refusing a command. */
-export const REJECTION_REASONS = [
-  'locked',
-  'other-worker',
-  'stale-attempt',
-  'not-in-execution',
-  'not-pending',
-  'nothing-due',
-  'retries-used-up',
-  'attempt-limit',
-] as const satisfies readonly Rejection['reason'][];
-
 /** Why the machine refuses a command. A refused command changes nothing. */
 export type Rejection =
   | { readonly reason: 'locked'; readonly state: TerminalState }
