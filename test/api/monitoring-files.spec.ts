@@ -198,8 +198,8 @@ describe('what is there to watch the service with', () => {
         assert.ok(legendFormat.length > 0, `${title} has no legend`);
         assert.match(expr, /instance=~"\$instance"/, title);
         const { groupings } = readExpression(expr.replaceAll('$__rate_interval', '1m'));
-        const shown: string[] = [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(
-          ([, label]: string[]) => label,
+        const shown: string[] = [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label]) =>
+          String(label),
         );
         assert.deepEqual(shown.toSorted(), groupings.filter((label) => label !== 'le').toSorted(), title);
       }
