@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs what the tests with a real container engine need (test/support/docker-engine.ts starts it): Debian's engine,
 # a registry, and a static busybox to make images from; and the browser that the tests of the dashboard use
-# (test/support/browser.ts); and Python for the example worker; and a PostgreSQL with pg_dump, which is backed up and
-# restored. Needs root on Debian or Ubuntu; does nothing when all is there.
+# (test/support/browser.ts); and Python for the example worker; promtool for the alert rules; and a PostgreSQL with
+# pg_dump, which is backed up and restored. Needs root on Debian or Ubuntu; does nothing when all is there.
 set -eu
 
 packages=''
@@ -21,9 +21,13 @@ need psql postgresql-client
 dpkg-query -W -f '${Status}\n' busybox-static 2>/dev/null | grep -q '^install ok installed' ||
   packages="$packages busybox-static"
 
-[ -n "$packages" ] || exit 0
+# Of Debian's Prometheus only the checker of its files: neither the server nor the libraries of its pages.
+promtool=''
+command -v promtool >/dev/null 2>&1 || promtool=missing
+
+[ -n "$packages$promtool" ] || exit 0
 if [ "$(id -u)" -ne 0 ]; then
-  echo "install-test-tools: needs root to install$packages" >&2
+  echo "install-test-tools: needs root to install$packages${promtool:+ promtool}" >&2
   exit 1
 fi
 
@@ -42,7 +46,19 @@ if [ ! -e "$clusters" ]; then
   echo 'create_main_cluster = false' >"$clusters"
 fi
 # The lists of a fresh machine are empty or old.
-# A file of settings that was there before the package is kept.
-install='apt-get install -y -q --no-install-recommends -o Dpkg::Options::=--force-confold'
-# shellcheck disable=SC2086 # one word per package
-$install $packages || { apt-get update -q && $install $packages; }
+if [ -n "$packages" ]; then
+  # A file of settings that was there before the package is kept.
+  install='apt-get install -y -q --no-install-recommends -o Dpkg::Options::=--force-confold'
+  # shellcheck disable=SC2086 # one word per package
+  $install $packages || { apt-get update -q && $install $packages; }
+fi
+if [ -n "$promtool" ]; then
+  folder=$(mktemp -d)
+  (
+    cd "$folder"
+    apt-get download -q prometheus || { apt-get update -q && apt-get download -q prometheus; }
+    dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool
+    install -m 755 usr/bin/promtool /usr/local/bin/promtool
+  )
+  rm -rf "$folder"
+fi

@@ -6,6 +6,7 @@ import { FastExpressAdapter } from './http/fast-express.adapter.js';
 import { RequestTracer } from './http/request-tracer.js';
 import { loadExtensions } from './load-extensions.js';
 import { NestLogger } from './logging/nest-logger.js';
+import { HttpMetrics } from './metrics/http-metrics.js';
 import { describeApi, serveApiDescription } from './openapi/api-description.js';
 import { packageVersion } from './settings/help.js';
 
@@ -21,6 +22,7 @@ export async function createApp(parts: AppParts): Promise<NestExpressApplication
     { bodyParser: false, logger: new NestLogger(parts.log), abortOnError: false },
   );
   app.get(Drain).attach(app.getHttpServer());
+  app.get(HttpMetrics).attach(app.getHttpServer());
   serveApiDescription(app, describeApi(app, packageVersion()));
   return app;
 }

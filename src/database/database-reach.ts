@@ -8,12 +8,14 @@ import { OutageGate } from './outage-gate.js';
 export class DatabaseReach {
   readonly #gate: OutageGate;
   readonly #listeners = new Set<() => void>();
+  readonly #lossListeners = new Set<() => void>();
 
   constructor(dataSource: DataSource, log: Log) {
     this.#gate = OutageGate.of(dataSource);
     this.#gate.onChange = (change) => {
       if ('away' in change) {
         log.warn('the database is away', { reason: change.away.message });
+        for (const listener of this.#lossListeners) listener();
         return;
       }
       log.info('the database is back', { afterMs: change.backAfterMs });
@@ -24,6 +26,16 @@ export class DatabaseReach {
   /** Whether the database answers now; takes 1.5 s at most and no connection out of a pool. */
   answers(): Promise<boolean> {
     return this.#gate.check();
+  }
+
+  /** Whether the database is known to be away: everybody who wants a connection is refused at once. */
+  get isAway(): boolean {
+    return this.#gate.away !== undefined;
+  }
+
+  /** Has the listener called whenever the database goes away. */
+  onLoss(listener: () => void): void {
+    this.#lossListeners.add(listener);
   }
 
   /** Has the listener called whenever the database is back; the function that this answers ends that. */

@@ -1,9 +1,11 @@
 import { Global, Module, type DynamicModule } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { DataSource } from 'typeorm';
+import { DatabaseMetrics } from './database-metrics.js';
 import { DatabaseReach } from './database-reach.js';
 import { JournalDataSource } from './journal-data-source.js';
 import { Notifications } from './notifications.js';
+import { PassMetrics } from './pass-metrics.js';
 
 /**
  * Makes the connected database injectable everywhere, by TypeORM's own tokens, and what it notifies of. It is closed
@@ -22,8 +24,8 @@ export class DatabaseModule {
           dataSourceFactory: () => Promise.resolve(dataSource),
         }),
       ],
-      providers: [Notifications, JournalDataSource, DatabaseReach],
-      exports: [Notifications, JournalDataSource, DatabaseReach],
+      providers: [Notifications, JournalDataSource, DatabaseReach, DatabaseMetrics, PassMetrics],
+      exports: [Notifications, JournalDataSource, DatabaseReach, DatabaseMetrics, PassMetrics],
     };
   }
 }

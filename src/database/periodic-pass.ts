@@ -1,11 +1,14 @@
 import type { OnModuleDestroy } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
 import type { Log } from '../logging/logger.js';
+import type { PassMetrics, PassName } from './pass-metrics.js';
 import { currentTime } from './sql.js';
 import { isDatabaseUnavailable } from './unavailable.js';
 
 /** What a job removes, in the words of the log, and how it does so. */
 export interface PassOptions {
+  /** Name in the metrics. */
+  readonly name: PassName;
   /** Follows "removed old" and "could not remove old". */
   readonly what: string;
   /** Name of the count in the log. */
@@ -27,6 +30,7 @@ export abstract class PeriodicPass implements OnModuleDestroy {
   protected constructor(
     private readonly dataSource: DataSource,
     private readonly log: Log,
+    private readonly metrics: PassMetrics,
     private readonly options: PassOptions,
   ) {}
 
@@ -44,11 +48,13 @@ export abstract class PeriodicPass implements OnModuleDestroy {
   }
 
   async #pass(): Promise<void> {
-    const { what, unit, level = 'info', run } = this.options;
+    const { name, what, unit, level = 'info', run } = this.options;
     try {
       const removed = await run(await currentTime(this.dataSource), this.#stop.signal);
+      this.metrics.finished(name, removed);
       if (removed > 0) this.log[level](`removed old ${what}`, { [unit]: removed });
     } catch (error) {
+      this.metrics.failed(name);
       if (isDatabaseUnavailable(error)) this.log.warn(`could not remove old ${what} yet`, { error });
       else this.log.error(`could not remove old ${what}`, { error });
     }

@@ -163,7 +163,8 @@ async function runAlone(source: DataSource, sql: string, params: readonly unknow
   }
 }
 
-function poolOf({ driver }: DataSource): Pool | undefined {
+/** The connections of a data source; undefined while it is not open. */
+export function poolOf({ driver }: DataSource): Pool | undefined {
   const pool: unknown = 'master' in driver ? driver.master : undefined;
   return pool instanceof Pool ? pool : undefined;
 }

@@ -14,8 +14,11 @@ export class FeedMirror {
   /**
    * Appends entries to their topics' feeds and has the commit announce them; does nothing while the feed is switched
    * off. The last statement of its transaction.
+   * @returns how many it appended
    */
-  async append(manager: EntityManager, entries: readonly FeedAppend[]): Promise<void> {
-    if (entries.length > 0 && this.settings.feedEnabled) await this.repository.append(manager, entries);
+  async append(manager: EntityManager, entries: readonly FeedAppend[]): Promise<number> {
+    if (entries.length === 0 || !this.settings.feedEnabled) return 0;
+    await this.repository.append(manager, entries);
+    return entries.length;
   }
 }

@@ -4,6 +4,7 @@ import type { TopicWatch } from '../news/topic-watch.js';
 import { Settings } from '../settings/settings.js';
 import { FeedCursors } from './branches/feed-cursors.js';
 import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
+import { FeedMetrics } from './feed-metrics.js';
 import { FeedNews } from './feed-news.js';
 import { FeedSlice } from './feed-slice.js';
 import { FeedCursorGone, FeedNotConfigured } from './feed.errors.js';
@@ -37,6 +38,7 @@ export class FeedService {
     private readonly news: FeedNews,
     private readonly settings: Settings,
     @Inject(FEED_LIMITS) private readonly limits: FeedLimits,
+    private readonly metrics: FeedMetrics,
   ) {}
 
   /** What is there now, which may be nothing. */
@@ -67,6 +69,7 @@ export class FeedService {
         if (!(await watch.news(slice.end, version, { signal, forMs: left }))) return slice;
         version = watch.version;
         slice = await this.reader.readShared({ ...range, after: slice.end }, version);
+        this.#noteDelivery(slice);
       }
     } finally {
       watch.close();
@@ -86,8 +89,11 @@ export class FeedService {
       let { version } = watch;
       let slice: FeedSlice | undefined = await this.reader.read(range);
       sink.begin();
+      let hasCaughtUp = false;
       while (slice !== undefined && !signal.aborted) {
         if (slice.events.length > 0) await sink.send(slice);
+        if (hasCaughtUp && !signal.aborted) this.#noteDelivery(slice);
+        hasCaughtUp ||= !slice.hasMore;
         if (!slice.hasMore) await watch.news(slice.end, version, { signal });
         if (signal.aborted) return;
         version = watch.version;
@@ -106,6 +112,11 @@ export class FeedService {
       if (error instanceof FeedCursorGone) return undefined;
       throw error;
     }
+  }
+
+  /** What a reader had to wait for; how old the events are that it catches up with says nothing about the service. */
+  #noteDelivery({ events: [oldest] }: FeedSlice): void {
+    if (oldest) this.metrics.noteDelivery(oldest.t);
   }
 
   async #range({ topic, after }: FeedPlace, limit: number, maxBytes: number): Promise<FeedRange> {

@@ -17,23 +17,42 @@ export interface HeldRequest {
 @Injectable()
 export class HeldRequests implements OnModuleDestroy {
   readonly #open = new Set<AbortController>();
+  readonly #held = new WeakSet<ServerResponse>();
+  #waiting = 0;
 
   constructor(private readonly drain: Drain) {
     drain.signal.addEventListener('abort', () => this.#endAll(), { once: true });
   }
 
-  /** Holds the request whose answer this is; close it when it is answered. */
-  open(response: ServerResponse): HeldRequest {
+  /** Requests that are held open now. */
+  get size(): number {
+    return this.#waiting;
+  }
+
+  /** Whether the request of this answer is, or was, held open: how long it took says nothing about the service. */
+  wasHeld(response: ServerResponse): boolean {
+    return this.#held.has(response);
+  }
+
+  /**
+   * Holds the request whose answer this is; close it when it is answered.
+   * @param mayWait false for one that is answered as soon as the service can
+   */
+  open(response: ServerResponse, mayWait = true): HeldRequest {
     const controller = new AbortController();
     const gone = (): void => controller.abort();
     if (response.closed || response.destroyed || this.drain.signal.aborted) controller.abort();
     response.once('close', gone);
     this.#open.add(controller);
+    if (mayWait) {
+      this.#held.add(response);
+      this.#waiting += 1;
+    }
     return {
       signal: controller.signal,
       close: () => {
         response.off('close', gone);
-        this.#open.delete(controller);
+        if (this.#open.delete(controller) && mayWait) this.#waiting -= 1;
       },
     };
   }

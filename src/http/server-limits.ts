@@ -3,6 +3,9 @@ import type { Socket } from 'node:net';
 import { holdBackBody, isReadingBody } from './body-reader.js';
 import { JSON_TYPE, sendError } from './error-answer.js';
 
+/** Event of a server: somebody was refused, with this status, before there was a request that could be handled. */
+export const REFUSED_AT_EDGE = 'refusedAtEdge';
+
 /** What one connection may cost the server, beyond the size of a body. */
 export interface ServerLimits {
   readonly maxHeaderBytes: number;
@@ -45,7 +48,8 @@ export function answerInJson(server: Server, limits: ServerLimits): void {
   server.maxHeadersCount = limits.maxHeaders;
   const refused = new WeakSet<Socket>();
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
-    if (!refused.has(socket)) refuseConnection(error, socket);
+    const status = refused.has(socket) ? undefined : refuseConnection(error, socket);
+    if (status !== undefined) server.emit(REFUSED_AT_EDGE, status);
     refused.add(socket);
   });
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
@@ -56,7 +60,7 @@ export function answerInJson(server: Server, limits: ServerLimits): void {
     sendError(request, response, { status: 417, body: { detail: 'Expectation cannot be met' }, close: true });
   });
   server.on('connect', (_: IncomingMessage, socket: Socket) => {
-    endWith(socket, 404, 'Not Found', 'Not found');
+    server.emit(REFUSED_AT_EDGE, endWith(socket, 404, 'Not Found', 'Not found'));
   });
 }
 
@@ -70,17 +74,18 @@ export function refuseWithoutHost(request: IncomingMessage, response: ServerResp
   return true;
 }
 
-function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): void {
+/** @returns the status that it answered; undefined when there was nothing to answer */
+function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): number | undefined {
   const { code = '' } = error;
   if (!socket.writable || !/^(?:HPE_|ERR_HTTP_)/.test(code)) {
     socket.destroy();
-    return;
+    return undefined;
   }
   const current = currentResponse(socket);
   if (current !== undefined && !isReadingBody(current.req)) {
     // An earlier request is being carried out: its answer must not be replaced by the refusal of what followed.
     closeAfter(current, socket);
-    return;
+    return undefined;
   }
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
@@ -110,7 +115,7 @@ function currentResponse(
 // How long a refused client has to read its answer before the connection is cut.
 const LINGER_MS = 1000;
 
-function endWith(socket: Socket, status: number, phrase: string, detail: string): void {
+function endWith(socket: Socket, status: number, phrase: string, detail: string): number {
   const body = JSON.stringify({ detail });
   const lines = [
     `HTTP/1.1 ${status} ${phrase}`,
@@ -122,4 +127,5 @@ function endWith(socket: Socket, status: number, phrase: string, detail: string)
   const timer = setTimeout(() => socket.destroy(), LINGER_MS);
   socket.once('close', () => clearTimeout(timer));
   socket.end(`${lines.join('\r\n')}\r\n\r\n${body}`);
+  return status;
 }

@@ -1,13 +1,17 @@
 import { Injectable } from '@nestjs/common';
 import { Registry } from 'prom-client';
 import { MetricsUnavailable } from './metrics.errors.js';
+import { ServiceRegistry } from './service-registry.js';
 
 /** What a scrape gets: the counts of the whole service, whichever of its processes was asked. */
 @Injectable()
 export class MetricsPage {
   #read: () => Promise<string>;
 
-  constructor(registry: Registry) {
+  constructor(
+    registry: Registry,
+    private readonly service: ServiceRegistry,
+  ) {
     this.#read = () => registry.metrics();
   }
 
@@ -20,7 +24,8 @@ export class MetricsPage {
   }
 
   /** @returns Prometheus text. @throws MetricsUnavailable when the other processes' counts cannot be had */
-  text(): Promise<string> {
-    return this.#read();
+  async text(): Promise<string> {
+    const [counted, standing] = await Promise.all([this.#read(), this.service.metrics()]);
+    return `${counted}\n${standing}`;
   }
 }

@@ -21,6 +21,9 @@ const KIND_OF_REJECTION = {
   'attempt-limit': 'invalid',
 } as const satisfies Record<Rejection['reason'], ErrorKind>;
 
+/** All reasons for which a run refuses a command. */
+export const REJECTION_REASONS: readonly string[] = Object.keys(KIND_OF_REJECTION);
+
 /** The run is there and does not accept the command; nothing has changed. */
 export class RunRejected extends DomainError {
   readonly kind: ErrorKind;

@@ -30,6 +30,7 @@ import { JournalHealth } from './run-journal/journal-health.js';
 import { JournalMetrics } from './run-journal/journal-metrics.js';
 import { JournalStore } from './run-journal/journal-store.js';
 import { JournalTracer } from './run-journal/journal-tracer.js';
+import { JournalWatch } from './run-journal/journal-watch.js';
 import { RunHistory } from './run-journal/run-history.js';
 import { ClaimReplays } from './run-journal/claim-replays.js';
 import { RunChoice } from './run-journal/run-choice.js';
@@ -44,6 +45,7 @@ import { RunRepository } from './run.repository.js';
 import { RunStandingReader } from './run-standing.reader.js';
 import { RunsController } from './runs.controller.js';
 import { RunsService } from './runs.service.js';
+import { RunsStandingMetrics } from './runs-standing.metrics.js';
 
 /** Runs: their state machine, the journal that every change goes through, and their HTTP. */
 @Module({
@@ -80,6 +82,7 @@ import { RunsService } from './runs.service.js';
     JournalMetrics,
     JournalStore,
     JournalTracer,
+    JournalWatch,
     RunChoice,
     ClaimReplays,
     HandOut,
@@ -89,6 +92,7 @@ import { RunsService } from './runs.service.js';
     RunReader,
     RunStandingReader,
     RunsService,
+    RunsStandingMetrics,
     ItemErrors,
     BulkRunsService,
   ],

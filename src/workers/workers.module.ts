@@ -1,6 +1,7 @@
 import { Module } from '@nestjs/common';
 import { HealthModule } from '../health/health.module.js';
 import { RunsModule } from '../runs/runs.module.js';
+import { ClaimMetrics } from './claims/claim-metrics.js';
 import { ClaimOutlook } from './claims/claim-outlook.js';
 import { ClaimService } from './claims/claim.service.js';
 import { ClaimTracer } from './claims/claim-tracer.js';
@@ -14,6 +15,7 @@ import { OverviewController } from './overview/overview.controller.js';
 import { OverviewService } from './overview/overview.service.js';
 import { ForgettingPool } from './pool/forgetting-pool.js';
 import { ForgettingSchedule } from './pool/forgetting.schedule.js';
+import { PoolMetrics } from './pool/pool-metrics.js';
 import { PoolPresence } from './pool/pool-presence.js';
 import { POOL_PROVIDER } from './pool/pool.provider.js';
 import { SharedPoolRepository } from './pool/shared-pool.repository.js';
@@ -40,12 +42,14 @@ import { WorkersService } from './workers.service.js';
     POOL_PROVIDER,
     { provide: WorkerPool, useExisting: ForgettingPool },
     PoolPresence,
+    PoolMetrics,
     ForgettingSchedule,
     WorkersService,
     WaitingClaims,
     RefusedClaims,
     ServedNews,
     ClaimOutlook,
+    ClaimMetrics,
     ClaimService,
     ClaimTracer,
     ExplainService,

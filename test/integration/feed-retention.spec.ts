@@ -4,6 +4,7 @@ import { EventEmitter, once } from 'node:events';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { Registry } from 'prom-client';
 import { v7 as uuidv7 } from 'uuid';
+import { PassMetrics } from '../../src/database/pass-metrics.js';
 import { FeedMetrics } from '../../src/feed/feed-metrics.js';
 import { FeedRepository } from '../../src/feed/feed.repository.js';
 import { FeedRetention } from '../../src/feed/feed-retention.js';
@@ -170,7 +171,12 @@ describe('retention of the feed', () => {
       new FeedMetrics(new Registry()),
     );
     const tickTwice = async (): Promise<void> => {
-      const schedule = new FeedRetentionSchedule(watched, database.dataSource, log);
+      const schedule = new FeedRetentionSchedule(
+        watched,
+        database.dataSource,
+        log,
+        new PassMetrics(new Registry()),
+      );
       const pass = once(finished, 'pass');
       schedule.tick();
       schedule.tick();

@@ -2,6 +2,8 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Registry } from 'prom-client';
+import { PassMetrics } from '../../src/database/pass-metrics.js';
 import { currentTime, execute, rows } from '../../src/database/sql.js';
 import { createLog } from '../../src/logging/logger.js';
 import { IdempotencyRepository } from '../../src/runs/idempotency.repository.js';
@@ -126,6 +128,7 @@ describe('the retention of idempotency keys', () => {
       new Slow(database.dataSource, new IdempotencyRepository()),
       database.dataSource,
       log,
+      new PassMetrics(new Registry()),
     );
     const began = await currentTime(database.dataSource);
     for (let i = 0; i < 5; i += 1) schedule.tick();
@@ -163,6 +166,7 @@ describe('the retention of idempotency keys', () => {
       new Failing(database.dataSource, new IdempotencyRepository()),
       database.dataSource,
       log,
+      new PassMetrics(new Registry()),
     );
     for (let pass = 1; pass <= 2; pass += 1) {
       schedule.tick();

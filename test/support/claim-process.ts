@@ -101,7 +101,7 @@ export class ClaimProcess {
       key === undefined ? undefined : { scope: `${worker} ${key}`, requestHash: '' };
     const { signal } = this.#callers;
     const got = await this.#claims.claim({ workerId: worker, waitMs: wait * 1000, idempotency, signal });
-    return got.map(({ run }) => run.id);
+    return got.runs.map(({ run }) => run.id);
   }
 
   /** Has the process know that nothing is there: it listens, nobody else hands runs out, and it has looked. */

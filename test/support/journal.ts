@@ -16,6 +16,8 @@ import { ClaimReplays } from '../../src/runs/run-journal/claim-replays.js';
 import { HandOut } from '../../src/runs/run-journal/hand-out.js';
 import { RunChoice } from '../../src/runs/run-journal/run-choice.js';
 import { JournalMetrics } from '../../src/runs/run-journal/journal-metrics.js';
+import { JournalTracer } from '../../src/runs/run-journal/journal-tracer.js';
+import { JournalWatch } from '../../src/runs/run-journal/journal-watch.js';
 import { JournalStore } from '../../src/runs/run-journal/journal-store.js';
 import { RunHistory } from '../../src/runs/run-journal/run-history.js';
 import { RunJournal } from '../../src/runs/run-journal/run-journal.js';
@@ -50,10 +52,8 @@ export function journalOn(dataSource: DataSource): { journal: RunJournal; regist
     new ClaimReplays(idempotency, runs),
   );
   const views = new RunViews(runs, events);
-  return {
-    journal: new RunJournal({ dataSource }, store, handOut, views, new JournalMetrics(registry)),
-    registry,
-  };
+  const watch = new JournalWatch(new JournalMetrics(registry), new JournalTracer(null));
+  return { journal: new RunJournal({ dataSource }, store, handOut, views, watch), registry };
 }
 
 /** A run to be created, with defaults where nothing is given. */

@@ -33,8 +33,19 @@ export interface GroupLaneOptions<M, R> {
 /** How a lane is: it takes members, its present group takes too long, or there is no room. */
 export type LaneState = 'ok' | 'stuck' | 'overloaded';
 
+/** Why a lane does not take or keep a member. */
+export const LANE_REFUSALS = ['stuck', 'overloaded'] as const satisfies readonly LaneState[];
+export type LaneRefusal = (typeof LANE_REFUSALS)[number];
+
 /** Thrown at a member that the lane does not take or does not keep waiting; nothing was done for it. */
-export class LaneFull extends Error {}
+export class LaneFull extends Error {
+  constructor(
+    readonly reason: LaneRefusal,
+    message: string,
+  ) {
+    super(message);
+  }
+}
 
 interface Waiting<M, R> {
   readonly member: M;
@@ -69,6 +80,11 @@ export class GroupLane<M, R> {
     return this.#waiting.length;
   }
 
+  /** Bytes that they bring along. */
+  get waitingBytes(): number {
+    return this.#waitingBytes;
+  }
+
   /** Whether it takes members at the moment, and if not, why. */
   get state(): LaneState {
     const { maxWaiting, maxWaitingBytes } = this.#options;
@@ -86,9 +102,9 @@ export class GroupLane<M, R> {
     const waiting = this.#waiting.length;
     const bytes = weigh(member);
     const isTooMuch = waiting > 0 && this.#waitingBytes + bytes > maxWaitingBytes;
-    if (this.#isStuck) return Promise.reject(new LaneFull('a commit takes too long'));
+    if (this.#isStuck) return Promise.reject(new LaneFull('stuck', 'a commit takes too long'));
     if (waiting >= maxWaiting || isTooMuch) {
-      return Promise.reject(new LaneFull(`${waiting} commands are waiting already`));
+      return Promise.reject(new LaneFull('overloaded', `${waiting} commands are waiting already`));
     }
     return new Promise<R>((resolve, reject) => {
       this.#waiting.push({ member, bytes, resolve, reject });
@@ -119,7 +135,8 @@ export class GroupLane<M, R> {
   #getStuck(): void {
     this.#isStuck = true;
     this.#waitingBytes = 0;
-    for (const { reject } of this.#waiting.splice(0)) reject(new LaneFull('a commit takes too long'));
+    for (const { reject } of this.#waiting.splice(0))
+      reject(new LaneFull('stuck', 'a commit takes too long'));
   }
 
   #nextGroup(): Waiting<M, R>[] {

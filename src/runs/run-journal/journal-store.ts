@@ -73,8 +73,8 @@ export class JournalStore {
     return this.history.count(manager, group);
   }
 
-  /** Mirrors a group's timeline entries to their feeds: the last statement of the transaction. */
-  mirror(manager: EntityManager, group: RunGroup): Promise<void> {
+  /** Mirrors a group's timeline entries to their feeds: the last statement of the transaction. Answers how many. */
+  mirror(manager: EntityManager, group: RunGroup): Promise<number> {
     return this.history.mirror(manager, group);
   }
 }

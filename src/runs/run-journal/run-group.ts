@@ -9,6 +9,7 @@ import type { EndedAttempt, NewRun, Run, TimelineEntry } from '../run-machine/ru
 import { isInExecution } from '../run-machine/run-state.js';
 import { RunTally } from '../run-counts/run-tally.js';
 import { RunNotFound, RunRejected } from '../run.errors.js';
+import { GroupCounts } from './group-counts.js';
 
 /**
  * The work of one group between locking and writing: it decides commands in order, each on what the ones before made
@@ -21,6 +22,8 @@ export class RunGroup {
   readonly auditRecords: AuditRecord[] = [];
   /** What the group does to the number of runs in each state. */
   readonly tally = new RunTally();
+  /** What is counted of it once it is committed. */
+  readonly counts = new GroupCounts();
   /** The group's time. */
   readonly now: Date;
   readonly #before = new Map<string, Run>();
@@ -39,6 +42,7 @@ export class RunGroup {
     const run = createRun(fresh, this.now);
     this.created.push({ run, fresh });
     this.tally.create();
+    this.counts.created += 1;
     return run;
   }
 
@@ -54,6 +58,7 @@ export class RunGroup {
     if (isRejected(outcome)) throw new RunRejected(runId, outcome.rejection);
     this.#after.set(runId, outcome.run);
     this.tally.move(run.state, outcome.run.state);
+    this.counts.change(command, run, outcome);
     if (command.type === 'patch') {
       const { keyName, outputs } = command;
       this.auditRecords.push({ keyName, before: run, after: outcome.run, outputs });

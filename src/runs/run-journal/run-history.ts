@@ -36,8 +36,8 @@ export class RunHistory {
     if (!tally.isEmpty) await this.counts.add(manager, tally, now);
   }
 
-  /** Mirrors the group's entries to their feeds: the last statement of the transaction. */
-  async mirror(manager: EntityManager, { feedEntries }: RunGroup): Promise<void> {
-    await this.feed.append(manager, feedEntries);
+  /** Mirrors the group's entries to their feeds: the last statement of the transaction. Answers how many. */
+  mirror(manager: EntityManager, { feedEntries }: RunGroup): Promise<number> {
+    return this.feed.append(manager, feedEntries);
   }
 }

@@ -1,4 +1,4 @@
-import { Inject, Injectable, Optional } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { JournalDataSource } from '../../database/journal-data-source.js';
 import { Pipeline } from '../../database/pipeline.js';
@@ -18,9 +18,8 @@ import { GroupLane, LaneFull, type LaneState, type MemberOutcome } from './group
 import type { Claim, ClaimOutcome } from './claim.js';
 import { HandOut } from './hand-out.js';
 import { bytesOf, decideMember, keyOf, type Effect, type Member, type Result } from './journal-member.js';
-import { JournalMetrics } from './journal-metrics.js';
 import { JournalStore } from './journal-store.js';
-import { JournalTracer } from './journal-tracer.js';
+import { JournalWatch, type Committed } from './journal-watch.js';
 import { KeyBook, type Idempotency } from './key-book.js';
 import { RunGroup } from './run-group.js';
 
@@ -56,8 +55,7 @@ export class RunJournal {
     private readonly store: JournalStore,
     private readonly handOut: HandOut,
     private readonly views: RunViews,
-    metrics: JournalMetrics,
-    @Optional() private readonly tracer?: JournalTracer,
+    private readonly watch: JournalWatch,
   ) {
     this.#lane = new GroupLane({
       maxGroup: MAX_GROUP,
@@ -65,13 +63,15 @@ export class RunJournal {
       weigh: bytesOf,
       maxGroupBytes: MAX_GROUP_BYTES,
       maxWaitingBytes: MAX_WAITING_BYTES,
-      commit: (members, tries) => this.#trace(members, tries),
+      commit: (members, tries) =>
+        watch.commit(members, tries, (statements) => this.#commit(members, statements)),
       // A statement that took too long says nothing about the others of its group.
       isFatal: (error) => isDatabaseUnavailable(error) && !isStatementGivenUp(error),
       // Two processes that served one claim: whoever comes second finds what the first handed out.
       isRetryable: (error) => isRetryable(error) || isDuplicate(error),
-      onGroup: (size, seconds) => metrics.observeGroup(size, seconds),
+      onGroup: (size, seconds) => watch.metrics.observeGroup(size, seconds),
     });
+    watch.metrics.watch(this.#lane);
   }
 
   /**
@@ -131,25 +131,18 @@ export class RunJournal {
   }
 
   async #submit(member: Member): Promise<Result> {
-    this.tracer?.note(member);
+    this.watch.note(member);
     try {
       return await this.#lane.submit(member);
     } catch (error) {
-      throw error instanceof LaneFull ? new JournalOverloaded() : error;
+      if (!(error instanceof LaneFull)) throw error;
+      this.watch.metrics.refused(error.reason);
+      throw new JournalOverloaded();
     }
   }
 
-  #trace(members: readonly Member[], tries: number): Promise<readonly MemberOutcome<Result>[]> {
-    const { tracer } = this;
-    if (!tracer) return this.#commit(members);
-    return tracer.trace(members, tries, (statements) => this.#commit(members, statements));
-  }
-
-  #commit(
-    members: readonly Member[],
-    statements?: StatementTracer,
-  ): Promise<readonly MemberOutcome<Result>[]> {
-    const work = async (manager: EntityManager, pipeline: Pipeline): Promise<MemberOutcome<Result>[]> => {
+  #commit(members: readonly Member[], statements?: StatementTracer): Promise<Committed> {
+    const work = async (manager: EntityManager, pipeline: Pipeline): Promise<Committed> => {
       const touched = members.flatMap((member) => (member.kind === 'change' ? [member.runId] : []));
       const [registered, locked, now] = await Promise.all([
         this.store.register(manager, members.flatMap(keyOf)),
@@ -167,8 +160,9 @@ export class RunJournal {
       pipeline.also(this.store.count(manager, group));
       if (this.#announcesRoom) pipeline.also(this.store.announceRoom(manager, group.relieved));
       await this.#addViews(manager, members, outcomes);
-      pipeline.also(this.store.mirror(manager, group));
-      return outcomes;
+      const mirrored = this.store.mirror(manager, group);
+      pipeline.also(mirrored);
+      return { outcomes, counts: group.counts, mirrored };
     };
     return Pipeline.transaction(this.connection.dataSource, work, statements);
   }
@@ -178,7 +172,7 @@ export class RunJournal {
     manager: EntityManager,
     members: readonly Member[],
     outcomes: MemberOutcome<Result>[],
-    { now, tally }: RunGroup,
+    { now, tally, counts }: RunGroup,
   ): Promise<ReadonlySet<string>> {
     const claims = members.flatMap((member, at) =>
       member.kind === 'claim' ? [{ at, claim: member.claim }] : [],
@@ -193,7 +187,9 @@ export class RunJournal {
       const outcome = served[i];
       if (!outcome) continue;
       outcomes[at] = { value: outcome };
-      if (outcome.kind === 'served') tally.move('PENDING', 'ASSIGNED', outcome.runs.length);
+      if (outcome.kind !== 'served') continue;
+      tally.move('PENDING', 'ASSIGNED', outcome.runs.length);
+      for (const { run } of outcome.runs) counts.handOut(run);
     }
     return new Set(served.flatMap(({ runs }) => runs.map(({ run }) => run.id)));
   }

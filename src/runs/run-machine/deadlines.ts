@@ -3,10 +3,14 @@ import { record, transitionOf, type Happening } from './record.js';
 import type { Command, Outcome } from './run-command.js';
 import type { Run } from './run.js';
 
+/** What time itself does to a run. */
+export const DEADLINE_KINDS = ['back_off', 'start_budget', 'attempt_budget'] as const;
+export type DeadlineKind = (typeof DEADLINE_KINDS)[number];
+
 /** What time itself does to a run, and when. */
 interface Deadline {
   readonly at: Date;
-  readonly kind: 'back-off over' | 'start budget over' | 'attempt budget over';
+  readonly kind: DeadlineKind;
 }
 
 /** True when the run may be handed out: pending, and not in back-off. */
@@ -19,14 +23,19 @@ export function dueAt(run: Run): Date | null {
   return deadlineOf(run)?.at ?? null;
 }
 
+/** What time itself will next do to the run; null: nothing, as it stands. */
+export function deadlineKindOf(run: Run): DeadlineKind | null {
+  return deadlineOf(run)?.kind ?? null;
+}
+
 /** Carries out the deadline that has passed; refused when none has. */
 export function decideElapse(run: Run, { nextAttempt }: Command<'elapse'>, t: Date): Outcome {
   const deadline = deadlineOf(run);
   if (deadline === null || deadline.at > t) return { rejection: { reason: 'nothing-due' } };
   switch (deadline.kind) {
-    case 'back-off over':
+    case 'back_off':
       return { run: { ...run, notBefore: null, queuedAt: t, updatedAt: t }, entries: [] };
-    case 'start budget over': {
+    case 'start_budget': {
       const transition = transitionOf(run, 'START BUDGET OVER');
       if ('rejection' in transition) return transition;
       const failure = failureOf(`Not started within ${run.startWithinS} s`);
@@ -38,7 +47,7 @@ export function decideElapse(run: Run, { nextAttempt }: Command<'elapse'>, t: Da
         updatedAt: t,
       });
     }
-    case 'attempt budget over': {
+    case 'attempt_budget': {
       const failure = failureOf(`Attempt ran longer than ${run.attemptTimeoutS} s`);
       return decideFailed(run, failure, failure.msg, nextAttempt, t);
     }
@@ -47,14 +56,14 @@ export function decideElapse(run: Run, { nextAttempt }: Command<'elapse'>, t: Da
 
 function deadlineOf(run: Run): Deadline | null {
   const { state, notBefore, startWithinS, attemptTimeoutS, queuedAt, startedAt, workerId } = run;
-  if (state === 'PENDING' && notBefore !== null) return { at: notBefore, kind: 'back-off over' };
+  if (state === 'PENDING' && notBefore !== null) return { at: notBefore, kind: 'back_off' };
   // A run that an admin put into ASSIGNED is in nobody's hands who could be late.
   const awaitsStart = state === 'PENDING' || (state === 'ASSIGNED' && workerId !== null);
   if (awaitsStart && startWithinS !== null) {
-    return { at: plus(queuedAt, startWithinS), kind: 'start budget over' };
+    return { at: plus(queuedAt, startWithinS), kind: 'start_budget' };
   }
   if (state === 'RUNNING' && startedAt !== null && attemptTimeoutS !== null) {
-    return { at: plus(startedAt, attemptTimeoutS), kind: 'attempt budget over' };
+    return { at: plus(startedAt, attemptTimeoutS), kind: 'attempt_budget' };
   }
   return null;
 }

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { HELD } from '../../http/held-requests.js';
 import { currentSpan, requestContext } from '../../logging/request-context.js';
-import type { ClaimedRun } from '../../runs/run-journal/claim.js';
+import type { ClaimedRun, ClaimOutcome } from '../../runs/run-journal/claim.js';
 import { TRACING } from '../../tracing/tracing.module.js';
 import { errorType, type Tracing } from '../../tracing/tracing.js';
 
@@ -21,7 +21,7 @@ export class ClaimTracer {
   constructor(@Inject(TRACING) private readonly tracing: Tracing | null) {}
 
   /** Traces what the current request claims, from the question to the answer. */
-  async trace(asked: AskedFor, claim: () => Promise<readonly ClaimedRun[]>): Promise<readonly ClaimedRun[]> {
+  async trace(asked: AskedFor, claim: () => Promise<ClaimOutcome>): Promise<ClaimOutcome> {
     const store = requestContext.getStore();
     const request = currentSpan();
     if (this.tracing === null || store === undefined || request === undefined) return claim();
@@ -36,13 +36,14 @@ export class ClaimTracer {
       },
     });
     try {
-      const claimed = await requestContext.run({ ...store, span }, claim);
-      span.set({ 'longshore.claim.runs': claimed.length });
-      for (const run of claimed) {
+      const outcome = await requestContext.run({ ...store, span }, claim);
+      span.set({ 'longshore.claim.runs': outcome.runs.length });
+      for (const run of outcome.runs) {
         if (run.trace !== null) span.link(run.trace);
-        this.#traceQueue(this.tracing, run);
+        // Runs of an earlier claim with the same key have left the queue then.
+        if (outcome.kind === 'served') this.#traceQueue(this.tracing, run);
       }
-      return claimed;
+      return outcome;
     } catch (error) {
       span.fail(errorType(error));
       throw error;

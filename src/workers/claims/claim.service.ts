@@ -2,10 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import type { Idempotency } from '../../runs/run-journal/key-book.js';
 import { NOTHING } from '../../runs/run-journal/claim.js';
-import type { ClaimedRun, ClaimOutcome } from '../../runs/run-journal/claim.js';
+import type { ClaimOutcome } from '../../runs/run-journal/claim.js';
 import type { ClaimDesk, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { WorkerPool } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
+import type { ClaimWatch } from './claim-metrics.js';
 import { ClaimOutlook } from './claim-outlook.js';
 import { RefusedClaims } from './refused-claims.js';
 import { WaitingClaims, type Turn } from './waiting-claims.js';
@@ -19,6 +20,8 @@ const TRIES = 4;
 
 /** Claims that may wait in one process; one more is answered at once. */
 const MAX_WAITING = 20_000;
+
+const UNWATCHED: ClaimWatch = { waitFor: (wait) => wait };
 
 /** How a worker asks for work. */
 export interface ClaimRequest {
@@ -56,11 +59,12 @@ export class ClaimService {
   /**
    * Claims runs for a worker, and waits for work if it may. An unknown, inactive or draining worker gets none; so does
    * a caller that has gone away, because nobody would hear the answer.
+   * @param watch is told of the waits
    * @returns the runs, none when there is no work; those of an earlier claim with the same key as far as they are
    * still with the worker
    * @throws JournalOverloaded, or what the database says
    */
-  async claim(request: ClaimRequest): Promise<readonly ClaimedRun[]> {
+  async claim(request: ClaimRequest, watch: ClaimWatch = UNWATCHED): Promise<ClaimOutcome> {
     const { workerId, max, waitMs, idempotency, signal } = request;
     const hasKey = idempotency !== undefined;
     const deadline = performance.now() + waitMs;
@@ -80,10 +84,10 @@ export class ClaimService {
         if (isAnswer(outcome) || (leftMs <= 0 && !(outcome.kind === 'contended' && tries < TRIES))) {
           // Runs of an earlier claim are not those that it was woken for.
           turn?.settle(outcome.kind, outcome.kind === 'served' ? outcome.runs.length : 0);
-          return outcome.runs;
+          return outcome;
         }
         if (outcome.kind === 'contended') {
-          if (!(await pause(pauseMs, signal))) return [];
+          if (!(await watch.waitFor(pause(pauseMs, signal)))) return outcome;
           pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
           continue;
         }
@@ -91,15 +95,15 @@ export class ClaimService {
         turn = null;
         if (outcome.kind === 'refused') {
           // Whoever may not have work now must not be woken in the place of one who may.
-          if (!(await this.refused.hold(workerId, leftMs, signal))) return [];
+          if (!(await watch.waitFor(this.refused.hold(workerId, leftMs, signal)))) return outcome;
           continue;
         }
-        if (this.waiting.size >= MAX_WAITING) return [];
-        turn = await this.waiting.turn(since, room, leftMs, signal);
+        if (this.waiting.size >= MAX_WAITING) return outcome;
+        turn = await watch.waitFor(this.waiting.turn(since, room, leftMs, signal));
         if (turn === null) {
-          if (signal.aborted || !hasKey) return [];
+          if (signal.aborted || !hasKey) return outcome;
           // Another request with this key may have been served meanwhile: one more look finds what it got.
-          if (await this.outlook.hasServedNothing(workerId)) return [];
+          if (await this.outlook.hasServedNothing(workerId)) return outcome;
         }
         pauseMs = FIRST_PAUSE_MS;
       }

@@ -8,6 +8,7 @@ import { ApiIdempotencyKey, IdempotencyOf } from '../../runs/idempotency.js';
 import type { Idempotency } from '../../runs/run-journal/key-book.js';
 import { ClaimedOpsDto, toWorkerOpRunDto } from '../dto/worker-op-run.dto.js';
 import { ClaimQueryDto } from './claim-query.dto.js';
+import { ClaimMetrics } from './claim-metrics.js';
 import { ClaimTracer } from './claim-tracer.js';
 import { ClaimService } from './claim.service.js';
 
@@ -18,6 +19,7 @@ export class ClaimsController {
   constructor(
     private readonly claims: ClaimService,
     private readonly requests: HeldRequests,
+    private readonly metrics: ClaimMetrics,
     private readonly tracer: ClaimTracer,
   ) {}
 
@@ -43,12 +45,14 @@ export class ClaimsController {
     @IdempotencyOf() idempotency: Idempotency | undefined,
     @Res({ passthrough: true }) response: Response,
   ): Promise<ClaimedOpsDto> {
-    const held = this.requests.open(response);
+    const held = this.requests.open(response, wait > 0);
     try {
       const { signal } = held;
       const request = { workerId, max, waitMs: wait * 1000, idempotency, signal };
-      const claimed = await this.tracer.trace(request, () => this.claims.claim(request));
-      return { ops: claimed.map(toWorkerOpRunDto) };
+      const { runs } = await this.tracer.trace(request, () =>
+        this.metrics.watch((watch) => this.claims.claim(request, watch), signal),
+      );
+      return { ops: runs.map(toWorkerOpRunDto) };
     } finally {
       held.close();
     }

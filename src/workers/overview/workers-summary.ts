@@ -1,3 +1,4 @@
+import { groupOf } from '../pool/worker-pool.js';
 import type { WorkerStanding } from '../workers.service.js';
 
 /** An amount that workers have, and how much of it the runs that they hold take. */
@@ -37,11 +38,6 @@ export function summariseWorkers(standings: Iterable<WorkerStanding>): WorkersSu
     add(vramMb, vramOf(worker.gpus), vramOf(free.gpus));
   }
   return { ...workers, cpu, ramMb, vramMb };
-}
-
-function groupOf({ isActive, isDraining }: WorkerStanding['worker']): 'active' | 'draining' | 'stale' {
-  if (!isActive) return 'stale';
-  return isDraining ? 'draining' : 'active';
 }
 
 function add(usage: { total: number; used: number }, total: number, free: number): void {

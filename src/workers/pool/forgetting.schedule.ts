@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { Interval } from '@nestjs/schedule';
 import { DataSource } from 'typeorm';
+import { PassMetrics } from '../../database/pass-metrics.js';
 import { PeriodicPass } from '../../database/periodic-pass.js';
 import { Log } from '../../logging/logger.js';
 import { ForgettingPool } from './forgetting-pool.js';
@@ -10,8 +11,9 @@ const EVERY_MS = 5 * 60_000;
 /** Has the pool forget workers now and then, never twice at once. */
 @Injectable()
 export class ForgettingSchedule extends PeriodicPass {
-  constructor(pool: ForgettingPool, dataSource: DataSource, log: Log) {
-    super(dataSource, log, {
+  constructor(pool: ForgettingPool, dataSource: DataSource, log: Log, metrics: PassMetrics) {
+    super(dataSource, log, metrics, {
+      name: 'workers',
       what: 'workers',
       unit: 'workers',
       run: (_now, stop) => pool.forget(stop),

@@ -3,7 +3,14 @@ import { FORGET_AFTER_MS, type ForgettingPool } from './forgetting-pool.js';
 import { inBatches } from '../../database/in-batches.js';
 import { RunReports } from './run-reports.js';
 import type { WorkerDrainsRepository } from './worker-drains.repository.js';
-import type { Heartbeat, Holding, PooledWorker, SilentWorker } from './worker-pool.js';
+import {
+  groupOf,
+  type Heartbeat,
+  type Holding,
+  type PooledWorker,
+  type SilentWorker,
+  type WorkerCounts,
+} from './worker-pool.js';
 
 /** Drains that one statement ends at most. */
 const BATCH = 500;
@@ -90,6 +97,13 @@ export class MemoryWorkerPool implements ForgettingPool {
     this.#forgetSilent();
     const workers = [...this.#entries.values()].map((entry) => this.#view(entry));
     return Promise.resolve(workers.toSorted((a, b) => (a.id < b.id ? -1 : 1)));
+  }
+
+  count(): Promise<WorkerCounts> {
+    this.#forgetSilent();
+    const counts = { active: 0, draining: 0, stale: 0 };
+    for (const entry of this.#entries.values()) counts[groupOf(this.#view(entry))] += 1;
+    return Promise.resolve(counts);
   }
 
   async setDraining(id: string, draining: boolean): Promise<PooledWorker | null> {

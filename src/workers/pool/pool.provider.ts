@@ -1,5 +1,6 @@
 import type { FactoryProvider } from '@nestjs/common';
 import { DataSource } from 'typeorm';
+import { DatabaseMetrics } from '../../database/database-metrics.js';
 import { ReservedConnection } from '../../database/reserved-connection.js';
 import { Settings } from '../../settings/settings.js';
 import { ForgettingPool } from './forgetting-pool.js';
@@ -12,16 +13,18 @@ import { WorkerDrainsRepository } from './worker-drains.repository.js';
 /** The pool that the settings ask for. */
 export const POOL_PROVIDER: FactoryProvider<ForgettingPool> = {
   provide: ForgettingPool,
-  inject: [Settings, DataSource, SharedPoolRepository, WorkerDrainsRepository],
+  inject: [Settings, DataSource, SharedPoolRepository, WorkerDrainsRepository, DatabaseMetrics],
   useFactory: (
     settings: Settings,
     dataSource: DataSource,
     repository: SharedPoolRepository,
     drains: WorkerDrainsRepository,
+    metrics: DatabaseMetrics,
   ): ForgettingPool | Promise<ForgettingPool> => {
     const timeoutMs = settings.workerTimeout * 1000;
-    return poolKindOf(settings) === 'shared'
-      ? new SharedWorkerPool(timeoutMs, dataSource, repository, drains, new ReservedConnection(dataSource))
-      : MemoryWorkerPool.open(timeoutMs, dataSource, drains);
+    if (poolKindOf(settings) === 'memory') return MemoryWorkerPool.open(timeoutMs, dataSource, drains);
+    const connection = new ReservedConnection(dataSource);
+    metrics.watch('heartbeats', connection.dataSource);
+    return new SharedWorkerPool(timeoutMs, dataSource, repository, drains, connection);
   },
 };

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { execute, rows, unnestRows, type SqlExecutor } from '../../database/sql.js';
 import { FORGET_AFTER_MS } from './forgetting-pool.js';
 import { MAX_DEPARTED } from './run-reports.js';
-import type { Holding, ReportedRun, SilentWorker } from './worker-pool.js';
+import type { Holding, ReportedRun, SilentWorker, WorkerCounts } from './worker-pool.js';
 import { NOTHING_RUNNING, type GatheredHeartbeats, type WorkerDescription } from './written-heartbeat.js';
 
 /** The database's present, told once a statement. */
@@ -224,6 +224,33 @@ export class SharedPoolRepository {
         limit $3::integer`,
       [timeoutMs, after, limit],
     );
+  }
+
+  /** How many workers are registered, by group. */
+  async count(executor: SqlExecutor, timeoutMs: number): Promise<WorkerCounts> {
+    const [row] = await rows<Record<keyof WorkerCounts, string>>(
+      executor,
+      `with ${CLOCK},
+       judged as materialized (
+         select w.last_heartbeat_at >= c.now - $1::double precision * interval '1 millisecond' as is_active,
+                d.worker_id is not null as is_draining
+           from worker_pool w
+          cross join clock c
+           left join worker_drains d
+             on d.worker_id = w.worker_id
+          where w.last_heartbeat_at > c.now - ${FORGET_AFTER}
+       )
+       select count(*) filter (where is_active and not is_draining) as active,
+              count(*) filter (where is_active and is_draining) as draining,
+              count(*) filter (where not is_active) as stale
+         from judged`,
+      [timeoutMs],
+    );
+    return {
+      active: Number(row?.active ?? 0),
+      draining: Number(row?.draining ?? 0),
+      stale: Number(row?.stale ?? 0),
+    };
   }
 
   /** Those of the workers that are silent, or unknown to a pool that has been filled for longer than the timeout. */

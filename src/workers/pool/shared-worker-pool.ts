@@ -7,7 +7,7 @@ import { FORGET_AFTER_MS, type ForgettingPool } from './forgetting-pool.js';
 import { inBatches } from '../../database/in-batches.js';
 import type { HeartbeatRow, SharedPoolRepository, SharedWorkerRow } from './shared-pool.repository.js';
 import type { WorkerDrainsRepository } from './worker-drains.repository.js';
-import type { Heartbeat, Holding, PooledWorker, SilentWorker } from './worker-pool.js';
+import type { Heartbeat, Holding, PooledWorker, SilentWorker, WorkerCounts } from './worker-pool.js';
 import {
   gather,
   weightOf,
@@ -88,6 +88,10 @@ export class SharedWorkerPool implements ForgettingPool {
       workers.push(...page.map(toWorker));
       if (page.length < BATCH) return workers;
     }
+  }
+
+  count(): Promise<WorkerCounts> {
+    return this.repository.count(this.dataSource, this.timeoutMs);
   }
 
   async setDraining(id: string, draining: boolean): Promise<PooledWorker | null> {

@@ -41,6 +41,22 @@ export interface SilentWorker {
   readonly lastHeartbeatAt: Date | null;
 }
 
+/** Workers by how they are; each is in one of the groups, a silent one is stale, draining or not. */
+export const WORKER_GROUPS = ['active', 'draining', 'stale'] as const;
+export type WorkerGroup = (typeof WORKER_GROUPS)[number];
+
+/** How many workers are in each group. */
+export type WorkerCounts = Readonly<Record<WorkerGroup, number>>;
+
+/** The group of a worker. */
+export function groupOf({
+  isActive,
+  isDraining,
+}: Pick<PooledWorker, 'isActive' | 'isDraining'>): WorkerGroup {
+  if (!isActive) return 'stale';
+  return isDraining ? 'draining' : 'active';
+}
+
 /**
  * The registered workers. Ephemeral: it starts empty and is never part of a backup. Workers that were silent for
  * 24 hours are forgotten.
@@ -60,6 +76,8 @@ export abstract class WorkerPool {
   ): Promise<ReadonlyMap<string, PooledWorker>>;
   /** All registered workers, active or not, by id. */
   abstract list(): Promise<PooledWorker[]>;
+  /** How many there are, by group. */
+  abstract count(): Promise<WorkerCounts>;
   /** Keeps a worker from claiming, or lets it claim again; null when it never reported. Outlasts restarts. */
   abstract setDraining(id: string, draining: boolean): Promise<PooledWorker | null>;
   /** Those of the workers that are silent for longer than the timeout, or not registered at all. */

@@ -58,6 +58,7 @@ export class ReaperReport {
       name: 'longshore_reaper_oldest_overdue_seconds',
       help: 'Time by which the longest overdue run that the last pass found had been left with a lost worker',
       registers,
+      aggregator: 'max',
     });
     const progressAge = (): number => this.sinceProgressMs() / 1000;
     // oxlint-disable-next-line no-new -- the registry keeps it
@@ -65,6 +66,8 @@ export class ReaperReport {
       name: 'longshore_reaper_seconds_since_pass',
       help: 'Time since the reaper last finished a pass, or a part of a long one',
       registers,
+      // Each process has a reaper, and one that comes through is enough.
+      aggregator: 'min',
       collect() {
         this.set(progressAge());
       },
