@@ -42,6 +42,25 @@ function found(history: readonly Call[], state: FinalState, ignored: readonly st
     .map(({ name, detail }) => `${name}: ${detail}`);
 }
 
+/** A service over a database. @param workerTimeout seconds */
+function serve(url: string, workerTimeout: number = CHAOS_SETTINGS.workerTimeout): Promise<ServiceProcess> {
+  return startService({
+    env: {
+      DATABASE_URL: url,
+      SERVICE_API_KEYS: `admin:${KEY}`,
+      SERVICE_WORKER_POOL: 'shared',
+      SERVICE_WORKER_TIMEOUT: String(workerTimeout),
+      SERVICE_REAPER_INTERVAL: String(CHAOS_SETTINGS.reaperInterval),
+      SERVICE_MAX_RECLAIMS: String(CHAOS_SETTINGS.maxReclaims),
+      SERVICE_LOG_LEVEL: 'warning',
+    },
+  });
+}
+
+function portOf({ url }: ServiceProcess): { port: number } {
+  return { port: Number(new URL(url).port) };
+}
+
 describe(
   'a backup that is made under load and restored into a new cluster',
   { skip, timeout: 280_000 },
@@ -63,22 +82,6 @@ describe(
       assert.equal(code, 0, `${name}: ${started.output}`);
     };
 
-    const serve = (
-      url: string,
-      workerTimeout: number = CHAOS_SETTINGS.workerTimeout,
-    ): Promise<ServiceProcess> =>
-      startService({
-        env: {
-          DATABASE_URL: url,
-          SERVICE_API_KEYS: `admin:${KEY}`,
-          SERVICE_WORKER_POOL: 'shared',
-          SERVICE_WORKER_TIMEOUT: String(workerTimeout),
-          SERVICE_REAPER_INTERVAL: String(CHAOS_SETTINGS.reaperInterval),
-          SERVICE_MAX_RECLAIMS: String(CHAOS_SETTINGS.maxReclaims),
-          SERVICE_LOG_LEVEL: 'warning',
-        },
-      });
-
     it('holds all that was acknowledged before, nothing by halves, and goes on with the same workers and readers', async (t) => {
       const lostCluster = await InstalledPostgres.start(programs ?? '');
       cleanUp.push(() => lostCluster.stop());
@@ -86,7 +89,6 @@ describe(
       const lostService = await serve(lostCluster.url);
       const proxy = await TcpProxy.start(SEED);
       cleanUp.push(() => proxy.close());
-      const portOf = ({ url }: ServiceProcess): { port: number } => ({ port: Number(new URL(url).port) });
       const route = await proxy.open(portOf(lostService));
       const wire = new Wire(route.port, KEY);
       const service = new RecordedService([wire]);
@@ -145,20 +147,20 @@ describe(
           feed.length > 10 && seen.length > feed.length,
           `${feed.length} of ${seen.length} events of ${topic}`,
         );
-        const after = (cursor: string | undefined) =>
+        const readAfter = (cursor: string | undefined) =>
           direct.answer({ method: 'GET', path: `/feed?topic=${topic}&limit=500&after=${cursor}` });
         // A cursor that the backup reaches goes on; one behind its end names the one that leaves nothing out.
         const middle = feed.length - 10;
-        const rest = await after(seen[middle - 1]?.cursor);
+        const rest = await readAfter(seen[middle - 1]?.cursor);
         assert.deepEqual(
           rest?.body.events.map(({ cursor }: { cursor: string }) => cursor),
           feed.slice(middle).map(({ cursor }) => cursor),
         );
-        const refused = await after(seen.at(-1)?.cursor);
+        const refused = await readAfter(seen.at(-1)?.cursor);
         assert.equal(refused?.status, 410, JSON.stringify(refused));
         const [, named] = /'([\w-]+)'$/.exec(refused.body.detail) ?? [];
         assert.equal(named, feed.at(-1)?.cursor);
-        assert.equal((await after(named))?.status, 200);
+        assert.equal((await readAfter(named))?.status, 200);
       }
       assert.equal(await quiet.stop(), 0);
 

@@ -7,6 +7,16 @@ import { startService, until, type TestProcess } from '../support/service-proces
 import { senderTo, type Send } from '../support/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
+async function shell(cli: Cli, script: string): Promise<string> {
+  const { code, output, stdout } = await cli.shell(script);
+  assert.equal(code, 0, output);
+  return stdout;
+}
+
+async function statusOf(url: string, key: string): Promise<number> {
+  return (await senderTo(url, key)('GET', '/whoami')).status;
+}
+
 /** Blocks that test/e2e/backup.spec.ts runs. */
 const RUN_ELSEWHERE = ['backup', 'restore'];
 
@@ -31,11 +41,6 @@ describe('the commands of docs/operations.md', { timeout: 200_000 }, () => {
     started.signal('SIGTERM');
     await started.exited;
   };
-  const shell = async (cli: Cli, script: string): Promise<string> => {
-    const { code, output, stdout } = await cli.shell(script);
-    assert.equal(code, 0, output);
-    return stdout;
-  };
   /** Starts what a block says, which ends in the service. */
   const serve = async (
     cli: Cli,
@@ -46,8 +51,6 @@ describe('the commands of docs/operations.md', { timeout: 200_000 }, () => {
     const [, url = ''] = await started.untilOutput(/listening on (http:\/\/[\d.:]+)/);
     return { started, url };
   };
-  const statusOf = async (url: string, key: string): Promise<number> =>
-    (await senderTo(url, key)('GET', '/whoami')).status;
 
   describe('on the embedded PostgreSQL', () => {
     let cli: Cli;
@@ -81,13 +84,13 @@ describe('the commands of docs/operations.md', { timeout: 200_000 }, () => {
 
     it('drain a worker until it holds nothing, and resume it', async () => {
       const send = senderTo(url, (await shell(cli, 'cat admin.key')).trim());
-      const beat = (running: readonly object[]) =>
+      const beat = (ops: readonly object[]) =>
         send('POST', '/workers/heartbeat', {
           body: {
             worker_id: 'w-1',
             resources: { cpu_cores: 1, ram_mb: 1, gpus: [] },
             tags: [],
-            running_ops: running,
+            running_ops: ops,
           },
         });
       await beat([{ id: '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b', image: 'x', inputs: {}, constraints: {} }]);
@@ -109,8 +112,8 @@ describe('the commands of docs/operations.md', { timeout: 200_000 }, () => {
       let send: Send = senderTo(url, key);
       const run = await createRun(send, 'copied');
       await note(send, run, 'kept');
-      const running = await cli.shell(block('cold-backup'));
-      assert.notEqual(running.code, 0, 'a running database must not be copied');
+      const tooEarly = await cli.shell(block('cold-backup'));
+      assert.notEqual(tooEarly.code, 0, 'a running database must not be copied');
       await end(started);
       await shell(cli, block('cold-backup'));
 

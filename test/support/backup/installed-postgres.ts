@@ -76,9 +76,11 @@ export class InstalledPostgres {
 /** Root may not run a server: then it is the account that the package made. */
 function accountOfServer(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
-  const idOf = (option: string): number =>
-    Number(execFileSync('id', [option, 'postgres'], { encoding: 'utf8' }));
-  return { uid: idOf('-u'), gid: idOf('-g') };
+  return { uid: idOfServer('-u'), gid: idOfServer('-g') };
+}
+
+function idOfServer(option: '-u' | '-g'): number {
+  return Number(execFileSync('id', [option, 'postgres'], { encoding: 'utf8' }));
 }
 
 async function freePort(): Promise<number> {
