@@ -6,6 +6,7 @@ import { ListRunsByState1795000000005 } from './005-list-runs-by-state.js';
 import { ListRunsByTwoFields1795000000006 } from './006-list-runs-by-two-fields.js';
 import { AddRunLogs1795000000007 } from './007-add-run-logs.js';
 import { CountRuns1795000000008 } from './008-count-runs.js';
+import { CountDemand1795000000009 } from './009-count-demand.js';
 
 /** Every migration, in order. One that has landed is never edited. */
 export const MIGRATIONS = [
@@ -17,4 +18,5 @@ export const MIGRATIONS = [
   ListRunsByTwoFields1795000000006,
   AddRunLogs1795000000007,
   CountRuns1795000000008,
+  CountDemand1795000000009,
 ];

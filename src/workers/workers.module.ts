@@ -1,6 +1,8 @@
 import { Module } from '@nestjs/common';
 import { HealthModule } from '../health/health.module.js';
 import { RunsModule } from '../runs/runs.module.js';
+import { CapacityController } from './capacity/capacity.controller.js';
+import { CapacityService } from './capacity/capacity.service.js';
 import { ClaimOutlook } from './claims/claim-outlook.js';
 import { ClaimService } from './claims/claim.service.js';
 import { ClaimsController } from './claims/claims.controller.js';
@@ -32,6 +34,7 @@ import { WorkersService } from './workers.service.js';
     ReportsController,
     ExplainController,
     OverviewController,
+    CapacityController,
   ],
   providers: [
     SharedPoolRepository,
@@ -48,6 +51,7 @@ import { WorkersService } from './workers.service.js';
     ClaimService,
     ExplainService,
     OverviewService,
+    CapacityService,
     ...REAPER_PROVIDERS,
   ],
   exports: [WorkerPool],

@@ -1,0 +1,338 @@
+import 'reflect-metadata';
+import assert from 'node:assert/strict';
+import { after, afterEach, before, describe, test } from 'node:test';
+import fc from 'fast-check';
+import { v7 as uuidv7 } from 'uuid';
+import { execute, rows } from '../../src/database/sql.js';
+import { RunCountsRepository } from '../../src/runs/run-counts/run-counts.repository.js';
+import { RunDemandRepository, type RunDemand } from '../../src/runs/run-demand/run-demand.repository.js';
+import { RunDemandRollUp } from '../../src/runs/run-demand/run-demand.roll-up.js';
+import type { RunJournal } from '../../src/runs/run-journal/run-journal.js';
+import type { RunCommand } from '../../src/runs/run-machine/run-command.js';
+import { RUN_STATES, type RunState } from '../../src/runs/run-machine/run-state.js';
+import { RunRetention } from '../../src/runs/retention/run-retention.js';
+import { RunRetentionRepository } from '../../src/runs/retention/run-retention.repository.js';
+import { claimOn, createOn, eventCommand, freshRun, journalOn } from '../support/journal.js';
+import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
+
+const SCENES = 60;
+const AT_ONCE = 6;
+const BACK_OFF = { maxAttempts: 3, backoffS: 3600 };
+const SHAPES = [
+  { cpu: 0, ramMb: 0, vramMb: 0 },
+  { cpu: 2, ramMb: 4000, vramMb: 0 },
+  { cpu: 1, ramMb: 500, vramMb: 8000 },
+] as const;
+
+/** Later than anything that the tests do. */
+const MUCH_LATER = new Date('2100-01-01T00:00:00.000Z');
+
+type What = 'create' | 'poison' | 'claim' | 'elapse' | 'reclaim' | 'retain' | 'roll up' | RunCommand;
+
+/** What is done to the n-th run that there is. */
+interface Step {
+  readonly journal: number;
+  readonly run: number;
+  readonly shape: number;
+  readonly backsOff: boolean;
+  readonly what: What;
+}
+
+function anyStep(): fc.Arbitrary<Step> {
+  const reported = fc.constantFrom(
+    'STARTED',
+    'COMPLETED',
+    'FAILED',
+    'FAILED',
+    'CANCELLED',
+    'RETRIED',
+    'NOTE',
+  );
+  const patched = fc.record({
+    state: fc.option(fc.constantFrom(...RUN_STATES), { nil: undefined }),
+    priority: fc.option(fc.integer({ min: -2, max: 2 }), { nil: undefined }),
+  });
+  const named = fc.constantFrom<What>('elapse', 'reclaim', 'retain', 'roll up', 'poison');
+  return fc.record({
+    journal: fc.nat({ max: 1 }),
+    run: fc.nat({ max: 7 }),
+    shape: fc.nat({ max: SHAPES.length - 1 }),
+    backsOff: fc.boolean(),
+    what: fc.oneof(
+      { weight: 4, arbitrary: fc.constant<What>('create') },
+      { weight: 5, arbitrary: fc.constant<What>('claim') },
+      { weight: 8, arbitrary: reported.map(eventOf) },
+      { weight: 2, arbitrary: patched.map((patch) => patchTo(patch)) },
+      { weight: 4, arbitrary: named },
+    ),
+  });
+}
+
+describe('the counts of pending runs by what they ask for', () => {
+  let database: TestDatabase;
+  let journals: RunJournal[];
+  const demand = new RunDemandRepository();
+
+  before(async () => {
+    database = await openTestDatabase();
+    journals = [journalOn(database.dataSource).journal, journalOn(await database.open()).journal];
+  });
+  afterEach(() =>
+    database.dataSource.query(
+      'truncate runs, run_queue, run_deadlines, events, attempts, run_counts, run_demand, idempotency_keys',
+    ),
+  );
+  after(() => database.close());
+
+  const read = (limit = 100): Promise<RunDemand> => demand.read(database.dataSource, limit);
+  const journal = (n = 0): RunJournal => {
+    const found = journals[n];
+    assert.ok(found);
+    return found;
+  };
+  const rollUp = (source = database.dataSource): RunDemandRollUp => new RunDemandRollUp(source, demand);
+  const retention = (): RunRetention =>
+    new RunRetention(database.dataSource, new RunRetentionRepository(), new RunCountsRepository(), {
+      runRetentionDays: 1,
+    });
+
+  /** What counting the tables says, and that the queue holds what the runs say. */
+  async function counted(): Promise<unknown> {
+    const found = await rows<object>(
+      database.dataSource,
+      `select cpu, ram_mb as "ramMb", vram_mb as "vramMb",
+              count(*) filter (where state = 'PENDING' and not_before is null)::integer as ready,
+              count(*) filter (where state = 'PENDING' and not_before is not null)::integer as waiting,
+              count(*) filter (where state in ('ASSIGNED', 'RUNNING') and worker_id is not null)::integer as "inExecution"
+         from runs
+        where state = 'PENDING'
+           or state in ('ASSIGNED', 'RUNNING') and worker_id is not null
+        group by cpu, ram_mb, vram_mb`,
+    );
+    const queued = await rows<object>(
+      database.dataSource,
+      `select run_id as id from run_queue except select id from runs where state = 'PENDING' and not_before is null`,
+    );
+    assert.deepEqual(queued, []);
+    return byShape(found);
+  }
+
+  const rowsKept = async (): Promise<number> =>
+    (await rows<object>(database.dataSource, 'select 1 from run_demand')).length;
+
+  /** Ends the back-off of the run, if it is in one. */
+  async function elapse(on: RunJournal, id: string): Promise<unknown> {
+    await execute(
+      database.dataSource,
+      'update runs set not_before = created_at where id = $1 and not_before is not null',
+      [id],
+    );
+    return on.change(id, { type: 'elapse', nextAttempt: { id: uuidv7(), jitter: 1 } });
+  }
+
+  async function reclaim(on: RunJournal, id: string): Promise<unknown> {
+    const [run] = await rows<{ attempt: number }>(
+      database.dataSource,
+      'select attempt from runs where id = $1',
+      [id],
+    );
+    return on.change(id, {
+      type: 'reclaim',
+      workerId: 'w',
+      attempt: run?.attempt ?? 0,
+      lastHeartbeatAt: null,
+      maxReclaims: 2,
+      nextAttempt: { id: uuidv7(), jitter: 1 },
+    });
+  }
+
+  test('equal what counting the tables says, whatever two processes do at once', async () => {
+    const seen = new Set<string>();
+    await fc.assert(
+      fc.asyncProperty(fc.array(anyStep(), { minLength: 5, maxLength: 40 }), async (steps) => {
+        const ids = [(await createOn(journal(), BACK_OFF)).id];
+        const carryOut = (step: Step): Promise<unknown> => {
+          const on = journal(step.journal);
+          const id = ids[step.run % ids.length] ?? '';
+          const given = { ...SHAPES[step.shape], ...(step.backsOff ? BACK_OFF : { maxAttempts: 2 }) };
+          switch (step.what) {
+            case 'create': {
+              const fresh = freshRun(given);
+              ids.push(fresh.id);
+              return on.create(fresh);
+            }
+            case 'poison':
+              return on.create(freshRun({ ...given, image: 'a\u0000b' }));
+            case 'claim':
+              return claimOn(on, 'w');
+            case 'elapse':
+              return elapse(on, id);
+            case 'reclaim':
+              return reclaim(on, id);
+            case 'retain':
+              return retention().runOnce(MUCH_LATER);
+            case 'roll up':
+              return rollUp().runOnce(MUCH_LATER);
+            default:
+              return on.change(id, step.what);
+          }
+        };
+        // A handful at once, so that they are decided in groups, of both processes side by side.
+        for (let at = 0; at < steps.length; at += AT_ONCE) {
+          const outcomes = await Promise.allSettled(steps.slice(at, at + AT_ONCE).map(carryOut));
+          for (const { status } of outcomes) seen.add(status);
+        }
+        const { shapes } = await read();
+        for (const { ready, waiting, inExecution } of shapes) {
+          if (ready > 0) seen.add('ready');
+          if (waiting > 0) seen.add('waiting');
+          if (inExecution > 0) seen.add('in execution');
+        }
+        assert.deepEqual(byShape(shapes), await counted());
+      }),
+      { numRuns: SCENES, seed: 20_261_122 },
+    );
+    assert.deepEqual([...seen].toSorted(), ['fulfilled', 'in execution', 'ready', 'rejected', 'waiting']);
+  });
+
+  test('never lose a run from sight while several processes move runs and sum the counts up', async () => {
+    const connections = await Promise.all(Array.from({ length: 4 }, () => database.open(2)));
+    const racing = connections.map((source) => journalOn(source).journal);
+    const runs = await Promise.all(
+      Array.from({ length: 40 }, (_, n) =>
+        journal(n % 2).create(freshRun({ ...SHAPES[n % 3], maxAttempts: 1000, backoffS: 3600 })),
+      ),
+    );
+    const ids = runs.map((effect) => ('run' in effect ? effect.run.id : effect.replayOf));
+    let isOver = false;
+    const move = async (on: RunJournal, n: number): Promise<void> => {
+      for (let round = 0; round < 12; round += 1) {
+        const claimed = await Promise.all(Array.from({ length: 5 }, () => claimOn(on, `w-${n}`)));
+        const failed = claimed.flat().map(({ run }) => run.id);
+        await Promise.all(failed.map((id) => on.change(id, eventOf('FAILED'))));
+        await Promise.allSettled(ids.slice(n * 10, n * 10 + 10).map((id) => elapse(on, id)));
+      }
+    };
+    const watch = async (): Promise<number> => {
+      let looks = 0;
+      for (; !isOver; looks += 1) {
+        const { ready, waiting, inExecution } = await read();
+        assert.equal(ready.runs + waiting.runs + inExecution.runs, 40);
+        for (const source of connections) await rollUp(source).runOnce(MUCH_LATER);
+      }
+      return looks;
+    };
+    const watching = watch();
+    try {
+      await Promise.all(racing.map(move));
+    } finally {
+      isOver = true;
+    }
+    assert.ok((await watching) > 3);
+    assert.deepEqual(byShape((await read()).shapes), await counted());
+  });
+
+  test('count what programs do that know nothing of them', async () => {
+    const { dataSource } = database;
+    await execute(
+      dataSource,
+      `insert into run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
+       select gen_random_uuid(), 0, now(), 500, 8000, n % 2
+         from generate_series(1, 10) as n`,
+    );
+    assert.deepEqual((await read()).ready, { runs: 10, cpu: 5, ramMb: 5000, vramMb: 80_000, gpus: 10 });
+    await execute(dataSource, 'update run_queue set priority = 7');
+    await execute(dataSource, 'delete from run_queue where cpu = 1');
+    assert.deepEqual((await read()).ready, { runs: 5, cpu: 0, ramMb: 2500, vramMb: 40_000, gpus: 5 });
+    await dataSource.query('truncate run_queue');
+    assert.deepEqual((await read()).shapes, []);
+  });
+
+  test('count runs in back-off that are removed, or put there, by hand', async () => {
+    const { dataSource } = database;
+    const { id } = await createOn(journal(), { ...SHAPES[1], ...BACK_OFF });
+    await createOn(journal(), { ...SHAPES[1], ...BACK_OFF });
+    await claimOn(journal(), 'w');
+    await journal().change(id, eventOf('FAILED'));
+    const standing = async (): Promise<number[]> => {
+      const { ready, waiting } = await read();
+      return [ready.runs, waiting.runs];
+    };
+    assert.deepEqual(await standing(), [1, 1]);
+    await execute(dataSource, 'create temporary table kept as select * from runs where id = $1', [id]);
+    await execute(dataSource, 'delete from runs where id = $1', [id]);
+    assert.deepEqual(await standing(), [1, 0]);
+    await execute(dataSource, 'insert into runs select * from kept');
+    assert.deepEqual(await standing(), [1, 1]);
+    await dataSource.query('truncate runs cascade');
+    assert.deepEqual(await standing(), [1, 0]);
+  });
+
+  test('tell the shapes with the most pending runs, and the sums of all', async () => {
+    for (let cpu = 1; cpu <= 5; cpu += 1) {
+      await Promise.all(Array.from({ length: cpu }, () => createOn(journal(), { cpu, vramMb: cpu * 10 })));
+    }
+    const { shapes, shapeCount, ready } = await read(2);
+    assert.deepEqual(
+      shapes.map(({ cpu, ready: runs }) => [cpu, runs]),
+      [
+        [5, 5],
+        [4, 4],
+      ],
+    );
+    assert.equal(shapeCount, 5);
+    assert.deepEqual(ready, { runs: 15, cpu: 55, ramMb: 0, vramMb: 550, gpus: 15 });
+  });
+
+  describe('of seconds that are over', () => {
+    test('are summed up in one row a shape, and nothing changes', async () => {
+      for (const shape of [...SHAPES, ...SHAPES]) await createOn(journal(), shape);
+      const before = byShape((await read()).shapes);
+      assert.equal(await rollUp().runOnce(new Date()), 0, 'they may still be written to');
+      assert.ok((await rollUp().runOnce(MUCH_LATER)) >= 3);
+      assert.equal(await rollUp().runOnce(MUCH_LATER), 0);
+      assert.equal(await rowsKept(), 3);
+      assert.deepEqual(byShape((await read()).shapes), before);
+    });
+
+    test('leave nothing behind of a shape that no pending run has any more', async () => {
+      for (let cpu = 1; cpu <= 20; cpu += 1) await createOn(journal(), { cpu });
+      await rollUp().runOnce(MUCH_LATER);
+      assert.equal(await rowsKept(), 20);
+      while ((await claimOn(journal(), 'w')).length > 0);
+      await rollUp().runOnce(MUCH_LATER);
+      assert.equal(await rowsKept(), 0);
+    });
+
+    test('pass over rows that somebody is writing to', async () => {
+      const other = await database.open();
+      await createOn(journal(), SHAPES[1]);
+      await other.transaction(async (manager) => {
+        await execute(manager, 'select from run_demand for update');
+        assert.equal(await rollUp().runOnce(MUCH_LATER), 0);
+      });
+      assert.equal(await rollUp().runOnce(MUCH_LATER), 1);
+      assert.equal((await read()).ready.runs, 1);
+    });
+  });
+});
+
+function byShape(shapes: readonly object[]): object[] {
+  return shapes.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
+}
+
+const PAYLOADS: Readonly<Record<string, Record<string, string | boolean>>> = {
+  STARTED: { worker_id: 'w' },
+  RETRIED: { force: true },
+};
+
+function eventOf(type: string): RunCommand {
+  return eventCommand({ type, msg: '', payload: PAYLOADS[type] ?? {} });
+}
+
+function patchTo(patch: {
+  readonly state: RunState | undefined;
+  readonly priority: number | undefined;
+}): RunCommand {
+  return { type: 'patch', keyName: 'k', outputs: undefined, ...patch };
+}
