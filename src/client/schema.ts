@@ -895,8 +895,8 @@ export interface components {
              * @description When the oldest run that is PENDING was created; null when none is.
              */
             oldest_pending_at: string | null;
-            /** @description The shapes that are left out there; null when none is. */
-            other: components["schemas"]["DemandOther"] | null;
+            /** @description Runs of the shapes that are left out there, together; null when none is. */
+            other: components["schemas"]["DemandNumbers"] | null;
             /** @description All that are PENDING: `ready` and `waiting` together. */
             pending: components["schemas"]["DemandSum"];
             /** @description Those that may be claimed now. */
@@ -906,7 +906,7 @@ export interface components {
             /** @description Those that wait for the end of their back-off. */
             waiting: components["schemas"]["DemandSum"];
         };
-        DemandOther: {
+        DemandNumbers: {
             /**
              * @description Runs in the hands of a worker, ASSIGNED or RUNNING.
              * @example 2
@@ -922,11 +922,6 @@ export interface components {
              * @example 110
              */
             ready: number;
-            /**
-             * @description How many shapes.
-             * @example 3
-             */
-            shapes: number;
             /**
              * @description Those that wait for the end of their back-off.
              * @example 8

@@ -77,11 +77,13 @@ describe('the counts of pending runs by what they ask for', () => {
     database = await openTestDatabase();
     journals = [journalOn(database.dataSource).journal, journalOn(await database.open()).journal];
   });
-  afterEach(() =>
-    database.dataSource.query(
-      'truncate runs, run_queue, run_deadlines, events, attempts, run_counts, run_demand, idempotency_keys',
-    ),
-  );
+  afterEach(async () => {
+    await database.dataSource.query(
+      'truncate runs, run_queue, run_deadlines, events, attempts, run_counts, idempotency_keys',
+    );
+    await rollUp().runOnce(MUCH_LATER);
+    assert.equal(await rowsKept(), 0);
+  });
   after(() => database.close());
 
   const read = (limit = 100): Promise<RunDemand> => demand.read(database.dataSource, limit);
@@ -118,7 +120,12 @@ describe('the counts of pending runs by what they ask for', () => {
   }
 
   const rowsKept = async (): Promise<number> =>
-    (await rows<object>(database.dataSource, 'select 1 from run_demand')).length;
+    (
+      await rows<object>(
+        database.dataSource,
+        'select from run_demand_changes union all select from run_demand',
+      )
+    ).length;
 
   /** Ends the back-off of the run, if it is in one. */
   async function elapse(on: RunJournal, id: string): Promise<unknown> {
@@ -272,7 +279,7 @@ describe('the counts of pending runs by what they ask for', () => {
     for (let cpu = 1; cpu <= 5; cpu += 1) {
       await Promise.all(Array.from({ length: cpu }, () => createOn(journal(), { cpu, vramMb: cpu * 10 })));
     }
-    const { shapes, shapeCount, ready } = await read(2);
+    const { shapes, ready } = await read(2);
     assert.deepEqual(
       shapes.map(({ cpu, ready: runs }) => [cpu, runs]),
       [
@@ -280,8 +287,31 @@ describe('the counts of pending runs by what they ask for', () => {
         [4, 4],
       ],
     );
-    assert.equal(shapeCount, 5);
     assert.deepEqual(ready, { runs: 15, cpu: 55, ramMb: 0, vramMb: 550, gpus: 15 });
+  });
+
+  test('tell the largest shapes also when others were larger a moment ago', async () => {
+    const { dataSource } = database;
+    await execute(
+      dataSource,
+      `insert into run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
+       select gen_random_uuid(), 0, now(), 0, 0, cpu
+         from generate_series(1, 9) as cpu
+        cross join lateral generate_series(1, cpu)`,
+    );
+    await rollUp().runOnce(MUCH_LATER);
+    await execute(dataSource, 'delete from run_queue where cpu > 5');
+    await createOn(journal(), { cpu: 20 });
+    const { shapes, ready } = await read(3);
+    assert.deepEqual(
+      shapes.map(({ cpu, ready: runs }) => [cpu, runs]),
+      [
+        [5, 5],
+        [4, 4],
+        [3, 3],
+      ],
+    );
+    assert.deepEqual([ready.runs, ready.cpu], [16, 75]);
   });
 
   describe('of seconds that are over', () => {
@@ -308,7 +338,7 @@ describe('the counts of pending runs by what they ask for', () => {
       const other = await database.open();
       await createOn(journal(), SHAPES[1]);
       await other.transaction(async (manager) => {
-        await execute(manager, 'select from run_demand for update');
+        await execute(manager, 'select from run_demand_changes for update');
         assert.equal(await rollUp().runOnce(MUCH_LATER), 0);
       });
       assert.equal(await rollUp().runOnce(MUCH_LATER), 1);

@@ -237,7 +237,7 @@ const CAPACITY_REPORT = objectOf({
         can_start_now: orNull(integer),
       }),
     ),
-    other: orNull(objectOf({ shapes: integer, ...DEMAND_NUMBERS })),
+    other: orNull(objectOf(DEMAND_NUMBERS)),
   }),
   supply: objectOf({
     workers: objectOf({

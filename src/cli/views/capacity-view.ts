@@ -46,8 +46,7 @@ export function capacityText({ demand, supply }: Report, style: TableStyle): str
   );
   const parts = [sums];
   if (demand.shapes.length > 0) parts.push(formatTable(SHAPE_COLUMNS, demand.shapes, style));
-  if (demand.other)
-    parts.push(`and ${demand.other.pending} pending runs of ${demand.other.shapes} other shapes\n`);
+  if (demand.other) parts.push(`and ${demand.other.pending} pending runs of other shapes\n`);
   if (supply.sizes.length > 0) parts.push(formatTable(SIZE_COLUMNS, supply.sizes, style));
   if (supply.other) parts.push(`and ${supply.other.workers} workers of ${supply.other.sizes} other sizes\n`);
   return parts.join('\n');

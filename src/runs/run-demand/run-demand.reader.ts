@@ -35,6 +35,7 @@ export class RunDemandReader {
    */
   read(workerIds: readonly string[], limit: number): Promise<DemandStanding> {
     return this.dataSource.transaction('REPEATABLE READ', async (manager) => {
+      await this.demand.planByIndexes(manager);
       const demand = await this.demand.read(manager, limit);
       // The counts tell that there is nothing to look for among what has left the state.
       const isAnyPending = demand.ready.runs + demand.waiting.runs > 0;

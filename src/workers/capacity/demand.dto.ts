@@ -65,14 +65,6 @@ export class DemandShapeDto extends DemandNumbersDto {
   can_start_now: number | null;
 }
 
-/** The shapes that are not told one by one, taken together. */
-@ApiSchema({ name: 'DemandOther' })
-export class DemandOtherDto extends DemandNumbersDto {
-  /** How many shapes. @example 3 */
-  @ApiProperty({ type: 'integer' })
-  shapes: number;
-}
-
 /** What the runs that have not ended ask for. */
 @ApiSchema({ name: 'Demand' })
 export class DemandDto {
@@ -94,14 +86,14 @@ export class DemandDto {
   /** Those with the most pending runs first, then those with the most in execution; `limit` of them at most. */
   @ApiProperty({ type: [DemandShapeDto] })
   shapes: DemandShapeDto[];
-  /** The shapes that are left out there; null when none is. */
-  @ApiProperty({ type: DemandOtherDto, nullable: true })
-  other: DemandOtherDto | null;
+  /** Runs of the shapes that are left out there, together; null when none is. */
+  @ApiProperty({ type: DemandNumbersDto, nullable: true })
+  other: DemandNumbersDto | null;
 }
 
 /** The demand as clients see it. */
 export function toDemandDto({ demand, oldestPendingAt }: Capacity): DemandDto {
-  const { shapes, shapeCount, ready, waiting, inExecution } = demand;
+  const { shapes, ready, waiting, inExecution } = demand;
   const told = { ready: 0, waiting: 0, inExecution: 0 };
   for (const shape of shapes) {
     told.ready += shape.ready;
@@ -120,8 +112,7 @@ export function toDemandDto({ demand, oldestPendingAt }: Capacity): DemandDto {
     in_execution: toSumDto(inExecution),
     oldest_pending_at: oldestPendingAt?.toISOString() ?? null,
     shapes: shapes.map(toShapeDto),
-    other:
-      shapeCount === shapes.length ? null : { shapes: shapeCount - shapes.length, ...toNumbersDto(other) },
+    other: Object.values(other).some((runs) => runs > 0) ? toNumbersDto(other) : null,
   };
 }
 
