@@ -26,6 +26,11 @@ async function capacityOf({ send }: Pick<TestApp, 'send'>, query = ''): Promise<
   return bodyOf(await send('GET', `/capacity${query}`, { key: KEYS.client }), 'CapacityReport');
 }
 
+/** A run that asks for cores alone. */
+function cores(cpu: number): { constraints: typeof LARGE } {
+  return { constraints: { cpu, ram_mb: 0, vram_mb: 0 } };
+}
+
 /** The numbers of a shape. */
 function shapeIn({ demand }: any, { cpu, ram_mb: ramMb, vram_mb: vramMb }: typeof LARGE): any {
   return demand.shapes.find(
@@ -94,8 +99,8 @@ for (const pool of ['memory', 'shared']) {
     test('shows what workers have, what is free, and what finds a place there', async () => {
       for (const id of ['w-1', 'w-2', 'w-3']) await steps.heartbeat(id, { resources: RESOURCES });
       await service.send('POST', '/workers/w-3/drain');
-      const before = await capacityOf(service);
-      assert.deepEqual(before.supply, {
+      const idle = await capacityOf(service);
+      assert.deepEqual(idle.supply, {
         workers: { active: 2, idle: 2, reserved: 0, draining: 1, stale: 0 },
         cpu: { total: 16, free: 16 },
         ram_mb: { total: 32_000, free: 32_000 },
@@ -104,8 +109,8 @@ for (const pool of ['memory', 'shared']) {
         sizes: [{ cpu_cores: 8, ram_mb: 16_000, gpus: [8000, 8000], workers: 2, idle: 2 }],
         other: null,
       });
-      assert.deepEqual([shapeIn(before, HUGE).placeable, shapeIn(before, HUGE).can_start_now], [false, 0]);
-      assert.deepEqual([shapeIn(before, LARGE).placeable, shapeIn(before, LARGE).can_start_now], [true, 2]);
+      assert.deepEqual([shapeIn(idle, HUGE).placeable, shapeIn(idle, HUGE).can_start_now], [false, 0]);
+      assert.deepEqual([shapeIn(idle, LARGE).placeable, shapeIn(idle, LARGE).can_start_now], [true, 2]);
       const claimed = await steps.claim('w-1');
       assert.equal(claimed.length, 3);
       const body = await capacityOf(service);
@@ -186,9 +191,6 @@ test('GET /capacity tells by fit of workers that are kept free for a run', async
     env: { SERVICE_SCHEDULER: 'fit', SERVICE_FIT_RESERVE_AFTER: '0' },
   });
   const steps = new RunSteps(service.send);
-  const cores = (cpu: number): { constraints: typeof LARGE } => ({
-    constraints: { cpu, ram_mb: 0, vram_mb: 0 },
-  });
   try {
     await steps.heartbeat('w', { resources: { ...RESOURCES, cpu_cores: 4 } });
     await steps.create(cores(1));
@@ -214,7 +216,7 @@ test('GET /capacity shows on one process what was done on another', async () => 
   try {
     await Promise.all(
       Array.from({ length: 40 }, (_, n) =>
-        services[n % 2]?.send('POST', '/runs', { body: { image: 'i', constraints: SMALL } }),
+        services[n % 2 === 0 ? 0 : 1].send('POST', '/runs', { body: { image: 'i', constraints: SMALL } }),
       ),
     );
     await new RunSteps(services[0].send).heartbeat('w', { resources: RESOURCES });

@@ -9,6 +9,7 @@ import { migrate } from '../../src/database/migrate.js';
 import { rows } from '../../src/database/sql.js';
 import { RunDemandRepository } from '../../src/runs/run-demand/run-demand.repository.js';
 import { changeOn, claimOn, createOn, eventCommand, journalOn } from '../support/journal.js';
+import { until } from '../support/service-process.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 const FAILED = eventCommand({ type: 'FAILED', msg: '' });
@@ -53,11 +54,11 @@ describe('the migration that begins to count pending runs by their shape', () =>
 
   test('counts what there is, and every commit of programs that go on beside it', async () => {
     const sources = await Promise.all([database.open(), database.open()]);
-    let isOver = false;
+    const over = new AbortController();
     let moved = 0;
     const writing = sources.map(async (one) => {
       const { journal } = journalOn(one);
-      for (let n = 0; !isOver; n += 1) {
+      for (let n = 0; !over.signal.aborted; n += 1) {
         await Promise.all([
           createOn(journal, { cpu: n % 3 }),
           createOn(journal, { cpu: n % 3, ...BACK_OFF }),
@@ -67,15 +68,14 @@ describe('the migration that begins to count pending runs by their shape', () =>
         moved += claimed.length;
       }
     });
-    const writtenUntil = async (count: number): Promise<void> => {
-      while (moved < count) await new Promise(setImmediate);
-    };
+    const written = (count: number): Promise<void> =>
+      until(async () => Promise.resolve(moved >= count), `${count} runs were claimed`);
     try {
-      await writtenUntil(20);
+      await written(20);
       assert.deepEqual(await migrate(source), [CountDemand1795000000009.name]);
-      await writtenUntil(moved + 20);
+      await written(moved + 20);
     } finally {
-      isOver = true;
+      over.abort();
       await Promise.all(writing);
     }
     const shapes = await counted();

@@ -211,7 +211,7 @@ describe('the counts of pending runs by what they ask for', () => {
       ),
     );
     const ids = runs.map((effect) => ('run' in effect ? effect.run.id : effect.replayOf));
-    let isOver = false;
+    const over = new AbortController();
     const move = async (on: RunJournal, n: number): Promise<void> => {
       for (let round = 0; round < 12; round += 1) {
         const claimed = await Promise.all(Array.from({ length: 5 }, () => claimOn(on, `w-${n}`)));
@@ -222,7 +222,7 @@ describe('the counts of pending runs by what they ask for', () => {
     };
     const watch = async (): Promise<number> => {
       let looks = 0;
-      for (; !isOver; looks += 1) {
+      for (; !over.signal.aborted; looks += 1) {
         const { ready, waiting, inExecution } = await read();
         assert.equal(ready.runs + waiting.runs + inExecution.runs, 40);
         for (const source of connections) await rollUp(source).runOnce(MUCH_LATER);
@@ -233,117 +233,10 @@ describe('the counts of pending runs by what they ask for', () => {
     try {
       await Promise.all(racing.map(move));
     } finally {
-      isOver = true;
+      over.abort();
     }
     assert.ok((await watching) > 3);
     assert.deepEqual(byShape((await read()).shapes), await counted());
-  });
-
-  test('count what programs do that know nothing of them', async () => {
-    const { dataSource } = database;
-    await execute(
-      dataSource,
-      `insert into run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
-       select gen_random_uuid(), 0, now(), 500, 8000, n % 2
-         from generate_series(1, 10) as n`,
-    );
-    assert.deepEqual((await read()).ready, { runs: 10, cpu: 5, ramMb: 5000, vramMb: 80_000, gpus: 10 });
-    await execute(dataSource, 'update run_queue set priority = 7');
-    await execute(dataSource, 'delete from run_queue where cpu = 1');
-    assert.deepEqual((await read()).ready, { runs: 5, cpu: 0, ramMb: 2500, vramMb: 40_000, gpus: 5 });
-    await dataSource.query('truncate run_queue');
-    assert.deepEqual((await read()).shapes, []);
-  });
-
-  test('count runs in back-off that are removed, or put there, by hand', async () => {
-    const { dataSource } = database;
-    const { id } = await createOn(journal(), { ...SHAPES[1], ...BACK_OFF });
-    await createOn(journal(), { ...SHAPES[1], ...BACK_OFF });
-    await claimOn(journal(), 'w');
-    await journal().change(id, eventOf('FAILED'));
-    const standing = async (): Promise<number[]> => {
-      const { ready, waiting } = await read();
-      return [ready.runs, waiting.runs];
-    };
-    assert.deepEqual(await standing(), [1, 1]);
-    await execute(dataSource, 'create temporary table kept as select * from runs where id = $1', [id]);
-    await execute(dataSource, 'delete from runs where id = $1', [id]);
-    assert.deepEqual(await standing(), [1, 0]);
-    await execute(dataSource, 'insert into runs select * from kept');
-    assert.deepEqual(await standing(), [1, 1]);
-    await dataSource.query('truncate runs cascade');
-    assert.deepEqual(await standing(), [1, 0]);
-  });
-
-  test('tell the shapes with the most pending runs, and the sums of all', async () => {
-    for (let cpu = 1; cpu <= 5; cpu += 1) {
-      await Promise.all(Array.from({ length: cpu }, () => createOn(journal(), { cpu, vramMb: cpu * 10 })));
-    }
-    const { shapes, ready } = await read(2);
-    assert.deepEqual(
-      shapes.map(({ cpu, ready: runs }) => [cpu, runs]),
-      [
-        [5, 5],
-        [4, 4],
-      ],
-    );
-    assert.deepEqual(ready, { runs: 15, cpu: 55, ramMb: 0, vramMb: 550, gpus: 15 });
-  });
-
-  test('tell the largest shapes also when others were larger a moment ago', async () => {
-    const { dataSource } = database;
-    await execute(
-      dataSource,
-      `insert into run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
-       select gen_random_uuid(), 0, now(), 0, 0, cpu
-         from generate_series(1, 9) as cpu
-        cross join lateral generate_series(1, cpu)`,
-    );
-    await rollUp().runOnce(MUCH_LATER);
-    await execute(dataSource, 'delete from run_queue where cpu > 5');
-    await createOn(journal(), { cpu: 20 });
-    const { shapes, ready } = await read(3);
-    assert.deepEqual(
-      shapes.map(({ cpu, ready: runs }) => [cpu, runs]),
-      [
-        [5, 5],
-        [4, 4],
-        [3, 3],
-      ],
-    );
-    assert.deepEqual([ready.runs, ready.cpu], [16, 75]);
-  });
-
-  describe('of seconds that are over', () => {
-    test('are summed up in one row a shape, and nothing changes', async () => {
-      for (const shape of [...SHAPES, ...SHAPES]) await createOn(journal(), shape);
-      const before = byShape((await read()).shapes);
-      assert.equal(await rollUp().runOnce(new Date()), 0, 'they may still be written to');
-      assert.ok((await rollUp().runOnce(MUCH_LATER)) >= 3);
-      assert.equal(await rollUp().runOnce(MUCH_LATER), 0);
-      assert.equal(await rowsKept(), 3);
-      assert.deepEqual(byShape((await read()).shapes), before);
-    });
-
-    test('leave nothing behind of a shape that no pending run has any more', async () => {
-      for (let cpu = 1; cpu <= 20; cpu += 1) await createOn(journal(), { cpu });
-      await rollUp().runOnce(MUCH_LATER);
-      assert.equal(await rowsKept(), 20);
-      while ((await claimOn(journal(), 'w')).length > 0);
-      await rollUp().runOnce(MUCH_LATER);
-      assert.equal(await rowsKept(), 0);
-    });
-
-    test('pass over rows that somebody is writing to', async () => {
-      const other = await database.open();
-      await createOn(journal(), SHAPES[1]);
-      await other.transaction(async (manager) => {
-        await execute(manager, 'select from run_demand_changes for update');
-        assert.equal(await rollUp().runOnce(MUCH_LATER), 0);
-      });
-      assert.equal(await rollUp().runOnce(MUCH_LATER), 1);
-      assert.equal((await read()).ready.runs, 1);
-    });
   });
 });
 
