@@ -59,7 +59,7 @@ describe('the page about autoscaling', { timeout: 300_000 }, () => {
 
   test('starts workers from nothing, ends them when there is nothing to do, and loses no run', async () => {
     assert.equal(await active(), 0);
-    const scaler = await cli.startShell(block('sh autoscaler').replace(/^python3/m, 'exec python3'));
+    const scaler = await cli.startShell(block('sh worker').replace(/^python3/m, 'exec python3'));
     const create = (steps: number): Promise<string> =>
       runs.create('longshore/progress', { inputs: { steps, seconds: 0.1 }, constraints: { cpu: 1 } });
     const ids = await Promise.all(Array.from({ length: 6 }, (_, n) => create(n + 1)));
