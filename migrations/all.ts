@@ -6,6 +6,7 @@ import { ListRunsByState1795000000005 } from './005-list-runs-by-state.js';
 import { ListRunsByTwoFields1795000000006 } from './006-list-runs-by-two-fields.js';
 import { AddRunLogs1795000000007 } from './007-add-run-logs.js';
 import { CountRuns1795000000008 } from './008-count-runs.js';
+import { CountDemand1795000000009 } from './009-count-demand.js';
 import { KeepTracesOfRuns1795000000010 } from './010-keep-traces-of-runs.js';
 import { NoteRestores1795000000011 } from './011-note-restores.js';
 
@@ -19,6 +20,7 @@ export const MIGRATIONS = [
   ListRunsByTwoFields1795000000006,
   AddRunLogs1795000000007,
   CountRuns1795000000008,
+  CountDemand1795000000009,
   KeepTracesOfRuns1795000000010,
   NoteRestores1795000000011,
 ];

@@ -2,6 +2,7 @@ import { Command } from 'commander';
 import tab from '@bomb.sh/tab/commander';
 import { packageVersion } from '../settings/help.js';
 import type { CliContext } from './cli-context.js';
+import { addCapacity } from './commands/capacity.js';
 import { addDefinitions } from './commands/definitions.js';
 import { addFeed } from './commands/feed.js';
 import { addKeys } from './commands/keys.js';
@@ -43,6 +44,7 @@ export function makeProgram(context: CliContext): Command {
   addRunChanges(run, context);
   addDefinitions(program, context);
   addWorkers(program, context);
+  addCapacity(program, context);
   addFeed(program, context);
   addKeys(program, context);
   addLogin(program, context);

@@ -62,6 +62,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/capacity": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What pending runs and runs in execution ask for, and what the workers have: the signal to scale by
+         * @description The numbers are exact, also without any worker, and cost the same whatever number of runs is pending. Read them as often as you scale.
+         */
+        get: operations["getCapacity"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/definitions": {
         parameters: {
             query?: never;
@@ -746,6 +766,20 @@ export interface components {
             /** @description Over all GPUs. */
             vram_mb: components["schemas"]["Usage"];
         };
+        CapacityReport: {
+            /**
+             * Format: date-time
+             * @description The time of the numbers.
+             */
+            at: string;
+            demand: components["schemas"]["Demand"];
+            /**
+             * @description Name of the scheduling strategy.
+             * @example direct
+             */
+            strategy: string;
+            supply: components["schemas"]["Supply"];
+        };
         ChangedRun: {
             /**
              * @description True when an earlier request with the same key did it.
@@ -852,6 +886,123 @@ export interface components {
             };
             /** @description Higher is scheduled first; 0 unless given. */
             priority?: number;
+        };
+        Demand: {
+            /** @description Runs in the hands of a worker, ASSIGNED or RUNNING. */
+            in_execution: components["schemas"]["DemandSum"];
+            /**
+             * Format: date-time
+             * @description When the oldest run that is PENDING was created; null when none is.
+             */
+            oldest_pending_at: string | null;
+            /** @description Runs of the shapes that are left out there, together; null when none is. */
+            other: components["schemas"]["DemandNumbers"] | null;
+            /** @description All that are PENDING: `ready` and `waiting` together. */
+            pending: components["schemas"]["DemandSum"];
+            /** @description Those that may be claimed now. */
+            ready: components["schemas"]["DemandSum"];
+            /** @description Those with the most pending runs first, then those with the most in execution; `limit` of them at most. */
+            shapes: components["schemas"]["DemandShape"][];
+            /** @description Those that wait for the end of their back-off. */
+            waiting: components["schemas"]["DemandSum"];
+        };
+        DemandNumbers: {
+            /**
+             * @description Runs in the hands of a worker, ASSIGNED or RUNNING.
+             * @example 2
+             */
+            in_execution: number;
+            /**
+             * @description Runs that are PENDING: `ready` and `waiting` together.
+             * @example 118
+             */
+            pending: number;
+            /**
+             * @description Those that may be claimed now.
+             * @example 110
+             */
+            ready: number;
+            /**
+             * @description Those that wait for the end of their back-off.
+             * @example 8
+             */
+            waiting: number;
+        };
+        DemandShape: {
+            /**
+             * @description How many of those that are ready would find a place in what is free now, were no other shape waiting; under `direct`
+             *     a worker that holds nothing is one place. Null as for `placeable`.
+             * @example 3
+             */
+            can_start_now: number | null;
+            /**
+             * @description CPUs.
+             * @example 2
+             */
+            cpu: number;
+            /**
+             * @description Runs in the hands of a worker, ASSIGNED or RUNNING.
+             * @example 2
+             */
+            in_execution: number;
+            /**
+             * @description Runs that are PENDING: `ready` and `waiting` together.
+             * @example 118
+             */
+            pending: number;
+            /**
+             * @description Whether any worker that takes runs could be given such a run if it held nothing. Null when no worker takes runs, or
+             *     when the scheduling strategy looks at more than the shape.
+             * @example true
+             */
+            placeable: boolean | null;
+            /**
+             * @description RAM in MB.
+             * @example 4000
+             */
+            ram_mb: number;
+            /**
+             * @description Those that may be claimed now.
+             * @example 110
+             */
+            ready: number;
+            /**
+             * @description GPU memory in MB, on one GPU.
+             * @example 0
+             */
+            vram_mb: number;
+            /**
+             * @description Those that wait for the end of their back-off.
+             * @example 8
+             */
+            waiting: number;
+        };
+        DemandSum: {
+            /**
+             * @description Cores.
+             * @example 240
+             */
+            cpu: number;
+            /**
+             * @description Runs that ask for GPU memory; each takes it of one GPU.
+             * @example 0
+             */
+            gpus: number;
+            /**
+             * @description MB.
+             * @example 480000
+             */
+            ram_mb: number;
+            /**
+             * @description How many runs.
+             * @example 120
+             */
+            runs: number;
+            /**
+             * @description MB of GPU memory.
+             * @example 0
+             */
+            vram_mb: number;
         };
         ErrorDto: {
             /**
@@ -1585,6 +1736,88 @@ export interface components {
          * @enum {string}
          */
         Scope: "admin" | "client" | "worker";
+        Supply: {
+            /** @description Cores. */
+            cpu: components["schemas"]["SupplySum"];
+            /** @description GPUs; free are those of whose memory nothing is taken. */
+            gpus: components["schemas"]["SupplySum"];
+            /** @description The sizes that are left out there; null when none is. */
+            other: components["schemas"]["SupplyOther"] | null;
+            ram_mb: components["schemas"]["SupplySum"];
+            /** @description The most frequent first; `limit` of them at most. */
+            sizes: components["schemas"]["SupplySize"][];
+            /** @description Over all GPUs. */
+            vram_mb: components["schemas"]["SupplySum"];
+            workers: components["schemas"]["SupplyWorkers"];
+        };
+        SupplyOther: {
+            /**
+             * @description Those of them that hold no run.
+             * @example 1
+             */
+            idle: number;
+            /**
+             * @description How many sizes.
+             * @example 2
+             */
+            sizes: number;
+            /**
+             * @description How many workers.
+             * @example 2
+             */
+            workers: number;
+        };
+        SupplySize: {
+            /** @example 16 */
+            cpu_cores: number;
+            /** @description Memory of each GPU in MB, the largest first. */
+            gpus: number[];
+            /**
+             * @description Those of them that hold no run.
+             * @example 1
+             */
+            idle: number;
+            /** @example 32000 */
+            ram_mb: number;
+            /**
+             * @description How many workers.
+             * @example 4
+             */
+            workers: number;
+        };
+        SupplySum: {
+            /** @example 12 */
+            free: number;
+            /** @example 64 */
+            total: number;
+        };
+        SupplyWorkers: {
+            /**
+             * @description Active, and taking runs.
+             * @example 4
+             */
+            active: number;
+            /**
+             * @description Active, and kept from claiming by an admin.
+             * @example 0
+             */
+            draining: number;
+            /**
+             * @description Those of the active that hold no run, by the service's own record.
+             * @example 1
+             */
+            idle: number;
+            /**
+             * @description Those of the active that are kept free for a run that waits for so much room.
+             * @example 0
+             */
+            reserved: number;
+            /**
+             * @description Silent for longer than the worker timeout.
+             * @example 0
+             */
+            stale: number;
+        };
         TimelineEvent: {
             /** @description Number of the attempt it belongs to. */
             attempt: number;
@@ -1940,6 +2173,78 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AuditEntry"][];
+                };
+            };
+            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key is missing or wrong. */
+            401: {
+                headers: {
+                    "WWW-Authenticate": string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The API key lacks the scope. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description Too many requests; `Retry-After` says when to come again. */
+            429: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            503: {
+                headers: {
+                    /** @description Whole seconds */
+                    "Retry-After": number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorDto"];
+                };
+            };
+        };
+    };
+    getCapacity: {
+        parameters: {
+            query?: {
+                /** @description Shapes of runs, and sizes of workers, that are told one by one at most; the others are taken together. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CapacityReport"];
                 };
             };
             /** @description The request breaks a rule of its shape, or the run does not accept it. */

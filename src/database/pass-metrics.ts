@@ -2,7 +2,15 @@ import { Injectable } from '@nestjs/common';
 import { Counter, Gauge, Registry } from 'prom-client';
 
 /** The jobs that remove what is old. */
-export const PASS_NAMES = ['runs', 'run_counts', 'idempotency_keys', 'feed', 'logs', 'workers'] as const;
+export const PASS_NAMES = [
+  'runs',
+  'run_counts',
+  'run_demand',
+  'idempotency_keys',
+  'feed',
+  'logs',
+  'workers',
+] as const;
 export type PassName = (typeof PASS_NAMES)[number];
 
 /** What the jobs that remove what is old tell about their passes. */

@@ -59,6 +59,17 @@ export class QueueStandingRepository {
     return row?.count ?? 0;
   }
 
+  /** The workers that are kept free for runs. */
+  async listReservers(executor: SqlExecutor): Promise<string[]> {
+    const found = await rows<{ workerId: string }>(
+      executor,
+      `select distinct reserved_for as "workerId"
+         from run_queue
+        where reserved_for is not null`,
+    );
+    return found.map(({ workerId }) => workerId);
+  }
+
   /** The runs that any of the workers is kept free for, in the order of the queue. */
   listReserved(executor: SqlExecutor, workerIds: readonly string[]): Promise<QueuedRun[]> {
     return rows<QueuedRun>(

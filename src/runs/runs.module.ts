@@ -22,6 +22,10 @@ import { RunRetentionSchedule } from './retention/run-retention.schedule.js';
 import { RunCountsRepository } from './run-counts/run-counts.repository.js';
 import { RunCountsRollUp } from './run-counts/run-counts.roll-up.js';
 import { RunCountsSchedule } from './run-counts/run-counts.schedule.js';
+import { RunDemandRepository } from './run-demand/run-demand.repository.js';
+import { RunDemandReader } from './run-demand/run-demand.reader.js';
+import { RunDemandRollUp } from './run-demand/run-demand.roll-up.js';
+import { RunDemandSchedule } from './run-demand/run-demand.schedule.js';
 import { OldestPendingRepository } from './oldest-pending.repository.js';
 import { QueueMarks } from './queue-marks.js';
 import { QueueMarksKeeper } from './queue-marks.keeper.js';
@@ -74,6 +78,10 @@ import { RunsStandingMetrics } from './runs-standing.metrics.js';
     RunCountsRepository,
     RunCountsRollUp,
     RunCountsSchedule,
+    RunDemandRepository,
+    RunDemandReader,
+    RunDemandRollUp,
+    RunDemandSchedule,
     RunRetentionRepository,
     RunRetention,
     RunRetentionSchedule,
@@ -101,6 +109,7 @@ import { RunsStandingMetrics } from './runs-standing.metrics.js';
     LostRunRepository,
     HeldRunRepository,
     RunCountsRepository,
+    RunDemandReader,
     OldestPendingRepository,
     RunStandingReader,
     RunsService,

@@ -126,6 +126,12 @@ export interface SchedulingStrategy {
   /** What keeps the worker from being given the run now; empty when nothing does. */
   obstacles(claimant: Claimant, run: Run): readonly Obstacle[];
   /**
+   * How many runs of a shape the worker could be given now, were it kept free for nobody and nothing else in the queue;
+   * Infinity: any number. For a worker that holds nothing it is more than 0 exactly when `obstacles` names none. Left out
+   * by a strategy that looks at more of a run than its shape: of such runs nobody can say beforehand who takes them.
+   */
+  roomOf?(claimant: Claimant): (shape: Shape) => number;
+  /**
    * What it names beyond a claimant's `max`, or beyond the candidates, is left in the queue.
    * @param claimants in the order in which their claims came
    * @param candidates pending runs by priority descending, then age, then id

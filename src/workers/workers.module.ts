@@ -1,6 +1,8 @@
 import { Module } from '@nestjs/common';
 import { HealthModule } from '../health/health.module.js';
 import { RunsModule } from '../runs/runs.module.js';
+import { CapacityController } from './capacity/capacity.controller.js';
+import { CapacityService } from './capacity/capacity.service.js';
 import { ClaimMetrics } from './claims/claim-metrics.js';
 import { ClaimOutlook } from './claims/claim-outlook.js';
 import { ClaimService } from './claims/claim.service.js';
@@ -35,6 +37,7 @@ import { WorkersService } from './workers.service.js';
     ReportsController,
     ExplainController,
     OverviewController,
+    CapacityController,
   ],
   providers: [
     SharedPoolRepository,
@@ -54,6 +57,7 @@ import { WorkersService } from './workers.service.js';
     ClaimTracer,
     ExplainService,
     OverviewService,
+    CapacityService,
     ...REAPER_PROVIDERS,
   ],
   exports: [WorkerPool],

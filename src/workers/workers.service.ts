@@ -48,16 +48,11 @@ export class WorkersService {
     return { worker, free: freeResources(worker, held.get(workerId) ?? []) };
   }
 
-  async #heldBy(workers: readonly PooledWorker[]): Promise<ReadonlyMap<string, readonly HeldRun[]>> {
-    const byWorker = new Map<string, HeldRun[]>();
-    if (workers.length === 0) return byWorker;
-    const ids = workers.map(({ id }) => id);
-    for (const run of await this.heldRuns.listHeld(this.dataSource, ids)) {
-      const others = byWorker.get(run.workerId);
-      if (others) others.push(run);
-      else byWorker.set(run.workerId, [run]);
-    }
-    return byWorker;
+  #heldBy(workers: readonly PooledWorker[]): Promise<ReadonlyMap<string, readonly HeldRun[]>> {
+    return this.heldRuns.findHeld(
+      this.dataSource,
+      workers.map(({ id }) => id),
+    );
   }
 }
 

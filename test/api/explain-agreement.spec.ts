@@ -106,9 +106,28 @@ for (const scheduler of ['direct', 'fit']) {
       for (const worker of WORKERS) await service.send('POST', `/workers/${worker}/resume`);
     }
 
+    /** Holds what is told of the shapes of pending runs against what the explanations said. */
+    async function compareCapacity(pending: readonly any[], told: readonly any[]): Promise<void> {
+      const { demand, supply } = bodyOf(await service.send('GET', '/capacity'), 'CapacityReport');
+      assert.equal(demand.ready.runs, pending.length);
+      for (const [i, { constraints: asked }] of pending.entries()) {
+        const { counts } = told[i];
+        const shape = demand.shapes.find((one: any) =>
+          (['cpu', 'ram_mb', 'vram_mb'] as const).every((name) => one[name] === asked[name]),
+        );
+        const isAnyOpen = counts.active > counts.draining;
+        assert.equal(shape.placeable, isAnyOpen ? counts.able_ever > 0 : null);
+        // By `direct` a worker that holds a run could get more if it claimed; who is kept free is told apart.
+        if (scheduler !== 'fit' || supply.workers.reserved > 0 || !isAnyOpen) continue;
+        assert.equal(shape.can_start_now > 0, counts.able_now > 0);
+      }
+    }
+
     /** Claims, and holds what comes against what the explanations said. */
     async function claimAsExplained(worker: string): Promise<void> {
-      const told = await Promise.all((await listed('PENDING')).map(({ id }) => explain(id)));
+      const pending = await listed('PENDING');
+      const told = await Promise.all(pending.map(({ id }) => explain(id)));
+      await compareCapacity(pending, told);
       const canTake = new Map<string, boolean>(
         told.map(({ run_id: id, workers, counts }) => {
           const able = workers.filter((one: any) => one.can_take_now);

@@ -146,6 +146,17 @@ describe('the command line', { timeout: 300_000 }, () => {
     assert.equal(jsonLines(await ok('workers', '--json'))[0].draining, false);
   });
 
+  test('shows what runs ask for and what workers have', async () => {
+    await runs.create('large', { constraints: { cpu: 77, ram_mb: 5000 } });
+    const { stdout } = await ok('capacity');
+    assert.match(stdout, /^pending +\d+ \(\d+ ready, 0 in back-off\)$/m);
+    assert.match(stdout, /^77 +5000 +0 +1 +0 +0 +1 +yes$/m);
+    assert.match(stdout, /^1 +1 +2 +4096 +-$/m);
+    const [report] = jsonLines(await ok('capacity', '--json'));
+    assert.equal(report.supply.workers.idle, 1);
+    assert.ok(report.demand.shapes.some(({ cpu }: { cpu: number }) => cpu === 77));
+  });
+
   test('prints a feed, follows it, and says where to go on', async () => {
     const [id, next] = [await runs.create('fed', { event_delivery: { topic: 'tail' } }), 'later'];
     assert.equal((await send('POST', `/runs/${id}/cancel`)).status, 200);

@@ -18,6 +18,7 @@ import { PROJECT } from '../support/service-process.js';
 /** Specs that run the blocks of a page, and read it by its path. */
 const RUN_BY = new Map([
   ['docs/cli.md', 'test/e2e/cli-page.spec.ts'],
+  ['docs/autoscaling.md', 'test/e2e/autoscaler.spec.ts'],
   ['docs/bulk.md', 'test/api/bulk-page.spec.ts'],
   ['docs/extending.md', 'test/e2e/extending.spec.ts'],
 ]);

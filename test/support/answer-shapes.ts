@@ -208,6 +208,62 @@ const RUN_EXPLANATION = objectOf({
   ),
 });
 
+const DEMAND_SUM = objectOf({
+  runs: integer,
+  cpu: integer,
+  ram_mb: integer,
+  vram_mb: integer,
+  gpus: integer,
+});
+const DEMAND_NUMBERS = { pending: integer, ready: integer, waiting: integer, in_execution: integer };
+const SUPPLY_SUM = objectOf({ total: integer, free: integer });
+
+const CAPACITY_REPORT = objectOf({
+  at: timestamp,
+  strategy: text,
+  demand: objectOf({
+    pending: DEMAND_SUM,
+    ready: DEMAND_SUM,
+    waiting: DEMAND_SUM,
+    in_execution: DEMAND_SUM,
+    oldest_pending_at: orNull(timestamp),
+    shapes: listOf(
+      objectOf({
+        cpu: integer,
+        ram_mb: integer,
+        vram_mb: integer,
+        ...DEMAND_NUMBERS,
+        placeable: oneOf(true, false, null),
+        can_start_now: orNull(integer),
+      }),
+    ),
+    other: orNull(objectOf(DEMAND_NUMBERS)),
+  }),
+  supply: objectOf({
+    workers: objectOf({
+      active: integer,
+      idle: integer,
+      reserved: integer,
+      draining: integer,
+      stale: integer,
+    }),
+    cpu: SUPPLY_SUM,
+    ram_mb: SUPPLY_SUM,
+    vram_mb: SUPPLY_SUM,
+    gpus: SUPPLY_SUM,
+    sizes: listOf(
+      objectOf({
+        cpu_cores: integer,
+        ram_mb: integer,
+        gpus: listOf(integer),
+        workers: integer,
+        idle: integer,
+      }),
+    ),
+    other: orNull(objectOf({ sizes: integer, workers: integer, idle: integer })),
+  }),
+});
+
 const REFUSED_ITEM = objectOf({
   status: oneOf(400, 404, 409, 500, 503),
   error: objectOf({ detail: text }, { errors: listOf(text) }),
@@ -228,6 +284,7 @@ const SHAPES = {
   Workers: listOf(WORKER_WITH_FREE),
   ClaimedOps: CLAIMED_OPS,
   RunExplanation: RUN_EXPLANATION,
+  CapacityReport: CAPACITY_REPORT,
   CreatedRuns: resultsOf(objectOf({ status: oneOf(201), run: OP_RUN }, { replayed: oneOf(true) })),
   CreatedRunIds: resultsOf(objectOf({ status: oneOf(201), id: uuidV7 }, { replayed: oneOf(true) })),
   RecordedEvents: resultsOf(objectOf({ status: oneOf(204) }, { replayed: oneOf(true) })),

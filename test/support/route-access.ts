@@ -27,6 +27,7 @@ export const ROUTE_ACCESS: Readonly<Record<string, 'public' | 'any' | readonly T
   'GET /runs/{id}/explain': ['client', 'worker'],
   'GET /workers': ['client'],
   'GET /overview': ['client'],
+  'GET /capacity': ['client'],
   'POST /workers/heartbeat': ['worker'],
   'POST /workers/{worker_id}/claim': ['worker'],
   'POST /workers/{worker_id}/events': ['client', 'worker'],

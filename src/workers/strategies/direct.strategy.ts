@@ -27,6 +27,12 @@ export class DirectStrategy implements SchedulingStrategy {
     return [];
   }
 
+  /** Whatever the run asks for, workers that have nothing to do take one. */
+  roomOf({ held }: Claimant): () => number {
+    const room = held.length === 0 ? 1 : 0;
+    return () => room;
+  }
+
   choose(claimants: readonly Claimant[], candidates: readonly QueuedRun[]): Choice {
     const assignments: Assignment[] = [];
     for (const [claim, { max = 1 }] of claimants.entries()) {

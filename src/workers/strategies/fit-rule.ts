@@ -43,3 +43,14 @@ export function roomIn({ cpu, ramMb, gpus }: FreeResources): Shape {
   for (const gpu of gpus) vramMb = Math.max(vramMb, gpu.vramMb);
   return { cpu, ramMb, vramMb };
 }
+
+/** How many runs of the shape fit into what is free, side by side; Infinity when it asks for nothing. */
+export function timesIn({ cpu, ramMb, gpus }: FreeResources, shape: Shape): number {
+  const onGpus =
+    shape.vramMb === 0 ? Infinity : gpus.reduce((sum, gpu) => sum + Math.floor(gpu.vramMb / shape.vramMb), 0);
+  return Math.min(times(cpu, shape.cpu), times(ramMb, shape.ramMb), onGpus);
+}
+
+function times(free: number, each: number): number {
+  return each === 0 ? Infinity : Math.floor(free / each);
+}

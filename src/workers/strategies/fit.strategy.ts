@@ -8,11 +8,12 @@ import type {
   Obstacle,
   QueuedRun,
   SchedulingStrategy,
+  Shape,
 } from '../../runs/scheduling-strategy.js';
 import { freeResources } from '../free-resources.js';
 import { distinctShapes } from './candidate-shapes.js';
 import { FitRound } from './fit-round.js';
-import { roomIn, shortages } from './fit-rule.js';
+import { roomIn, shortages, timesIn } from './fit-rule.js';
 
 /** Runs of each size that a choice looks at, at least: as many can be given to one worker by one claim. */
 const CANDIDATES = 100;
@@ -61,6 +62,11 @@ export class FitStrategy implements SchedulingStrategy {
     const { keptFor = null } = claimant;
     const short = shortages(claimant, roomIn(freeResources(claimant, claimant.held)), run);
     return keptFor === null || keptFor === run.id ? short : [KEPT_FREE, ...short];
+  }
+
+  roomOf(claimant: Claimant): (shape: Shape) => number {
+    const free = freeResources(claimant, claimant.held);
+    return (shape) => timesIn(free, shape);
   }
 
   choose(claimants: readonly Claimant[], candidates: readonly QueuedRun[], context: ChoiceContext): Choice {

@@ -1,0 +1,30 @@
+import { Controller, Get, Query } from '@nestjs/common';
+import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
+import { AllowScopes } from '../../auth/access.js';
+import { ApiErrors } from '../../http/error.dto.js';
+import { CapacityQueryDto, DEFAULT_SHAPES } from './capacity-query.dto.js';
+import { CapacityReportDto, toCapacityReportDto } from './capacity.dto.js';
+import { CapacityService } from './capacity.service.js';
+
+/** HTTP of what is asked for and what there is. */
+@ApiTags('operations')
+@Controller('capacity')
+export class CapacityController {
+  constructor(private readonly capacity: CapacityService) {}
+
+  @Get()
+  @AllowScopes('client')
+  @ApiOperation({
+    operationId: 'getCapacity',
+    summary:
+      'What pending runs and runs in execution ask for, and what the workers have: the signal to scale by',
+    description:
+      'The numbers are exact, also without any worker, and cost the same whatever number of runs is pending. Read them ' +
+      'as often as you scale.',
+  })
+  @ApiOkResponse({ type: CapacityReportDto })
+  @ApiErrors(400, 503)
+  async get(@Query() { limit = DEFAULT_SHAPES }: CapacityQueryDto): Promise<CapacityReportDto> {
+    return toCapacityReportDto(await this.capacity.read(limit), limit);
+  }
+}
