@@ -148,8 +148,11 @@ export class Agent {
   /** Nothing is claimed before what an earlier life left behind is gone. */
   private async removeLeftovers(): Promise<void> {
     const { runtime, folders, clock, logger, random } = this.parts;
-    const removed = await folders.prepare();
+    const { removed, kept } = await folders.prepare();
     if (removed > 0) logger.info({ removed }, 'removed folders of runs of an earlier life');
+    if (kept.length > 0) {
+      logger.warn({ kept: kept.slice(0, 10) }, 'folders of runs of an earlier life are for root to remove');
+    }
     const backoff = new Backoff({ firstMs: 1000, maxMs: 30_000 }, random);
     while (!this.draining.signal.aborted) {
       try {
