@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what the tests with a real container engine need (test/support/docker-engine.ts starts it): Debian's engine,
 # a registry, and a static busybox to make images from; and the browser that the tests of the dashboard use
-# (test/support/browser.ts); and Python for the example worker. Needs root on Debian or Ubuntu; does nothing when all is there.
+# (test/support/browser.ts); Python for the example worker; and Compose, which checks docker/compose.yaml. Needs root on
+# Debian or Ubuntu; does nothing when all is there.
 set -eu
 
 packages=''
@@ -11,6 +12,7 @@ need() { # COMMAND PACKAGE
 need dockerd docker.io
 need docker-registry docker-registry
 need iptables iptables
+need docker-compose docker-compose
 need chromium chromium
 need python3 python3-minimal
 # A dynamic busybox would not run in an image of its own.

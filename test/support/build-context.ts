@@ -1,6 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import dockerignore from '@balena/dockerignore';
+import type { Ignore } from '@balena/dockerignore';
+
+// Its types promise an ES module, which it is not.
+const dockerignore: () => Ignore = createRequire(import.meta.url)('@balena/dockerignore');
 
 /** What a `.dockerignore` lets into the context of a build. */
 export class BuildContext {
@@ -30,7 +34,8 @@ export class BuildContext {
       const path = join(folder, entry.name);
       if (!entry.isDirectory()) return this.isSent(path) ? [path] : [];
       // As the builder does: an ignored folder is looked into only for the sake of what is excepted in it.
-      const isSearched = this.isSent(path) || this.exceptions.some((exception) => exception.startsWith(`${path}/`));
+      const isSearched =
+        this.isSent(path) || this.exceptions.some((exception) => exception.startsWith(`${path}/`));
       return isSearched ? this.filesBelow(path) : [];
     });
   }

@@ -4,7 +4,12 @@ import { Copy, DockerfileParser, Env, From } from 'dockerfile-ast';
 /** One step of a stage, as far as it changes files or what runs after it. */
 export type Step =
   | { readonly kind: 'run'; readonly script: string }
-  | { readonly kind: 'copy'; readonly from: string | null; readonly sources: readonly string[]; readonly to: string }
+  | {
+      readonly kind: 'copy';
+      readonly from: string | null;
+      readonly sources: readonly string[];
+      readonly to: string;
+    }
   | { readonly kind: 'workdir'; readonly path: string }
   | { readonly kind: 'env'; readonly name: string; readonly value: string };
 
@@ -29,11 +34,18 @@ const DESCRIPTIONS = new Set(['ARG', 'LABEL', 'EXPOSE', 'ENTRYPOINT', 'STOPSIGNA
  */
 export function readStages(path: string): Stage[] {
   const stages: Stage[] = [];
-  let open: { -readonly [Key in keyof Stage]: Stage[Key] } & { steps: Step[] } | null = null;
+  let open: ({ -readonly [Key in keyof Stage]: Stage[Key] } & { steps: Step[] }) | null = null;
   for (const instruction of DockerfileParser.parse(readFileSync(path, 'utf8')).getInstructions()) {
     if (instruction instanceof From) {
       const from = instruction.getImage() ?? '';
-      open = { name: instruction.getBuildStage() ?? from, from, steps: [], command: null, healthcheck: null, user: null };
+      open = {
+        name: instruction.getBuildStage() ?? from,
+        from,
+        steps: [],
+        command: null,
+        healthcheck: null,
+        user: null,
+      };
       stages.push(open);
       continue;
     }
@@ -54,10 +66,15 @@ export function readStages(path: string): Stage[] {
 
 function copyStep(copy: Copy): Step {
   for (const flag of copy.getFlags()) {
-    if (!['from', 'chown'].includes(flag.getName())) throw new Error(`nobody here knows COPY --${flag.getName()}`);
+    if (!['from', 'chown'].includes(flag.getName()))
+      throw new Error(`nobody here knows COPY --${flag.getName()}`);
   }
   const paths = copy.getArguments().map((argument) => argument.getValue());
-  const from = copy.getFromFlag()?.getValue() ?? null;
+  const from =
+    copy
+      .getFlags()
+      .find((flag) => flag.getName() === 'from')
+      ?.getValue() ?? null;
   return { kind: 'copy', from, sources: paths.slice(0, -1), to: paths.at(-1) ?? '' };
 }
 

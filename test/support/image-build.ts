@@ -82,7 +82,12 @@ export class ImageBuild {
     this.built.set(stage.name, { stage, root, workdir, env, command, healthcheck, user });
   }
 
-  private async copy(from: string | null, sources: readonly string[], to: string, intoFolder: boolean): Promise<void> {
+  private async copy(
+    from: string | null,
+    sources: readonly string[],
+    to: string,
+    intoFolder: boolean,
+  ): Promise<void> {
     for (const source of sources) {
       if (from === null) {
         this.copyFromContext(source, to, intoFolder);
