@@ -120,10 +120,12 @@ describe('the steps of the Dockerfile, executed here', () => {
   });
 
   test('hold what runs them and nothing else', (context) => {
-    const lock: { packages: Record<string, { dev?: boolean }> } = JSON.parse(
+    const lock: { packages: Record<string, { dev?: boolean; devOptional?: boolean }> } = JSON.parse(
       readFileSync(join(PROJECT, 'package-lock.json'), 'utf8'),
     );
-    const tools = Object.keys(lock.packages).filter((path) => lock.packages[path]?.dev === true);
+    const tools = Object.keys(lock.packages).filter(
+      (path) => lock.packages[path]?.dev === true || lock.packages[path]?.devOptional === true,
+    );
     assert.ok(tools.includes('node_modules/typescript'));
     for (const name of ['service', 'worker']) {
       const root = join(build.stage(name).root, 'longshore');
