@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs what the tests with a real container engine need (test/support/docker-engine.ts starts it): Debian's engine,
 # a registry, and a static busybox to make images from; and the browser that the tests of the dashboard use
-# (test/support/browser.ts); and Python for the example worker; promtool for the alert rules; and a PostgreSQL with
-# pg_dump, which is backed up and restored. Needs root on Debian or Ubuntu; does nothing when all is there.
+# (test/support/browser.ts); and Python for the example worker; Compose for docker/compose.yaml; promtool for the alert
+# rules; and a PostgreSQL with pg_dump, which is backed up and restored. Needs root on Debian or Ubuntu; does nothing when
+# all is there.
 set -eu
 
 packages=''
@@ -12,6 +13,7 @@ need() { # COMMAND PACKAGE
 need dockerd docker.io
 need docker-registry docker-registry
 need iptables iptables
+need docker-compose docker-compose
 need chromium chromium
 need python3 python3-minimal
 # Its programs are in a folder of its version: 15 in Debian 12, 17 in Debian 13.

@@ -24,6 +24,7 @@ test('needs nothing but an API key', () => {
     drainSeconds: 30,
     workerTimeoutSeconds: 60,
     maxRuns: null,
+    healthFile: null,
     logLevel: 'info',
   });
 });
@@ -40,6 +41,7 @@ test('takes everything from the environment', () => {
     SERVICE_WORKER_DRAIN: '0',
     SERVICE_WORKER_TIMEOUT: '3',
     SERVICE_WORKER_MAX_RUNS: '7',
+    SERVICE_WORKER_HEALTH_FILE: '/run/worker',
     SERVICE_LOG_LEVEL: 'warning',
   });
   assert.deepEqual(settings, {
@@ -53,6 +55,7 @@ test('takes everything from the environment', () => {
     drainSeconds: 0,
     workerTimeoutSeconds: 3,
     maxRuns: 7,
+    healthFile: '/run/worker',
     logLevel: 'warn',
   });
 });

@@ -18,6 +18,8 @@ export interface AgentSettings {
   readonly workerTimeoutSeconds: number;
   /** Runs at once; null: as many as there are CPU cores. */
   readonly maxRuns: number | null;
+  /** File that says until when the service takes this worker for alive; null: none. */
+  readonly healthFile: string | null;
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
 }
 
@@ -69,6 +71,7 @@ export function loadAgentSettings(env: NodeJS.ProcessEnv, host: string = hostnam
     maxRuns: reader.read('SERVICE_WORKER_MAX_RUNS', null, readMaxRuns, {
       allowed: 'an integer from 1 to 1024',
     }),
+    healthFile: reader.read('SERVICE_WORKER_HEALTH_FILE', null, (text) => text, { allowed: 'a path' }),
     logLevel: reader.read('SERVICE_LOG_LEVEL', 'info', (text) => LOG_LEVELS.get(text), {
       allowed: 'debug, info, warning or error',
     }),

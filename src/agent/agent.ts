@@ -8,6 +8,7 @@ import { Capacity } from './capacity.js';
 import { ClaimLoop } from './claim-loop.js';
 import type { Clock } from './clock.js';
 import { errorText } from './failure-message.js';
+import { HealthFile } from './health-file.js';
 import { HeartbeatLoop } from './heartbeat-loop.js';
 import { HoldBack } from './hold-back.js';
 import { LingeringLogs } from './lingering-logs.js';
@@ -51,6 +52,7 @@ export class Agent {
   private readonly broken = new AbortController();
   private readonly registered = new AbortController();
   private readonly holdBack: HoldBack;
+  private readonly healthFile: HealthFile;
   /** Why every execution is to end, once it is so. */
   private stopReason: StopReason | null = null;
   /** The same when something other than a shutdown ends the worker. */
@@ -64,6 +66,7 @@ export class Agent {
     const tickMs = tickSeconds * 1000;
     this.context = { api, clock, logger, random, workerId, onKeyRefused: (no) => this.onRefused(no) };
     this.holdBack = new HoldBack(clock, random);
+    this.healthFile = new HealthFile(settings.healthFile, logger);
     const capacity = new CapacityLine(new Capacity(resources, settings.maxRuns ?? resources.cpuCores), () =>
       this.claims.wake(),
     );
@@ -75,7 +78,10 @@ export class Agent {
       workerTimeoutSeconds: settings.workerTimeoutSeconds,
       heldRuns: () => [...this.executions.keys()].map(({ claimed }) => claimed),
       onRegistered: () => this.registered.abort(),
-      onTaken: () => this.claims.noteHeartbeat(),
+      onTaken: () => {
+        this.claims.noteHeartbeat();
+        void this.healthFile.note(clock.epochMs() + this.heartbeats.timeoutSeconds * 1000);
+      },
       onMisfit: (refusal) => this.onRefused(refusal),
     });
     const maxHeld = 2 * (settings.maxRuns ?? resources.cpuCores);
@@ -103,6 +109,7 @@ export class Agent {
   async run(): Promise<number> {
     const { clock, logger } = this.parts;
     const heart = new AbortController();
+    await this.healthFile.forget();
     await this.guard(this.removeLeftovers());
     const beating = this.guard(this.heartbeats.run(heart.signal));
     const claiming = this.guard(this.claimWhenRegistered());
@@ -144,8 +151,11 @@ export class Agent {
   /** Nothing is claimed before what an earlier life left behind is gone. */
   private async removeLeftovers(): Promise<void> {
     const { runtime, folders, clock, logger, random } = this.parts;
-    const removed = await folders.prepare();
+    const { removed, kept } = await folders.prepare();
     if (removed > 0) logger.info({ removed }, 'removed folders of runs of an earlier life');
+    if (kept.length > 0) {
+      logger.warn({ kept: kept.slice(0, 10) }, 'folders of runs of an earlier life are for root to remove');
+    }
     const backoff = new Backoff({ firstMs: 1000, maxMs: 30_000 }, random);
     while (!this.draining.signal.aborted) {
       try {

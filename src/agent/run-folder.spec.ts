@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
+  chownSync,
   existsSync,
   linkSync,
   mkdirSync,
@@ -17,6 +18,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { ordinaryUser } from '../../test/support/ordinary-user.js';
 import { readOutputFile } from './output-file.js';
 import { RunFolders } from './run-folder.js';
 
@@ -74,7 +76,7 @@ test('removes at start what an earlier life left behind, and follows no link out
   writeFileSync(join(locked, 'file'), '');
   chmodSync(locked, 0);
   const folders = new RunFolders('again', base);
-  assert.equal(await folders.prepare(), 1);
+  assert.deepEqual(await folders.prepare(), { removed: 1, kept: [] });
   assert.deepEqual(readdirSync(folders.root), []);
   assert.ok(existsSync(join(outside, 'keep')));
 });
@@ -159,3 +161,38 @@ test('reads no more than the limit of a huge output file', async () => {
   truncateSync(path, 2 ** 40);
   await assert.rejects(readOutputFile(path), /larger than 16777216 bytes/);
 });
+
+const asNobody = ordinaryUser();
+
+test(
+  'starts over what a container of root left, which an ordinary user may not remove',
+  { skip: typeof asNobody === 'string' ? asNobody : false },
+  () => {
+    assert.ok(typeof asNobody !== 'string');
+    const own = mkdtempSync(join(base, 'nobody-'));
+    chownSync(own, asNobody.uid, asNobody.gid);
+    chmodSync(base, 0o755);
+    const program = `const { RunFolders } = await import(${JSON.stringify(new URL('./run-folder.js', import.meta.url).href)});
+      const folders = new RunFolders('w', process.argv[1]);
+      const first = await folders.prepare();
+      if (process.argv[2] === 'create') await folders.create(${JSON.stringify(CONTENT)});
+      console.log(JSON.stringify({ ...first, root: folders.root }));`;
+    const run = (...argv: string[]): { root: string; removed: number; kept: string[] } =>
+      JSON.parse(
+        execFileSync(process.execPath, ['--input-type=module', '-e', program, own, ...argv], {
+          ...asNobody,
+          cwd: '/',
+          encoding: 'utf8',
+        }),
+      );
+    const { root } = run('create');
+    run('create');
+    const [name = ''] = readdirSync(root);
+    mkdirSync(join(root, name, 'of-root'));
+    writeFileSync(join(root, name, 'of-root', 'file'), '');
+    const { removed, kept } = run();
+    assert.deepEqual({ removed, kept }, { removed: 0, kept: [join(root, name)] });
+    assert.deepEqual(run('create').kept, kept);
+    assert.deepEqual(run().removed, 1, 'the others are removed all the same');
+  },
+);

@@ -27,6 +27,14 @@ export interface RunFolder {
   remove(): Promise<void>;
 }
 
+/** What became of the folders of an earlier life. */
+export interface Leftovers {
+  /** How many are gone. */
+  readonly removed: number;
+  /** Paths of those that this user may not remove. */
+  readonly kept: readonly string[];
+}
+
 /**
  * The folders of a worker's runs, below a folder of its own that no other user of the machine may enter. The folder of a
  * run is open to every user, because the container's user is whatever the image says.
@@ -43,15 +51,24 @@ export class RunFolders {
   }
 
   /**
-   * Makes the worker's folder and removes what an earlier life of the same worker id left there.
-   * @returns how many folders of runs were removed
+   * Makes the worker's folder and removes what an earlier life of the same worker id left there. What it may not remove
+   * stays: a container's root can make folders that only root may empty.
    * @throws Error when the folder cannot be made, or belongs to somebody else
    */
-  async prepare(): Promise<number> {
+  async prepare(): Promise<Leftovers> {
     await this.makeRoot();
-    const leftovers = await readdir(this.root);
-    for (const name of leftovers) await removeTree(join(this.root, name));
-    return leftovers.length;
+    const kept: string[] = [];
+    const found = await readdir(this.root);
+    for (const name of found) {
+      const path = join(this.root, name);
+      try {
+        await removeTree(path);
+      } catch (error) {
+        if (!isForbidden(error)) throw error;
+        kept.push(path);
+      }
+    }
+    return { removed: found.length - kept.length, kept };
   }
 
   /** Makes the folder of an attempt with its input and output file; its name is used for nothing else ever. */
@@ -99,7 +116,7 @@ async function removeTree(path: string): Promise<void> {
   try {
     await rm(path, { recursive: true, force: true });
   } catch (error) {
-    if (!hasCode(error, 'EACCES') && !hasCode(error, 'EPERM') && !hasCode(error, 'ENOTEMPTY')) throw error;
+    if (!isForbidden(error) && !hasCode(error, 'ENOTEMPTY')) throw error;
     await openUp(path);
     await rm(path, { recursive: true, force: true });
   }
@@ -111,6 +128,10 @@ async function openUp(path: string): Promise<void> {
   for (const entry of await readdir(path, { withFileTypes: true })) {
     if (entry.isDirectory()) await openUp(join(path, entry.name));
   }
+}
+
+function isForbidden(error: unknown): boolean {
+  return hasCode(error, 'EACCES') || hasCode(error, 'EPERM');
 }
 
 function hasCode(error: unknown, code: string): boolean {

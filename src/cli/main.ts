@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 import { EXIT } from './cli-error.js';
 import { Output } from './output.js';
 import { runCli } from './run-cli.js';

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
+import { DocBlocks } from '../support/doc-blocks.js';
 import { RunSteps } from '../support/run-steps.js';
-import { PROJECT } from '../support/service-process.js';
 import { KEYS, startTestApp, type TestApp } from '../support/test-app.js';
 
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g;
@@ -18,19 +18,15 @@ const asOnPage = (text: string): unknown =>
 describe('the commands of docs/bulk.md', () => {
   let service: TestApp;
   let folder: string;
-  let commands: string[];
+  let commands: readonly string[];
   let answers: unknown[];
 
   before(async () => {
     service = await startTestApp();
     folder = await mkdtemp(join(tmpdir(), 'bulk-page-'));
-    const page = await readFile(join(PROJECT, 'docs', 'bulk.md'), 'utf8');
-    const blocksOf = (language: string): string[] =>
-      [...page.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, 'gms'))].map(
-        ([, code = '']) => code,
-      );
-    commands = blocksOf('sh');
-    answers = blocksOf('json').map((text) => JSON.parse(text));
+    const blocks = await DocBlocks.read('docs/bulk.md');
+    commands = blocks.all();
+    answers = blocks.all('', 'json').map((text) => JSON.parse(text));
     assert.deepEqual([commands.length, answers.length], [4, 3]);
   });
   after(async () => {

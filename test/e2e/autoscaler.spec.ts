@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cli } from '../support/cli.js';
+import { DocBlocks } from '../support/doc-blocks.js';
 import { RunViews } from '../support/run-views.js';
-import { PROJECT, type TestProcess } from '../support/service-process.js';
+import type { TestProcess } from '../support/service-process.js';
 import { senderTo, type Send } from '../support/test-app.js';
 
 const WRITTEN_URL = 'http://127.0.0.1:5555';
@@ -16,7 +17,7 @@ describe('the page about autoscaling', { timeout: 300_000 }, () => {
   let url: string;
   let send: Send;
   let runs: RunViews;
-  let page: string;
+  let blocks: DocBlocks;
 
   before(async () => {
     cli = await Cli.make({
@@ -26,7 +27,7 @@ describe('the page about autoscaling', { timeout: 300_000 }, () => {
       AUTOSCALER_INTERVAL: '0.2',
       AUTOSCALER_IDLE_SECONDS: '1',
     });
-    page = await readFile(join(PROJECT, 'docs', 'autoscaling.md'), 'utf8');
+    blocks = await DocBlocks.read('docs/autoscaling.md');
     service = await cli.startShell('exec longshore serve');
     [, url = ''] = await service.untilOutput(/listening on (http:\/\/[\d.:]+)/);
     const key = (await readFile(join(cli.folder, '.data', 'admin-key'), 'utf8')).trim();
@@ -38,19 +39,16 @@ describe('the page about autoscaling', { timeout: 300_000 }, () => {
     await service.exited;
   });
 
-  const block = (kind: string): string => {
-    const [, code = ''] = new RegExp(`^\`\`\`${kind}\\n(.*?)^\`\`\`$`, 'ms').exec(page) ?? [];
-    assert.notEqual(code, '', kind);
-    return code.replaceAll(WRITTEN_URL, url);
-  };
+  const block = (kind = '', language = 'sh'): string =>
+    blocks.one(kind, language).replaceAll(WRITTEN_URL, url);
 
   /** Workers that claim, by the service's own count. */
   const active = async (): Promise<number> => (await send('GET', '/capacity')).body.supply.workers.active;
 
   test('shows the fields that an answer has', async () => {
-    const written = JSON.parse(block('json'));
+    const written = JSON.parse(block('', 'json'));
     const login = 'longshore login --url "$URL" --key - < .data/admin-key';
-    const { code, stdout, output } = await cli.shell(`URL=${url}\n${login}\n${block('sh')}`);
+    const { code, stdout, output } = await cli.shell(`URL=${url}\n${login}\n${block()}`);
     assert.equal(code, 0, output);
     const told = JSON.parse(/^\{"at".*?\}$/m.exec(stdout.replaceAll('}pending', '}\npending'))?.[0] ?? '');
     assert.deepEqual(keysOf(told, written), keysOf(written, written));
@@ -59,7 +57,7 @@ describe('the page about autoscaling', { timeout: 300_000 }, () => {
 
   test('starts workers from nothing, ends them when there is nothing to do, and loses no run', async () => {
     assert.equal(await active(), 0);
-    const scaler = await cli.startShell(block('sh worker').replace(/^python3/m, 'exec python3'));
+    const scaler = await cli.startShell(block('worker').replace(/^python3/m, 'exec python3'));
     const create = (steps: number): Promise<string> =>
       runs.create('longshore/progress', { inputs: { steps, seconds: 0.1 }, constraints: { cpu: 1 } });
     const ids = await Promise.all(Array.from({ length: 6 }, (_, n) => create(n + 1)));

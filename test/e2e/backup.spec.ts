@@ -69,7 +69,7 @@ describe(
     let blocks: DocBlocks;
 
     before(async () => {
-      blocks = await DocBlocks.read('operations.md');
+      blocks = await DocBlocks.read('docs/operations.md');
     });
     after(async () => {
       for (const step of cleanUp.toReversed()) await step();

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { Cli } from '../support/cli.js';
-import { PROJECT, type TestProcess } from '../support/service-process.js';
+import { DocBlocks } from '../support/doc-blocks.js';
+import type { TestProcess } from '../support/service-process.js';
 
 const WRITTEN_URL = 'http://127.0.0.1:5555';
 
@@ -11,15 +10,11 @@ describe('the commands of docs/cli.md', { timeout: 300_000 }, () => {
   let cli: Cli;
   let service: TestProcess;
   let worker: TestProcess | undefined;
-  let blocks: { readonly kind: string; readonly code: string }[];
+  let blocks: DocBlocks;
 
   before(async () => {
     cli = await Cli.make({ SERVICE_PORT: '0' });
-    const page = await readFile(join(PROJECT, 'docs', 'cli.md'), 'utf8');
-    blocks = [...page.matchAll(/^```sh ?(\w*)\n(.*?)^```$/gms)].map(([, kind = '', code = '']) => ({
-      kind,
-      code,
-    }));
+    blocks = await DocBlocks.read('docs/cli.md');
   });
   after(async () => {
     for (const started of [worker, service]) {
@@ -28,20 +23,14 @@ describe('the commands of docs/cli.md', { timeout: 300_000 }, () => {
     }
   });
 
-  const one = (kind: string): string => {
-    const found = blocks.filter((block) => block.kind === kind);
-    assert.equal(found.length, 1, kind);
-    return found[0]?.code ?? '';
-  };
-
   test('start a service and a worker, and do in their order what stands there', async () => {
-    service = await cli.startShell(`exec ${one('service')}`);
+    service = await cli.startShell(`exec ${blocks.one('service')}`);
     const [, url = ''] = await service.untilOutput(/listening on (http:\/\/[\d.:]+)/);
-    const [login = '', ...others] = blocks.filter(({ kind }) => kind === '').map(({ code }) => code);
+    const [login = '', ...others] = blocks.all();
     const here = (code: string): string => code.replaceAll(WRITTEN_URL, url);
     const loggedIn = await cli.shell(here(login));
     assert.equal(loggedIn.code, 0, loggedIn.output);
-    worker = await cli.startShell(`exec ${one('worker')}`);
+    worker = await cli.startShell(`exec ${blocks.one('worker')}`);
     await worker.untilOutput(/registered at the service/);
     assert.ok(others.length >= 7);
     const { code, stdout, output } = await cli.shell(`set -o pipefail\n${here(others.join('\n'))}`);
@@ -63,7 +52,7 @@ describe('the commands of docs/cli.md', { timeout: 300_000 }, () => {
     const { stdout } = await cli.shell(
       'for group in "" run def workers feed keys; do longshore complete -- $group ""; done',
     );
-    const text = blocks.map(({ code }) => code).join('');
+    const text = blocks.names.flatMap((name) => blocks.all(name)).join('');
     const groups = new Set(['run', 'def', 'workers', 'feed', 'keys']);
     const commands = stdout.split('\n').flatMap((line) => /^([a-z]+)\t/.exec(line)?.[1] ?? []);
     assert.ok(commands.length > 20, stdout);

@@ -1,20 +1,15 @@
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import ts from 'typescript';
 import { bodyOf } from '../support/answer-shapes.js';
+import { DocBlocks } from '../support/doc-blocks.js';
+import { readPage } from '../support/doc-pages.js';
 import { RunSteps } from '../support/run-steps.js';
 import { PROJECT, runService, startService, type ServiceProcess } from '../support/service-process.js';
 import { senderTo } from '../support/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
-
-/** The code of the page's block in a language. */
-function blockOf(page: string, language: string): string {
-  const blocks = [...page.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, 'gms'))];
-  assert.equal(blocks.length, 1, `one block of ${language}`);
-  return blocks[0]?.[1] ?? '';
-}
 
 /**
  * Compiles a file as the project's build would if it stood at a path of the project, without putting it there.
@@ -54,12 +49,14 @@ async function build(path: string, code: string, outDir: string): Promise<string
 
 describe('a strategy made as docs/extending.md says', () => {
   let page: string;
+  let blocks: DocBlocks;
   let checkout: string;
   let database: TestDatabase;
   let service: ServiceProcess;
 
   before(async () => {
-    page = await readFile(join(PROJECT, 'docs', 'extending.md'), 'utf8');
+    page = (await readPage('docs/extending.md')).text;
+    blocks = await DocBlocks.read('docs/extending.md');
     database = await openTestDatabase();
     await mkdir(join(PROJECT, '.build'), { recursive: true });
     // Inside the project, so that its packages are found from there.
@@ -73,11 +70,11 @@ describe('a strategy made as docs/extending.md says', () => {
 
   test('compiles against the port', async () => {
     const [, path = ''] = /`(src\/extensions\/[\w.]+\.ts)`/.exec(page) ?? [];
-    assert.deepEqual(await build(path, blockOf(page, 'ts'), join(checkout, 'dist')), []);
+    assert.deepEqual(await build(path, blocks.one('', 'ts'), join(checkout, 'dist')), []);
   });
 
   test('is selected by the command that stands there, hands out runs, and explains itself', async () => {
-    const command = blockOf(page, 'sh').split('\n')[1] ?? '';
+    const command = blocks.one().split('\n')[1] ?? '';
     const env = Object.fromEntries([...command.matchAll(/(SERVICE_\w+)=(\S+)/g)].map(([, k, v]) => [k, v]));
     assert.deepEqual(Object.keys(env), ['SERVICE_EXTENSIONS', 'SERVICE_SCHEDULER']);
     assert.match(command, / npm start$/);
@@ -103,7 +100,7 @@ describe('a strategy made as docs/extending.md says', () => {
     );
     assert.equal(strategy, 'slots');
     assert.deepEqual(workers.find(({ id }: { id: string }) => id === 'tagged').obstacles, [
-      JSON.parse(blockOf(page, 'json')),
+      JSON.parse(blocks.one('', 'json')),
     ]);
     await steps.event(ids[0] ?? '', 'COMPLETED');
     assert.deepEqual(

@@ -26,7 +26,7 @@ describe('the commands of docs/operations.md', { timeout: 200_000 }, () => {
   const running = new Set<TestProcess>();
 
   before(async () => {
-    blocks = await DocBlocks.read('operations.md');
+    blocks = await DocBlocks.read('docs/operations.md');
   });
   after(async () => {
     for (const started of running) await end(started);

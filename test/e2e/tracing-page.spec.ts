@@ -1,22 +1,16 @@
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { Cli } from '../support/cli.js';
+import { DocBlocks } from '../support/doc-blocks.js';
+import { readPage } from '../support/doc-pages.js';
 import { OtlpReceiver } from '../support/otlp-receiver.js';
-import { PROJECT } from '../support/service-process.js';
 import { openTestDatabase } from '../support/test-database.js';
 
 const TIMEOUT = { timeout: 120_000 };
 
 test('the commands of docs/tracing.md show a run in the trace of its client', TIMEOUT, async (t) => {
-  const page = await readFile(join(PROJECT, 'docs', 'tracing.md'), 'utf8');
-  const blocks = [...page.matchAll(/^```sh ?(\w*)\n(.*?)^```$/gms)];
-  const one = (kind: string): string => {
-    const [found, ...more] = blocks.filter((block) => block[1] === kind);
-    assert.ok(found && more.length === 0, kind);
-    return found[2] ?? '';
-  };
+  const page = 'docs/tracing.md';
+  const blocks = await DocBlocks.read(page);
   const collector = await OtlpReceiver.start();
   t.after(() => collector.stop());
   const database = await openTestDatabase();
@@ -28,7 +22,7 @@ test('the commands of docs/tracing.md show a run in the trace of its client', TI
     SERVICE_PORT: '0',
     SERVICE_API_KEYS: 'admin:page-key',
   });
-  const service = await server.startShell(here(one('service'), ''));
+  const service = await server.startShell(here(blocks.one('service'), ''));
   const [, url = ''] = await service.untilOutput(/listening on (http:\/\/[\d.:]+)/);
   const person = await Cli.make({
     SERVICE_URL: url,
@@ -37,15 +31,15 @@ test('the commands of docs/tracing.md show a run in the trace of its client', TI
     SERVICE_WORKER_RUNTIME: 'process',
     SERVICE_WORKER_IMAGES_DIR: 'examples/images',
   });
-  const worker = await person.startShell(here(one('worker'), url));
-  const { code, stdout, output } = await person.shell(here(one(''), url));
+  const worker = await person.startShell(here(blocks.one('worker'), url));
+  const { code, stdout, output } = await person.shell(here(blocks.one(), url));
   assert.equal(code, 0, output);
   const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
   assert.match(JSON.parse(stdout).traceparent, new RegExp(`^00-${traceId}-`));
   // Every span that the page shows in the trace of a run.
-  const shown = [...page.matchAll(/^ {4,}(POST \S+|[a-z]+(?: [a-z]+)?)(?: {2,}|$)/gm)].map(
-    ([, name]) => name,
-  );
+  const shown = [
+    ...(await readPage(page)).text.matchAll(/^ {4,}(POST \S+|[a-z]+(?: [a-z]+)?)(?: {2,}|$)/gm),
+  ].map(([, name]) => name);
   assert.ok(shown.length >= 8, shown.join());
   for (const name of shown) {
     await collector.find(`${name}`, (span) => span.name === name && span.traceId === traceId);

@@ -17,10 +17,13 @@ import { PROJECT } from '../support/service-process.js';
 
 /** Specs that run the blocks of a page, and read it by its path. */
 const RUN_BY = new Map([
-  ['docs/cli.md', 'test/e2e/cli-page.spec.ts'],
   ['docs/autoscaling.md', 'test/e2e/autoscaler.spec.ts'],
   ['docs/bulk.md', 'test/api/bulk-page.spec.ts'],
+  ['docs/cli.md', 'test/e2e/cli-page.spec.ts'],
   ['docs/extending.md', 'test/e2e/extending.spec.ts'],
+  // This one asks that each of the page's names is run, by itself or by test/e2e/backup.spec.ts.
+  ['docs/operations.md', 'test/e2e/operations-page.spec.ts'],
+  ['docs/tracing.md', 'test/e2e/tracing-page.spec.ts'],
 ]);
 
 /** Runs the other pages. */
@@ -37,6 +40,13 @@ const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string
   // Minutes to hours each: by hand, before docs/performance.md is written.
   [/^(?:BENCH_\w+=\S+ )?npm run bench -- \S+$/, 'bench/run.mjs', 'process.argv'],
   [/^npm run worker:conformance -- --command /, 'test/e2e/worker-conformance.spec.ts', 'EXAMPLE_WORKER'],
+  // For ten minutes; the spec does the same for half of one.
+  [/^npm run upgrade:check/, 'test/e2e/upgrade.spec.ts', 'upgrade-run'],
+  [/^sh docker\/make-env\.sh$/, 'test/integration/compose.spec.ts', 'makeEnv'],
+  // Images of Docker Hub: the file is checked by Compose itself.
+  [/^docker compose -f docker\/compose\.yaml /, 'test/integration/compose.spec.ts', 'makeEnv'],
+  [/^\. docker\/\.env$/, 'test/integration/compose.spec.ts', 'makeEnv'],
+  [/^docker build -f docker\/Dockerfile --target /, 'test/e2e/images.spec.ts', 'ImagesInEngine'],
   [/^docker build -t example\/greet /, GENERAL, 'elsewhere'],
   [/^npx longshore run create example\/greet /, GENERAL, 'elsewhere'],
 ];
@@ -119,8 +129,8 @@ describe('the pages of the documentation', () => {
         assert.ok(general.includes(`'${page.path}'`), `${GENERAL} does not run ${page.path}`);
         continue;
       }
-      const name = page.path.split('/').at(-1) ?? '';
-      assert.ok((await readFile(join(PROJECT, spec), 'utf8')).includes(`'${name}'`), `${spec}: ${page.path}`);
+      const text = await readFile(join(PROJECT, spec), 'utf8');
+      assert.ok(text.includes(`'${page.path}'`), `${spec} does not read ${page.path}`);
     }
   });
 
@@ -128,7 +138,8 @@ describe('the pages of the documentation', () => {
     for (const page of pages) {
       for (const { kind, language, code, line } of blocksOf(page)) {
         if (language !== 'sh') continue;
-        assert.match(kind, /^(?:|service|worker|elsewhere)$/, `${page.path}:${line}`);
+        const isKnown = RUN_BY.has(page.path) || ['', 'service', 'worker', 'elsewhere'].includes(kind);
+        assert.ok(isKnown, `${page.path}:${line}: ${kind}`);
         if (kind !== 'elsewhere') continue;
         for (const command of code.split('\n').map((text) => text.replace(/ +#.*/, '').trim())) {
           if (command === '') continue;

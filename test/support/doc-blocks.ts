@@ -1,34 +1,34 @@
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { PROJECT } from './service-process.js';
+import { blocksOf, readPage, type CodeBlock } from './doc-pages.js';
 
-/** The shell blocks of a page that are marked with a name: ```` ```sh name ````. */
+/** The fenced blocks of a page by their language and what stands behind it: ```` ```sh name ````. */
 export class DocBlocks {
   private constructor(
     private readonly page: string,
-    private readonly blocks: ReadonlyMap<string, readonly string[]>,
+    private readonly blocks: readonly CodeBlock[],
   ) {}
 
-  /** @param path of the page below docs/ */
-  static async read(path: string): Promise<DocBlocks> {
-    const text = await readFile(join(PROJECT, 'docs', path), 'utf8');
-    const blocks = new Map<string, string[]>();
-    for (const [, name = '', code = ''] of text.matchAll(/^```sh ?([\w-]*)\n(.*?)^```$/gms)) {
-      blocks.set(name, [...(blocks.get(name) ?? []), code]);
-    }
-    return new DocBlocks(path, blocks);
+  /** @param page its path from the checkout's root */
+  static async read(page: string): Promise<DocBlocks> {
+    return new DocBlocks(page, blocksOf(await readPage(page)));
   }
 
-  /** Names of all blocks; '' when one has none. */
+  /** Names of all blocks of a shell; '' when one has none. */
   get names(): readonly string[] {
-    return [...this.blocks.keys()];
+    return [...new Set(this.blocks.flatMap(({ language, kind }) => (language === 'sh' ? [kind] : [])))];
   }
 
-  /** The one block of a name. */
-  one(name: string): string {
-    const found = this.blocks.get(name) ?? [];
-    assert.equal(found.length, 1, `blocks '${name}' of docs/${this.page}`);
+  /** The code of all blocks of a name, in their order. */
+  all(name = '', language = 'sh'): readonly string[] {
+    return this.blocks.flatMap((block) =>
+      block.language === language && block.kind === name ? [block.code] : [],
+    );
+  }
+
+  /** The code of the one block of a name. */
+  one(name = '', language = 'sh'): string {
+    const found = this.all(name, language);
+    assert.equal(found.length, 1, `blocks '${language} ${name}' of ${this.page}`);
     return found[0] ?? '';
   }
 }

@@ -5,13 +5,10 @@ import { PROJECT } from './service-process.js';
 /** Folders of the checkout that hold no pages of ours. */
 const NOT_OURS = new Set(['node_modules', 'dist', 'dist.next', 'dist.previous']);
 
-/** What a fenced block of a shell is for, as its info string says: `sh`, or `sh` and one of these. */
-export type BlockKind = '' | 'service' | 'worker' | 'elsewhere';
-
 /** A fenced block of code. */
 export interface CodeBlock {
   readonly language: string;
-  /** The words behind the language. */
+  /** The words behind the language: what a block is for, or its name. */
   readonly kind: string;
   readonly code: string;
   /** Line of the page where its code begins, from 1. */
@@ -51,7 +48,7 @@ async function pathsBelow(folder: string): Promise<string[]> {
 
 /** The fenced blocks of a page, in their order. */
 export function blocksOf({ text }: DocPage): CodeBlock[] {
-  return [...text.matchAll(/^( *)```(\w+) ?([\w ]*)\n(.*?)^\1```$/gms)].map((match) => {
+  return [...text.matchAll(/^( *)```(\w+) ?([\w -]*)\n(.*?)^\1```$/gms)].map((match) => {
     const [, indent = '', language = '', kind = '', code = ''] = match;
     const line = text.slice(0, match.index).split('\n').length + 1;
     return { language, kind, code: code.replaceAll(new RegExp(`^${indent}`, 'gm'), ''), line };

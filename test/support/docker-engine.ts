@@ -11,7 +11,6 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -19,6 +18,7 @@ import Docker from 'dockerode';
 import { connectEngine } from '../../src/agent/runtime/docker-engine.js';
 import { processStamp } from '../../src/agent/runtime/process-table.js';
 import { cleanEngineFolder, sweepEngineFolders } from './engine-leftovers.js';
+import { freePort } from './free-port.js';
 
 const READY_MS = 60_000;
 const STOP_MS = 30_000;
@@ -322,16 +322,6 @@ async function end(child: ChildProcess | null, signal: NodeJS.Signals): Promise<
   const force = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
   await ended;
   clearTimeout(force);
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  if (address === null || typeof address === 'string') throw new Error('no free port');
-  return address.port;
 }
 
 function isCommand(name: string): boolean {

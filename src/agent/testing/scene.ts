@@ -5,7 +5,7 @@ import { after } from 'node:test';
 import { pino } from 'pino';
 import { loadAgentSettings } from '../agent-settings.js';
 import { Agent } from '../agent.js';
-import { RunFolders, type FolderContent, type RunFolder } from '../run-folder.js';
+import { RunFolders, type FolderContent, type Leftovers, type RunFolder } from '../run-folder.js';
 import type { Resources } from '../service-api.js';
 import { FakeClock } from './fake-clock.js';
 import { FakeRuntime, type FakeContainer } from './fake-runtime.js';
@@ -45,7 +45,7 @@ class TrackedFolders extends RunFolders {
     super(workerId, base);
   }
 
-  override prepare(): Promise<number> {
+  override prepare(): Promise<Leftovers> {
     return this.clock.track(super.prepare());
   }
 
