@@ -124,7 +124,7 @@ describe('whoever follows a page in a fresh checkout', { timeout: 280_000 }, () 
     assert.match(python, /"PROGRESS", "msg": 100\}\n\{"greeting": "Hello Ada"\}/);
   });
 
-  test('reads the log of a run', async () => {
+  test('reads the log of a run, and the metrics', async () => {
     const shell = await open();
     await shell.run(START_SERVICE);
     await shell.run(START_WORKER);
@@ -132,6 +132,7 @@ describe('whoever follows a page in a fresh checkout', { timeout: 280_000 }, () 
     const printed = await follow(shell, 'docs/run-logs.md');
     assert.match(printed, /"stream":"stdout"/);
     assert.match(printed, /^event: end$/m);
+    assert.match(await follow(shell, 'docs/metrics.md'), /^longshore_runs\{state="COMPLETED"\} 1$/m);
   });
 
   test('checks a worker', async () => {
