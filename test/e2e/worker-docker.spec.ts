@@ -130,7 +130,7 @@ describe('a worker with a container engine', { skip: forTests.skip, timeout: 600
     assert.match(run.execution_summary.error_message, /error: out of luck/);
   });
 
-  test('keeps the log of a container, both streams in order', async () => {
+  test('keeps the log of a container, each stream in its order', async () => {
     const image = await forTests.engine.publishScript(
       'prints',
       'echo one; echo two >&2; printf three; exit 1',
@@ -145,13 +145,12 @@ describe('a worker with a container engine', { skip: forTests.skip, timeout: 600
       .split('\n')
       .map((line) => JSON.parse(line));
     assert.deepEqual(
-      lines.map(({ line, stream, text: printed }) => [line, stream, printed]),
-      [
-        [0, 'stdout', 'one'],
-        [1, 'stderr', 'two'],
-        [2, 'stdout', 'three'],
-      ],
+      lines.map(({ line }) => line),
+      [0, 1, 2],
     );
+    const printedTo = (wanted: string): string[] =>
+      lines.flatMap(({ stream, text: printed }) => (stream === wanted ? [printed] : []));
+    assert.deepEqual([printedTo('stdout'), printedTo('stderr')], [['one', 'three'], ['two']]);
   });
 
   test('repeats a failing run as its retry policy says', async () => {
