@@ -23,9 +23,14 @@ export interface ProgramInputs {
 export interface ProgramStart {
   readonly mark: string;
   readonly pid: number;
-  /** Whether the worker's key was in its environment. */
+  /** Whether the worker's key was in its environment or its arguments. */
   readonly hasKey: boolean;
+  /** Where it found its inputs. */
+  readonly inputPath: string;
 }
+
+/** Begins every key that the kit gives to workers: how the program knows one when it sees it. */
+export const WORKER_KEY_START = 'kit-worker-';
 
 /** File of the traces with a line for each start. */
 export const STARTS_FILE = 'starts';
