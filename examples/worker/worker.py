@@ -139,9 +139,9 @@ class Attempt:
     def work(self, inputs, outputs):
         """Prepares and executes the program. Answers the final event, or Nones when there is nothing to report."""
         status, run = until_known("GET", self.path + "?include_events=false", goes_on=lambda: self.why is None)
-        if status not in (0, 200):
+        if status != 200:
             raise RuntimeError(f"the service does not show the run: {status} {run}")
-        if status == 0 or not self.is_ours(run):
+        if not self.is_ours(run):
             return None, None, None
         if PULL:
             subprocess.run([*PULL, self.op["image"]], check=True)
@@ -151,7 +151,7 @@ class Attempt:
             with open(outputs, "w") as file:
                 json.dump(run["outputs"], file)
         if self.why or not 200 <= self.report("STARTED", f"Started by worker '{ME}'", {"worker_id": ME}) < 300:
-            return None, None, None
+            raise RuntimeError("the service did not take the start of the run")
         env = {name: value for name, value in os.environ.items() if not name.startswith("SERVICE_")}
         self.child = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
                                       env={**env, "SERVICE_INPUT_PATH": inputs, "SERVICE_OUTPUT_PATH": outputs})
