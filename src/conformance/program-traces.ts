@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /** Inputs of the runs that the kit creates: what its program does, in this order. */
@@ -90,6 +90,12 @@ export class ProgramTraces {
       .split('\n')
       .filter((line) => line !== '')
       .map((line): ProgramStart => JSON.parse(line));
+  }
+
+  /** Forgets the starts and closes the gates, once the programs have ended. */
+  async clear(): Promise<void> {
+    for (const name of await readdir(this.folder)) await rm(join(this.folder, name));
+    await writeFile(join(this.folder, STARTS_FILE), '');
   }
 
   /** Ends the programs that are still there, whoever started them. */

@@ -195,5 +195,6 @@ export class Stage {
     await this.endWorkers();
     this.proxy.reset();
     await this.runs.endAll();
+    await this.traces.clear();
   }
 }

@@ -43,13 +43,15 @@ function demandWaits(
   exchanges: readonly Exchange[],
   { workerTimeoutS, firstSignalMs }: StandingLimits,
 ): void {
+  const refusedAtMs =
+    exchanges.find(({ answer }) => answer?.status === 401)?.atMs ?? Number.POSITIVE_INFINITY;
   for (const asked of exchanges) {
     if (kindOf(asked) !== 'claim') continue;
     const waitS = Number(asked.query.get('wait') ?? 0);
     const isShort = waitS < workerTimeoutS;
     demand(isShort, `a claim was to wait ${waitS} s, and the worker timeout is ${workerTimeoutS} s`);
     const { atMs, hungUpAtMs } = asked;
-    if (hungUpAtMs === null || hungUpAtMs > firstSignalMs) continue;
+    if (hungUpAtMs === null || hungUpAtMs > Math.min(firstSignalMs, refusedAtMs)) continue;
     const heldS = (hungUpAtMs - atMs) / 1000;
     demand(
       heldS > waitS,

@@ -83,8 +83,10 @@ export const ORDINARY: readonly Scenario[] = [
       const forwarded = stage
         .reportsOf(id)
         .find(({ body }) => isJsonObject(body) && body['msg'] === BY_THE_LOG);
-      const type = forwarded === undefined ? null : eventTypeOf(forwarded);
-      demand(type === null, `a ${type} that the program printed was reported`);
+      demand(
+        forwarded === undefined,
+        `a ${forwarded && eventTypeOf(forwarded)} that the program printed was reported`,
+      );
       demandTimeline(run, '1 STARTED, 1 PROGRESS 40, 1 CHECKPOINT, 1 PROGRESS 80, 1 COMPLETED');
       const payload = JSON.stringify(run.events.find(({ type }) => type === 'CHECKPOINT')?.payload);
       demand(payload === '{"step":2}', `the payload of CHECKPOINT is ${payload}`);
