@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A worker for Longshore in plain Python, written from docs/worker-protocol.md alone.
+"""A worker for Longshore in plain Python, as docs/worker-protocol.md asks for it.
 
 It executes SERVICE_WORKER_COMMAND for one run at a time. Settings are environment variables, as that page lists them.
 The program stays in the worker's process group: who kills the worker by force kills the group, as supervisors do.
 """
-import http.client, json, os, random, shlex, shutil, signal, subprocess, tempfile, threading, time
-import urllib.error, urllib.parse, urllib.request, uuid
+import http.client, json, os, queue, random, shlex, shutil, signal, subprocess, tempfile, threading, time
+import urllib.parse, urllib.request, uuid
 from collections import deque
 
 URL, KEY, ME = (os.environ["SERVICE_" + name] for name in ("URL", "API_KEY", "WORKER_ID"))
@@ -17,58 +17,59 @@ timeout = 60.0  # the service's word replaces it
 registered, stopping, claiming, current = threading.Event(), threading.Event(), threading.Event(), None
 
 
-class NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_):
-        return None  # a redirect would hand the key to somebody else: its 3xx counts as no answer
+class AsItIs(urllib.request.HTTPErrorProcessor):
+    def http_response(self, _, answer):
+        return answer  # above all no redirect is followed: it would hand the key to somebody else
+
+    https_response = http_response
 
 
-http_client = urllib.request.build_opener(NoRedirects)
+http_client = urllib.request.build_opener(AsItIs)
 
 
 def call(method, path, body=None, headers=None, limit=30.0):
-    """One request: (status, JSON, headers of the answer); status 0 when no whole answer came."""
+    """One request: (status, JSON of a 200 or else text, pause asked for); status 0 when no whole answer came."""
+    global timeout
     sent = {"X-API-Key": KEY, **({} if body is None else {"Content-Type": "application/json"}), **(headers or {})}
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(URL.rstrip("/") + path, data, sent, method=method)
     try:
         with http_client.open(request, timeout=limit) as answer:
-            return answer.status, json.loads(answer.read() or b"null"), answer.headers
-    except urllib.error.HTTPError as error:
-        if error.code in (401, 403):
-            if current:
-                current.stop("lost")
-            os._exit(1)  # the key is not good: report nothing, the service gives the run to others
-        return error.code, None, error.headers
+            status, text, got = answer.status, answer.read(), answer.headers
+            answer = json.loads(text) if status == 200 else text.decode(errors="replace")
+            timeout = float(got.get("X-Worker-Timeout") or timeout)
     except (OSError, http.client.HTTPException, ValueError):
-        return 0, None, {}
+        return 0, None, 0
+    if status in (401, 403):
+        if current and current.child:
+            current.child.kill()
+        os._exit(1)  # the key is not good: report nothing, the service gives the run to others
+    asked = got.get("Retry-After") or "0"
+    return status, answer, min(float(asked) if asked.isdigit() else 0, 60)
 
 
 def until_known(method, path, body=None, headers=None, limit=30.0, goes_on=lambda: True):
-    """Repeats one and the same request until it was taken or refused: (status, JSON); status 0 when nobody wants it."""
+    """Repeats one and the same request until it was taken or refused; status 0 when nobody wants it any more."""
     pause = 0.5
     while goes_on():
-        status, answer, got = call(method, path, body, headers, limit)
+        status, answer, asked = call(method, path, body, headers, limit)
         if 200 <= status < 300 or (400 <= status < 500 and status not in (408, 425, 429)):
             return status, answer
-        asked = got.get("Retry-After") or "0"
-        time.sleep(max(min(float(asked) if asked.isdigit() else 0, 60), pause * random.uniform(0.5, 1)))
+        time.sleep(max(asked, pause * random.uniform(0.5, 1)))
         pause = min(pause * 2, 15)
     return 0, None
 
 
 def heartbeat():
     """Says for ever that this worker lives and which run it holds; never waits for anything else."""
-    global timeout
     resources = {"cpu_cores": os.cpu_count() or 1, "ram_mb": 1024, "gpus": []}
     while True:
         attempt = current
         held = [{**{k: attempt.op[k] for k in ("id", "image", "constraints")}, "inputs": {}}] if attempt else []
         body = {"worker_id": ME, "resources": resources, "tags": [], "running_ops": held}
-        status, _, got = call("POST", "/workers/heartbeat", body, limit=timeout / 6)
-        if status == 200:
-            timeout = float(got.get("X-Worker-Timeout") or timeout)
+        if call("POST", "/workers/heartbeat", body, limit=timeout / 6)[0] == 200:
             registered.set()
-        time.sleep(timeout / 6)
+        time.sleep(timeout / 6 if registered.is_set() else 1)
 
 
 class Attempt:
@@ -91,15 +92,16 @@ class Attempt:
         headers = {"X-Worker-Id": ME, "X-Run-Attempt": str(self.number), "Prefer": "return=minimal",
                    "Idempotency-Key": f"{self.key}:{self.sent}"}
         body = {"type": type, "msg": msg, **({} if payload is None else {"payload": payload})}
-        status, _ = until_known("POST", self.path + "/events", body, headers, goes_on=lambda: self.why != "lost")
-        if status == 409:
+        status, told = until_known("POST", self.path + "/events", body, headers, goes_on=lambda: self.why != "lost")
+        if status == 409 or (status == 400 and "Run is already in terminal state" in told):
             self.stop("lost")
         return status
 
     def watch(self):
         """Looks at the run until the service says that the attempt is not ours any more; only a 200 says so."""
-        while not self.ended.wait(TICK):
-            status, run, _ = call("GET", self.path + "?include_events=false", limit=10)
+        asked = 0
+        while not self.ended.wait(max(TICK, asked)):
+            status, run, asked = call("GET", self.path + "?include_events=false", limit=10)
             if status == 200 and not self.is_ours(run):
                 return self.stop("lost")
 
@@ -114,8 +116,9 @@ class Attempt:
             kind, msg, payload = event["type"], event["msg"], event.get("payload")
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return
-        if isinstance(kind, str) and kind not in NOT_FROM_LOGS and type(msg) in (str, int):
-            self.report(kind, msg, payload if isinstance(payload, dict) else None)
+        is_event = isinstance(kind, str) and type(msg) in (str, int) and isinstance(payload, (dict, type(None)))
+        if is_event and kind not in NOT_FROM_LOGS:
+            self.report(kind, msg, payload)
 
     def execute(self):
         """Goes all the way; the attempt is over for us when it returns."""
@@ -129,14 +132,16 @@ class Attempt:
         shutil.rmtree(folder, ignore_errors=True)
         if self.why == "drain":
             kind, msg, payload = "FAILED", "Stopped", {"error_message": f"Worker '{ME}' is shutting down"}
-        if kind and self.why != "lost" and self.report(kind, msg, payload) in (400, 413, 415):
-            # What is refused for what it says is told plainly; on a run that has ended this is refused as well.
+        if kind and self.why != "lost" and self.report(kind, msg, payload) in (400, 413, 415, 422):
+            # What is refused for what it says is told plainly.
             self.report("FAILED", "Refused", {"error_message": "The service refused the end of the run"})
 
     def work(self, inputs, outputs):
         """Prepares and executes the program. Answers the final event, or Nones when there is nothing to report."""
         status, run = until_known("GET", self.path + "?include_events=false", goes_on=lambda: self.why is None)
-        if status != 200 or not self.is_ours(run):
+        if status != 200:
+            raise RuntimeError(f"the service does not show the run: {status} {run}")
+        if not self.is_ours(run):
             return None, None, None
         if PULL:
             subprocess.run([*PULL, self.op["image"]], check=True)
@@ -146,17 +151,23 @@ class Attempt:
             with open(outputs, "w") as file:
                 json.dump(run["outputs"], file)
         if self.why or not 200 <= self.report("STARTED", f"Started by worker '{ME}'", {"worker_id": ME}) < 300:
-            return None, None, None
+            raise RuntimeError("the service did not take the start of the run")
         env = {name: value for name, value in os.environ.items() if not name.startswith("SERVICE_")}
         self.child = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
                                       env={**env, "SERVICE_INPUT_PATH": inputs, "SERVICE_OUTPUT_PATH": outputs})
         if self.why:  # it was asked to stop before there was a program
             self.stop(self.why)
-        tail = deque(maxlen=20)
+        tail, lines = deque(maxlen=20), queue.Queue(10_000)
+        # A thread of its own: the program must not stand still while the service is slow.
+        forwarder = threading.Thread(target=lambda: [self.forward(line) for line in iter(lines.get, None)])
+        forwarder.start()
         for line in self.child.stdout:
             tail.append(line)
-            self.forward(line)
+            if line.startswith("{"):
+                lines.put(line)
+        lines.put(None)
         code = self.child.wait()
+        forwarder.join()
         if code != 0:
             message = f"The program ended with exit code {code}. Its last lines:\n{''.join(tail)[-3000:]}"
             return "FAILED", f"Exit code {code}", {"error_message": message}
@@ -174,7 +185,7 @@ def on_signal(*_):
     if not stopping.is_set():
         stopping.set()
         if claiming.is_set():
-            raise SystemExit(0)
+            os._exit(0)  # at once: while Python tidies up, a second signal would count as its end
         drain = threading.Timer(DRAIN, lambda: current and current.stop("drain"))
         drain.daemon = True
         drain.start()
@@ -204,3 +215,4 @@ def main():
 
 if __name__ == "__main__":
     main()
+    os._exit(0)

@@ -13,13 +13,17 @@ export interface Exchange {
   /** The JSON body; undefined when there is none, or no JSON. */
   readonly body: unknown;
   /** The service's answer; null when the request never reached it, or has no answer yet. */
-  answer: { readonly status: number; readonly body: unknown } | null;
+  answer: { readonly status: number; readonly body: unknown; readonly retryAfterS: number } | null;
   /** Whether the worker got the answer. */
   delivered: boolean;
+  /** When the answer was sent or the connection cut, on the clock of `atMs`; null while neither was done. */
+  doneAtMs: number | null;
+  /** When the worker hung up without waiting for the answer, on the clock of `atMs`; null when it did not. */
+  hungUpAtMs: number | null;
 }
 
 /** What a request is about, as far as the kit tells them apart. */
-export type ExchangeKind = 'heartbeat' | 'claim' | 'event' | 'run' | 'other';
+export type ExchangeKind = 'heartbeat' | 'claim' | 'event' | 'run' | 'log' | 'other';
 
 /** Tells what a request is about. */
 export function kindOf({ method, path }: Exchange): ExchangeKind {
@@ -27,6 +31,7 @@ export function kindOf({ method, path }: Exchange): ExchangeKind {
   if (method === 'POST' && /^\/workers\/.+\/claim$/.test(path)) return 'claim';
   if (method === 'POST' && /^\/runs\/[^/]+\/events$/.test(path)) return 'event';
   if (method === 'GET' && /^\/runs\/[^/]+$/.test(path)) return 'run';
+  if (method === 'PUT' && /^\/runs\/[^/]+\/logs\/[^/]+$/.test(path)) return 'log';
   return 'other';
 }
 

@@ -14,15 +14,27 @@ import type { Exchange } from './exchange.js';
 /** What happens to a request instead of the ordinary: the service never hears of it. */
 export type RequestFault =
   | { readonly kind: 'cut' }
-  | { readonly kind: 'answer'; readonly status: number; readonly retryAfterS: number };
+  | {
+      readonly kind: 'answer';
+      readonly status: number;
+      readonly retryAfterS?: number;
+      readonly detail?: string;
+    };
 
 /** What happens to an answer that the service has given. */
-export type AnswerFault = { readonly kind: 'cut' } | { readonly kind: 'hold'; readonly ms: number };
+export type AnswerFault =
+  | { readonly kind: 'cut' }
+  | { readonly kind: 'hold'; readonly ms: number }
+  /** `body` stands in for the JSON of the answer. */
+  | { readonly kind: 'alter'; readonly body: unknown };
+
+/** Where the made-up redirects lead: nobody may ever ask there. */
+export const REDIRECTED = '/redirected';
 
 /** The damage to be done. Each is asked once for every request; null or nothing leaves it alone. */
 export interface ProxyFaults {
   readonly onRequest?: (exchange: Exchange) => RequestFault | null;
-  readonly onAnswer?: (exchange: Exchange) => AnswerFault | null;
+  readonly onAnswer?: (exchange: Exchange) => AnswerFault | null | Promise<AnswerFault | null>;
 }
 
 interface RawAnswer {
@@ -75,6 +87,7 @@ export class FaultProxy {
   heal(): void {
     if (!this.parted) return;
     this.parted = false;
+    for (const exchange of this.exchanges) exchange.doneAtMs ??= performance.now();
     this.cutAll();
   }
 
@@ -110,31 +123,39 @@ export class FaultProxy {
       body: parsed(bytes),
       answer: null,
       delivered: false,
+      doneAtMs: null,
+      hungUpAtMs: null,
     };
+    answer.once('close', () => {
+      if (exchange.doneAtMs === null && !this.parted) exchange.hungUpAtMs = performance.now();
+    });
     this.exchanges.push(exchange);
     if (this.parted) return;
     const fault = this.faults.onRequest?.(exchange) ?? null;
     if (fault?.kind === 'cut') {
-      answer.destroy();
+      cut(exchange, answer);
       return;
     }
-    const given = fault === null ? await this.forward(asked, bytes, answer) : madeUp(fault);
+    const given = fault === null ? await this.forward(asked, bytes, answer) : madeUp(fault, this.url);
     if (this.parted) return;
     if (given === null) {
-      answer.destroy();
+      cut(exchange, answer);
       return;
     }
-    exchange.answer = { status: given.status, body: parsed(given.bytes) };
-    const after = this.faults.onAnswer?.(exchange) ?? null;
+    const retryAfterS = Number(given.headers['retry-after'] ?? 0);
+    exchange.answer = { status: given.status, body: parsed(given.bytes), retryAfterS };
+    const after = (await this.faults.onAnswer?.(exchange)) ?? null;
     if (after?.kind === 'hold') await sleep(after.ms);
     if (this.parted) return;
     if (after?.kind === 'cut') {
-      answer.destroy();
+      cut(exchange, answer);
       return;
     }
+    const said = after?.kind === 'alter' ? Buffer.from(JSON.stringify(after.body)) : given.bytes;
     exchange.delivered = !answer.destroyed;
-    answer.writeHead(given.status, { ...given.headers, 'content-length': given.bytes.length });
-    answer.end(given.status === 204 ? undefined : given.bytes);
+    exchange.doneAtMs ??= performance.now();
+    answer.writeHead(given.status, { ...given.headers, 'content-length': said.length });
+    answer.end(given.status === 204 ? undefined : said);
   }
 
   /** Asks the service; null when it gives no whole answer. A worker that hangs up takes its request back. */
@@ -170,10 +191,30 @@ async function wholeAnswer(response: IncomingMessage): Promise<RawAnswer | null>
   return { status: response.statusCode, headers, bytes };
 }
 
-function madeUp({ status, retryAfterS }: Extract<RequestFault, { kind: 'answer' }>): RawAnswer {
-  const bytes = Buffer.from(JSON.stringify({ detail: 'made up by the conformance kit' }));
-  const headers = { 'content-type': 'application/json', 'retry-after': String(retryAfterS) };
-  return { status, headers, bytes };
+/** The worker gets no answer. */
+function cut(exchange: Exchange, answer: ServerResponse): void {
+  exchange.doneAtMs ??= performance.now();
+  answer.destroy();
+}
+
+function madeUp(
+  {
+    status,
+    retryAfterS,
+    detail = 'made up by the conformance kit',
+  }: Extract<RequestFault, { kind: 'answer' }>,
+  url: string,
+): RawAnswer {
+  const isRedirect = status >= 300 && status < 400;
+  return {
+    status,
+    headers: {
+      'content-type': 'application/json',
+      ...(retryAfterS === undefined ? {} : { 'retry-after': String(retryAfterS) }),
+      ...(isRedirect ? { location: `${url}${REDIRECTED}` } : {}),
+    },
+    bytes: Buffer.from(JSON.stringify({ detail })),
+  };
 }
 
 async function bodyOf(message: IncomingMessage): Promise<Buffer | null> {

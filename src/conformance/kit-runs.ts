@@ -13,7 +13,8 @@ export type RunExtras = Partial<Pick<Schemas['OpRunCreate'], 'retry_policy' | 'o
 export type TimelineEntry = Run['events'][number];
 
 const LOOK_MS = 50;
-const TERMINAL: ReadonlySet<string> = new Set(['COMPLETED', 'FAILED', 'CANCELLED']);
+/** States that a run does not leave by itself. */
+export const TERMINAL: ReadonlySet<string> = new Set(['COMPLETED', 'FAILED', 'CANCELLED']);
 
 /** The kit's own view of the service, past the proxy. */
 export class KitRuns {
@@ -49,6 +50,14 @@ export class KitRuns {
   async cancel(id: string): Promise<void> {
     const { error } = await this.client.POST('/runs/{id}/cancel', { params: { path: { id } } });
     if (error !== undefined) throw new Error(`the kit could not cancel a run: ${error.detail}`);
+  }
+
+  /** Claims for a worker, as if by a request of its own. @returns the runs as an answer lists them */
+  async claimFor(workerId: string): Promise<readonly unknown[]> {
+    const params = { path: { worker_id: workerId } };
+    const { data, error } = await this.client.POST('/workers/{worker_id}/claim', { params });
+    if (data === undefined) throw new Error(`the kit could not claim: ${error.detail}`);
+    return data.ops;
   }
 
   /** Waits until the run is as wanted. @throws RuleBroken when that takes too long */

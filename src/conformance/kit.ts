@@ -6,10 +6,11 @@ import { ChildProgram } from '../demo/child-program.js';
 import { FaultProxy } from './fault-proxy.js';
 import { RuleBroken } from './kit-error.js';
 import { KitRuns } from './kit-runs.js';
-import { ProgramTraces } from './program-traces.js';
+import { ProgramTraces, WORKER_KEY_START } from './program-traces.js';
 import type { Scenario } from './scenario.js';
 import { slowPullSeconds } from './scenarios/liveness.js';
 import { Stage, type StageParts } from './stage.js';
+import { demandStandingRules } from './standing-rules.js';
 
 const LISTENING = /listening on (https?:\/\/[^\s"\\]+)/;
 const STOP_MS = 30_000;
@@ -47,7 +48,7 @@ export class ConformanceKit {
   static async start(env: NodeJS.ProcessEnv): Promise<ConformanceKit> {
     const base = await mkdtemp(join(tmpdir(), 'longshore-kit-'));
     const plain = withoutSettings(env);
-    const [adminKey, workerKey] = [`kit-admin-${randomUUID()}`, `kit-worker-${randomUUID()}`];
+    const [adminKey, workerKey] = [`kit-admin-${randomUUID()}`, `${WORKER_KEY_START}${randomUUID()}`];
     const service = new ChildProgram({
       name: 'service',
       script: join(import.meta.dirname, '..', 'main.js'),
@@ -92,6 +93,10 @@ export class ConformanceKit {
     let problem: string | null = null;
     try {
       await Promise.race([play(stage), this.service.lost]);
+      demandStandingRules(this.parts.proxy.exchanges, {
+        workerTimeoutS: this.parts.workerTimeoutS,
+        firstSignalMs: stage.firstSignalMs,
+      });
     } catch (error) {
       if (!(error instanceof RuleBroken)) throw error;
       problem = error.message;

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /** Inputs of the runs that the kit creates: what its program does, in this order. */
@@ -23,9 +23,14 @@ export interface ProgramInputs {
 export interface ProgramStart {
   readonly mark: string;
   readonly pid: number;
-  /** Whether the worker's key was in its environment. */
+  /** Whether the worker's key was in its environment or its arguments. */
   readonly hasKey: boolean;
+  /** Where it found its inputs. */
+  readonly inputPath: string;
 }
+
+/** Begins every key that the kit gives to workers: how the program knows one when it sees it. */
+export const WORKER_KEY_START = 'kit-worker-';
 
 /** File of the traces with a line for each start. */
 export const STARTS_FILE = 'starts';
@@ -85,6 +90,12 @@ export class ProgramTraces {
       .split('\n')
       .filter((line) => line !== '')
       .map((line): ProgramStart => JSON.parse(line));
+  }
+
+  /** Forgets the starts and closes the gates, once the programs have ended. */
+  async clear(): Promise<void> {
+    for (const name of await readdir(this.folder)) await rm(join(this.folder, name));
+    await writeFile(join(this.folder, STARTS_FILE), '');
   }
 
   /** Ends the programs that are still there, whoever started them. */

@@ -2,15 +2,18 @@
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { STARTS_FILE, type ProgramInputs } from './program-traces.js';
+import { STARTS_FILE, WORKER_KEY_START, type ProgramInputs } from './program-traces.js';
 
 const [folder = '.'] = process.argv.slice(2);
-const inputs: ProgramInputs = JSON.parse(readFileSync(process.env['SERVICE_INPUT_PATH'] ?? '', 'utf8'));
+const inputPath = process.env['SERVICE_INPUT_PATH'] ?? '';
+const inputs: ProgramInputs = JSON.parse(readFileSync(inputPath, 'utf8'));
 const outputPath = process.env['SERVICE_OUTPUT_PATH'] ?? '';
-const hasKey = process.env['SERVICE_API_KEY'] !== undefined;
+const hasKey = [...Object.values(process.env), ...process.argv].some((text) =>
+  text?.includes(WORKER_KEY_START),
+);
 appendFileSync(
   join(folder, STARTS_FILE),
-  `${JSON.stringify({ mark: inputs.mark, pid: process.pid, hasKey })}\n`,
+  `${JSON.stringify({ mark: inputs.mark, pid: process.pid, hasKey, inputPath })}\n`,
 );
 
 for (const line of inputs.print ?? []) process.stdout.write(`${line}\n`);

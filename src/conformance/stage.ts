@@ -1,10 +1,11 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventTypeOf, kindOf, runOf, type Exchange } from './exchange.js';
 import type { FaultProxy } from './fault-proxy.js';
 import { demand } from './kit-error.js';
 import type { KitRuns } from './kit-runs.js';
-import { isRunning, type ProgramTraces } from './program-traces.js';
+import { IMAGES, isRunning, type ProgramTraces } from './program-traces.js';
 import { SecondWorker } from './second-worker.js';
 import { WorkerUnderTest } from './worker-under-test.js';
 
@@ -86,6 +87,11 @@ export class Stage {
     return worker;
   }
 
+  /** When a worker was first told to end, or killed, on the clock of `Exchange.atMs`; infinity when none was. */
+  get firstSignalMs(): number {
+    return Math.min(...this.workers.flatMap(({ signalsMs }) => signalsMs));
+  }
+
   /** A worker of the kit's own. */
   secondWorker(): SecondWorker {
     const { serviceUrl, adminKey } = this.parts;
@@ -125,8 +131,35 @@ export class Stage {
     await this.until(
       'the program has ended',
       async () => (await this.traces.startsOf(mark)).every(({ pid }) => !isRunning(pid)),
-      this.timeoutMs * 3,
+      this.timeoutMs * 2,
     );
+  }
+
+  /** Waits until what the run's programs found as their inputs is deleted, in every attempt. */
+  async untilFolderGone(mark: string): Promise<void> {
+    await this.until(
+      'the folder of the run is deleted',
+      async () => (await this.traces.startsOf(mark)).every(({ inputPath }) => !existsSync(inputPath)),
+      this.timeoutMs,
+    );
+  }
+
+  /** Creates a run whose program works until it is stopped, and waits until it does. @returns its id */
+  async endlessRun(mark: string, print: readonly string[] = []): Promise<string> {
+    const id = await this.runs.create(IMAGES.plain, { mark, print, gate: 'never' });
+    await this.untilWorks(mark);
+    return id;
+  }
+
+  /** Waits until the program of the run works. */
+  async untilWorks(mark: string): Promise<void> {
+    await this.until('the program works', async () => (await this.traces.startsOf(mark)).length > 0);
+  }
+
+  /** @throws RuleBroken when the worker reported about the run later than that */
+  demandNoReports(runId: string, sinceMs: number, why: string): void {
+    const late = this.reportsOf(runId).find(({ atMs }) => atMs > sinceMs);
+    demand(late === undefined, `${late && eventTypeOf(late)} was reported ${why}`);
   }
 
   /** @throws RuleBroken unless the program was started so often */
@@ -162,5 +195,6 @@ export class Stage {
     await this.endWorkers();
     this.proxy.reset();
     await this.runs.endAll();
+    await this.traces.clear();
   }
 }

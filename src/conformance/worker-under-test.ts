@@ -25,6 +25,8 @@ export class WorkerUnderTest {
   readonly exited: Promise<WorkerExit>;
   private readonly child: ChildProcess;
   private over = false;
+  /** When it was signalled, on the clock of `Exchange.atMs`. */
+  readonly signalsMs: number[] = [];
 
   constructor(private readonly plan: WorkerPlan) {
     const log = openSync(plan.logFile, 'a', 0o600);
@@ -51,12 +53,21 @@ export class WorkerUnderTest {
 
   /** SIGTERM to the program alone, as a supervisor sends it. */
   terminate(): void {
-    if (!this.over) this.child.kill('SIGTERM');
+    if (this.over) return;
+    this.signalsMs.push(performance.now());
+    this.child.kill('SIGTERM');
+  }
+
+  /** The signals sent so far, with how long ago, as `2 x SIGTERM, 1.50 s and 1.50 s ago`. */
+  signals(): string {
+    const ages = this.signalsMs.map((atMs) => `${((performance.now() - atMs) / 1000).toFixed(2)} s`);
+    return `${ages.length} x SIGTERM, ${ages.join(' and ')} ago`;
   }
 
   /** SIGKILL to the program and its group, and waits for the end. */
   async kill(): Promise<void> {
     const { pid } = this.child;
+    this.signalsMs.push(performance.now());
     try {
       if (pid !== undefined) process.kill(-pid, 'SIGKILL');
     } catch {

@@ -4,9 +4,20 @@ import { after, before, describe, test } from 'node:test';
 import { ConformanceKit } from '../../src/conformance/kit.js';
 import { SCENARIOS } from '../../src/conformance/scenarios/all.js';
 import { makeDataDir } from '../support/service-process.js';
-import { MUTANTS, whyNoPython, writeMutant } from '../support/worker-mutants.js';
+import { MUTANTS, whyNoPython, writeMutant, type Mutant } from '../support/worker-mutants.js';
 
-describe('the conformance kit', { timeout: 400_000, skip: whyNoPython() }, () => {
+/** Most of a scenario is waiting: so many kits go on side by side, each with its share of the mutants. */
+const KITS = 2;
+
+describe('the conformance kit', { timeout: 400_000, skip: whyNoPython(), concurrency: KITS }, () => {
+  for (let number = 0; number < KITS; number++) {
+    describe(`number ${number + 1}`, { concurrency: false }, () => {
+      findsOut(MUTANTS.filter((_, index) => index % KITS === number));
+    });
+  }
+});
+
+function findsOut(mutants: readonly Mutant[]): void {
   let kit: ConformanceKit;
   let folder: string;
 
@@ -16,7 +27,7 @@ describe('the conformance kit', { timeout: 400_000, skip: whyNoPython() }, () =>
   });
   after(() => kit.close());
 
-  for (const [number, mutant] of MUTANTS.entries()) {
+  for (const [number, mutant] of mutants.entries()) {
     const { mistake, scenario: name, says } = mutant;
     test(`finds out by ${name} that ${mistake}`, async () => {
       const command = await writeMutant(mutant, join(folder, String(number)));
@@ -25,4 +36,4 @@ describe('the conformance kit', { timeout: 400_000, skip: whyNoPython() }, () =>
       assert.match(problem ?? 'it passed', says, printed);
     });
   }
-});
+}

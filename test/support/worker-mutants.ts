@@ -62,8 +62,8 @@ export const MUTANTS: readonly Mutant[] = [
     scenario: 'lost-claim-answer',
     says: /under the same Idempotency-Key/,
     change: [
-      '        status, answer, got = call(',
-      '        if "/claim" in path:\n            headers = {"Idempotency-Key": str(uuid.uuid4())}\n        status, answer, got = call(',
+      '        status, answer, asked = call(',
+      '        if "/claim" in path:\n            headers = {"Idempotency-Key": str(uuid.uuid4())}\n        status, answer, asked = call(',
     ],
   },
   {
@@ -71,8 +71,8 @@ export const MUTANTS: readonly Mutant[] = [
     scenario: 'duplicate-reports',
     says: /timeline should be/,
     change: [
-      '        status, answer, got = call(',
-      '        if path.endswith("/events"):\n            headers = {**headers, "Idempotency-Key": str(uuid.uuid4())}\n        status, answer, got = call(',
+      '        status, answer, asked = call(',
+      '        if path.endswith("/events"):\n            headers = {**headers, "Idempotency-Key": str(uuid.uuid4())}\n        status, answer, asked = call(',
     ],
   },
   {
@@ -88,7 +88,7 @@ export const MUTANTS: readonly Mutant[] = [
     mistake: 'nobody looks whether the run was cancelled',
     scenario: 'cancel',
     says: /in vain until the program has ended/,
-    change: ['while not self.ended.wait(TICK):', 'while False:'],
+    change: ['while not self.ended.wait(max(TICK, asked)):', 'while False:'],
   },
   {
     mistake: 'keys of reports begin anew with each life',
@@ -99,7 +99,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     mistake: 'any line of the log becomes an event',
     scenario: 'log-events',
-    says: /should be COMPLETED|timeline should be/,
+    says: /that the program printed was reported/,
     change: ['kind not in NOT_FROM_LOGS', 'True'],
   },
   {
@@ -119,6 +119,129 @@ export const MUTANTS: readonly Mutant[] = [
     scenario: 'drain',
     says: /ended before its run|in vain/,
     change: ['    if not stopping.is_set():\n', '    os._exit(0)\n    if not stopping.is_set():\n'],
+  },
+  {
+    mistake: 'a program may cancel its run by its log',
+    scenario: 'log-events',
+    says: /a CANCELLED that the program printed was reported/,
+    change: [
+      'NOT_FROM_LOGS = TERMINAL | {"STARTED", ',
+      'NOT_FROM_LOGS = {"COMPLETED", "FAILED", "STARTED", ',
+    ],
+  },
+  {
+    mistake: 'a look without an answer stops the program',
+    scenario: 'blind-looks',
+    says: /because of a 404, a 5xx or no answer/,
+    change: ['if status == 200 and not self.is_ours(run)', 'if status != 200 or not self.is_ours(run)'],
+  },
+  {
+    mistake: 'heartbeats leave the run out once its program has ended',
+    scenario: 'unanswered-end',
+    says: /did not name the run/,
+    change: ['if attempt else []', 'if attempt and not attempt.ended.is_set() else []'],
+  },
+  {
+    mistake: 'pauses do not grow',
+    scenario: 'unanswered-end',
+    says: /do not grow/,
+    change: ['pause = min(pause * 2, 15)', 'pass'],
+  },
+  {
+    mistake: 'a look does not compare the attempt',
+    scenario: 'taken-over',
+    says: /in vain until the program has ended/,
+    change: ['run["current_attempt"] == self.number and ', ''],
+  },
+  {
+    mistake: 'a look does not compare the worker',
+    scenario: 'taken-over',
+    says: /in vain until the program has ended/,
+    change: [' and holder == ME', ''],
+  },
+  {
+    mistake: 'a refused key is taken for any other refusal',
+    scenario: 'key-refused',
+    says: /refused with 401, has ended/,
+    change: ['if status in (401, 403):', 'if False:'],
+  },
+  {
+    mistake: 'a conflict stops nothing',
+    scenario: 'lost-attempt',
+    says: /in vain until the program has ended/,
+    change: ['if status == 409 or ', 'if '],
+  },
+  {
+    mistake: 'a report about a run that has ended stops nothing',
+    scenario: 'lost-attempt',
+    says: /in vain until the program has ended/,
+    change: ['"Run is already in terminal state" in told', 'False'],
+  },
+  {
+    mistake: 'a COMPLETED that is refused is given up',
+    scenario: 'refused-end',
+    says: /should be the last/,
+    change: ['in (400, 413, 415, 422)', 'in ()'],
+  },
+  {
+    mistake: 'heartbeats are far apart',
+    scenario: 'long-run',
+    says: /ms apart/,
+    change: ['time.sleep(timeout / 6 if', 'time.sleep(timeout * 0.6 if'],
+  },
+  {
+    mistake: 'it claims before it is registered',
+    scenario: 'headers',
+    says: /before the first heartbeat was answered/,
+    change: ['registered.wait()', 'pass'],
+  },
+  {
+    mistake: 'Retry-After is not kept to',
+    scenario: 'busy-service',
+    says: /Retry-After 2 was answered/,
+    change: ['max(asked, pause * random.uniform(0.5, 1))', 'pause * random.uniform(0.5, 1)'],
+  },
+  {
+    mistake: 'redirects are followed',
+    scenario: 'busy-service',
+    says: /a redirect was followed/,
+    change: ['build_opener(AsItIs)', 'build_opener()'],
+  },
+  {
+    mistake: 'folders stay',
+    scenario: 'completes',
+    says: /until the folder of the run is deleted/,
+    change: ['shutil.rmtree(folder, ignore_errors=True)', 'pass'],
+  },
+  {
+    mistake: 'a claim waits longer than the worker timeout',
+    scenario: 'completes',
+    says: /was to wait 20 s, and the worker timeout is 3 s/,
+    change: ['wait = max(1, min(20, int(timeout / 3)))', 'wait = 20'],
+  },
+  {
+    mistake: 'the time limit of a claim is shorter than its wait',
+    scenario: 'idle-stop',
+    says: /its time limit is too short/,
+    change: ['limit=wait + max(2, timeout / 3)', 'limit=wait / 2'],
+  },
+  {
+    mistake: 'heartbeats name the first of several runs alone',
+    scenario: 'several-runs',
+    says: /did not name a run of a claim's answer/,
+    change: ['claim?wait={wait}&max=1', 'claim?wait={wait}'],
+  },
+  {
+    mistake: 'chunks of a log count from 1',
+    scenario: 'completes',
+    says: /first chunk of a log was sent as number 1/,
+    change: [
+      '        forwarder.start()\n',
+      `        forwarder.start()
+        chunk = {"first_line": 0, "lines": [], "is_last": True}
+        call("PUT", self.path + "/logs/1", chunk, {"X-Worker-Id": ME, "X-Run-Attempt": str(self.number)})
+`,
+    ],
   },
 ];
 

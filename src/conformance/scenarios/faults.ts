@@ -1,12 +1,27 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventTypeOf, handedOut, headerOf, kindOf, type Exchange } from '../exchange.js';
+import type { RequestFault } from '../fault-proxy.js';
 import { demand } from '../kit-error.js';
 import { demandTimeline } from '../kit-runs.js';
 import { IMAGES } from '../program-traces.js';
 import type { Scenario } from '../scenario.js';
 
-/** How often each kind of answer is lost. */
+/** How often the answer to a claim, and to COMPLETED, is lost. */
 const LOSSES = 2;
+
+/** What a busy service answers to the first tries of each kind of request. */
+const BUSY: Readonly<Record<string, readonly RequestFault[]>> = {
+  claim: [
+    { kind: 'answer', status: 302 },
+    { kind: 'answer', status: 503, retryAfterS: 2 },
+  ],
+  run: [{ kind: 'answer', status: 302 }],
+  STARTED: [{ kind: 'answer', status: 429, retryAfterS: 1 }],
+  COMPLETED: [
+    { kind: 'answer', status: 503 },
+    { kind: 'answer', status: 302 },
+  ],
+};
 
 /** Answers that are lost, and a service that is cut off. */
 export const FAULTS: readonly Scenario[] = [
@@ -45,11 +60,16 @@ export const FAULTS: readonly Scenario[] = [
     async play(stage) {
       const { runs, proxy } = stage;
       const losses = new Map<string, number>();
+      let logLost = false;
       proxy.faults = {
         onAnswer: (asked) => {
           const type = eventTypeOf(asked);
           const count = losses.get(type ?? '') ?? 0;
-          if (type === null || count === LOSSES) return null;
+          if (kindOf(asked) === 'log' && !logLost) {
+            logLost = true;
+            return { kind: 'cut' };
+          }
+          if (type === null || count === (type === 'COMPLETED' ? LOSSES : 1)) return null;
           losses.set(type, count + 1);
           return { kind: 'cut' };
         },
@@ -70,7 +90,7 @@ export const FAULTS: readonly Scenario[] = [
   },
   {
     name: 'busy-service',
-    promise: 'answers 429 and 5xx are waited out: nothing is given up, the final event least of all',
+    promise: 'answers 3xx, 429 and 5xx are waited out for as long as they ask, and no redirect is followed',
     async play(stage) {
       const { runs, proxy } = stage;
       const refused = new Map<string, number>();
@@ -78,15 +98,14 @@ export const FAULTS: readonly Scenario[] = [
         onRequest: (asked) => {
           const about = eventTypeOf(asked) ?? kindOf(asked);
           const count = refused.get(about) ?? 0;
-          if (about === 'heartbeat' || about === 'other' || count === LOSSES) return null;
-          refused.set(about, count + 1);
-          return { kind: 'answer', status: count === 0 ? 503 : 429, retryAfterS: count };
+          const fault = BUSY[about]?.[count] ?? null;
+          if (fault !== null) refused.set(about, count + 1);
+          return fault;
         },
       };
       await stage.startWorker();
       const id = await runs.create(IMAGES.plain, { mark: 'busy-service' });
       demandTimeline(await runs.untilState(id, 'COMPLETED'), '1 STARTED, 1 COMPLETED');
-      demand(refused.get('COMPLETED') === LOSSES, 'COMPLETED was not repeated after 5xx and 429');
       await stage.demandStarts('busy-service', 1);
     },
   },
@@ -94,16 +113,15 @@ export const FAULTS: readonly Scenario[] = [
     name: 'cancel',
     promise: 'a cancelled run has its program stopped, and the worker carries on',
     async play(stage) {
-      const { runs, traces } = stage;
+      const { runs } = stage;
       await stage.startWorker();
-      const id = await runs.create(IMAGES.plain, { mark: 'cancel', gate: 'never' });
-      await runs.untilState(id, 'RUNNING');
-      await stage.until('the program works', async () => (await traces.startsOf('cancel')).length === 1);
+      const id = await stage.endlessRun('cancel');
       await runs.cancel(id);
       await stage.untilProgramEnded('cancel');
       await stage.demandAnotherRun();
       demandTimeline(await runs.get(id), '1 STARTED, 1 CANCELLED');
       await stage.demandStarts('cancel', 1);
+      await stage.untilFolderGone('cancel');
     },
   },
   {

@@ -1,12 +1,24 @@
-import { kindOf, namedRuns, runOf } from '../exchange.js';
+import { eventTypeOf, kindOf, namedRuns, runOf } from '../exchange.js';
 import { demand } from '../kit-error.js';
-import { demandTimeline, type Run } from '../kit-runs.js';
+import { demandTimeline, TERMINAL, type Run } from '../kit-runs.js';
 import { IMAGES, isRunning } from '../program-traces.js';
 import type { Scenario } from '../scenario.js';
 import type { Stage } from '../stage.js';
 
 /** How much longer than the worker timeout something takes that must not cost the worker its run. */
 const LONGER = 1.4;
+
+/** The part of the worker timeout that a slow answer takes. */
+const SLOW = 0.7;
+
+/** The longest ordinary pause between two heartbeats, as a part of the worker timeout: a third, and some tolerance. */
+const LONGEST_PAUSE = 0.45;
+
+/** How often the final event is cut off. */
+const CUTS = 3;
+
+/** Least third pause of repetitions that begin with about half a second and grow, in milliseconds. */
+const LEAST_THIRD_PAUSE_MS = 900;
 
 /** Seconds that the pull of `slow-pull` takes under that worker timeout. */
 export function slowPullSeconds(workerTimeoutS: number): number {
@@ -24,6 +36,7 @@ export const LIVENESS: readonly Scenario[] = [
       const id = await stage.runs.create(IMAGES.plain, program);
       demandTimeline(await stage.runs.untilState(id, 'COMPLETED'), '1 STARTED, 1 COMPLETED');
       demandNamed(stage, id);
+      demandPace(stage);
     },
   },
   {
@@ -37,7 +50,7 @@ export const LIVENESS: readonly Scenario[] = [
         onAnswer: (asked) => {
           if (held || kindOf(asked) !== 'event') return null;
           held = true;
-          return { kind: 'hold', ms: stage.timeoutMs * LONGER };
+          return { kind: 'hold', ms: stage.timeoutMs * SLOW };
         },
       };
       await stage.startWorker();
@@ -55,6 +68,28 @@ export const LIVENESS: readonly Scenario[] = [
       demandTimeline(await runs.untilState(id, 'COMPLETED'), '1 STARTED, 1 COMPLETED');
       await stage.demandStarts('slow-pull', 1);
       demandNamed(stage, id);
+    },
+  },
+  {
+    name: 'unanswered-end',
+    promise: 'a final event without an answer is repeated with growing pauses while heartbeats name the run',
+    async play(stage) {
+      const { runs, proxy } = stage;
+      let cuts = 0;
+      proxy.faults = {
+        onRequest: (asked) => (eventTypeOf(asked) === 'COMPLETED' && cuts++ < CUTS ? { kind: 'cut' } : null),
+      };
+      await stage.startWorker();
+      const id = await runs.create(IMAGES.plain, { mark: 'unanswered-end' });
+      const run = await runs.until(id, 'has ended', ({ state }) => TERMINAL.has(state));
+      demandNamed(stage, id);
+      demandTimeline(run, '1 STARTED, 1 COMPLETED');
+      const tries = stage.reportsOf(id, 'COMPLETED');
+      const pausesMs = tries.slice(1).map(({ atMs }, index) => atMs - (tries[index]?.atMs ?? 0));
+      demand(
+        (pausesMs[CUTS - 1] ?? 0) >= LEAST_THIRD_PAUSE_MS,
+        `the pauses between tries do not grow: ${pausesMs.map((ms) => `${Math.round(ms)} ms`).join(', ')}`,
+      );
     },
   },
   {
@@ -107,9 +142,20 @@ function demandNamed({ proxy }: Stage, id: string): void {
   const between = proxy.exchanges.filter(
     (asked) => kindOf(asked) === 'heartbeat' && asked.atMs > from && asked.atMs < to,
   );
-  demand(between.length > 1, 'there were no heartbeats while the program worked');
+  demand(between.length > 0, 'there were no heartbeats while the run was in work');
   const silent = between.filter((asked) => !namedRuns(asked).includes(id)).length;
   demand(silent === 0, `${silent} of ${between.length} heartbeats did not name the run in running_ops`);
+}
+
+/** @throws RuleBroken when heartbeats come too seldom for two of three to get lost; a late one alone is no matter */
+function demandPace({ proxy, timeoutMs }: Stage): void {
+  const beats = proxy.exchanges.filter((asked) => kindOf(asked) === 'heartbeat');
+  const pauses = beats.slice(1).map(({ atMs }, index) => atMs - (beats[index]?.atMs ?? 0));
+  const middle = pauses.toSorted((a, b) => a - b)[Math.floor(pauses.length / 2)] ?? timeoutMs;
+  demand(
+    middle <= timeoutMs * LONGEST_PAUSE,
+    `heartbeats came ${Math.round(middle)} ms apart; a third of the worker timeout is ${timeoutMs / 3} ms`,
+  );
 }
 
 function demandHeld(run: Run): void {

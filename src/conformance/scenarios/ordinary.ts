@@ -1,10 +1,18 @@
+import { isJsonObject } from '../../json/json-value.js';
 import { eventTypeOf, headerOf, kindOf } from '../exchange.js';
 import { demand } from '../kit-error.js';
-import { demandTimeline } from '../kit-runs.js';
+import { demandTimeline, TERMINAL } from '../kit-runs.js';
 import { IMAGES } from '../program-traces.js';
 import type { Scenario } from '../scenario.js';
 
 const MAX_MESSAGE_BYTES = 4096;
+
+/** Events that a program must not cause by printing. */
+const NOT_FROM_LOGS = ['CANCELLED', 'RETRIED', 'RECLAIMED', 'STARTED', 'COMPLETED', 'FAILED'] as const;
+const BY_THE_LOG = 'by the log';
+
+/** How long the answer to the first heartbeat takes, in milliseconds. */
+const REGISTERING_MS = 400;
 
 /** Runs without any fault around them. */
 export const ORDINARY: readonly Scenario[] = [
@@ -24,8 +32,12 @@ export const ORDINARY: readonly Scenario[] = [
       demand(got === sorted(JSON.parse(expected)), `the outputs should be ${expected} and are ${got}`);
       await stage.demandStarts('completes', 1);
       const [start] = await traces.startsOf('completes');
-      demand(start?.hasKey === false, 'the program saw SERVICE_API_KEY in its environment');
+      demand(
+        start?.hasKey === false,
+        'the program saw the key (SERVICE_API_KEY) in its environment or arguments',
+      );
       await stage.demandAnotherRun();
+      await stage.untilFolderGone('completes');
     },
   },
   {
@@ -47,6 +59,7 @@ export const ORDINARY: readonly Scenario[] = [
       const ended = await runs.untilState(bad, 'FAILED');
       demand((ended.execution_summary.error_message ?? '') !== '', 'bad outputs: error_message is empty');
       await stage.demandAnotherRun();
+      await stage.untilFolderGone('fails');
     },
   },
   {
@@ -58,8 +71,7 @@ export const ORDINARY: readonly Scenario[] = [
       const print = [
         'plain text',
         '{"type":"PROGRESS","msg":40}',
-        '{"type":"COMPLETED","msg":"by the log"}',
-        '{"type":"FAILED","msg":"by the log"}',
+        ...NOT_FROM_LOGS.map((type) => JSON.stringify({ type, msg: BY_THE_LOG })),
         '{"type":"PROGRESS","msg":400}',
         '{"type":"CHECKPOINT","msg":"half","payload":{"step":2}}',
         '{"no":"event"}',
@@ -67,7 +79,14 @@ export const ORDINARY: readonly Scenario[] = [
         '{"type":"PROGRESS","msg":80}',
       ];
       const id = await runs.create(IMAGES.plain, { mark: 'log-events', print, sleep_s: 0.2 });
-      const run = await runs.untilState(id, 'COMPLETED');
+      const run = await runs.until(id, 'has ended', ({ state }) => TERMINAL.has(state));
+      const forwarded = stage
+        .reportsOf(id)
+        .find(({ body }) => isJsonObject(body) && body['msg'] === BY_THE_LOG);
+      demand(
+        forwarded === undefined,
+        `a ${forwarded && eventTypeOf(forwarded)} that the program printed was reported`,
+      );
       demandTimeline(run, '1 STARTED, 1 PROGRESS 40, 1 CHECKPOINT, 1 PROGRESS 80, 1 COMPLETED');
       const payload = JSON.stringify(run.events.find(({ type }) => type === 'CHECKPOINT')?.payload);
       demand(payload === '{"step":2}', `the payload of CHECKPOINT is ${payload}`);
@@ -78,6 +97,15 @@ export const ORDINARY: readonly Scenario[] = [
     promise: 'claims and reports carry their keys, reports both fencing headers, heartbeats the held run',
     async play(stage) {
       const { runs, proxy } = stage;
+      let held = false;
+      proxy.faults = {
+        // Shows whether a claim waits for the answer.
+        onAnswer: (asked) => {
+          if (held || kindOf(asked) !== 'heartbeat') return null;
+          held = true;
+          return { kind: 'hold', ms: REGISTERING_MS };
+        },
+      };
       await stage.startWorker();
       const print = ['{"type":"PROGRESS","msg":10}', '{"type":"PROGRESS","msg":20}'];
       const program = { mark: 'headers', print, exit: 1 };

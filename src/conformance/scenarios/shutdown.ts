@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { kindOf, type Exchange } from '../exchange.js';
 import { demand } from '../kit-error.js';
 import { demandTimeline } from '../kit-runs.js';
 import { IMAGES } from '../program-traces.js';
@@ -18,8 +20,8 @@ export const SHUTDOWN: readonly Scenario[] = [
       await stage.until('the program works', async () => (await traces.startsOf('drain')).length === 1);
       worker.terminate();
       const waiting = await runs.create(IMAGES.plain, { mark: 'drain-waiting' });
-      await new Promise((resolve) => setTimeout(resolve, stage.timeoutMs * 1.2));
-      demand(!worker.hasEnded, 'the worker ended before its run');
+      await sleep(stage.timeoutMs * 1.2);
+      demand(!worker.hasEnded, `the worker ended before its run: ${worker.signals()}`);
       await traces.openGate('drain-gate');
       demandTimeline(await runs.untilState(id, 'COMPLETED'), '1 STARTED, 1 COMPLETED');
       await demandExit(stage, worker);
@@ -54,6 +56,13 @@ export const SHUTDOWN: readonly Scenario[] = [
     async play(stage) {
       const worker = await stage.startWorker();
       await stage.demandAnotherRun();
+      const claims = (): Exchange[] => stage.proxy.exchanges.filter((asked) => kindOf(asked) === 'claim');
+      // A time limit that is too short for the wait shows when there is no work.
+      await stage.until('a claim has waited', () => claims().some(hasWaited));
+      await stage.until(
+        'a claim waits',
+        () => claims().at(-1)?.doneAtMs === null || !claims().some(isWaiting),
+      );
       worker.terminate();
       worker.terminate();
       await demandExit(stage, worker);
@@ -62,7 +71,23 @@ export const SHUTDOWN: readonly Scenario[] = [
 ];
 
 async function demandExit(stage: Stage, worker: WorkerUnderTest): Promise<void> {
-  await stage.until('the worker has ended', () => worker.hasEnded);
+  const deadline = performance.now() + stage.patienceMs;
+  while (!worker.hasEnded) {
+    demand(performance.now() < deadline, `waited in vain until the worker has ended: ${worker.signals()}`);
+    await sleep(50);
+  }
   const { code, signal } = await worker.exited;
-  demand(code === 0, `the worker should exit with 0, and ended with ${signal ?? code}`);
+  demand(code === 0, `the worker should exit with 0, and ended with ${signal ?? code}: ${worker.signals()}`);
+}
+
+/** Whether the claim asked to be held. */
+function isWaiting({ query }: Exchange): boolean {
+  return Number(query.get('wait') ?? 0) > 0;
+}
+
+/** Whether the claim was held for the time that it asked for, or given up. */
+function hasWaited(claim: Exchange): boolean {
+  const waitMs = Number(claim.query.get('wait') ?? 0) * 1000;
+  const { atMs, doneAtMs, hungUpAtMs } = claim;
+  return hungUpAtMs !== null || (doneAtMs !== null && doneAtMs - atMs >= waitMs * 0.9);
 }
