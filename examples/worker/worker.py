@@ -152,7 +152,8 @@ class Attempt:
                 json.dump(run["outputs"], file)
         if self.why or not 200 <= self.report("STARTED", f"Started by worker '{ME}'", {"worker_id": ME}) < 300:
             raise RuntimeError("the service did not take the start of the run")
-        env = {name: value for name, value in os.environ.items() if not name.startswith("SERVICE_")}
+        env = {name: value for name, value in os.environ.items() if not name.startswith(("SERVICE_", "TRACE"))}
+        env.update((name.upper(), self.op[name]) for name in ("traceparent", "tracestate") if name in self.op)
         self.child = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
                                       env={**env, "SERVICE_INPUT_PATH": inputs, "SERVICE_OUTPUT_PATH": outputs})
         if self.why:  # it was asked to stop before there was a program

@@ -30,10 +30,16 @@ export class KitRuns {
     this.client = createLongshoreClient({ baseUrl, apiKey });
   }
 
-  /** Creates a run. @returns its id */
-  async create(image: string, inputs: ProgramInputs, extras: RunExtras = {}): Promise<string> {
+  /** Creates a run. @param traceparent where in a trace it belongs @returns its id */
+  async create(
+    image: string,
+    inputs: ProgramInputs,
+    extras: RunExtras = {},
+    traceparent?: string,
+  ): Promise<string> {
     const body = { image, inputs: { ...inputs }, ...extras };
-    const { data, error } = await this.client.POST('/runs', { body });
+    const headers = traceparent === undefined ? {} : { traceparent };
+    const { data, error } = await this.client.POST('/runs', { body, headers });
     if (data === undefined) throw new Error(`the kit could not create a run: ${error.detail}`);
     this.created.push(data.id);
     return data.id;

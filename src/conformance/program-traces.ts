@@ -27,6 +27,8 @@ export interface ProgramStart {
   readonly hasKey: boolean;
   /** Where it found its inputs. */
   readonly inputPath: string;
+  /** What it was told of the trace that it belongs to. */
+  readonly traceparent?: string;
 }
 
 /** Begins every key that the kit gives to workers: how the program knows one when it sees it. */

@@ -11,9 +11,10 @@ const outputPath = process.env['SERVICE_OUTPUT_PATH'] ?? '';
 const hasKey = [...Object.values(process.env), ...process.argv].some((text) =>
   text?.includes(WORKER_KEY_START),
 );
+const traceparent = process.env['TRACEPARENT'];
 appendFileSync(
   join(folder, STARTS_FILE),
-  `${JSON.stringify({ mark: inputs.mark, pid: process.pid, hasKey, inputPath })}\n`,
+  `${JSON.stringify({ mark: inputs.mark, pid: process.pid, hasKey, inputPath, traceparent })}\n`,
 );
 
 for (const line of inputs.print ?? []) process.stdout.write(`${line}\n`);

@@ -22,6 +22,12 @@ export interface Mutant {
 /** Mistakes that workers make, one each. */
 export const MUTANTS: readonly Mutant[] = [
   {
+    mistake: 'the program does not learn of the trace of its run',
+    scenario: 'completes',
+    says: /the run's trace in TRACEPARENT, and found nothing/,
+    change: ['        env.update((name.upper()', '        dict((name.upper()'],
+  },
+  {
     mistake: 'heartbeats stand still while a program works',
     scenario: 'long-run',
     says: /RECLAIMED/,
@@ -106,7 +112,7 @@ export const MUTANTS: readonly Mutant[] = [
     mistake: 'the program gets the key',
     scenario: 'completes',
     says: /SERVICE_API_KEY/,
-    change: ['if not name.startswith("SERVICE_")', ''],
+    change: ['if not name.startswith(("SERVICE_", "TRACE"))', ''],
   },
   {
     mistake: 'a failure has no reason',

@@ -11,6 +11,10 @@ const MAX_MESSAGE_BYTES = 4096;
 const NOT_FROM_LOGS = ['CANCELLED', 'RETRIED', 'RECLAIMED', 'STARTED', 'COMPLETED', 'FAILED'] as const;
 const BY_THE_LOG = 'by the log';
 
+/** A place in a trace: `00-TRACE-SPAN-FLAGS`. */
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
+const TRACEPARENT = `00-${TRACE}-00f067aa0ba902b7-01`;
+
 /** How long the answer to the first heartbeat takes, in milliseconds. */
 const REGISTERING_MS = 400;
 
@@ -18,13 +22,14 @@ const REGISTERING_MS = 400;
 export const ORDINARY: readonly Scenario[] = [
   {
     name: 'completes',
-    promise: 'inputs, template and outputs are passed on; the program does not see the key',
+    promise: 'inputs, template, outputs and trace are passed on; the program does not see the key',
     async play(stage) {
       const { runs, traces } = stage;
       await stage.startWorker();
       const outputs = { text: 'grüße ✓', list: [1, { deep: null }] };
       const template = { upload: 'https://upload.example/1' };
-      const id = await runs.create(IMAGES.plain, { mark: 'completes', outputs }, { outputs: template });
+      const program = { mark: 'completes', outputs };
+      const id = await runs.create(IMAGES.plain, program, { outputs: template }, TRACEPARENT);
       const run = await runs.untilState(id, 'COMPLETED');
       demandTimeline(run, '1 STARTED, 1 COMPLETED');
       const expected = JSON.stringify({ ...outputs, template });
@@ -36,7 +41,13 @@ export const ORDINARY: readonly Scenario[] = [
         start?.hasKey === false,
         'the program saw the key (SERVICE_API_KEY) in its environment or arguments',
       );
+      demand(
+        start.traceparent?.startsWith(`00-${TRACE}-`) === true,
+        `the program should find the run's trace in TRACEPARENT, and found ${start.traceparent ?? 'nothing'}`,
+      );
       await stage.demandAnotherRun();
+      const [other] = (await traces.starts()).filter(({ mark }) => mark !== 'completes');
+      demand(other?.traceparent === undefined, 'TRACEPARENT was given to a run that nobody traces');
       await stage.untilFolderGone('completes');
     },
   },
