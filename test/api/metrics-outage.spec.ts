@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { DataSource } from 'typeorm';
-import { connectDatabase } from '../../src/database/connect.js';
-import { ENTITIES } from '../../src/database/entities/all.js';
 import { DatabaseProxy } from '../support/database-proxy.js';
 import { Scrape } from '../support/scrape.js';
+import { proxied } from '../support/proxied-database.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
@@ -20,13 +18,8 @@ describe('GET /metrics while the database is away', () => {
   before(async () => {
     database = await openTestDatabase();
     proxy = await DatabaseProxy.open(database.url);
-    const open = (poolSize = 5): Promise<DataSource> =>
-      connectDatabase(
-        { url: proxy.url, poolSize, applicationName: 'longshore test', entities: ENTITIES, migrations: [] },
-        { deadlineMs: 30_000 },
-      );
     service = await startTestApp({
-      database: { ...database, url: proxy.url, open },
+      database: proxied(database, proxy),
       env: { SERVICE_WORKER_POOL: 'shared' },
     });
     assert.equal((await service.send('POST', '/runs', { body: { image: 'i' } })).status, 201);

@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { DataSource } from 'typeorm';
-import { connectDatabase } from '../../src/database/connect.js';
-import { ENTITIES } from '../../src/database/entities/all.js';
 import { assertError } from '../support/answer-shapes.js';
 import { DatabaseProxy } from '../support/database-proxy.js';
 import { assertHealth } from '../support/health.js';
+import { proxied } from '../support/proxied-database.js';
 import { startTestApp, type TestAnswer, type TestApp } from '../support/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
@@ -45,12 +43,7 @@ describe('a service whose database falls silent', () => {
   before(async () => {
     database = await openTestDatabase();
     proxy = await DatabaseProxy.open(database.url);
-    const open = (poolSize = 5): Promise<DataSource> =>
-      connectDatabase(
-        { url: proxy.url, poolSize, applicationName: 'longshore test', entities: ENTITIES, migrations: [] },
-        { deadlineMs: 30_000 },
-      );
-    service = await startTestApp({ database: { ...database, url: proxy.url, open } });
+    service = await startTestApp({ database: proxied(database, proxy) });
   });
   after(async () => {
     await proxy.allow();

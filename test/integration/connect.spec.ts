@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import type { Server } from 'node:net';
 import { after, before, describe, it } from 'node:test';
@@ -8,6 +7,7 @@ import { connectDatabase, DatabaseConnectError, describeUrl } from '../../src/da
 import type { DatabaseSettings } from '../../src/database/data-source.js';
 import { socketPath } from '../../src/database/embedded-postgres/socket-directory.js';
 import { rows } from '../../src/database/sql.js';
+import { freePort } from '../support/free-port.js';
 import { databaseUrl, openTestDatabase } from '../support/test-database.js';
 import type { TestDatabase } from '../support/test-database.js';
 
@@ -15,16 +15,6 @@ const SECRET = 'hush%20hush%2F1';
 
 function settings(url: string): DatabaseSettings {
   return { url, poolSize: 1, applicationName: 'spec of connect', entities: [], migrations: [] };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  assert.ok(typeof address === 'object' && address !== null);
-  server.close();
-  await once(server, 'close');
-  return address.port;
 }
 
 async function failure(url: string, deadlineMs: number): Promise<DatabaseConnectError> {

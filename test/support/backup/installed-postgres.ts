@@ -1,9 +1,8 @@
 import { execFile, execFileSync } from 'node:child_process';
 import { chown, mkdir, readdir, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
-import { once } from 'node:events';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { freePort } from '../free-port.js';
 import { makeTestDirectory } from '../test-cluster.js';
 
 const run = promisify(execFile);
@@ -81,14 +80,4 @@ function accountOfServer(): { uid: number; gid: number } | undefined {
 
 function idOfServer(option: '-u' | '-g'): number {
   return Number(execFileSync('id', [option, 'postgres'], { encoding: 'utf8' }));
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
 }
