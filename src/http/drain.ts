@@ -18,13 +18,13 @@ const STEP_MS = 25;
 /**
  * Takes an HTTP server out of service without losing answers: it stops listening, answers what is under
  * way with `Connection: close`, closes idle connections, and after a limit the rest. Whoever holds requests
- * open (long polls, streams) ends them when `signal` aborts.
+ * open (long polls, streams) ends them when `signal` aborts. Every answer closes with its connection at the latest.
  */
 @Injectable()
 export class Drain {
   private readonly controller = new AbortController();
-  private readonly sockets = new Set<Socket>();
-  private readonly underWay = new Set<ServerResponse>();
+  /** Open connections, with the answers under way on each. */
+  private readonly sockets = new Map<Socket, Set<ServerResponse>>();
   private server: Server | undefined;
   private done: Promise<void> | undefined;
 
@@ -37,8 +37,18 @@ export class Drain {
   attach(server: Server): void {
     this.server = server;
     server.on('connection', (socket: Socket) => {
-      this.sockets.add(socket);
-      socket.once('close', () => this.sockets.delete(socket));
+      const underWay = new Set<ServerResponse>();
+      this.sockets.set(socket, underWay);
+      socket.once('close', () => {
+        this.sockets.delete(socket);
+        // Node closes the answer at the front, and tells nothing of those behind it: they would be held for nobody.
+        process.nextTick(() => {
+          for (const response of underWay) {
+            response.destroy();
+            response.emit('close');
+          }
+        });
+      });
     });
     server.prependListener('request', (_: IncomingMessage, response: ServerResponse) => this.watch(response));
   }
@@ -53,8 +63,9 @@ export class Drain {
   }
 
   private watch(response: ServerResponse): void {
-    this.underWay.add(response);
-    response.once('close', () => this.underWay.delete(response));
+    const underWay = this.sockets.get(response.req.socket);
+    underWay?.add(response);
+    response.once('close', () => underWay?.delete(response));
     if (this.signal.aborted) response.shouldKeepAlive = false;
   }
 
@@ -64,19 +75,21 @@ export class Drain {
     // http's own close() would cut idle connections at once, and with them requests on the wire.
     if (server.listening) NetServer.prototype.close.call(server);
     const started = performance.now();
-    for (const response of this.underWay) if (!response.headersSent) response.shouldKeepAlive = false;
+    for (const underWay of this.sockets.values()) {
+      for (const response of underWay) if (!response.headersSent) response.shouldKeepAlive = false;
+    }
     this.controller.abort();
     await delay(graceMs);
     while (this.sockets.size > 0 && performance.now() - started < limitMs) {
       this.closeIdle(server);
       await delay(STEP_MS);
     }
-    for (const socket of this.sockets) socket.destroy();
+    for (const socket of this.sockets.keys()) socket.destroy();
   }
 
   private closeIdle(server: Server): void {
     server.closeIdleConnections();
     // Node counts a connection that has not sent a byte as busy.
-    for (const socket of this.sockets) if (socket.bytesRead === 0) socket.destroy();
+    for (const socket of this.sockets.keys()) if (socket.bytesRead === 0) socket.destroy();
   }
 }

@@ -49,7 +49,7 @@ export class HttpMetrics {
       name: 'longshore_http_requests_in_flight',
       help: 'Requests under way, those that are held open among them',
       registers,
-      collect: () => inFlight.set(this.#countInFlight()),
+      collect: () => inFlight.set(this.#underWay.size),
     });
     const open: Gauge = new Gauge({
       name: 'longshore_http_held_requests',
@@ -86,12 +86,6 @@ export class HttpMetrics {
     if (status !== NO_ANSWER && !this.held.wasHeld(response)) {
       this.#seconds.observe({ method, route }, (performance.now() - began) / 1000);
     }
-  }
-
-  /** Node tells nothing of requests that were sent behind another one when their connection breaks. */
-  #countInFlight(): number {
-    for (const response of this.#underWay.keys()) if (response.req.socket.destroyed) this.#end(response);
-    return this.#underWay.size;
   }
 }
 

@@ -49,6 +49,7 @@ describe('GET /feed/stream', () => {
     connection.send(requestText('GET', '/feed/stream?topic=framing', { 'X-API-Key': KEYS.client }));
     const reader = await open(service, 'topic=framing');
     await reader.count(2);
+    await connection.has(`id: ${page.at(-1).cursor}\n`);
     connection.destroy();
     const text = await connection.closed();
     const [head = '', body = ''] = text.split(/\r\n\r\n(.*)/s);

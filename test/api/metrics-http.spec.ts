@@ -130,7 +130,7 @@ describe('the metrics of HTTP', () => {
     assert.equal((await Scrape.of(service.send)).value('longshore_claims_total', { outcome: 'gone' }), 1);
   });
 
-  test('forget nobody whose connection breaks while requests wait behind another one', async () => {
+  test('end with their connection, those too that wait behind another one', async () => {
     const grown = await counting([REQUESTS], async () => {
       const connection = await RawConnection.open(Number(new URL(service.url).port));
       const poll = requestText('GET', '/feed?topic=quiet&wait=20', { 'X-API-Key': KEYS.client });
@@ -138,6 +138,8 @@ describe('the metrics of HTTP', () => {
       await untilHeld(service, 3);
       connection.destroy();
       await untilShown(service, 'longshore_http_requests_in_flight', 1);
+      // Long before their waits are over.
+      await untilShown(service, 'longshore_http_held_requests', 0);
     });
     assert.deepEqual(grown, { [`${REQUESTS}{method="GET",route="/feed",status="none"}`]: 3 });
   });

@@ -222,16 +222,6 @@ describe('what is there to watch the service with', () => {
     await run('promtool', ['check', 'rules', '--lint-fatal', join(folder, 'alerts.yml')]);
     await run('promtool', ['test', 'rules', join(folder, 'alerts.test.yml')]);
   });
-
-  test('tells how to read the metrics in a command that works', async () => {
-    const page = await readText(PROJECT, 'docs', 'metrics.md');
-    const [, command = ''] = /^ {4}(curl .*)$/m.exec(page) ?? [];
-    const env = { ...process.env, KEY: KEYS.client };
-    const { stdout } = await run('bash', ['-euc', command.replace('http://127.0.0.1:5555', service.url)], {
-      env,
-    });
-    assert.ok(new Scrape(stdout).announced.has('longshore_runs'));
-  });
 });
 
 /** Has the service do a bit of everything that it counts by labels that come with the work. */

@@ -72,6 +72,12 @@ export class RawConnection {
     return this.received.toString();
   }
 
+  /** Resolves when what was sent and not read yet has the text. */
+  async has(text: string, timeoutMs = 10_000): Promise<void> {
+    const deadline = performance.now() + timeoutMs;
+    while (!this.received.includes(text)) await this.waitUntil(deadline, `nobody sent ${text}`);
+  }
+
   /** Breaks the connection off. */
   destroy(): void {
     this.socket.destroy();
