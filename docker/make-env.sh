@@ -5,8 +5,15 @@ set -eu
 cd "$(dirname "$0")"
 umask 077
 
+# Prometheus reads it as an account of its own.
+write_metrics_key() {
+  printf '%s' "$1" >metrics.key
+  chmod 644 metrics.key
+}
+
 if [ -e .env ]; then
-  echo 'docker/.env is there already: remove it to get new keys' >&2
+  [ -e metrics.key ] || write_metrics_key "$(sed -n 's/^LONGSHORE_METRICS_KEY=//p' .env)"
+  echo 'docker/.env is there already and stays; docs/docker.md says how keys are exchanged' >&2
   exit 0
 fi
 
@@ -24,9 +31,7 @@ grafana=$(secret)
 # Of the engine's socket; of no use where the engine is elsewhere.
 group=$(stat -c %g /var/run/docker.sock 2>/dev/null || echo 0)
 
-# Prometheus reads it as an account of its own.
-printf '%s' "$metrics" >metrics.key
-chmod 644 metrics.key
+write_metrics_key "$metrics"
 cat >.env.new <<END
 POSTGRES_PASSWORD=$postgres
 LONGSHORE_ADMIN_KEY=$admin

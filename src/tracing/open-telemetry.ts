@@ -39,6 +39,10 @@ const FLUSH_MS = 2_000;
 /** A lost span is worth a line of the log this often at most, in milliseconds. */
 const WARN_EVERY_MS = 60_000;
 
+/** How kinds of problems are told apart, each of which is told once in that time, and how many are remembered. */
+const KIND_LENGTH = 24;
+const MOST_KINDS = 20;
+
 /** Links of one span: a group of the journal has one for each request that is part of it. */
 const MOST_LINKS = 256;
 
@@ -184,11 +188,15 @@ function ignore(): void {}
 
 /** Hands on what the SDK has to say of lost spans and wrong variables, seldom enough for a log. */
 function reportProblems(warn: (reason: string) => void): void {
-  let next = -Infinity;
+  const next = new Map<string, number>();
   const report = (problem: unknown): void => {
-    if (performance.now() < next) return;
-    next = performance.now() + WARN_EVERY_MS;
-    warn(problem instanceof Error ? problem.message || errorCode(problem) : String(problem));
+    const text = problem instanceof Error ? problem.message || errorCode(problem) : String(problem);
+    // The beginning tells one kind of problem from another; the rest may hold numbers.
+    const kind = text.slice(0, KIND_LENGTH);
+    if (performance.now() < (next.get(kind) ?? -Infinity)) return;
+    if (next.size >= MOST_KINDS) next.clear();
+    next.set(kind, performance.now() + WARN_EVERY_MS);
+    warn(text);
   };
   setGlobalErrorHandler(report);
   diag.setLogger(

@@ -29,7 +29,7 @@ export function readTraceContext(traceparent: unknown, tracestate?: unknown): Tr
   return { traceparent: `00-${traceId}-${spanId}-${known}`, tracestate: readTraceState(tracestate) };
 }
 
-/** Members without empty ones; null when there are none, when one is malformed, and when it is too long. */
+/** Members without empty ones; null when there are none, when one is malformed or there twice, and when it is too long. */
 function readTraceState(text: unknown): string | null {
   if (typeof text !== 'string' || text.length > 4 * LONGEST_STATE) return null;
   const members = text
@@ -38,5 +38,7 @@ function readTraceState(text: unknown): string | null {
     .filter((member) => member !== '');
   const state = members.join(',');
   if (state === '' || state.length > LONGEST_STATE || members.length > MOST_MEMBERS) return null;
+  const keys = new Set(members.map((member) => member.slice(0, member.indexOf('='))));
+  if (keys.size < members.length) return null;
   return members.every((member) => STATE_MEMBER.test(member)) ? state : null;
 }

@@ -41,6 +41,43 @@ describe('a variable with which no span would arrive', () => {
     ]);
   });
 
+  for (const [name, bad, good] of [
+    ['OTEL_BSP_MAX_EXPORT_BATCH_SIZE', ['0', '-1', '1.5', 'many'], ['1', '512']],
+    ['OTEL_BSP_MAX_QUEUE_SIZE', ['0', '-5'], ['2048']],
+    ['OTEL_TRACES_SAMPLER', ['rubbish'], ['always_on', 'parentbased_traceidratio']],
+    ['OTEL_TRACES_EXPORTER', ['console'], ['otlp']],
+    ['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL', ['grpc'], ['http/json']],
+  ] as const) {
+    it(`is ${name} when it cannot be used`, () => {
+      for (const text of bad) {
+        const [problem = '', ...more] = tracingProblems({ ...ENDPOINT, [name]: text });
+        assert.ok(problem.startsWith(`${name} must be `) && more.length === 0, `${text}: ${problem}`);
+      }
+      for (const text of good) assert.deepEqual(tracingProblems({ ...ENDPOINT, [name]: text }), [], text);
+    });
+  }
+
+  it('is the share to be sampled when it is none', () => {
+    const ratio = { ...ENDPOINT, OTEL_TRACES_SAMPLER: 'traceidratio' };
+    for (const text of ['abc', '2', '-0.1']) {
+      assert.deepEqual(tracingProblems({ ...ratio, OTEL_TRACES_SAMPLER_ARG: text }), [
+        'OTEL_TRACES_SAMPLER_ARG must be a number from 0 to 1',
+      ]);
+    }
+    for (const text of ['0', '1', '0.01', '.5', '1.0']) {
+      assert.deepEqual(tracingProblems({ ...ratio, OTEL_TRACES_SAMPLER_ARG: text }), [], text);
+    }
+  });
+
+  it('does not matter where another one is there for traces alone', () => {
+    const env = {
+      ...ENDPOINT,
+      OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc',
+      OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/json',
+    };
+    assert.deepEqual(tracingProblems(env), []);
+  });
+
   it('does not matter while traces are off', () => {
     assert.deepEqual(tracingProblems({ OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }), []);
   });
