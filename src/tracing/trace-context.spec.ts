@@ -54,7 +54,17 @@ describe('a tracestate', () => {
     assert.equal(stateOf(' a=1 ,, t@b=x y;z:2 '), 'a=1,t@b=x y;z:2');
   });
 
-  for (const text of ['', 'a', '=1', 'A=1', 'a=é', 'a=1\u0000', 'a=b=c', 'a=1,b=2,a=3', `a=${'x'.repeat(600)}`]) {
+  for (const text of [
+    '',
+    'a',
+    '=1',
+    'A=1',
+    'a=é',
+    'a=1\u0000',
+    'a=b=c',
+    'a=1,b=2,a=3',
+    `a=${'x'.repeat(600)}`,
+  ]) {
     it(`that is not valid is dropped, and the traceparent stays: ${JSON.stringify(text).slice(0, 20)}`, () => {
       assert.deepEqual(readTraceContext(VALID, text), { traceparent: VALID, tracestate: null });
     });
