@@ -8,7 +8,7 @@ import type { MigrationInterface, QueryRunner } from 'typeorm';
  * table that is seldom written to can bear.
  *
  * Triggers count, so that whatever writes to the queue is counted, programs that know nothing of these tables as well. A
- * statement on the queue is counted as a whole. On `runs` the condition of the trigger lets through only runs whose
+ * statement on the queue is counted as a whole. A program that restores a backup sets no search path; the functions bring theirs. On `runs` the condition of the trigger lets through only runs whose
  * back-off begins or ends, and each is counted by itself. Nothing changes the shape of a run that there is.
  *
  * Queue and runs have to be locked at once, and a commit may come to them in either order: the second is waited for less
@@ -74,7 +74,7 @@ export class CountDemand1795000000009 implements MigrationInterface {
              coalesce(sum(waiting * vram_mb), 0), coalesce(sum(waiting) filter (where vram_mb > 0), 0)
         from run_demand;
 
-      create function count_queued_runs() returns trigger language plpgsql as $$
+      create function count_queued_runs() returns trigger language plpgsql set search_path from current as $$
       begin
         insert into run_demand_changes as d (since, slot, cpu, ram_mb, vram_mb, ready, waiting)
         select date_trunc('second', now()), pg_backend_pid(), cpu, ram_mb, vram_mb, count(*) * tg_argv[0]::integer, 0
@@ -92,7 +92,7 @@ export class CountDemand1795000000009 implements MigrationInterface {
         referencing old table as moved
         for each statement execute function count_queued_runs('-1');
 
-      create function count_back_off() returns trigger language plpgsql as $$
+      create function count_back_off() returns trigger language plpgsql set search_path from current as $$
       declare
         run record;
         change integer := -1;
@@ -124,7 +124,7 @@ export class CountDemand1795000000009 implements MigrationInterface {
         for each row when (old.not_before is not null)
         execute function count_back_off();
 
-      create function count_nothing_pending() returns trigger language plpgsql as $$
+      create function count_nothing_pending() returns trigger language plpgsql set search_path from current as $$
       begin
         insert into run_demand_changes as d (since, slot, cpu, ram_mb, vram_mb, ready, waiting)
         select date_trunc('second', now()), pg_backend_pid(), cpu, ram_mb, vram_mb,

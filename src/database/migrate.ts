@@ -38,16 +38,17 @@ export interface MigrateOptions {
 /** A migration that could not have the locks it needs. */
 export interface BlockedMigration {
   readonly migration: string;
-  /** The longest transaction that was open at the time: most likely it holds the lock. */
+  /** The longest transaction that held a lock on one of the tables at the time: most likely it is in the way. */
   readonly oldest: OpenTransaction | undefined;
 }
 
 /** A transaction of another session of the database. */
 export interface OpenTransaction {
   readonly pid: number;
-  readonly application: string;
-  /** How long it had been open. */
-  readonly seconds: number;
+  /** Null for a session of a role that this one may not look at. */
+  readonly application: string | null;
+  /** How long it had been open; null as above. */
+  readonly seconds: number | null;
 }
 
 /** A migration failed. The schema is what the migrations before it made. */
@@ -146,13 +147,20 @@ async function findPending(source: DataSource): Promise<string[]> {
 async function findOldestTransaction(source: DataSource): Promise<OpenTransaction | undefined> {
   const [oldest] = await rows<OpenTransaction>(
     source,
-    `select pid, application_name as application,
-            extract(epoch from clock_timestamp() - xact_start)::integer as seconds
-       from pg_stat_activity
-      where datname = current_database()
-        and pid <> pg_backend_pid()
-        and xact_start is not null
-      order by xact_start
+    `select l.pid, a.application_name as application,
+            extract(epoch from clock_timestamp() - a.xact_start)::integer as seconds
+       from (
+              select distinct k.pid
+                from pg_locks k
+                join pg_class c on c.oid = k.relation
+                join pg_database d on d.oid = k.database
+               where d.datname = current_database()
+                 and c.relnamespace = (select relnamespace from pg_class where oid = to_regclass('migrations'))
+                 and k.granted
+                 and k.pid <> pg_backend_pid()
+            ) l
+       left join pg_stat_activity a using (pid)
+      order by a.xact_start nulls first
       limit 1`,
   );
   return oldest;

@@ -40,12 +40,10 @@ export class FeedCursors implements OnApplicationBootstrap {
     const { position, branch } = decoded;
     if (branch === (this.#branches.at(-1)?.token ?? null)) return position;
     const shared = await this.#sharedWith(branch, topic);
-    if (shared === undefined) {
-      const { first } = await this.feeds.findBounds(this.dataSource, topic);
-      throw new FeedCursorLost(this.of(topic)(first - 1));
-    }
-    if (position > shared) throw new FeedCursorLost(this.of(topic)(shared));
-    return position;
+    if (shared !== undefined && position <= shared) return position;
+    const { first } = await this.feeds.findBounds(this.dataSource, topic);
+    // Retention may have come past the end of what is shared.
+    throw new FeedCursorLost(this.of(topic)(Math.max(shared ?? 0, first - 1)));
   }
 
   /** How far the topic's feed is shared with an earlier branch; undefined for a branch that is none of this database's. */
