@@ -126,6 +126,17 @@ describe('a feed whose database is restored from a backup', () => {
     assert.equal(stream.status, 410, stream.text);
   });
 
+  it('names a cursor that works when retention has come past the end of the backup', async () => {
+    const { restored, ahead } = await scene();
+    await restored.start();
+    await restored.say('f', 'g', 'h');
+    const { dataSource } = restored.database;
+    await execute(dataSource, 'update feed_topics set first_position = 5');
+    await execute(dataSource, 'delete from feed_entries where position < 5');
+    const [cursor = ''] = ahead;
+    assert.deepEqual((await restored.read(await restored.refusal(cursor))).said, ['g', 'h']);
+  });
+
   it('tells the cursors of one restore from those of another', async () => {
     const { restored, kept, ahead } = await scene();
     await restored.start();

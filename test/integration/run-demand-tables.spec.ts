@@ -56,6 +56,16 @@ describe('the tables that hold the counts of pending runs by what they ask for',
          from generate_series(1, 10) as n`,
     );
     assert.deepEqual((await read()).ready, { runs: 10, cpu: 5, ramMb: 5000, vramMb: 80_000, gpus: 10 });
+    // As a program does that restores a backup.
+    await dataSource.transaction(async (manager) => {
+      await execute(manager, `set local search_path = ''`);
+      await execute(
+        manager,
+        `insert into public.run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
+         values (gen_random_uuid(), 0, now(), 500, 8000, 1)`,
+      );
+    });
+    assert.equal((await read()).ready.runs, 11);
     await execute(dataSource, 'update run_queue set priority = 7');
     await execute(dataSource, 'delete from run_queue where cpu = 1');
     assert.deepEqual((await read()).ready, { runs: 5, cpu: 0, ramMb: 2500, vramMb: 40_000, gpus: 5 });
