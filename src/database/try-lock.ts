@@ -1,3 +1,4 @@
+import type { DataSource, EntityManager } from 'typeorm';
 import { rows, type SqlExecutor } from './sql.js';
 
 /**
@@ -13,4 +14,17 @@ export async function tryLock(manager: SqlExecutor, key: string): Promise<boolea
     [key],
   );
   return row?.taken === true;
+}
+
+/**
+ * Does something in a transaction that one process at a time may be in.
+ * @param key a 64-bit number, the lock's own
+ * @returns null, at once, when another process is in it
+ */
+export function whenAlone<T>(
+  dataSource: DataSource,
+  key: string,
+  work: (manager: EntityManager) => Promise<T>,
+): Promise<T | null> {
+  return dataSource.transaction(async (manager) => ((await tryLock(manager, key)) ? work(manager) : null));
 }

@@ -1,9 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { rows } from '../database/sql.js';
-import { tryLock } from '../database/try-lock.js';
-
-const RETENTION_LOCK = '7420958811263390';
 
 /** What one batch did. */
 export interface FeedBatch {
@@ -17,11 +14,6 @@ export interface FeedBatch {
 /** SQL of the feed's retention. */
 @Injectable()
 export class FeedRetentionRepository {
-  /** Takes the right to remove entries until the transaction ends; false when another process has it. */
-  lock(manager: EntityManager): Promise<boolean> {
-    return tryLock(manager, RETENTION_LOCK);
-  }
-
   /**
    * Removes expired entries from the heads of feeds and has the feeds begin behind them. Only a head is ever removed:
    * an entry that is older than one before it waits for that one, so no feed gets a hole. The topics' counters are

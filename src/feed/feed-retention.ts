@@ -1,11 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
+import { whenAlone } from '../database/try-lock.js';
 import { Settings } from '../settings/settings.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedRetentionRepository } from './feed-retention.repository.js';
 
 const DAY_MS = 86_400_000;
 const BATCH = 500;
+const RETENTION_LOCK = '7420958811263390';
 
 /** What one pass did. */
 export interface FeedRetentionCounts {
@@ -37,10 +39,8 @@ export class FeedRetention {
     let entries = 0;
     for (;;) {
       if (stop?.aborted === true) break;
-      const batch = await this.dataSource.transaction(async (manager) =>
-        (await this.repository.lock(manager))
-          ? this.repository.removeHeads(manager, from, before, BATCH)
-          : null,
+      const batch = await whenAlone(this.dataSource, RETENTION_LOCK, (manager) =>
+        this.repository.removeHeads(manager, from, before, BATCH),
       );
       if (batch === null) break;
       entries += batch.deleted;

@@ -2,10 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { inBatches } from '../../database/in-batches.js';
 import { execute, rows } from '../../database/sql.js';
-import { tryLock } from '../../database/try-lock.js';
 import type { TerminalState } from '../run-machine/run-state.js';
-
-const RETENTION_LOCK = '2954417083366102';
 
 /**
  * Tables with rows that belong to a run and go with it, by the column that names the run. Not among them: the audit log,
@@ -35,11 +32,6 @@ export interface EndedRun extends EndedPlace {
 /** SQL of the retention of runs. */
 @Injectable()
 export class RunRetentionRepository {
-  /** Takes the right to remove runs until the transaction ends; false when another process has it. */
-  lock(manager: EntityManager): Promise<boolean> {
-    return tryLock(manager, RETENTION_LOCK);
-  }
-
   /**
    * Runs of the state that were created before the time, those created first first. None that ended before it is
    * missing, as every run ends after it was created. They are a stretch of the index of the lists by state, whose

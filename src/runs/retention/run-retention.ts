@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
+import { whenAlone } from '../../database/try-lock.js';
 import { Settings } from '../../settings/settings.js';
 import { RunCountsRepository } from '../run-counts/run-counts.repository.js';
 import { RunTally } from '../run-counts/run-tally.js';
@@ -7,6 +8,7 @@ import { TERMINAL_STATES, type TerminalState } from '../run-machine/run-state.js
 import { RunRetentionRepository, type EndedPlace, type EndedRun } from './run-retention.repository.js';
 
 const DAY_MS = 86_400_000;
+const RETENTION_LOCK = '2954417083366102';
 
 /** Runs that one transaction looks at. */
 export const RUNS_PER_BATCH = 500;
@@ -66,8 +68,8 @@ export class RunRetention {
     for (;;) {
       if (looked >= RUNS_PER_PASS || stop?.aborted === true) break;
       const after = from;
-      const batch = await this.dataSource.transaction(async (manager) =>
-        (await this.repository.lock(manager)) ? this.#batch(manager, { state, before, now, after }) : null,
+      const batch = await whenAlone(this.dataSource, RETENTION_LOCK, (manager) =>
+        this.#batch(manager, { state, before, now, after }),
       );
       if (!batch) return removed;
       removed += batch.removed;

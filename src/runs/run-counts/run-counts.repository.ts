@@ -1,11 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { execute, rows, type SqlExecutor } from '../../database/sql.js';
-import { tryLock } from '../../database/try-lock.js';
 import type { RunState } from '../run-machine/run-state.js';
 import type { RunTally } from './run-tally.js';
-
-const ROLL_UP_LOCK = '6031175942280514';
 
 /** Columns of the number of runs in each state. */
 const STATE_COLUMNS = ['pending', 'assigned', 'running', 'cancelled', 'completed', 'failed'] as const;
@@ -127,11 +124,6 @@ export class RunCountsRepository {
         cancelled: Number(row.ended_cancelled),
       })),
     };
-  }
-
-  /** Takes the right to roll up until the transaction ends; false when another process has it. */
-  lockRollUp(manager: EntityManager): Promise<boolean> {
-    return tryLock(manager, ROLL_UP_LOCK);
   }
 
   /**

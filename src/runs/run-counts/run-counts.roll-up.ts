@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { inBatches } from '../../database/in-batches.js';
+import { whenAlone } from '../../database/try-lock.js';
 import { RunCountsRepository } from './run-counts.repository.js';
 
 /** Minutes that are shown one by one. */
@@ -10,6 +11,7 @@ export const SHOWN_MINUTES = 60;
 export const ROWS_PER_BATCH = 2000;
 
 const MINUTE_MS = 60_000;
+const ROLL_UP_LOCK = '6031175942280514';
 
 /** Whole minutes after which the seconds of a minute are summed up: by then nobody writes to them. */
 const KEPT_APART = 2;
@@ -33,12 +35,11 @@ export class RunCountsRollUp {
     const minute = Math.floor(now.getTime() / MINUTE_MS);
     const seconds = new Date((minute - KEPT_APART) * MINUTE_MS);
     const minutes = new Date((minute - SHOWN_MINUTES) * MINUTE_MS);
-    return inBatches(ROWS_PER_BATCH, stop, () =>
-      this.dataSource.transaction(async (manager) =>
-        (await this.counts.lockRollUp(manager))
-          ? this.counts.rollUp(manager, seconds, minutes, ROWS_PER_BATCH)
-          : 0,
-      ),
-    );
+    return inBatches(ROWS_PER_BATCH, stop, async () => {
+      const removed = await whenAlone(this.dataSource, ROLL_UP_LOCK, (manager) =>
+        this.counts.rollUp(manager, seconds, minutes, ROWS_PER_BATCH),
+      );
+      return removed ?? 0;
+    });
   }
 }

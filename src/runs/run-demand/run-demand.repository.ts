@@ -1,10 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { execute, rows, type SqlExecutor } from '../../database/sql.js';
-import { tryLock } from '../../database/try-lock.js';
 import type { Shape } from '../scheduling-strategy.js';
-
-const ROLL_UP_LOCK = '6031175942280515';
 
 /** How many runs, by how far they have come. */
 export interface RunNumbers {
@@ -158,11 +155,6 @@ export class RunDemandRepository {
       manager,
       `select set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)`,
     );
-  }
-
-  /** Takes the right to roll up until the transaction ends; false when another process has it. */
-  lockRollUp(manager: EntityManager): Promise<boolean> {
-    return tryLock(manager, ROLL_UP_LOCK);
   }
 
   /**

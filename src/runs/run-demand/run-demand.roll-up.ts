@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { inBatches } from '../../database/in-batches.js';
+import { whenAlone } from '../../database/try-lock.js';
 import { RunDemandRepository } from './run-demand.repository.js';
 
 /** Rows that one transaction takes at most. */
@@ -8,6 +9,8 @@ export const ROWS_PER_BATCH = 2000;
 
 /** Milliseconds after which a second is summed up: by then nobody writes to it. */
 export const KEPT_APART_MS = 10_000;
+
+const ROLL_UP_LOCK = '6031175942280515';
 
 /** Sums up the counts of pending runs by their shape, so that reading them stays quick. */
 @Injectable()
@@ -33,9 +36,7 @@ export class RunDemandRollUp {
     return summed;
   }
 
-  #alone(work: (manager: EntityManager) => Promise<number>): Promise<number> {
-    return this.dataSource.transaction(async (manager) =>
-      (await this.demand.lockRollUp(manager)) ? work(manager) : 0,
-    );
+  async #alone(work: (manager: EntityManager) => Promise<number>): Promise<number> {
+    return (await whenAlone(this.dataSource, ROLL_UP_LOCK, work)) ?? 0;
   }
 }
