@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
+import { resolve as resolvePath } from 'node:path';
 import { cpuSecondsOf } from './cpu.mjs';
 import { makeDataFolder } from './data-folder.mjs';
 import { stoppedAtTheEnd } from './leftovers.mjs';
@@ -15,25 +15,25 @@ const START_MS = 300_000;
 /**
  * Starts the built service with a PostgreSQL of its own and durability on.
  * @param env settings on top of the usual
- * @param nodeOptions options of the service's node, for example `--cpu-prof`
+ * @param options `dist`: the folder of the build, BENCH_DIST or dist/ unless given; `nodeOptions`: options of the
+ *   service's node, for example `--cpu-prof`
  * @returns its URL, its process id, the CPU seconds it has used, and how to stop it
  */
-export async function startService(env = {}, nodeOptions = []) {
+export async function startService(
+  env = {},
+  { dist = process.env.BENCH_DIST ?? 'dist', nodeOptions = [] } = {},
+) {
   const folder = await makeDataFolder();
-  const child = spawn(
-    process.execPath,
-    [...nodeOptions, join(ROOT, process.env.BENCH_DIST ?? 'dist', 'src/main.js'), '--port', '0'],
-    {
-      env: {
-        PATH: process.env.PATH,
-        SERVICE_DATA_DIR: folder.path,
-        SERVICE_API_KEYS: `admin:${KEY}`,
-        SERVICE_LOG_LEVEL: 'warning',
-        ...env,
-      },
-      stdio: ['ignore', 'pipe', 'inherit'],
+  const child = spawn(process.execPath, [...nodeOptions, resolvePath(ROOT, dist, 'src/main.js'), '--port', '0'], {
+    env: {
+      PATH: process.env.PATH,
+      SERVICE_DATA_DIR: folder.path,
+      SERVICE_API_KEYS: `admin:${KEY}`,
+      SERVICE_LOG_LEVEL: 'warning',
+      ...env,
     },
-  );
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   const gone = once(child, 'exit');
   const stop = stoppedAtTheEnd(async () => {
     child.kill('SIGTERM');

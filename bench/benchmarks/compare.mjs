@@ -1,0 +1,64 @@
+import { bareLike, loadSubject } from '../lib/beside-bare.mjs';
+import { goalLine, ratio } from '../lib/figures.mjs';
+import { inTurn, withOpen } from '../lib/rounds.mjs';
+import { heartbeatOf } from '../lib/scenarios.mjs';
+import { startService } from '../lib/service.mjs';
+
+export const title = 'Two builds';
+export const about =
+  'The build under test and an earlier one (the dist folder named by BENCH_BEFORE), each with a PostgreSQL of its own, ' +
+  'measured in turn in one run. 64 clients; bulk: 4 clients with 100 items a request. CPU is that of the server process.';
+
+const ROUNDS = 5;
+const LOADS = [
+  { name: 'heartbeat', load: { scenario: 'heartbeat', clients: 64 } },
+  { name: 'create', load: { scenario: 'create', clients: 64 } },
+  { name: 'lifecycle', load: { scenario: 'lifecycle', clients: 64 }, atLeast: 0.9 },
+  { name: 'bulk lifecycle', load: { scenario: 'bulkLifecycle', clients: 4 }, atLeast: 1 },
+];
+const BARE = 'heartbeat, bare node:http';
+
+/**
+ * One row for each load and build, and one for heartbeats to a bare server.
+ * @throws Error when BENCH_BEFORE is not set
+ */
+export async function measure({ seconds }) {
+  const before = process.env.BENCH_BEFORE;
+  if (!before) throw new Error('set BENCH_BEFORE to the dist folder of the build to compare with');
+  return withOpen(async (keep) => {
+    const now = await keep(startService());
+    const earlier = await keep(startService({}, { dist: before }));
+    const bare = await keep(bareLike(now, ['POST', '/workers/heartbeat', heartbeatOf('w')]));
+    const pairs = LOADS.flatMap(({ name, load }) => [
+      loadSubject(labelOf(name, 'before'), earlier, { ...load, seconds }),
+      loadSubject(labelOf(name, 'now'), now, { ...load, seconds }),
+    ]);
+    const idle = loadSubject(BARE, bare, { scenario: 'heartbeat', clients: 64, seconds });
+    return inTurn([...pairs, idle], ROUNDS);
+  });
+}
+
+/** The goals that these rows tell of. */
+export function goals(rows) {
+  const find = (label) => rows.find((row) => row.label === label);
+  return [
+    ...LOADS.filter(({ atLeast }) => atLeast !== undefined).map(({ name, atLeast }) =>
+      goalLine(
+        `${name}, a second, to the earlier build`,
+        ratio(find(labelOf(name, 'now')), find(labelOf(name, 'before'))),
+        { atLeast },
+      ),
+    ),
+    goalLine(
+      'heartbeats a second to a bare node:http server',
+      ratio(find(labelOf('heartbeat', 'now')), find(BARE)),
+      {
+        atLeast: 0.25,
+      },
+    ),
+  ];
+}
+
+function labelOf(name, build) {
+  return `${name}, ${build}`;
+}
