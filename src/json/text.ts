@@ -6,6 +6,13 @@ declare global {
   }
 }
 
+/**
+ * Text without control characters. Patterns that the API description shows use no `\p{...}`: many validators compile
+ * them without the `u` flag.
+ */
+// oxlint-disable-next-line no-control-regex -- the pattern excludes control characters
+export const NO_CONTROL_CHARACTERS = /^[^\x00-\x1f\x7f-\x9f]*$/;
+
 /** Whether a text holds no NUL character and no lone surrogate, so that PostgreSQL can store it. */
 export function isCleanText(text: string): boolean {
   return !text.includes('\0') && text.isWellFormed();

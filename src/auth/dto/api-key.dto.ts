@@ -9,12 +9,19 @@ import { readTimestamp } from '../../json/read-timestamp.js';
 /** Keys of a page unless asked otherwise, and at most. */
 export const MOST_LISTED_KEYS = 1000;
 
+/** No control, format or line separator characters. */
 const PRINTABLE = /^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]*$/u;
+
+/** The same for the characters of the Basic Multilingual Plane, for validators that know no `\p{...}`. */
+const PORTABLE_PRINTABLE =
+  '^[^\\x00-\\x1f\\x7f-\\x9f\\xad\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u180e\\u200b-\\u200f' +
+  '\\u2028-\\u202e\\u2060-\\u2064\\u2066-\\u206f\\ufeff\\ufff9-\\ufffb]*$';
 
 /** An API key to be made. */
 @ApiSchema({ name: 'ApiKeyCreate' })
 export class CreateApiKeyDto {
   /** Says whose key it is; the audit log shows it. @example nightly import */
+  @ApiProperty({ pattern: PORTABLE_PRINTABLE })
   @IsText({ min: 1, max: 128, pattern: PRINTABLE, form: 'a printable text' })
   name: string;
 

@@ -2,10 +2,16 @@ import { applyDecorators } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import { QueryInteger, QueryString } from '../../http/query-decorators.js';
+import { NO_CONTROL_CHARACTERS } from '../../json/text.js';
 
 function FeedTopic(): PropertyDecorator {
   return applyDecorators(
-    QueryString({ min: 1, max: 255, pattern: /^\P{Cc}*$/u, form: 'a string without control characters' }),
+    QueryString({
+      min: 1,
+      max: 255,
+      pattern: NO_CONTROL_CHARACTERS,
+      form: 'a string without control characters',
+    }),
     ApiProperty({ example: 'orders' }),
   );
 }

@@ -2,12 +2,13 @@ import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional, ValidateBy } from 'class-validator';
 import { IsText, JsonObject } from '../../http/dto-decorators.js';
 import { isJsonObject } from '../../json/json-value.js';
+import { NO_CONTROL_CHARACTERS } from '../../json/text.js';
 
 /** Where the events of a run are mirrored to. */
 @ApiSchema({ name: 'EventDelivery' })
 export class EventDeliveryDto {
   /** Topic of the event feed. @example orders */
-  @IsText({ min: 1, max: 255, pattern: /^\P{Cc}*$/u, form: 'a string without control characters' })
+  @IsText({ min: 1, max: 255, pattern: NO_CONTROL_CHARACTERS, form: 'a string without control characters' })
   topic: string;
 
   /** Labels for whoever reads the feed. */

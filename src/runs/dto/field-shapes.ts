@@ -4,7 +4,8 @@ import type { IntegerRange, TextShape } from '../../http/dto-decorators.js';
 export const IMAGE_REFERENCE: TextShape = {
   min: 1,
   max: 512,
-  pattern: /^[^\s\p{Cc}]*$/u,
+  // oxlint-disable-next-line no-control-regex -- the pattern excludes control characters
+  pattern: /^[^\s\x00-\x1f\x7f-\x9f]*$/,
   form: 'an image reference without white space',
 };
 
