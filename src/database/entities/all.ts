@@ -1,18 +1,48 @@
 import { ApiKeyEntity } from './api-key.entity.js';
 import { AttemptEntity } from './attempt.entity.js';
 import { AuditEntryEntity } from './audit-entry.entity.js';
+import { DatabaseOriginEntity } from './database-origin.entity.js';
 import { DefinitionEntity } from './definition.entity.js';
 import { EventEntity } from './event.entity.js';
-import { FeedEntryEntity } from './feed-entry.entity.js';
+import { FeedBranchEntity, FeedBranchHeadEntity, FeedEntryEntity, FeedTopicEntity } from './feed.entity.js';
+import { IdempotencyKeyEntity } from './idempotency-key.entity.js';
+import { QueueEntryEntity, RunDeadlineEntity } from './queue.entity.js';
+import { RunCountsEntity } from './run-counts.entity.js';
+import { RunDemandChangeEntity, RunDemandEntity, RunDemandSumsEntity } from './run-demand.entity.js';
+import { RunLogEntity, RunLogRemovalEntity, RunLogRowEntity } from './run-log.entity.js';
 import { RunEntity } from './run.entity.js';
+import {
+  WorkerDrainEntity,
+  WorkerPoolEntity,
+  WorkerPoolEpochEntity,
+  WorkerPoolWordsEntity,
+} from './worker.entity.js';
 
-/** Every entity of the database. */
+/** The entities of all tables of the service. */
 export const ENTITIES = [
   RunEntity,
   AttemptEntity,
   EventEntity,
+  QueueEntryEntity,
+  RunDeadlineEntity,
+  RunCountsEntity,
+  RunDemandEntity,
+  RunDemandChangeEntity,
+  RunDemandSumsEntity,
+  RunLogEntity,
+  RunLogRowEntity,
+  RunLogRemovalEntity,
+  FeedTopicEntity,
   FeedEntryEntity,
+  FeedBranchEntity,
+  FeedBranchHeadEntity,
   DefinitionEntity,
+  IdempotencyKeyEntity,
   ApiKeyEntity,
   AuditEntryEntity,
+  WorkerDrainEntity,
+  WorkerPoolEntity,
+  WorkerPoolWordsEntity,
+  WorkerPoolEpochEntity,
+  DatabaseOriginEntity,
 ];

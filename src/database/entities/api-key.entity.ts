@@ -1,16 +1,20 @@
-import { Column, Entity, PrimaryColumn } from 'typeorm';
+import { Check, Column, Entity, Index, PrimaryColumn, Unique } from 'typeorm';
 
-/** A row of `api_keys`. The key itself is nowhere: `hash` is its SHA-256. */
+/** A row of `api_keys`. The key itself is not stored: `hash` is its SHA-256. */
 @Entity('api_keys')
+@Check('api_keys_scopes_check', 'cardinality(scopes) > 0')
+@Unique('api_keys_hash_key', ['hash'])
+@Index('api_keys_by_created', { synchronize: false })
 export class ApiKeyEntity {
-  @PrimaryColumn('uuid') id: string;
+  @PrimaryColumn('uuid', { primaryKeyConstraintName: 'api_keys_pkey' }) id: string;
   @Column('text') name: string;
   @Column('text', { array: true }) scopes: string[];
   /** The readable beginning of the key. */
   @Column('text') prefix: string;
   @Column('text') hash: string;
-  @Column('timestamptz', { name: 'created_at' }) createdAt: Date;
-  @Column('timestamptz', { name: 'expires_at', nullable: true }) expiresAt: Date | null;
-  @Column('timestamptz', { name: 'last_used_at', nullable: true }) lastUsedAt: Date | null;
-  @Column('timestamptz', { name: 'revoked_at', nullable: true }) revokedAt: Date | null;
+  @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
+  @Column({ type: 'timestamptz', precision: 3, name: 'expires_at', nullable: true }) expiresAt: Date | null;
+  @Column({ type: 'timestamptz', precision: 3, name: 'last_used_at', nullable: true })
+  lastUsedAt: Date | null;
+  @Column({ type: 'timestamptz', precision: 3, name: 'revoked_at', nullable: true }) revokedAt: Date | null;
 }

@@ -1,11 +1,20 @@
-import { Column, Entity, PrimaryColumn } from 'typeorm';
+import { Check, Column, Entity, ForeignKey, PrimaryColumn } from 'typeorm';
 import type { JsonObject } from '../../json/json-value.js';
+import { RunEntity } from './run.entity.js';
 
 /** A row of `attempts`: an attempt that ended and was followed by another. */
 @Entity('attempts')
+@Check('attempts_check', 'end_event >= first_event')
+@Check('attempts_progress_check', 'progress between 0 and 100')
+@Check(
+  'attempts_state_check',
+  "state in ('PENDING', 'ASSIGNED', 'RUNNING', 'CANCELLED', 'COMPLETED', 'FAILED')",
+)
 export class AttemptEntity {
-  @PrimaryColumn('uuid', { name: 'run_id' }) runId: string;
-  @PrimaryColumn('integer') attempt: number;
+  @PrimaryColumn('uuid', { name: 'run_id', primaryKeyConstraintName: 'attempts_pkey' })
+  @ForeignKey(() => RunEntity, { name: 'attempts_run_id_fkey', onDelete: 'CASCADE' })
+  runId: string;
+  @PrimaryColumn('integer', { primaryKeyConstraintName: 'attempts_pkey' }) attempt: number;
   @Column('uuid') id: string;
   @Column('text') state: string;
   @Column('smallint') progress: number;
@@ -17,8 +26,8 @@ export class AttemptEntity {
   @Column('integer', { name: 'first_event' }) firstEvent: number;
   /** Index after the attempt's last timeline entry. */
   @Column('integer', { name: 'end_event' }) endEvent: number;
-  @Column('timestamptz', { name: 'queued_at' }) queuedAt: Date;
-  @Column('timestamptz', { name: 'assigned_at', nullable: true }) assignedAt: Date | null;
-  @Column('timestamptz', { name: 'started_at', nullable: true }) startedAt: Date | null;
-  @Column('timestamptz', { name: 'finished_at' }) finishedAt: Date;
+  @Column({ type: 'timestamptz', precision: 3, name: 'queued_at' }) queuedAt: Date;
+  @Column({ type: 'timestamptz', precision: 3, name: 'assigned_at', nullable: true }) assignedAt: Date | null;
+  @Column({ type: 'timestamptz', precision: 3, name: 'started_at', nullable: true }) startedAt: Date | null;
+  @Column({ type: 'timestamptz', precision: 3, name: 'finished_at' }) finishedAt: Date;
 }

@@ -1,12 +1,17 @@
-import { Column, Entity, PrimaryColumn } from 'typeorm';
+import { Column, Entity, PrimaryGeneratedColumn } from 'typeorm';
 import type { JsonObject } from '../../json/json-value.js';
 
 /** A row of `audit_entries`: a direct mutation of a run by an admin. */
 @Entity('audit_entries')
 export class AuditEntryEntity {
-  /** Decimal, as the driver gives a bigint. */
-  @PrimaryColumn('bigint') id: string;
-  @Column('timestamptz') t: Date;
+  /** A bigint as decimal string. */
+  @PrimaryGeneratedColumn('identity', {
+    type: 'bigint',
+    generatedIdentity: 'ALWAYS',
+    primaryKeyConstraintName: 'audit_entries_pkey',
+  })
+  id: string;
+  @Column({ type: 'timestamptz', precision: 3 }) t: Date;
   @Column('text', { name: 'key_name' }) keyName: string;
   @Column('uuid', { name: 'run_id' }) runId: string;
   @Column('json') before: JsonObject;

@@ -1,11 +1,20 @@
-import { Column, Entity, PrimaryColumn } from 'typeorm';
+import { Check, Column, Entity, Index, PrimaryColumn } from 'typeorm';
 import type { JsonObject } from '../../json/json-value.js';
 
 /** A row of `definitions`: one version of a template. */
 @Entity('definitions')
+@Check('definitions_attempt_timeout_s_check', 'attempt_timeout_s >= 1')
+@Check('definitions_backoff_s_check', 'backoff_s >= 0')
+@Check('definitions_cpu_check', 'cpu >= 0')
+@Check('definitions_max_attempts_check', 'max_attempts between 1 and 1000')
+@Check('definitions_max_backoff_s_check', 'max_backoff_s >= 0')
+@Check('definitions_ram_mb_check', 'ram_mb >= 0')
+@Check('definitions_start_within_s_check', 'start_within_s >= 1')
+@Check('definitions_vram_mb_check', 'vram_mb >= 0')
+@Index('definitions_latest', { synchronize: false })
 export class DefinitionEntity {
-  @PrimaryColumn('text') id: string;
-  @PrimaryColumn('text') version: string;
+  @PrimaryColumn('text', { primaryKeyConstraintName: 'definitions_pkey' }) id: string;
+  @PrimaryColumn('text', { primaryKeyConstraintName: 'definitions_pkey' }) version: string;
   @Column('text') image: string;
   @Column('json', { name: 'input_specs' }) inputSpecs: JsonObject;
   @Column('json', { name: 'output_specs' }) outputSpecs: JsonObject;
@@ -13,13 +22,22 @@ export class DefinitionEntity {
   @Column('integer', { name: 'vram_mb' }) vramMb: number;
   @Column('integer') cpu: number;
   @Column('integer', { name: 'max_attempts' }) maxAttempts: number;
-  @Column('integer', { name: 'backoff_s' }) backoffS: number;
-  /** 0: no bound of its own. */
-  @Column('integer', { name: 'max_backoff_s' }) maxBackoffS: number;
+  @Column('integer', { name: 'backoff_s', default: 0 }) backoffS: number;
+  /** 0: unlimited. */
+  @Column('integer', { name: 'max_backoff_s', default: 0 }) maxBackoffS: number;
   @Column('integer', { name: 'start_within_s', nullable: true }) startWithinS: number | null;
   @Column('integer', { name: 'attempt_timeout_s', nullable: true }) attemptTimeoutS: number | null;
   @Column('text', { nullable: true }) topic: string | null;
   @Column('json', { nullable: true }) attributes: Record<string, string> | null;
-  @Column('timestamptz', { name: 'created_at' }) createdAt: Date;
-  @Column('timestamptz', { name: 'updated_at' }) updatedAt: Date;
+  @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
+  @Column({ type: 'timestamptz', precision: 3, name: 'updated_at' }) updatedAt: Date;
+  /** Orders versions that were created in the same millisecond. A bigint as decimal string; only for queries. */
+  @Column({
+    type: 'bigint',
+    name: 'creation_order',
+    generated: 'identity',
+    generatedIdentity: 'ALWAYS',
+    select: false,
+  })
+  creationOrder?: string;
 }

@@ -1,16 +1,18 @@
-import { Column, Entity, PrimaryColumn } from 'typeorm';
+import { Check, Column, Entity, PrimaryColumn } from 'typeorm';
 import type { JsonObject } from '../../json/json-value.js';
 
 /** A row of `events`: an entry of a run's timeline. */
 @Entity('events')
+@Check('events_index_check', '"index" >= 0')
+@Check('events_size_check', 'size >= 0')
 export class EventEntity {
-  @PrimaryColumn('uuid', { name: 'run_id' }) runId: string;
-  @PrimaryColumn('integer') index: number;
+  @PrimaryColumn('uuid', { name: 'run_id', primaryKeyConstraintName: 'events_pkey' }) runId: string;
+  @PrimaryColumn('integer', { primaryKeyConstraintName: 'events_pkey' }) index: number;
   @Column('integer') attempt: number;
   @Column('text') type: string;
   /** State of the run after the command that recorded the entry. */
   @Column('text') state: string;
-  @Column('timestamptz') t: Date;
+  @Column({ type: 'timestamptz', precision: 3 }) t: Date;
   @Column('json') msg: string | number;
   @Column('json') payload: JsonObject;
   /** Bytes of message and payload as JSON. */

@@ -1,10 +1,40 @@
-import { Column, Entity, PrimaryColumn } from 'typeorm';
+import { Check, Column, Entity, Index, PrimaryColumn } from 'typeorm';
 import type { JsonObject } from '../../json/json-value.js';
 
 /** A row of `runs`: the run together with its current attempt. */
 @Entity('runs')
+@Check('runs_attempt_check', 'attempt between 1 and 1000')
+@Check('runs_attempt_timeout_s_check', 'attempt_timeout_s >= 1')
+@Check('runs_back_off_while_pending', "not_before is null or state = 'PENDING'")
+@Check('runs_backoff_s_check', 'backoff_s >= 0')
+@Check('runs_check', 'first_event between 0 and event_count')
+@Check('runs_cpu_check', 'cpu >= 0')
+@Check('runs_failures_check', 'failures >= 0')
+@Check(
+  'runs_finished_when_terminal',
+  "(state in ('CANCELLED', 'COMPLETED', 'FAILED')) = (finished_at is not null)",
+)
+@Check('runs_max_attempts_check', 'max_attempts between 1 and 1000')
+@Check('runs_max_backoff_s_check', 'max_backoff_s >= 0')
+@Check('runs_pending_belongs_to_nobody', "state <> 'PENDING' or worker_id is null")
+@Check('runs_progress_check', 'progress between 0 and 100')
+@Check('runs_ram_mb_check', 'ram_mb >= 0')
+@Check('runs_reclaims_check', 'reclaims >= 0')
+@Check('runs_start_within_s_check', 'start_within_s >= 1')
+@Check('runs_state_check', "state in ('PENDING', 'ASSIGNED', 'RUNNING', 'CANCELLED', 'COMPLETED', 'FAILED')")
+@Check('runs_vram_mb_check', 'vram_mb >= 0')
+@Index('runs_by_definition', { synchronize: false })
+@Index('runs_by_definition_and_image', { synchronize: false })
+@Index('runs_by_image', { synchronize: false })
+@Index('runs_by_state', { synchronize: false })
+@Index('runs_by_topic', { synchronize: false })
+@Index('runs_by_topic_and_definition', { synchronize: false })
+@Index('runs_by_topic_and_image', { synchronize: false })
+@Index('runs_in_execution', ['workerId', 'id'], {
+  where: "(state = ANY (ARRAY['ASSIGNED'::text, 'RUNNING'::text])) AND (worker_id IS NOT NULL)",
+})
 export class RunEntity {
-  @PrimaryColumn('uuid') id: string;
+  @PrimaryColumn('uuid', { primaryKeyConstraintName: 'runs_pkey' }) id: string;
   @Column('text') state: string;
   @Column('integer') priority: number;
   @Column('smallint') progress: number;
@@ -15,9 +45,9 @@ export class RunEntity {
   @Column('integer') failures: number;
   @Column('integer') reclaims: number;
   @Column('integer', { name: 'max_attempts' }) maxAttempts: number;
-  @Column('integer', { name: 'backoff_s' }) backoffS: number;
-  /** 0: no bound of its own. */
-  @Column('integer', { name: 'max_backoff_s' }) maxBackoffS: number;
+  @Column('integer', { name: 'backoff_s', default: 0 }) backoffS: number;
+  /** 0: unlimited. */
+  @Column('integer', { name: 'max_backoff_s', default: 0 }) maxBackoffS: number;
   @Column('integer', { name: 'start_within_s', nullable: true }) startWithinS: number | null;
   @Column('integer', { name: 'attempt_timeout_s', nullable: true }) attemptTimeoutS: number | null;
   @Column('text') image: string;
@@ -33,17 +63,17 @@ export class RunEntity {
   @Column('json', { nullable: true }) attributes: Record<string, string> | null;
   @Column('text', { name: 'definition_id', nullable: true }) definitionId: string | null;
   @Column('text', { name: 'definition_version', nullable: true }) definitionVersion: string | null;
-  /** As it travels in the header of this name; null: nobody traces the run. */
+  /** Value of the request header of this name; null: the run is not traced. */
   @Column('text', { nullable: true }) traceparent: string | null;
   @Column('text', { nullable: true }) tracestate: string | null;
   @Column('text', { name: 'worker_id', nullable: true }) workerId: string | null;
   @Column('text', { name: 'error_message', nullable: true }) errorMessage: string | null;
-  @Column('timestamptz', { name: 'queued_at' }) queuedAt: Date;
+  @Column({ type: 'timestamptz', precision: 3, name: 'queued_at' }) queuedAt: Date;
   /** End of the back-off of a pending run; null: it is not in back-off. */
-  @Column('timestamptz', { name: 'not_before', nullable: true }) notBefore: Date | null;
-  @Column('timestamptz', { name: 'assigned_at', nullable: true }) assignedAt: Date | null;
-  @Column('timestamptz', { name: 'started_at', nullable: true }) startedAt: Date | null;
-  @Column('timestamptz', { name: 'finished_at', nullable: true }) finishedAt: Date | null;
-  @Column('timestamptz', { name: 'created_at' }) createdAt: Date;
-  @Column('timestamptz', { name: 'updated_at' }) updatedAt: Date;
+  @Column({ type: 'timestamptz', precision: 3, name: 'not_before', nullable: true }) notBefore: Date | null;
+  @Column({ type: 'timestamptz', precision: 3, name: 'assigned_at', nullable: true }) assignedAt: Date | null;
+  @Column({ type: 'timestamptz', precision: 3, name: 'started_at', nullable: true }) startedAt: Date | null;
+  @Column({ type: 'timestamptz', precision: 3, name: 'finished_at', nullable: true }) finishedAt: Date | null;
+  @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
+  @Column({ type: 'timestamptz', precision: 3, name: 'updated_at' }) updatedAt: Date;
 }

@@ -1,0 +1,46 @@
+import { Check, Column, Entity, ForeignKey, Index, PrimaryColumn, Unique } from 'typeorm';
+
+/** A row of `feed_topics`: the positions between which a topic's feed has entries. */
+@Entity('feed_topics')
+export class FeedTopicEntity {
+  @PrimaryColumn('text', { primaryKeyConstraintName: 'feed_topics_pkey' }) topic: string;
+  /** Position of the newest entry. A bigint as decimal string, like every position. */
+  @Column('bigint', { name: 'last_position' }) lastPosition: string;
+  /** Position of the oldest entry that retention has kept. */
+  @Column('bigint', { name: 'first_position', default: 1 }) firstPosition: string;
+}
+
+/** A row of `feed_entries`: a position in a topic's feed that references an entry of a run's timeline. */
+@Entity('feed_entries')
+@Index('feed_entries_by_time', ['recordedAt'])
+export class FeedEntryEntity {
+  @PrimaryColumn('text', { primaryKeyConstraintName: 'feed_entries_pkey' }) topic: string;
+  /** Dense within the topic, from 1; in commit order. */
+  @PrimaryColumn('bigint', { primaryKeyConstraintName: 'feed_entries_pkey' }) position: string;
+  @Column('uuid', { name: 'run_id' }) runId: string;
+  @Column('integer', { name: 'event_index' }) eventIndex: number;
+  @Column({ type: 'timestamptz', precision: 3, name: 'recorded_at' }) recordedAt: Date;
+}
+
+/** A row of `feed_branches`: a restore of the database, after which all feeds continue separately. */
+@Entity('feed_branches')
+@Check('feed_branches_number_check', '"number" >= 1')
+@Unique('feed_branches_token_key', ['token'])
+export class FeedBranchEntity {
+  /** 1 for the first restore; the feeds before it have no row. */
+  @PrimaryColumn('integer', { primaryKeyConstraintName: 'feed_branches_pkey' }) number: number;
+  /** Part of the cursors of this branch: 8 characters of base64url. */
+  @Column('text') token: string;
+  @Column({ type: 'timestamptz', precision: 3, name: 'began_at' }) beganAt: Date;
+}
+
+/** A row of `feed_branch_heads`: the position up to which a branch shares a topic's feed with the branch before it. */
+@Entity('feed_branch_heads')
+@Check('feed_branch_heads_last_position_check', 'last_position >= 0')
+export class FeedBranchHeadEntity {
+  @PrimaryColumn('text', { primaryKeyConstraintName: 'feed_branch_heads_pkey' }) topic: string;
+  @PrimaryColumn('integer', { primaryKeyConstraintName: 'feed_branch_heads_pkey' })
+  @ForeignKey(() => FeedBranchEntity, { name: 'feed_branch_heads_number_fkey', onDelete: 'CASCADE' })
+  number: number;
+  @Column('bigint', { name: 'last_position' }) lastPosition: string;
+}
