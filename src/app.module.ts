@@ -4,6 +4,7 @@ import type { DataSource } from 'typeorm';
 import { ApiKeyGuard } from './auth/api-key.guard.js';
 import { AuthModule } from './auth/auth.module.js';
 import { RateLimitGuard } from './auth/rate-limit.guard.js';
+import { ScopesGuard } from './auth/scopes.guard.js';
 import { DashboardModule } from './dashboard/dashboard.module.js';
 import { DatabaseFailures } from './database-failures.js';
 import { DatabaseModule } from './database/database.module.js';
@@ -53,8 +54,8 @@ export class AppModule {
         AuthModule,
         HttpModule.forRoot({
           imports: [AuthModule],
-          // In this order: who may not call learns nothing about the shape of requests.
-          guards: settings.rateLimit > 0 ? [ApiKeyGuard, RateLimitGuard] : [ApiKeyGuard],
+          // In this order: authenticate and authorise before validating.
+          guards: [ApiKeyGuard, ScopesGuard, ...(settings.rateLimit > 0 ? [RateLimitGuard] : [])],
           useFactory: () => ({ maxBodyBytes: settings.maxBodyBytes }),
           classifier: DatabaseFailures,
         }),

@@ -1,12 +1,13 @@
-import { applyDecorators, SetMetadata } from '@nestjs/common';
+import { applyDecorators, SetMetadata, type ExecutionContext } from '@nestjs/common';
+import type { Reflector } from '@nestjs/core';
 import { ApiSecurity } from '@nestjs/swagger';
 import { ApiErrors } from '../http/error.dto.js';
 
-/** What an API key may be allowed to do. `admin` includes the others. */
+/** What an API key permits. `admin` includes the others. */
 export const SCOPES = ['admin', 'client', 'worker'] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** Who calls: the key's identity, its name and what it is allowed to do. Never the key itself. */
+/** The authenticated caller: id, name and scopes of the API key, never the key itself. */
 export interface Caller {
   /** The same in every process and after every restart. */
   readonly id: string;
@@ -25,12 +26,12 @@ export type Access =
 /** Metadata key under which a route declares its access. */
 export const ACCESS = 'longshore:access';
 
-/** The route takes keys with any of the scopes, and admins. */
+/** The route requires a key with one of the scopes, or with `admin`. */
 export function AllowScopes(...scopes: [Scope, ...Scope[]]): MethodDecorator & ClassDecorator {
   return declare({ kind: 'scopes', scopes }, true);
 }
 
-/** The route takes every valid key. */
+/** The route requires a valid key of any scope. */
 export function AllowAnyKey(): MethodDecorator & ClassDecorator {
   return declare({ kind: 'any-key' }, true);
 }
@@ -40,7 +41,12 @@ export function Public(): MethodDecorator & ClassDecorator {
   return declare({ kind: 'public' }, false);
 }
 
-/** The scope that the caller lacks for a route, or undefined when nothing stands in the way. */
+/** The access that the route's handler declares, or else its controller. `AccessCoverage` guarantees that one does. */
+export function accessOf(reflector: Reflector, context: ExecutionContext): Access {
+  return reflector.getAllAndOverride<Access>(ACCESS, [context.getHandler(), context.getClass()]);
+}
+
+/** The scope that the caller lacks for a route, or undefined if it may call the route. */
 export function missingScope(access: Access, caller: Caller): Scope | undefined {
   if (access.kind !== 'scopes' || caller.scopes.has('admin')) return undefined;
   return access.scopes.some((scope) => caller.scopes.has(scope)) ? undefined : access.scopes[0];

@@ -10,16 +10,18 @@ import { ApiKeyVerifier } from './api-key-verifier.js';
 import { ApiKeysController } from './api-keys.controller.js';
 import { ApiKeysRepository } from './api-keys.repository.js';
 import { ApiKeysService } from './api-keys.service.js';
+import { AUTHENTICATOR, createAuthenticator } from './authenticator.js';
 import { KeyUsage } from './key-usage.js';
 import { MonotonicClock } from './monotonic-clock.js';
 import { OpenAnswers } from './open-answers.js';
 import { rateLimitOptions, RateLimitGuard } from './rate-limit.guard.js';
 import { RateWindows } from './rate-windows.js';
+import { ScopesGuard } from './scopes.guard.js';
 import { STARTING_KEYS, startingKeys } from './starting-keys.js';
 import { StoredKeys } from './stored-keys.js';
 import { WhoamiController } from './whoami.controller.js';
 
-/** Who may call what, and how often. The application binds the two guards before every other one, in this order. */
+/** Authentication, authorisation and rate limit. The application registers the exported guards globally, in this order. */
 @Module({
   imports: [DiscoveryModule],
   controllers: [ApiKeysController, WhoamiController],
@@ -37,11 +39,13 @@ import { WhoamiController } from './whoami.controller.js';
     ApiKeyVerifier,
     ApiKeysService,
     AccessCoverage,
+    { provide: AUTHENTICATOR, inject: [ApiKeyVerifier], useFactory: createAuthenticator },
     ApiKeyGuard,
+    ScopesGuard,
     { provide: getOptionsToken(), inject: [Settings], useFactory: rateLimitOptions },
     { provide: ThrottlerStorage, useClass: RateWindows },
     RateLimitGuard,
   ],
-  exports: [ApiKeyGuard, RateLimitGuard],
+  exports: [ApiKeyGuard, ScopesGuard, RateLimitGuard],
 })
 export class AuthModule {}

@@ -25,7 +25,7 @@ describe('the admin key of a service that was given no keys', () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  /** One life of the service. Passport is one for the whole process, so lives must not overlap. */
+  /** One life of the service. */
   async function live(act: (service: TestApp) => Promise<void>): Promise<void> {
     const env = { SERVICE_API_KEYS: '', SERVICE_DATA_DIR: join(folder, 'data') };
     const service = await startTestApp({ env, database });

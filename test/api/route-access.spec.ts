@@ -93,6 +93,7 @@ describe('access to the routes of the OpenAPI document', () => {
         for (const headers of [
           { 'X-API-Key': KEYS[scope] },
           { Authorization: `Bearer ${KEYS[scope]}` },
+          { Authorization: `bearer ${KEYS[scope]}` },
         ] as Headers[]) {
           const verdict = await knock(route, headers);
           if (allowed) assert.ok(verdict.status !== 401 && verdict.status !== 403, route);

@@ -1,0 +1,130 @@
+import 'reflect-metadata';
+import assert from 'node:assert/strict';
+import { IncomingMessage, ServerResponse, type IncomingHttpHeaders } from 'node:http';
+import { Socket } from 'node:net';
+import { describe, test } from 'node:test';
+import { Reflector } from '@nestjs/core';
+import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
+import { createLog } from '../logging/logger.js';
+import { AllowAnyKey, AllowScopes, Public, type Caller } from './access.js';
+import { ApiKeyGuard } from './api-key.guard.js';
+import { ApiKeyVerifier } from './api-key-verifier.js';
+import { hashApiKey, makeApiKey } from './api-key.js';
+import { InvalidApiKey, MissingApiKey, MissingScope } from './auth.errors.js';
+import { createAuthenticator } from './authenticator.js';
+import { KeyUsage } from './key-usage.js';
+import { OpenAnswers } from './open-answers.js';
+import { ScopesGuard } from './scopes.guard.js';
+import { StoredKeys } from './stored-keys.js';
+import { FakeKeys, NO_DATABASE } from './testing/fake-keys.js';
+import { ManualClock } from './testing/manual-clock.js';
+
+class Routes {
+  @AllowAnyKey()
+  anyKey(this: void): void {}
+
+  @AllowScopes('worker', 'admin')
+  workers(this: void): void {}
+
+  @Public()
+  open(this: void): void {}
+}
+
+const STORED = makeApiKey('client');
+const reflector = new Reflector();
+const log = createLog({ logLevel: 'error' }, { destination: { write: () => undefined }, pretty: false });
+
+/** The two guards of an application with the given keys, and one key in its database. */
+function boot(...startingKeys: readonly string[]) {
+  const keys = new FakeKeys();
+  keys.add(hashApiKey(STORED), { name: 'stored' });
+  const clock = new ManualClock();
+  const stored = new StoredKeys(NO_DATABASE, keys, clock);
+  const verifier = new ApiKeyVerifier(
+    startingKeys.map((key) => ({ scope: 'client', key, origin: 'settings' })),
+    stored,
+    new KeyUsage(NO_DATABASE, keys, clock, log),
+  );
+  const authentication = new ApiKeyGuard(createAuthenticator(verifier), reflector, new OpenAnswers(stored));
+  const scopes = new ScopesGuard(reflector);
+  const call = async (headers: IncomingHttpHeaders, handler = Routes.prototype.anyKey) => {
+    const request = new IncomingMessage(new Socket());
+    Object.assign(request.headers, headers);
+    const context = new ExecutionContextHost([request, new ServerResponse(request)], Routes, handler);
+    await authentication.canActivate(context);
+    scopes.canActivate(context);
+    const user: Caller | undefined = Reflect.get(request, 'user');
+    return user?.name;
+  };
+  return { call, keys };
+}
+
+describe('authentication of a request', () => {
+  test('takes the key from X-API-Key and from Authorization: Bearer', async () => {
+    const { call } = boot('a b');
+    for (const headers of [
+      { 'x-api-key': 'a b' },
+      { authorization: 'Bearer a b' },
+      { authorization: 'bearer a b' },
+      { authorization: 'BEARER  a b' },
+      { 'x-api-key': '', authorization: 'Bearer a b' },
+    ]) {
+      assert.equal(await call(headers), 'settings:client', JSON.stringify(headers));
+    }
+  });
+
+  test('accepts the first of two keys that is valid, whether or not the database must be asked', async () => {
+    const { call } = boot('known');
+    assert.equal(await call({ 'x-api-key': 'wrong', authorization: 'Bearer known' }), 'settings:client');
+    assert.equal(
+      await call({ 'x-api-key': makeApiKey('client'), authorization: `Bearer ${STORED}` }),
+      'stored',
+    );
+    assert.equal(await call({ 'x-api-key': STORED, authorization: 'Bearer known' }), 'stored');
+  });
+
+  test('tells a request without credentials from one with wrong ones', async () => {
+    const { call } = boot('a');
+    for (const headers of [{}, { cookie: 'a' }]) await assert.rejects(call(headers), MissingApiKey);
+    for (const headers of [
+      { 'x-api-key': '' },
+      { 'x-api-key': 'b' },
+      { 'x-api-key': 'Bearer a' },
+      { authorization: '' },
+      { authorization: 'a' },
+      { authorization: 'Basic a' },
+      { authorization: 'Bearer' },
+      { authorization: 'Bearera' },
+    ]) {
+      await assert.rejects(call(headers), InvalidApiKey, JSON.stringify(headers));
+    }
+  });
+
+  test('fails with the error of the database when the key cannot be checked', async () => {
+    const { call, keys } = boot('a');
+    keys.failure = new Error('connection refused');
+    await assert.rejects(call({ 'x-api-key': STORED }), keys.failure);
+    await assert.rejects(call({ authorization: `Bearer ${STORED}` }), keys.failure);
+    assert.equal(await call({ 'x-api-key': 'a' }), 'settings:client');
+  });
+
+  test('is not needed on a public route', async () => {
+    assert.equal(await boot().call({ 'x-api-key': 'wrong' }, Routes.prototype.open), undefined);
+  });
+
+  test('does not share keys between two applications of one process', async () => {
+    const [one, other] = [boot('one'), boot('other')];
+    assert.equal(await one.call({ 'x-api-key': 'one' }), 'settings:client');
+    await assert.rejects(one.call({ 'x-api-key': 'other' }), InvalidApiKey);
+    await assert.rejects(other.call({ 'x-api-key': 'one' }), InvalidApiKey);
+  });
+});
+
+test('a key without a scope that the route declares is refused with the first of them', async () => {
+  const { call } = boot('a');
+  await assert.rejects(call({ 'x-api-key': 'a' }, Routes.prototype.workers), (error: unknown) => {
+    assert.ok(error instanceof MissingScope);
+    assert.equal(error.message, "API key lacks scope 'worker'");
+    return true;
+  });
+});

@@ -1,0 +1,42 @@
+import passport from 'passport';
+import { HeaderAPIKeyStrategy } from 'passport-headerapikey';
+import type { ApiKeyVerifier } from './api-key-verifier.js';
+
+/**
+ * Injection token of the application's own `Authenticator`. The one that passport exports is shared by the whole process,
+ * and with it the strategies of every application in it.
+ */
+export const AUTHENTICATOR = Symbol('AUTHENTICATOR');
+
+/** Strategies that authenticate a request, in the order in which they are tried. */
+export const API_KEY_STRATEGIES = ['x-api-key', 'bearer'];
+
+// The prefix of HeaderAPIKeyStrategy is case-sensitive; the name of an authentication scheme is not (RFC 9110, 11.1).
+const BEARER = /^bearer +(?<key>.+)$/i;
+
+type Verify = HeaderAPIKeyStrategy['verify'];
+
+/** Authenticates requests by their API key, which they carry in `X-API-Key` or in `Authorization: Bearer`. */
+export function createAuthenticator(keys: ApiKeyVerifier): passport.Authenticator {
+  const verify: Verify = (key, done) => {
+    const caller = keys.verify(key);
+    // oxlint-disable-next-line promise/no-callback-in-promise -- passport takes the result by a callback
+    if (caller instanceof Promise) void caller.then((found) => done(null, found ?? undefined), done);
+    else done(null, caller ?? undefined);
+  };
+  const verifyBearer: Verify = (credentials, done) => {
+    const key = BEARER.exec(credentials)?.groups?.['key'];
+    if (key === undefined) done(null);
+    else verify(key, done);
+  };
+  const authenticator = new passport.Authenticator();
+  authenticator.use(
+    'x-api-key',
+    new HeaderAPIKeyStrategy({ header: 'X-API-Key', prefix: '' }, false, verify),
+  );
+  authenticator.use(
+    'bearer',
+    new HeaderAPIKeyStrategy({ header: 'Authorization', prefix: '' }, false, verifyBearer),
+  );
+  return authenticator;
+}
