@@ -688,6 +688,7 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description An event to add to the timeline of a run. */
         AddEventRequest: {
             /**
              * @description Text, or for PROGRESS the percentage.
@@ -704,6 +705,7 @@ export interface components {
              */
             type: string;
         };
+        /** @description An API key without its secret. */
         ApiKey: {
             /** Format: date-time */
             created_at: string;
@@ -726,6 +728,7 @@ export interface components {
             revoked_at: string | null;
             scopes: components["schemas"]["Scope"][];
         };
+        /** @description A new API key. */
         ApiKeyCreate: {
             /**
              * Format: date-time
@@ -743,6 +746,7 @@ export interface components {
              */
             scopes: components["schemas"]["Scope"][];
         };
+        /** @description A direct change of a run by an admin. */
         AuditEntry: {
             after: {
                 [key: string]: unknown;
@@ -759,6 +763,7 @@ export interface components {
             /** Format: date-time */
             t: string;
         };
+        /** @description The resources of workers that accept runs, and what their runs use. */
         Capacity: {
             /** @description Cores. */
             cpu: components["schemas"]["Usage"];
@@ -766,6 +771,7 @@ export interface components {
             /** @description Over all GPUs. */
             vram_mb: components["schemas"]["Usage"];
         };
+        /** @description The demand of runs and the supply of workers. */
         CapacityReport: {
             /**
              * Format: date-time
@@ -780,6 +786,7 @@ export interface components {
             strategy: string;
             supply: components["schemas"]["Supply"];
         };
+        /** @description The run was changed. */
         ChangedRun: {
             /**
              * @description True when an earlier request with the same key did it.
@@ -789,10 +796,12 @@ export interface components {
             /** @enum {integer} */
             status: 204;
         };
+        /** @description The runs that a claim assigned. */
         ClaimedOps: {
             /** @description Empty when there is no work, and for a worker that is unknown or was silent for too long. */
             ops: components["schemas"]["WorkerOpRun"][];
         };
+        /** @description Hardware requirements of a run, and its GPU. */
         Constraints: {
             /** @description CPUs; 0: no requirement, no limit. */
             cpu: number;
@@ -803,6 +812,7 @@ export interface components {
             /** @description GPU memory in MB; 0: no requirement. */
             vram_mb: number;
         };
+        /** @description Hardware requirements of a run; an absent one is 0: no requirement and no limit. */
         ConstraintsInput: {
             /**
              * @description CPUs.
@@ -822,6 +832,7 @@ export interface components {
              */
             vram_mb?: number;
         };
+        /** @description A new API key with its secret. */
         CreatedApiKey: {
             /** Format: date-time */
             created_at: string;
@@ -846,6 +857,7 @@ export interface components {
             revoked_at: string | null;
             scopes: components["schemas"]["Scope"][];
         };
+        /** @description A created run. */
         CreatedRun: {
             /**
              * @description True when an earlier request with the same key created the run.
@@ -856,6 +868,7 @@ export interface components {
             /** @enum {integer} */
             status: 201;
         };
+        /** @description The id of a created run, for a request with `Prefer: return=minimal`. */
         CreatedRunId: {
             /**
              * Format: uuid
@@ -870,6 +883,7 @@ export interface components {
             /** @enum {integer} */
             status: 201;
         };
+        /** @description A run to create from a definition. */
         DefinitionRunCreate: {
             /**
              * @description Inputs that the definition declares; its defaults fill in the rest.
@@ -887,6 +901,7 @@ export interface components {
             /** @description Higher is scheduled first; 0 unless given. */
             priority?: number;
         };
+        /** @description The constraints of runs that have not ended. */
         Demand: {
             /** @description Runs in the hands of a worker, ASSIGNED or RUNNING. */
             in_execution: components["schemas"]["DemandSum"];
@@ -906,6 +921,7 @@ export interface components {
             /** @description Those that wait for the end of their back-off. */
             waiting: components["schemas"]["DemandSum"];
         };
+        /** @description The number of runs by progress. */
         DemandNumbers: {
             /**
              * @description Runs in the hands of a worker, ASSIGNED or RUNNING.
@@ -928,6 +944,7 @@ export interface components {
              */
             waiting: number;
         };
+        /** @description Runs with the same constraints; 0 means no requirement. */
         DemandShape: {
             /**
              * @description How many of those that are ready would find a place in what is free now, were no other shape waiting; under `direct`
@@ -977,6 +994,7 @@ export interface components {
              */
             waiting: number;
         };
+        /** @description The sum of the constraints of runs. */
         DemandSum: {
             /**
              * @description Cores.
@@ -1004,23 +1022,27 @@ export interface components {
              */
             vram_mb: number;
         };
-        ErrorDto: {
+        /** @description The body of every error response. */
+        Error: {
             /**
              * @description What went wrong, in one sentence.
              * @example Request validation failed
              */
             detail: string;
-            /** @description One line per field or input that was refused. */
+            /** @description One line per invalid field or input. */
             errors?: string[];
         };
+        /** @description Events to add; each succeeds or fails independently. */
         EventBatch: {
             /** @description 1 to 100 events; those of one run are recorded in the order in which they stand here. */
             events: components["schemas"]["ReportedEvent"][];
         };
+        /** @description The result of each event. */
         EventBatchResult: {
             /** @description One answer an event, in the order of the request. */
             results: (components["schemas"]["RecordedEvent"] | components["schemas"]["RefusedItem"])[];
         };
+        /** @description The feed that mirrors a run's events. */
         EventDelivery: {
             /** @description Labels for whoever reads the feed. */
             attributes?: {
@@ -1032,6 +1054,7 @@ export interface components {
              */
             topic: string;
         };
+        /** @description Facts about an execution; a field is present once its value is known. */
         ExecutionSummary: {
             /** Format: date-time */
             assigned_at?: string;
@@ -1052,6 +1075,7 @@ export interface components {
             /** @description Worker that has or had the attempt. */
             worker_id?: string;
         };
+        /** @description A timeout that is running. */
         ExplainedDeadline: {
             /**
              * Format: date-time
@@ -1063,6 +1087,7 @@ export interface components {
             /** @description Milliseconds until then; 0 when it is over. */
             remaining_ms: number;
         };
+        /** @description How a run ended. */
         ExplainedEnd: {
             /**
              * Format: date-time
@@ -1079,6 +1104,7 @@ export interface components {
             /** @description The worker that had the run last; null: none had the last attempt. */
             worker_id: string | null;
         };
+        /** @description The worker that executes a run. */
         ExplainedHolder: {
             /** Format: date-time */
             assigned_at: string | null;
@@ -1100,6 +1126,7 @@ export interface components {
             /** @description Null for a run that an admin put into execution: it belongs to the first worker that reports STARTED. */
             worker_id: string | null;
         };
+        /** @description A resource of which a worker has too little. */
         ExplainedObstacle: {
             /** @description What the worker has left; of GPU memory, on the GPU that has the most. */
             free: number;
@@ -1113,6 +1140,7 @@ export interface components {
             /** @description What the worker has altogether. */
             total: number;
         };
+        /** @description The place of a pending run in the queue. */
         ExplainedQueue: {
             /**
              * Format: date-time
@@ -1140,6 +1168,7 @@ export interface components {
             /** @description Milliseconds since then. */
             waiting_ms: number;
         };
+        /** @description Whether an active worker can execute a pending run. */
         ExplainedWorker: {
             /** @description True when its next claim would get the run, were no other run before it in the queue. */
             can_take_now: boolean;
@@ -1151,6 +1180,7 @@ export interface components {
             /** @description What keeps it from taking the run now. */
             obstacles: components["schemas"]["ExplainedObstacle"][];
         };
+        /** @description The number of registered workers by their ability to execute a pending run. */
         ExplainedWorkerCounts: {
             /** @description Workers that are active, not draining, and could take the run if they held nothing. */
             able_ever: number;
@@ -1163,6 +1193,7 @@ export interface components {
             /** @description Silent for longer than the worker timeout. */
             stale: number;
         };
+        /** @description A position in a topic's feed. */
         FeedCursor: {
             /**
              * @description Give it as `after`.
@@ -1170,6 +1201,7 @@ export interface components {
              */
             cursor: string;
         };
+        /** @description An event of a topic's feed. */
         FeedEvent: {
             /**
              * @description Number of the attempt it belongs to.
@@ -1201,6 +1233,7 @@ export interface components {
             /** @example PROGRESS */
             type: string;
         };
+        /** @description A page of a topic's feed. */
         FeedPage: {
             /** @description Oldest first. A page may hold fewer events than asked for although more follow. */
             events: components["schemas"]["FeedEvent"][];
@@ -1212,18 +1245,21 @@ export interface components {
              */
             next_cursor: string | null;
         };
+        /** @description The free memory of a GPU. */
         FreeGpu: {
             /** @description 0, 1, 2 ... */
             id: number;
             /** @description Memory in MB. A run that was given no GPU counts on every one. */
             vram_mb: number;
         };
+        /** @description The resources of a worker that its runs in execution do not use. */
         FreeResources: {
             cpu_cores: number;
             gpus: components["schemas"]["FreeGpu"][];
             /** @description RAM in MB. */
             ram_mb: number;
         };
+        /** @description A GPU of a worker. */
         Gpu: {
             /** @description 0, 1, 2 ... */
             id: number;
@@ -1231,6 +1267,7 @@ export interface components {
             /** @description Memory in MB. */
             vram_mb: number;
         };
+        /** @description A GPU of a worker. Unknown fields are ignored. */
         GpuInput: {
             /** @description 0, 1, 2 ... */
             id: number;
@@ -1239,6 +1276,7 @@ export interface components {
             /** @description Memory in MB. */
             vram_mb: number;
         };
+        /** @description The state of a worker. Unknown fields are ignored. */
         HeartbeatRequest: {
             resources: components["schemas"]["ResourcesInput"];
             /** @description Runs that the worker is executing; left out, what it said before stands. */
@@ -1247,6 +1285,7 @@ export interface components {
             /** @example worker-1 */
             worker_id: string;
         };
+        /** @description Declares an input of a definition. */
         InputSpec: {
             /** @description Any JSON value of the type */
             default: string | number | boolean | {
@@ -1255,6 +1294,7 @@ export interface components {
             required: boolean;
             type: string;
         };
+        /** @description Declares an input of a definition. */
         InputSpecInput: {
             /** @description Any JSON value of the type */
             default?: string | number | boolean | {
@@ -1268,6 +1308,7 @@ export interface components {
              */
             type: string;
         };
+        /** @description The newest version of a definition. */
         LatestOpDefinition: {
             constraints: components["schemas"]["Constraints"];
             /** Format: date-time */
@@ -1291,6 +1332,7 @@ export interface components {
             /** @description How many versions there are. */
             versions: number;
         };
+        /** @description Consecutive log lines, in the order in which the container printed them. */
         LogChunk: {
             /** @description Number of the first line, from 0; after it they count up by one. More than expected names a gap before it. */
             first_line: number;
@@ -1304,6 +1346,7 @@ export interface components {
             /** @description Bytes of text of the lines that were left out before first_line; without it, their size is not known. */
             skipped_bytes?: number;
         };
+        /** @description A log line, as a worker sends it. */
         LogChunkLine: {
             /**
              * @description True for a piece that goes on where the line before it of the same stream was cut.
@@ -1320,6 +1363,7 @@ export interface components {
             /** @description Without its line end; longer lines are sent in pieces. */
             text: string;
         };
+        /** @description Takes the place of log lines that are not stored. */
         LogGap: {
             /** @description Continues the log behind the gap. */
             cursor: string;
@@ -1327,11 +1371,13 @@ export interface components {
             /** @description Number of the first line that is missing. */
             line: number;
         };
+        /** @description The size of a log gap. */
         LogGapSize: {
             /** @description Bytes of text; null where that is not known. */
             bytes: number | null;
             lines: number;
         };
+        /** @description A log line. */
         LogLine: {
             /**
              * @description Present on a piece that goes on where the line before it of the same stream was cut.
@@ -1350,6 +1396,7 @@ export interface components {
             t: string;
             text: string;
         };
+        /** @description The next chunk and line that the log expects. */
         LogPosition: {
             /**
              * @description Number of the chunk that is expected next.
@@ -1364,6 +1411,7 @@ export interface components {
         };
         /** @enum {string} */
         LogStream: "stdout" | "stderr";
+        /** @description An attempt of a run. */
         OpAttempt: {
             /** @description 1-based. */
             attempt: number;
@@ -1388,6 +1436,7 @@ export interface components {
             started_at: string | null;
             state: components["schemas"]["RunState"];
         };
+        /** @description A version of a definition: a template for runs. */
         OpDefinition: {
             constraints: components["schemas"]["Constraints"];
             /** Format: date-time */
@@ -1409,6 +1458,7 @@ export interface components {
             updatedAt: string;
             version: string;
         };
+        /** @description A version of a definition to create or replace. */
         OpDefinitionCreate: {
             /** @description Hardware that its runs need. */
             constraints?: components["schemas"]["ConstraintsInput"];
@@ -1439,6 +1489,7 @@ export interface components {
             /** @example 1.0.0 */
             version: string;
         };
+        /** @description A run of a container image. */
         OpRun: {
             constraints: components["schemas"]["Constraints"];
             /** Format: date-time */
@@ -1479,14 +1530,17 @@ export interface components {
             /** Format: date-time */
             updatedAt: string;
         };
+        /** @description Runs to create; each succeeds or fails independently. */
         OpRunBatchCreate: {
             /** @description 1 to 100 runs; each is read and refused by itself. */
             runs: components["schemas"]["OpRunCreate"][];
         };
+        /** @description The result of each run. */
         OpRunBatchResult: {
             /** @description One answer a run, in the order of the request. */
             results: (components["schemas"]["CreatedRun"] | components["schemas"]["CreatedRunId"] | components["schemas"]["RefusedItem"])[];
         };
+        /** @description A run to create. */
         OpRunCreate: {
             /** @description Hardware that the run needs. */
             constraints?: components["schemas"]["ConstraintsInput"];
@@ -1520,14 +1574,17 @@ export interface components {
             /** @description How long the run may wait for its start and how long an attempt may run. */
             timeouts?: components["schemas"]["Timeouts"];
         };
+        /** @description Ids of runs; each run is changed independently. */
         OpRunIds: {
             /** @description 1 to 100 ids of runs. */
             ids: string[];
         };
+        /** @description The result of each run. */
         OpRunIdsResult: {
             /** @description One answer an id, in the order of the request. */
             results: (components["schemas"]["ChangedRun"] | components["schemas"]["RefusedItem"])[];
         };
+        /** @description A page of runs, newest first. */
         OpRunList: {
             data: components["schemas"]["OpRun"][];
             /** @description Whether there are further runs in the direction of the page. */
@@ -1537,6 +1594,7 @@ export interface components {
             /** @example /runs */
             url: string;
         };
+        /** @description A direct change of a run. Absent fields stay unchanged. */
         OpRunUpdate: {
             /** @description Replaces the outputs as a whole. */
             outputs?: {
@@ -1547,10 +1605,12 @@ export interface components {
             /** @description Any state, from any state; PENDING makes the run claimable again, a terminal state locks it. */
             state?: components["schemas"]["RunState"];
         };
+        /** @description Declares an output of a definition. */
         OutputSpec: {
             /** @example integer */
             type: string;
         };
+        /** @description Counts of runs and workers. */
         Overview: {
             /**
              * Format: date-time
@@ -1568,6 +1628,7 @@ export interface components {
             runs: components["schemas"]["RunsByState"];
             workers: components["schemas"]["OverviewWorkers"];
         };
+        /** @description The number of runs created and ended in one minute. */
         OverviewMinute: {
             /** @description How often runs came to the state CANCELLED. */
             cancelled: number;
@@ -1583,6 +1644,7 @@ export interface components {
              */
             t: string;
         };
+        /** @description The number of workers, each counted in one field. */
         OverviewWorkers: {
             /** @description Active, and taking runs. */
             active: number;
@@ -1591,6 +1653,7 @@ export interface components {
             /** @description Silent for longer than the worker timeout. */
             stale: number;
         };
+        /** @description An event on the timeline of a run, with the current state of the run. */
         PolledEvent: {
             /** @description Index in the run's whole timeline, from 0. */
             id: number;
@@ -1608,9 +1671,11 @@ export interface components {
             /** @example PROGRESS */
             type: string;
         };
+        /** @description Events on the timeline of a run. */
         PolledEvents: {
             events: components["schemas"]["PolledEvent"][];
         };
+        /** @description The event was added. */
         RecordedEvent: {
             /**
              * @description True when an earlier request with the same key recorded the event.
@@ -1620,14 +1685,16 @@ export interface components {
             /** @enum {integer} */
             status: 204;
         };
+        /** @description The item was refused. */
         RefusedItem: {
-            error: components["schemas"]["ErrorDto"];
+            error: components["schemas"]["Error"];
             /**
              * @description The status that the item would be refused with as a request of its own; after 500 or 503 it may be sent again.
              * @enum {integer}
              */
             status: 400 | 404 | 409 | 500 | 503;
         };
+        /** @description An event of one run. */
         ReportedEvent: {
             /** @description The attempt that is reported on; 409 when it is not the current one. */
             attempt?: number;
@@ -1648,18 +1715,21 @@ export interface components {
              */
             type: string;
         };
+        /** @description The hardware of a worker. */
         Resources: {
             cpu_cores: number;
             gpus: components["schemas"]["Gpu"][];
             /** @description RAM in MB. */
             ram_mb: number;
         };
+        /** @description The hardware of a worker. Unknown fields are ignored. */
         ResourcesInput: {
             cpu_cores: number;
             gpus: components["schemas"]["GpuInput"][];
             /** @description RAM in MB. */
             ram_mb: number;
         };
+        /** @description When a failed attempt is retried automatically. */
         RetryPolicy: {
             /** @description Seconds to wait before an automatic retry after the first failure, doubled with each further one; absent: at once. */
             backoff_s?: number;
@@ -1668,6 +1738,7 @@ export interface components {
             /** @description Longest such wait in seconds; absent: no bound but a day. */
             max_backoff_s?: number;
         };
+        /** @description When a failed attempt is retried automatically. */
         RetryPolicyInput: {
             /**
              * @description Seconds to wait before an automatic retry after the first failure, doubled with each further one and shortened
@@ -1686,6 +1757,7 @@ export interface components {
              */
             max_backoff_s?: number;
         };
+        /** @description Explains the state of a run. */
         RunExplanation: {
             /** @description Number of the current attempt, from 1. */
             attempt: number;
@@ -1711,6 +1783,7 @@ export interface components {
             /** @description Active workers, the most able first, 100 at most; empty unless the run is PENDING. */
             workers: components["schemas"]["ExplainedWorker"][];
         };
+        /** @description A run in execution, as reported by its worker. */
         RunningOp: {
             constraints: {
                 [key: string]: unknown;
@@ -1721,6 +1794,7 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        /** @description The number of runs in each state. */
         RunsByState: {
             ASSIGNED: number;
             CANCELLED: number;
@@ -1736,6 +1810,7 @@ export interface components {
          * @enum {string}
          */
         Scope: "admin" | "client" | "worker";
+        /** @description The hardware of the workers; sums and sizes cover active workers that accept runs. */
         Supply: {
             /** @description Cores. */
             cpu: components["schemas"]["SupplySum"];
@@ -1750,6 +1825,7 @@ export interface components {
             vram_mb: components["schemas"]["SupplySum"];
             workers: components["schemas"]["SupplyWorkers"];
         };
+        /** @description The sum over the sizes that are not listed. */
         SupplyOther: {
             /**
              * @description Those of them that hold no run.
@@ -1767,6 +1843,7 @@ export interface components {
              */
             workers: number;
         };
+        /** @description Active workers with the same hardware. */
         SupplySize: {
             /** @example 16 */
             cpu_cores: number;
@@ -1785,12 +1862,14 @@ export interface components {
              */
             workers: number;
         };
+        /** @description The total and the free amount of a resource. */
         SupplySum: {
             /** @example 12 */
             free: number;
             /** @example 64 */
             total: number;
         };
+        /** @description The number of workers: each is active, draining or stale. */
         SupplyWorkers: {
             /**
              * @description Active, and taking runs.
@@ -1818,6 +1897,7 @@ export interface components {
              */
             stale: number;
         };
+        /** @description An event on the timeline of a run. */
         TimelineEvent: {
             /** @description Number of the attempt it belongs to. */
             attempt: number;
@@ -1835,6 +1915,7 @@ export interface components {
             /** @example PROGRESS */
             type: string;
         };
+        /** @description Timeouts of a run; an absent one does not apply. */
         Timeouts: {
             /**
              * @description Seconds that an attempt may run after STARTED; over it the attempt is FAILED, and the retry policy decides what follows.
@@ -1847,10 +1928,12 @@ export interface components {
              */
             start_within_s?: number;
         };
+        /** @description The total amount of a resource and the amount in use. */
         Usage: {
             total: number;
             used: number;
         };
+        /** @description The API key of the request. */
         Whoami: {
             /**
              * Format: date-time
@@ -1862,6 +1945,7 @@ export interface components {
             /** @description What the key is allowed to do; `admin` includes the others. */
             scopes: components["schemas"]["Scope"][];
         };
+        /** @description A registered worker. */
         Worker: {
             /**
              * Format: date-time
@@ -1885,6 +1969,7 @@ export interface components {
             running_ops: components["schemas"]["RunningOp"][];
             tags: string[];
         };
+        /** @description A run assigned to a worker. */
         WorkerOpRun: {
             /** @description The attempt that was claimed, from 1; sent back in `X-Run-Attempt`. */
             attempt: number;
@@ -1929,54 +2014,55 @@ export interface operations {
                     "application/json": components["schemas"]["ApiKey"][];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -2003,72 +2089,73 @@ export interface operations {
                     "application/json": components["schemas"]["CreatedApiKey"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is larger than the service takes. */
+            /** @description The body is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is not application/json in UTF-8. */
+            /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -2092,63 +2179,64 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description There is no such thing. */
+            /** @description The resource does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -2175,54 +2263,55 @@ export interface operations {
                     "application/json": components["schemas"]["AuditEntry"][];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -2247,54 +2336,55 @@ export interface operations {
                     "application/json": components["schemas"]["CapacityReport"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -2321,54 +2411,55 @@ export interface operations {
                     "application/json": components["schemas"]["OpDefinition"][];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -2404,72 +2495,73 @@ export interface operations {
                     "application/json": components["schemas"]["OpDefinition"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is larger than the service takes. */
+            /** @description The body is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is not application/json in UTF-8. */
+            /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -2497,63 +2589,64 @@ export interface operations {
                     "application/json": components["schemas"]["OpDefinition"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description There is no such thing. */
+            /** @description The resource does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -2592,90 +2685,91 @@ export interface operations {
                     "application/json": components["schemas"]["OpRun"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description There is no such thing. */
+            /** @description The resource does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The request conflicts with the present state. */
+            /** @description The request conflicts with the current state. */
             409: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is larger than the service takes. */
+            /** @description The body is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is not application/json in UTF-8. */
+            /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -2705,63 +2799,64 @@ export interface operations {
                     "application/json": components["schemas"]["OpDefinition"][];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description There is no such thing. */
+            /** @description The resource does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -2792,63 +2887,64 @@ export interface operations {
                     "application/json": components["schemas"]["FeedPage"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The events asked for are no longer kept. */
+            /** @description The requested events are no longer stored; `detail` names a cursor to continue from. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -2875,54 +2971,55 @@ export interface operations {
                     "application/json": components["schemas"]["FeedCursor"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -2957,63 +3054,64 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The events asked for are no longer kept. */
+            /** @description The requested events are no longer stored; `detail` names a cursor to continue from. */
             410: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -3037,13 +3135,13 @@ export interface operations {
                     };
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
             503: {
@@ -3077,13 +3175,13 @@ export interface operations {
                     };
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -3112,54 +3210,55 @@ export interface operations {
                     "application/json": components["schemas"]["LatestOpDefinition"][];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -3181,54 +3280,55 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -3250,54 +3350,55 @@ export interface operations {
                     "application/json": components["schemas"]["Overview"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -3346,54 +3447,55 @@ export interface operations {
                     "application/json": components["schemas"]["OpRunList"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -3426,81 +3528,82 @@ export interface operations {
                     "application/json": components["schemas"]["OpRun"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The request conflicts with the present state. */
+            /** @description The request conflicts with the current state. */
             409: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is larger than the service takes. */
+            /** @description The body is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is not application/json in UTF-8. */
+            /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -3528,63 +3631,64 @@ export interface operations {
                     "application/json": components["schemas"]["OpRun"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description There is no such thing. */
+            /** @description The resource does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -3613,81 +3717,82 @@ export interface operations {
                     "application/json": components["schemas"]["OpRun"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description There is no such thing. */
+            /** @description The resource does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is larger than the service takes. */
+            /** @description The body is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is not application/json in UTF-8. */
+            /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -3712,63 +3817,64 @@ export interface operations {
                     "application/json": components["schemas"]["OpAttempt"][];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description There is no such thing. */
+            /** @description The resource does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -3793,63 +3899,64 @@ export interface operations {
                     "application/json": components["schemas"]["OpRun"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description There is no such thing. */
+            /** @description The resource does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -3877,63 +3984,64 @@ export interface operations {
                     "application/json": components["schemas"]["PolledEvents"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description There is no such thing. */
+            /** @description The resource does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -3982,90 +4090,91 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description There is no such thing. */
+            /** @description The resource does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The request conflicts with the present state. */
+            /** @description The request conflicts with the current state. */
             409: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is larger than the service takes. */
+            /** @description The body is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is not application/json in UTF-8. */
+            /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -4090,63 +4199,64 @@ export interface operations {
                     "application/json": components["schemas"]["RunExplanation"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description There is no such thing. */
+            /** @description The resource does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -4208,63 +4318,64 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description There is no such thing. */
+            /** @description The resource does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -4300,90 +4411,91 @@ export interface operations {
                     "application/json": components["schemas"]["LogPosition"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description There is no such thing. */
+            /** @description The resource does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The request conflicts with the present state. */
+            /** @description The request conflicts with the current state. */
             409: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is larger than the service takes. */
+            /** @description The body is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is not application/json in UTF-8. */
+            /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -4424,63 +4536,64 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description There is no such thing. */
+            /** @description The resource does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -4505,63 +4618,64 @@ export interface operations {
                     "application/json": components["schemas"]["OpRun"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description There is no such thing. */
+            /** @description The resource does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -4594,72 +4708,73 @@ export interface operations {
                     "application/json": components["schemas"]["OpRunBatchResult"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is larger than the service takes. */
+            /** @description The body is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is not application/json in UTF-8. */
+            /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -4688,72 +4803,73 @@ export interface operations {
                     "application/json": components["schemas"]["OpRunIdsResult"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is larger than the service takes. */
+            /** @description The body is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is not application/json in UTF-8. */
+            /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -4782,72 +4898,73 @@ export interface operations {
                     "application/json": components["schemas"]["OpRunIdsResult"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is larger than the service takes. */
+            /** @description The body is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is not application/json in UTF-8. */
+            /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -4870,54 +4987,55 @@ export interface operations {
                     "application/json": components["schemas"]["Whoami"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -4939,54 +5057,55 @@ export interface operations {
                     "application/json": components["schemas"]["Worker"][];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -5019,63 +5138,64 @@ export interface operations {
                     "application/json": components["schemas"]["ClaimedOps"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description There is no such thing. */
+            /** @description The resource does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -5100,63 +5220,64 @@ export interface operations {
                     "application/json": components["schemas"]["Worker"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description There is no such thing. */
+            /** @description The resource does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -5188,81 +5309,82 @@ export interface operations {
                     "application/json": components["schemas"]["EventBatchResult"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description There is no such thing. */
+            /** @description The resource does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is larger than the service takes. */
+            /** @description The body is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is not application/json in UTF-8. */
+            /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -5287,63 +5409,64 @@ export interface operations {
                     "application/json": components["schemas"]["Worker"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description There is no such thing. */
+            /** @description The resource does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };
@@ -5371,72 +5494,73 @@ export interface operations {
                     "application/json": components["schemas"]["Worker"];
                 };
             };
-            /** @description The request breaks a rule of its shape, or the run does not accept it. */
+            /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key is missing or wrong. */
+            /** @description The API key is missing or invalid. */
             401: {
                 headers: {
+                    /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the scope. */
+            /** @description The API key lacks the required scope. */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is larger than the service takes. */
+            /** @description The body is too large. */
             413: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The body is not application/json in UTF-8. */
+            /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description Too many requests; `Retry-After` says when to come again. */
+            /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now; `Retry-After` says when to come again. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
             503: {
                 headers: {
-                    /** @description Whole seconds */
+                    /** @description In seconds. */
                     "Retry-After": number;
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorDto"];
+                    "application/json": components["schemas"]["Error"];
                 };
             };
         };

@@ -1,48 +1,54 @@
 import { applyDecorators } from '@nestjs/common';
-import { ApiProperty, ApiResponse, type ApiResponseNoStatusOptions } from '@nestjs/swagger';
+import { ApiProperty, ApiResponse, ApiSchema, type ApiResponseNoStatusOptions } from '@nestjs/swagger';
 
-/** The body of every error answer. */
+@ApiSchema({ name: 'Error', description: 'The body of every error response.' })
 export class ErrorDto {
   /** What went wrong, in one sentence. */
   @ApiProperty({ type: 'string', example: 'Request validation failed' })
   detail: string;
 
-  /** One line per field or input that was refused. */
+  /** One line per invalid field or input. */
   @ApiProperty({ type: 'array', items: { type: 'string' }, required: false })
   errors?: string[];
 }
 
-const MEANINGS = {
-  400: 'The request breaks a rule of its shape, or the run does not accept it.',
-  401: 'The API key is missing or wrong.',
-  403: 'The API key lacks the scope.',
-  404: 'There is no such thing.',
-  409: 'The request conflicts with the present state.',
-  410: 'The events asked for are no longer kept.',
-  413: 'The body is larger than the service takes.',
-  415: 'The body is not application/json in UTF-8.',
-  429: 'Too many requests; `Retry-After` says when to come again.',
-  503: 'The service cannot answer now; `Retry-After` says when to come again.',
+const DESCRIPTIONS = {
+  400: 'The request is invalid, or the state of the resource does not allow it.',
+  401: 'The API key is missing or invalid.',
+  403: 'The API key lacks the required scope.',
+  404: 'The resource does not exist.',
+  409: 'The request conflicts with the current state.',
+  410: 'The requested events are no longer stored; `detail` names a cursor to continue from.',
+  413: 'The body is too large.',
+  415: 'The body is not `application/json` in UTF-8.',
+  429: 'Too many requests. Retry after the number of seconds in `Retry-After`.',
+  503: 'The service cannot answer now. Retry after the number of seconds in `Retry-After`.',
 } as const;
 
 const RETRY_AFTER = {
-  'Retry-After': { required: true, description: 'Whole seconds', schema: { type: 'integer', minimum: 1 } },
+  'Retry-After': { required: true, description: 'In seconds.', schema: { type: 'integer', minimum: 1 } },
 } as const;
 
-/** Headers that come with every error of a status. */
+/** Headers that come with every error response of a status. */
 const HEADERS: Readonly<Partial<Record<number, ApiResponseNoStatusOptions['headers']>>> = {
-  401: { 'WWW-Authenticate': { required: true, schema: { type: 'string' } } },
+  401: {
+    'WWW-Authenticate': {
+      required: true,
+      description: 'The authentication scheme.',
+      schema: { type: 'string' },
+    },
+  },
   429: RETRY_AFTER,
   503: RETRY_AFTER,
 };
 
-/** Documents the error answers of a route, each with the one error body. */
-export function ApiErrors(...statuses: (keyof typeof MEANINGS)[]): MethodDecorator & ClassDecorator {
+/** Documents the error responses of a route, each with the same body. */
+export function ApiErrors(...statuses: (keyof typeof DESCRIPTIONS)[]): MethodDecorator & ClassDecorator {
   return applyDecorators(
     ...statuses.map((status) => {
       const headers = HEADERS[status];
-      const answer = { status, description: MEANINGS[status], type: ErrorDto };
-      return ApiResponse(headers ? { ...answer, headers } : answer);
+      const response = { status, description: DESCRIPTIONS[status], type: ErrorDto };
+      return ApiResponse(headers ? { ...response, headers } : response);
     }),
   );
 }

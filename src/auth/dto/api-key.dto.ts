@@ -17,8 +17,7 @@ const PORTABLE_PRINTABLE =
   '^[^\\x00-\\x1f\\x7f-\\x9f\\xad\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u180e\\u200b-\\u200f' +
   '\\u2028-\\u202e\\u2060-\\u2064\\u2066-\\u206f\\ufeff\\ufff9-\\ufffb]*$';
 
-/** An API key to be made. */
-@ApiSchema({ name: 'ApiKeyCreate' })
+@ApiSchema({ name: 'ApiKeyCreate', description: 'A new API key.' })
 export class CreateApiKeyDto {
   /** Says whose key it is; the audit log shows it. @example nightly import */
   @ApiProperty({ pattern: PORTABLE_PRINTABLE })
@@ -49,8 +48,7 @@ export class CreateApiKeyDto {
   expires_at?: string;
 }
 
-/** An API key without its secret. */
-@ApiSchema({ name: 'ApiKey' })
+@ApiSchema({ name: 'ApiKey', description: 'An API key without its secret.' })
 export class ApiKeyDto {
   /** UUID version 7. */
   id: string;
@@ -70,8 +68,7 @@ export class ApiKeyDto {
   revoked_at: string | null;
 }
 
-/** An API key that was just made. */
-@ApiSchema({ name: 'CreatedApiKey' })
+@ApiSchema({ name: 'CreatedApiKey', description: 'A new API key with its secret.' })
 export class CreatedApiKeyDto extends ApiKeyDto {
   /** The secret. It is shown this once. */
   key: string;

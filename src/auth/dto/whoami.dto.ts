@@ -1,8 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { SCOPES, type Caller, type Scope } from '../access.js';
 
-/** Whose key a request carries. */
-@ApiSchema({ name: 'Whoami' })
+@ApiSchema({ name: 'Whoami', description: 'The API key of the request.' })
 export class WhoamiDto {
   /** Name of the key, as the audit log has it. */
   name: string;

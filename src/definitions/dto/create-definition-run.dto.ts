@@ -4,8 +4,7 @@ import { IsJsonInteger, JsonObject } from '../../http/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '../../json/json-value.js';
 import { PRIORITY } from '../../runs/dto/field-shapes.js';
 
-/** A run of a definition. */
-@ApiSchema({ name: 'DefinitionRunCreate' })
+@ApiSchema({ name: 'DefinitionRunCreate', description: 'A run to create from a definition.' })
 export class CreateDefinitionRunDto {
   /** Inputs that the definition declares; its defaults fill in the rest. @example {"text": "to be or not to be"} */
   @IsOptional()

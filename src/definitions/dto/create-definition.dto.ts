@@ -15,8 +15,7 @@ const NAME = {
   form: 'a name (letters, digits and . _ -, starting with a letter or digit)',
 } as const;
 
-/** One version of a template for runs. */
-@ApiSchema({ name: 'OpDefinitionCreate' })
+@ApiSchema({ name: 'OpDefinitionCreate', description: 'A version of a definition to create or replace.' })
 export class CreateDefinitionDto {
   /** Name of the definition. @example word-count */
   @IsText(NAME)

@@ -12,8 +12,7 @@ import { InputSpecDto, OutputSpecDto } from './specs.dto.js';
 /** Entries of a page of the shorter lists unless asked otherwise. */
 export const DEFAULT_LIMIT = 100;
 
-/** One version of a template for runs. */
-@ApiSchema({ name: 'OpDefinition' })
+@ApiSchema({ name: 'OpDefinition', description: 'A version of a definition: a template for runs.' })
 @ApiExtraModels(InputSpecDto, OutputSpecDto)
 export class DefinitionDto {
   /** Name of the definition. */
@@ -39,8 +38,7 @@ export class DefinitionDto {
   updatedAt: string;
 }
 
-/** The newest version of a definition. */
-@ApiSchema({ name: 'LatestOpDefinition' })
+@ApiSchema({ name: 'LatestOpDefinition', description: 'The newest version of a definition.' })
 export class LatestDefinitionDto extends DefinitionDto {
   /** How many versions there are. */
   @ApiProperty({ type: 'integer', minimum: 1 })

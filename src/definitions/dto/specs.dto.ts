@@ -11,8 +11,7 @@ const ANY_VALUE = [
   { type: 'array', items: {} },
 ];
 
-/** What a definition says of one input. */
-@ApiSchema({ name: 'InputSpecInput' })
+@ApiSchema({ name: 'InputSpecInput', description: 'Declares an input of a definition.' })
 export class InputSpecInputDto {
   /** string, integer, number, boolean, object or array are checked; another name is only a label. @example string */
   @IsText({ min: 1, max: 128 })
@@ -30,16 +29,14 @@ export class InputSpecInputDto {
   default?: JsonValue;
 }
 
-/** What a definition says of one output. */
-@ApiSchema({ name: 'OutputSpec' })
+@ApiSchema({ name: 'OutputSpec', description: 'Declares an output of a definition.' })
 export class OutputSpecDto {
   /** @example integer */
   @IsText({ min: 1, max: 128 })
   type: string;
 }
 
-/** What a definition says of one input. */
-@ApiSchema({ name: 'InputSpec' })
+@ApiSchema({ name: 'InputSpec', description: 'Declares an input of a definition.' })
 export class InputSpecDto {
   type: string;
   required: boolean;

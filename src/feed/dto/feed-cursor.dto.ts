@@ -1,7 +1,6 @@
 import { ApiSchema } from '@nestjs/swagger';
 
-/** A place in the feed of a topic. */
-@ApiSchema({ name: 'FeedCursor' })
+@ApiSchema({ name: 'FeedCursor', description: "A position in a topic's feed." })
 export class FeedCursorDto {
   /** Give it as `after`. @example AAAAAAAAAAEm6-5TRbw */
   cursor: string;

@@ -2,8 +2,7 @@ import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import type { JsonObject } from '../../json/json-value.js';
 import type { FeedEventRow } from '../feed.repository.js';
 
-/** An event on the feed of a topic. */
-@ApiSchema({ name: 'FeedEvent' })
+@ApiSchema({ name: 'FeedEvent', description: "An event of a topic's feed." })
 export class FeedEventDto {
   /** Continues the feed behind this event. @example AAAAAAAAAAEm6-5TRbw */
   cursor: string;

@@ -1,8 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { FeedEventDto } from './feed-event.dto.js';
 
-/** A page of a topic's feed. */
-@ApiSchema({ name: 'FeedPage' })
+@ApiSchema({ name: 'FeedPage', description: "A page of a topic's feed." })
 export class FeedPageDto {
   /** Oldest first. A page may hold fewer events than asked for although more follow. */
   @ApiProperty({ type: [FeedEventDto] })

@@ -12,8 +12,7 @@ import {
   type LogStream,
 } from '../log-shapes.js';
 
-/** A line that a container printed, as its worker sends it. */
-@ApiSchema({ name: 'LogChunkLine' })
+@ApiSchema({ name: 'LogChunkLine', description: 'A log line, as a worker sends it.' })
 export class LogChunkLineDto {
   /** When it was printed, ISO 8601 with its zone; kept to the millisecond. @example 2026-01-02T03:04:05.678Z */
   @ValidateBy({
@@ -41,8 +40,10 @@ export class LogChunkLineDto {
   continued?: boolean;
 }
 
-/** Lines of a log, in the order in which they were printed. */
-@ApiSchema({ name: 'LogChunk' })
+@ApiSchema({
+  name: 'LogChunk',
+  description: 'Consecutive log lines, in the order in which the container printed them.',
+})
 export class LogChunkDto {
   /** Number of the first line, from 0; after it they count up by one. More than expected names a gap before it. */
   @IsJsonInteger({ min: 0, max: LAST_LINE })
@@ -65,8 +66,7 @@ export class LogChunkDto {
   skipped_bytes?: number;
 }
 
-/** How far a log has come. */
-@ApiSchema({ name: 'LogPosition' })
+@ApiSchema({ name: 'LogPosition', description: 'The next chunk and line that the log expects.' })
 export class LogPositionDto {
   /** Number of the chunk that is expected next. */
   @ApiProperty({ type: 'integer', minimum: 0, example: 4 })

@@ -1,8 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { LOG_STREAMS, type LogStream } from '../log-shapes.js';
 
-/** A line of a log as readers see it. */
-@ApiSchema({ name: 'LogLine' })
+@ApiSchema({ name: 'LogLine', description: 'A log line.' })
 export class LogLineDto {
   /** Continues the log behind this line. */
   cursor: string;
@@ -20,8 +19,7 @@ export class LogLineDto {
   continued?: true;
 }
 
-/** How much is missing. */
-@ApiSchema({ name: 'LogGapSize' })
+@ApiSchema({ name: 'LogGapSize', description: 'The size of a log gap.' })
 export class LogGapSizeDto {
   @ApiProperty({ type: 'integer', minimum: 1 })
   lines: number;
@@ -30,8 +28,7 @@ export class LogGapSizeDto {
   bytes: number | null;
 }
 
-/** Lines that were printed and are not kept, in their place. */
-@ApiSchema({ name: 'LogGap' })
+@ApiSchema({ name: 'LogGap', description: 'Takes the place of log lines that are not stored.' })
 export class LogGapDto {
   /** Continues the log behind the gap. */
   cursor: string;

@@ -7,8 +7,7 @@ import type { JsonObject } from '../../json/json-value.js';
 /** Entries of a page unless asked otherwise. */
 export const DEFAULT_AUDIT_LIMIT = 100;
 
-/** A direct mutation of a run by an admin. */
-@ApiSchema({ name: 'AuditEntry' })
+@ApiSchema({ name: 'AuditEntry', description: 'A direct change of a run by an admin.' })
 export class AuditEntryDto {
   /** Greater for later entries; `after` takes it. */
   @ApiProperty({ type: 'integer' })

@@ -3,16 +3,14 @@ import { MAX_BULK_ITEMS } from '../../http/bulk-items.js';
 import { IsTextList } from '../../http/dto-decorators.js';
 import { RefusedItemDto } from './refused-item.dto.js';
 
-/** Runs that one thing is to be done to, each by itself. */
-@ApiSchema({ name: 'OpRunIds' })
+@ApiSchema({ name: 'OpRunIds', description: 'Ids of runs; each run is changed independently.' })
 export class ChangeRunsDto {
   /** 1 to 100 ids of runs. */
   @IsTextList({ min: 1, max: 128 }, { min: 1, max: MAX_BULK_ITEMS })
   ids: string[];
 }
 
-/** A run that what was asked for was done to. */
-@ApiSchema({ name: 'ChangedRun' })
+@ApiSchema({ name: 'ChangedRun', description: 'The run was changed.' })
 export class ChangedRunDto {
   @ApiProperty({ type: 'integer', enum: [204] })
   status: 204;
@@ -24,8 +22,7 @@ export class ChangedRunDto {
 /** What became of one run. */
 export type ChangeRunResult = ChangedRunDto | RefusedItemDto;
 
-/** What became of each run. */
-@ApiSchema({ name: 'OpRunIdsResult' })
+@ApiSchema({ name: 'OpRunIdsResult', description: 'The result of each run.' })
 @ApiExtraModels(ChangedRunDto, RefusedItemDto)
 export class ChangeRunsResultDto {
   /** One answer an id, in the order of the request. */

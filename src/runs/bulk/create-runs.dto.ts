@@ -5,16 +5,14 @@ import { CreateRunDto } from '../dto/create-run.dto.js';
 import { OpRunDto } from '../dto/op-run.dto.js';
 import { RefusedItemDto } from './refused-item.dto.js';
 
-/** Runs to be created, each by itself. */
-@ApiSchema({ name: 'OpRunBatchCreate' })
+@ApiSchema({ name: 'OpRunBatchCreate', description: 'Runs to create; each succeeds or fails independently.' })
 export class CreateRunsDto {
   /** 1 to 100 runs; each is read and refused by itself. */
   @BulkItems(() => CreateRunDto)
   runs: JsonValue[];
 }
 
-/** A run that was created. */
-@ApiSchema({ name: 'CreatedRun' })
+@ApiSchema({ name: 'CreatedRun', description: 'A created run.' })
 export class CreatedRunDto {
   @ApiProperty({ type: 'integer', enum: [201] })
   status: 201;
@@ -25,8 +23,10 @@ export class CreatedRunDto {
   replayed?: true;
 }
 
-/** A run that was created, where the request asks for `return=minimal`. */
-@ApiSchema({ name: 'CreatedRunId' })
+@ApiSchema({
+  name: 'CreatedRunId',
+  description: 'The id of a created run, for a request with `Prefer: return=minimal`.',
+})
 export class CreatedRunIdDto {
   @ApiProperty({ type: 'integer', enum: [201] })
   status: 201;
@@ -41,8 +41,7 @@ export class CreatedRunIdDto {
 /** What became of one run. */
 export type CreateRunResult = CreatedRunDto | CreatedRunIdDto | RefusedItemDto;
 
-/** What became of each run. */
-@ApiSchema({ name: 'OpRunBatchResult' })
+@ApiSchema({ name: 'OpRunBatchResult', description: 'The result of each run.' })
 @ApiExtraModels(CreatedRunDto, CreatedRunIdDto, RefusedItemDto)
 export class CreateRunsResultDto {
   /** One answer a run, in the order of the request. */

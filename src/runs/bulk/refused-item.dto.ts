@@ -2,8 +2,7 @@ import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import type { ErrorBody } from '../../http/error-answer.js';
 import { ErrorDto } from '../../http/error.dto.js';
 
-/** An item that was not carried out. */
-@ApiSchema({ name: 'RefusedItem' })
+@ApiSchema({ name: 'RefusedItem', description: 'The item was refused.' })
 export class RefusedItemDto {
   /** The status that the item would be refused with as a request of its own; after 500 or 503 it may be sent again. */
   @ApiProperty({ type: 'integer', enum: [400, 404, 409, 500, 503] })

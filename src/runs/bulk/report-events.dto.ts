@@ -7,8 +7,7 @@ import { AddEventDto } from '../dto/add-event.dto.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../run-machine/run.js';
 import { RefusedItemDto } from './refused-item.dto.js';
 
-/** An event of one run. */
-@ApiSchema({ name: 'ReportedEvent' })
+@ApiSchema({ name: 'ReportedEvent', description: 'An event of one run.' })
 export class ReportedEventDto extends AddEventDto {
   /** The run that it is about. */
   @IsText({ min: 1, max: 128 })
@@ -20,16 +19,14 @@ export class ReportedEventDto extends AddEventDto {
   attempt?: number;
 }
 
-/** Events that a worker reports, each by itself. */
-@ApiSchema({ name: 'EventBatch' })
+@ApiSchema({ name: 'EventBatch', description: 'Events to add; each succeeds or fails independently.' })
 export class ReportEventsDto {
   /** 1 to 100 events; those of one run are recorded in the order in which they stand here. */
   @BulkItems(() => ReportedEventDto)
   events: JsonValue[];
 }
 
-/** An event that was recorded. */
-@ApiSchema({ name: 'RecordedEvent' })
+@ApiSchema({ name: 'RecordedEvent', description: 'The event was added.' })
 export class RecordedEventDto {
   @ApiProperty({ type: 'integer', enum: [204] })
   status: 204;
@@ -41,8 +38,7 @@ export class RecordedEventDto {
 /** What became of one event. */
 export type ReportEventResult = RecordedEventDto | RefusedItemDto;
 
-/** What became of each event. */
-@ApiSchema({ name: 'EventBatchResult' })
+@ApiSchema({ name: 'EventBatchResult', description: 'The result of each event.' })
 @ApiExtraModels(RecordedEventDto, RefusedItemDto)
 export class ReportEventsResultDto {
   /** One answer an event, in the order of the request. */

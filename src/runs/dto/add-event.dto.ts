@@ -4,8 +4,7 @@ import { IsText, JsonObject } from '../../http/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '../../json/json-value.js';
 import { EVENT_TYPE_PATTERN } from '../run-machine/run-event.js';
 
-/** An event for a run's timeline. */
-@ApiSchema({ name: 'AddEventRequest' })
+@ApiSchema({ name: 'AddEventRequest', description: 'An event to add to the timeline of a run.' })
 export class AddEventDto {
   /** STARTED, PROGRESS, COMPLETED, FAILED, CANCELLED, RETRIED, or a type of your own. @example PROGRESS */
   @ApiProperty({ pattern: EVENT_TYPE_PATTERN.source })

@@ -4,8 +4,10 @@ import { IsJsonInteger } from '../../http/dto-decorators.js';
 
 const INT32_MAX = 2 ** 31 - 1;
 
-/** What a run asks of the hardware; what is left out is 0, which means no requirement and no limit. */
-@ApiSchema({ name: 'ConstraintsInput' })
+@ApiSchema({
+  name: 'ConstraintsInput',
+  description: 'Hardware requirements of a run; an absent one is 0: no requirement and no limit.',
+})
 export class ConstraintsInputDto {
   /** RAM in MB. @example 256 */
   @IsOptional()
@@ -28,8 +30,7 @@ export class ConstraintsInputDto {
   gpu_id?: number | null;
 }
 
-/** What a run asks of the hardware, and the GPU it was given. */
-@ApiSchema({ name: 'Constraints' })
+@ApiSchema({ name: 'Constraints', description: 'Hardware requirements of a run, and its GPU.' })
 export class ConstraintsDto {
   /** RAM in MB; 0: no requirement, no limit. */
   @ApiProperty({ type: 'integer' })

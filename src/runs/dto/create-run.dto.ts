@@ -8,8 +8,7 @@ import { RetryPolicyInputDto } from './retry-policy.dto.js';
 import { IMAGE_REFERENCE, PRIORITY } from './field-shapes.js';
 import { TimeoutsDto } from './timeouts.dto.js';
 
-/** A run of a container image. */
-@ApiSchema({ name: 'OpRunCreate' })
+@ApiSchema({ name: 'OpRunCreate', description: 'A run to create.' })
 export class CreateRunDto {
   /** Container image. @example longshore/word-count */
   @IsText(IMAGE_REFERENCE)

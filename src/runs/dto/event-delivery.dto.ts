@@ -4,8 +4,7 @@ import { IsText, JsonObject } from '../../http/dto-decorators.js';
 import { isJsonObject } from '../../json/json-value.js';
 import { NO_CONTROL_CHARACTERS } from '../../json/text.js';
 
-/** Where the events of a run are mirrored to. */
-@ApiSchema({ name: 'EventDelivery' })
+@ApiSchema({ name: 'EventDelivery', description: "The feed that mirrors a run's events." })
 export class EventDeliveryDto {
   /** Topic of the event feed. @example orders */
   @IsText({ min: 1, max: 255, pattern: NO_CONTROL_CHARACTERS, form: 'a string without control characters' })

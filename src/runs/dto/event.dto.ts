@@ -5,8 +5,7 @@ import type { TimelineRow } from '../event.repository.js';
 import { RUN_STATES, type RunState } from '../run-machine/run-state.js';
 import { IsOptional } from 'class-validator';
 
-/** An entry of a run's timeline. */
-@ApiSchema({ name: 'TimelineEvent' })
+@ApiSchema({ name: 'TimelineEvent', description: 'An event on the timeline of a run.' })
 export class TimelineEventDto {
   /** Index in the run's whole timeline, from 0. */
   @ApiProperty({ type: 'integer' })
@@ -25,8 +24,10 @@ export class TimelineEventDto {
   payload: JsonObject;
 }
 
-/** An entry of a timeline as polling shows it. */
-@ApiSchema({ name: 'PolledEvent' })
+@ApiSchema({
+  name: 'PolledEvent',
+  description: 'An event on the timeline of a run, with the current state of the run.',
+})
 export class PolledEventDto {
   /** Index in the run's whole timeline, from 0. */
   @ApiProperty({ type: 'integer' })
@@ -45,8 +46,7 @@ export class PolledEventDto {
   payload: JsonObject;
 }
 
-/** The answer to a poll. */
-@ApiSchema({ name: 'PolledEvents' })
+@ApiSchema({ name: 'PolledEvents', description: 'Events on the timeline of a run.' })
 export class PolledEventsDto {
   events: PolledEventDto[];
 }

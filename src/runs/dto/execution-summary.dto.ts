@@ -1,7 +1,9 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 
-/** What is known of an execution so far; a field is there once it is known. */
-@ApiSchema({ name: 'ExecutionSummary' })
+@ApiSchema({
+  name: 'ExecutionSummary',
+  description: 'Facts about an execution; a field is present once its value is known.',
+})
 export class ExecutionSummaryDto {
   /** Worker that has or had the attempt. */
   worker_id?: string;

@@ -8,8 +8,7 @@ import type { TimelineRow } from '../event.repository.js';
 import { TimelineEventDto, toTimelineEventDto } from './event.dto.js';
 import { ExecutionSummaryDto, toExecutionSummaryDto } from './execution-summary.dto.js';
 
-/** One try at a run. */
-@ApiSchema({ name: 'OpAttempt' })
+@ApiSchema({ name: 'OpAttempt', description: 'An attempt of a run.' })
 export class OpAttemptDto {
   /** UUID version 7. */
   id: string;

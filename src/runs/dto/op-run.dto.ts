@@ -12,8 +12,7 @@ import { ExecutionSummaryDto, toExecutionSummaryDto } from './execution-summary.
 import { RetryPolicyDto, toRetryPolicyDto } from './retry-policy.dto.js';
 import { TimeoutsDto, toTimeoutsDto } from './timeouts.dto.js';
 
-/** A run of a container image. */
-@ApiSchema({ name: 'OpRun' })
+@ApiSchema({ name: 'OpRun', description: 'A run of a container image.' })
 export class OpRunDto {
   /** UUID version 7. @example 019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b */
   id: string;

@@ -5,8 +5,7 @@ import { IsJsonInteger } from '../../http/dto-decorators.js';
 /** A pause in seconds: up to a day. */
 const PAUSE = { min: 0, max: 86_400 } as const;
 
-/** When a failed attempt is followed by another one without being asked. */
-@ApiSchema({ name: 'RetryPolicyInput' })
+@ApiSchema({ name: 'RetryPolicyInput', description: 'When a failed attempt is retried automatically.' })
 export class RetryPolicyInputDto {
   /** Attempts that may fail before the run does; 1, the default, means no automatic retry. @example 3 */
   @IsOptional()
@@ -28,8 +27,7 @@ export class RetryPolicyInputDto {
   max_backoff_s?: number;
 }
 
-/** When a failed attempt is followed by another one without being asked. */
-@ApiSchema({ name: 'RetryPolicy' })
+@ApiSchema({ name: 'RetryPolicy', description: 'When a failed attempt is retried automatically.' })
 export class RetryPolicyDto {
   /** Attempts that may fail before the run does. */
   @ApiProperty({ type: 'integer' })

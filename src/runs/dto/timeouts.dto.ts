@@ -5,8 +5,7 @@ import { IsJsonInteger } from '../../http/dto-decorators.js';
 /** A time budget in seconds: up to 366 days. */
 const BUDGET = { min: 1, max: 31_622_400 } as const;
 
-/** Time budgets of a run; what is left out is not limited. */
-@ApiSchema({ name: 'Timeouts' })
+@ApiSchema({ name: 'Timeouts', description: 'Timeouts of a run; an absent one does not apply.' })
 export class TimeoutsDto {
   /**
    * Seconds within which an attempt has to report STARTED once it can be claimed; over it the run is FAILED for good.

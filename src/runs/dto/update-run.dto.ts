@@ -5,8 +5,7 @@ import type { JsonObject as JsonObjectValue } from '../../json/json-value.js';
 import { RUN_STATES } from '../run-machine/run-state.js';
 import { PRIORITY } from './field-shapes.js';
 
-/** A direct mutation of a run. What is left out stays as it is. */
-@ApiSchema({ name: 'OpRunUpdate' })
+@ApiSchema({ name: 'OpRunUpdate', description: 'A direct change of a run. Absent fields stay unchanged.' })
 export class UpdateRunDto {
   /** Any state, from any state; PENDING makes the run claimable again, a terminal state locks it. */
   @IsOptional()

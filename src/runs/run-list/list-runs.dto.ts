@@ -96,8 +96,7 @@ export class ListRunsQueryDto {
   include_events?: boolean;
 }
 
-/** A page of runs, newest first. */
-@ApiSchema({ name: 'OpRunList' })
+@ApiSchema({ name: 'OpRunList', description: 'A page of runs, newest first.' })
 export class OpRunListDto {
   /** @example list */
   object: string;

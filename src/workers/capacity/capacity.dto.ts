@@ -3,8 +3,7 @@ import type { Capacity } from './capacity.service.js';
 import { DemandDto, toDemandDto } from './demand.dto.js';
 import { SupplyDto, toSupplyDto } from './supply.dto.js';
 
-/** What runs ask for, and what workers have. */
-@ApiSchema({ name: 'CapacityReport' })
+@ApiSchema({ name: 'CapacityReport', description: 'The demand of runs and the supply of workers.' })
 export class CapacityReportDto {
   /** The time of the numbers. */
   @ApiProperty({ type: 'string', format: 'date-time' })

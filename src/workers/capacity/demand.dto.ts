@@ -2,8 +2,7 @@ import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import type { DemandSum } from '../../runs/run-demand/run-demand.repository.js';
 import type { Capacity, PlacedDemand } from './capacity.service.js';
 
-/** What runs ask for, added up over all of them. */
-@ApiSchema({ name: 'DemandSum' })
+@ApiSchema({ name: 'DemandSum', description: 'The sum of the constraints of runs.' })
 export class DemandSumDto {
   /** How many runs. @example 120 */
   @ApiProperty({ type: 'integer' })
@@ -22,8 +21,7 @@ export class DemandSumDto {
   gpus: number;
 }
 
-/** Runs by how far they have come. */
-@ApiSchema({ name: 'DemandNumbers' })
+@ApiSchema({ name: 'DemandNumbers', description: 'The number of runs by progress.' })
 export class DemandNumbersDto {
   /** Runs that are PENDING: `ready` and `waiting` together. @example 118 */
   @ApiProperty({ type: 'integer' })
@@ -39,8 +37,7 @@ export class DemandNumbersDto {
   in_execution: number;
 }
 
-/** Runs that ask for the same of the hardware; 0 means no requirement. */
-@ApiSchema({ name: 'DemandShape' })
+@ApiSchema({ name: 'DemandShape', description: 'Runs with the same constraints; 0 means no requirement.' })
 export class DemandShapeDto extends DemandNumbersDto {
   /** CPUs. @example 2 */
   @ApiProperty({ type: 'integer' })
@@ -65,8 +62,7 @@ export class DemandShapeDto extends DemandNumbersDto {
   can_start_now: number | null;
 }
 
-/** What the runs that have not ended ask for. */
-@ApiSchema({ name: 'Demand' })
+@ApiSchema({ name: 'Demand', description: 'The constraints of runs that have not ended.' })
 export class DemandDto {
   /** All that are PENDING: `ready` and `waiting` together. */
   @ApiProperty({ type: DemandSumDto })

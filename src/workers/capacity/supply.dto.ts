@@ -2,8 +2,7 @@ import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import type { Usage } from '../overview/workers-summary.js';
 import type { Supply } from './supply.js';
 
-/** How much there is of something, and how much of it no run has taken. */
-@ApiSchema({ name: 'SupplySum' })
+@ApiSchema({ name: 'SupplySum', description: 'The total and the free amount of a resource.' })
 export class SupplySumDto {
   /** @example 64 */
   @ApiProperty({ type: 'integer' })
@@ -13,8 +12,10 @@ export class SupplySumDto {
   free: number;
 }
 
-/** Workers by how they are: each is active, draining or stale. */
-@ApiSchema({ name: 'SupplyWorkers' })
+@ApiSchema({
+  name: 'SupplyWorkers',
+  description: 'The number of workers: each is active, draining or stale.',
+})
 export class SupplyWorkersDto {
   /** Active, and taking runs. @example 4 */
   @ApiProperty({ type: 'integer' })
@@ -33,8 +34,7 @@ export class SupplyWorkersDto {
   stale: number;
 }
 
-/** Active workers that have the same. */
-@ApiSchema({ name: 'SupplySize' })
+@ApiSchema({ name: 'SupplySize', description: 'Active workers with the same hardware.' })
 export class SupplySizeDto {
   /** @example 16 */
   @ApiProperty({ type: 'integer' })
@@ -53,8 +53,7 @@ export class SupplySizeDto {
   idle: number;
 }
 
-/** The sizes that are not told one by one, taken together. */
-@ApiSchema({ name: 'SupplyOther' })
+@ApiSchema({ name: 'SupplyOther', description: 'The sum over the sizes that are not listed.' })
 export class SupplyOtherDto {
   /** How many sizes. @example 2 */
   @ApiProperty({ type: 'integer' })
@@ -67,8 +66,10 @@ export class SupplyOtherDto {
   idle: number;
 }
 
-/** What the workers have; sums and sizes are of those that are active and take runs. */
-@ApiSchema({ name: 'Supply' })
+@ApiSchema({
+  name: 'Supply',
+  description: 'The hardware of the workers; sums and sizes cover active workers that accept runs.',
+})
 export class SupplyDto {
   @ApiProperty({ type: SupplyWorkersDto })
   workers: SupplyWorkersDto;

@@ -10,8 +10,7 @@ import { RunningOpDto } from './worker-op-run.dto.js';
 /** Characters of running runs that are kept whole for a worker. */
 const MAX_KEPT_OPS = 256 * 1024;
 
-/** What a worker says of itself. Fields that this version does not know are ignored. */
-@ApiSchema({ name: 'HeartbeatRequest' })
+@ApiSchema({ name: 'HeartbeatRequest', description: 'The state of a worker. Unknown fields are ignored.' })
 @AllowUnknownFields()
 export class HeartbeatDto {
   /** @example worker-1 */

@@ -5,8 +5,7 @@ import { AllowUnknownFields, IsJsonInteger, IsTextList, NestedList } from '../..
 /** Runs keep the id of their GPU in 32 bits. */
 const LARGEST_GPU_ID = 2 ** 31 - 1;
 
-/** A GPU of a worker. */
-@ApiSchema({ name: 'GpuInput' })
+@ApiSchema({ name: 'GpuInput', description: 'A GPU of a worker. Unknown fields are ignored.' })
 @AllowUnknownFields()
 export class GpuInputDto {
   /** 0, 1, 2 ... */
@@ -23,8 +22,7 @@ export class GpuInputDto {
   tags?: string[];
 }
 
-/** What a worker has. */
-@ApiSchema({ name: 'ResourcesInput' })
+@ApiSchema({ name: 'ResourcesInput', description: 'The hardware of a worker. Unknown fields are ignored.' })
 @AllowUnknownFields()
 export class ResourcesInputDto {
   @IsJsonInteger({ min: 0 })
@@ -38,8 +36,7 @@ export class ResourcesInputDto {
   gpus: GpuInputDto[];
 }
 
-/** A GPU of a worker. */
-@ApiSchema({ name: 'Gpu' })
+@ApiSchema({ name: 'Gpu', description: 'A GPU of a worker.' })
 export class GpuDto {
   /** 0, 1, 2 ... */
   @ApiProperty({ type: 'integer' })
@@ -50,8 +47,7 @@ export class GpuDto {
   tags: string[];
 }
 
-/** What a worker has. */
-@ApiSchema({ name: 'Resources' })
+@ApiSchema({ name: 'Resources', description: 'The hardware of a worker.' })
 export class ResourcesDto {
   @ApiProperty({ type: 'integer' })
   cpu_cores: number;
@@ -61,8 +57,7 @@ export class ResourcesDto {
   gpus: GpuDto[];
 }
 
-/** Memory that a GPU has left. */
-@ApiSchema({ name: 'FreeGpu' })
+@ApiSchema({ name: 'FreeGpu', description: 'The free memory of a GPU.' })
 export class FreeGpuDto {
   /** 0, 1, 2 ... */
   @ApiProperty({ type: 'integer' })
@@ -72,8 +67,10 @@ export class FreeGpuDto {
   vram_mb: number;
 }
 
-/** What a worker has left: its resources less what the runs take that the service has in execution on it. */
-@ApiSchema({ name: 'FreeResources' })
+@ApiSchema({
+  name: 'FreeResources',
+  description: 'The resources of a worker that its runs in execution do not use.',
+})
 export class FreeResourcesDto {
   @ApiProperty({ type: 'integer' })
   cpu_cores: number;

@@ -4,8 +4,7 @@ import type { JsonObject as JsonObjectValue } from '../../json/json-value.js';
 import { ConstraintsDto } from '../../runs/dto/constraints.dto.js';
 import type { ClaimedRun } from '../../runs/run-journal/claim.js';
 
-/** A run that a worker executes, in the worker's own words. */
-@ApiSchema({ name: 'RunningOp' })
+@ApiSchema({ name: 'RunningOp', description: 'A run in execution, as reported by its worker.' })
 @AllowUnknownFields()
 export class RunningOpDto {
   @IsText({ min: 1, max: 128 })
@@ -21,8 +20,7 @@ export class RunningOpDto {
   constraints: JsonObjectValue;
 }
 
-/** A run that a worker has claimed. */
-@ApiSchema({ name: 'WorkerOpRun' })
+@ApiSchema({ name: 'WorkerOpRun', description: 'A run assigned to a worker.' })
 export class WorkerOpRunDto {
   id: string;
   image: string;
@@ -40,8 +38,7 @@ export class WorkerOpRunDto {
   tracestate?: string;
 }
 
-/** The answer to a claim. */
-@ApiSchema({ name: 'ClaimedOps' })
+@ApiSchema({ name: 'ClaimedOps', description: 'The runs that a claim assigned.' })
 export class ClaimedOpsDto {
   /** Empty when there is no work, and for a worker that is unknown or was silent for too long. */
   @ApiProperty({ type: [WorkerOpRunDto] })

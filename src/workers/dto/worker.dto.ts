@@ -4,8 +4,7 @@ import type { PooledWorker } from '../pool/worker-pool.js';
 import { FreeResourcesDto, ResourcesDto } from './resources.dto.js';
 import { RunningOpDto } from './worker-op-run.dto.js';
 
-/** A registered worker. */
-@ApiSchema({ name: 'Worker' })
+@ApiSchema({ name: 'Worker', description: 'A registered worker.' })
 export class WorkerDto {
   id: string;
   @ApiProperty({ type: ResourcesDto })

@@ -5,8 +5,7 @@ import { RUN_STATES, type RunState } from '../../runs/run-machine/run-state.js';
 export const BUDGETS = ['start_within_s', 'attempt_s'] as const;
 export type Budget = (typeof BUDGETS)[number];
 
-/** A time budget that is running down. */
-@ApiSchema({ name: 'ExplainedDeadline' })
+@ApiSchema({ name: 'ExplainedDeadline', description: 'A timeout that is running.' })
 export class ExplainedDeadlineDto {
   @ApiProperty({ enum: BUDGETS })
   budget: Budget;
@@ -18,8 +17,7 @@ export class ExplainedDeadlineDto {
   remaining_ms: number;
 }
 
-/** Where a pending run waits. */
-@ApiSchema({ name: 'ExplainedQueue' })
+@ApiSchema({ name: 'ExplainedQueue', description: 'The place of a pending run in the queue.' })
 export class ExplainedQueueDto {
   /** 1 for the head of the queue; null while the run is in back-off. */
   @ApiProperty({ type: 'integer', nullable: true })
@@ -46,8 +44,7 @@ export class ExplainedQueueDto {
   reserved_for: string | null;
 }
 
-/** The worker that has a run in execution, and when it was last heard of. */
-@ApiSchema({ name: 'ExplainedHolder' })
+@ApiSchema({ name: 'ExplainedHolder', description: 'The worker that executes a run.' })
 export class ExplainedHolderDto {
   /** Null for a run that an admin put into execution: it belongs to the first worker that reports STARTED. */
   @ApiProperty({ type: 'string', nullable: true })
@@ -70,8 +67,7 @@ export class ExplainedHolderDto {
   reported_running: boolean;
 }
 
-/** How a run ended. */
-@ApiSchema({ name: 'ExplainedEnd' })
+@ApiSchema({ name: 'ExplainedEnd', description: 'How a run ended.' })
 export class ExplainedEndDto {
   /** ISO 8601. */
   @ApiProperty({ type: 'string', format: 'date-time' })
@@ -87,8 +83,7 @@ export class ExplainedEndDto {
   worker_id: string | null;
 }
 
-/** Something that a worker is short of. */
-@ApiSchema({ name: 'ExplainedObstacle' })
+@ApiSchema({ name: 'ExplainedObstacle', description: 'A resource of which a worker has too little.' })
 export class ExplainedObstacleDto {
   /** `cpu`, `ram_mb`, `vram_mb`, `reserved` (kept free for another run), or a name of the strategy's own. */
   @ApiProperty({ type: 'string', example: 'ram_mb' })
@@ -104,8 +99,7 @@ export class ExplainedObstacleDto {
   total: number;
 }
 
-/** What an active worker could do with a pending run. */
-@ApiSchema({ name: 'ExplainedWorker' })
+@ApiSchema({ name: 'ExplainedWorker', description: 'Whether an active worker can execute a pending run.' })
 export class ExplainedWorkerDto {
   id: string;
   /** True when its next claim would get the run, were no other run before it in the queue. */
@@ -119,8 +113,10 @@ export class ExplainedWorkerDto {
   obstacles: ExplainedObstacleDto[];
 }
 
-/** All registered workers by what they could do with a pending run. */
-@ApiSchema({ name: 'ExplainedWorkerCounts' })
+@ApiSchema({
+  name: 'ExplainedWorkerCounts',
+  description: 'The number of registered workers by their ability to execute a pending run.',
+})
 export class ExplainedWorkerCountsDto {
   /** Heard of within the worker timeout. */
   @ApiProperty({ type: 'integer' })
@@ -139,8 +135,7 @@ export class ExplainedWorkerCountsDto {
   able_ever: number;
 }
 
-/** Why a run is where it is. */
-@ApiSchema({ name: 'RunExplanation' })
+@ApiSchema({ name: 'RunExplanation', description: 'Explains the state of a run.' })
 export class RunExplanationDto {
   run_id: string;
   @ApiProperty({ enum: RUN_STATES, enumName: 'RunState' })

@@ -3,8 +3,7 @@ import type { RunState } from '../../runs/run-machine/run-state.js';
 import type { Overview } from './overview.service.js';
 import type { Usage } from './workers-summary.js';
 
-/** Runs in each state. */
-@ApiSchema({ name: 'RunsByState' })
+@ApiSchema({ name: 'RunsByState', description: 'The number of runs in each state.' })
 export class RunsByStateDto implements Record<RunState, number> {
   @ApiProperty({ type: 'integer' })
   PENDING: number;
@@ -20,8 +19,7 @@ export class RunsByStateDto implements Record<RunState, number> {
   CANCELLED: number;
 }
 
-/** What happened in one minute. */
-@ApiSchema({ name: 'OverviewMinute' })
+@ApiSchema({ name: 'OverviewMinute', description: 'The number of runs created and ended in one minute.' })
 export class OverviewMinuteDto {
   /** Beginning of the minute. */
   @ApiProperty({ type: 'string', format: 'date-time' })
@@ -40,8 +38,7 @@ export class OverviewMinuteDto {
   cancelled: number;
 }
 
-/** Workers by how they are; each is in one of the groups. */
-@ApiSchema({ name: 'OverviewWorkers' })
+@ApiSchema({ name: 'OverviewWorkers', description: 'The number of workers, each counted in one field.' })
 export class OverviewWorkersDto {
   /** Active, and taking runs. */
   @ApiProperty({ type: 'integer' })
@@ -54,8 +51,7 @@ export class OverviewWorkersDto {
   stale: number;
 }
 
-/** How much there is of something, and how much of it is taken. */
-@ApiSchema({ name: 'Usage' })
+@ApiSchema({ name: 'Usage', description: 'The total amount of a resource and the amount in use.' })
 export class UsageDto {
   @ApiProperty({ type: 'integer' })
   total: number;
@@ -63,8 +59,10 @@ export class UsageDto {
   used: number;
 }
 
-/** What the workers that take runs have, and what the runs that they hold ask for. */
-@ApiSchema({ name: 'Capacity' })
+@ApiSchema({
+  name: 'Capacity',
+  description: 'The resources of workers that accept runs, and what their runs use.',
+})
 export class CapacityDto {
   /** Cores. */
   @ApiProperty({ type: UsageDto })
@@ -76,8 +74,7 @@ export class CapacityDto {
   vram_mb: UsageDto;
 }
 
-/** How things stand. */
-@ApiSchema({ name: 'Overview' })
+@ApiSchema({ name: 'Overview', description: 'Counts of runs and workers.' })
 export class OverviewDto {
   /** The time of the counts. */
   @ApiProperty({ type: 'string', format: 'date-time' })
