@@ -9,6 +9,8 @@ import { CountRuns1795000000008 } from './008-count-runs.js';
 import { CountDemand1795000000009 } from './009-count-demand.js';
 import { KeepTracesOfRuns1795000000010 } from './010-keep-traces-of-runs.js';
 import { NoteRestores1795000000011 } from './011-note-restores.js';
+import { OrderEventsByCommit1795000000012 } from './012-order-events-by-commit.js';
+import { IndexEventsByCommit1795000000013 } from './013-index-events-by-commit.js';
 
 /** Every migration, in order. One that has landed is never edited. */
 export const MIGRATIONS = [
@@ -23,4 +25,6 @@ export const MIGRATIONS = [
   CountDemand1795000000009,
   KeepTracesOfRuns1795000000010,
   NoteRestores1795000000011,
+  OrderEventsByCommit1795000000012,
+  IndexEventsByCommit1795000000013,
 ];

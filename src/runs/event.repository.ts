@@ -6,7 +6,7 @@ import { jsonText } from '../json/json-text.js';
 import type { TimelineEntry } from './run-machine/run.js';
 
 /** An entry of a timeline as it is read. */
-export type TimelineRow = Omit<EventEntity, 'size'>;
+export type TimelineRow = Omit<EventEntity, 'size' | 'commitOrder'>;
 
 /** A stretch of a run's timeline: indexes from `from` (inclusive) to `to` (exclusive). */
 export interface TimelineRange {
@@ -100,8 +100,9 @@ export class EventRepository {
     );
     await execute(
       manager,
-      `insert into events (run_id, index, attempt, type, state, t, msg, payload, size)
-       select run_id, index, attempt, type, state, t, msg, payload, size
+      // The default of commit_order would be computed for each row.
+      `insert into events (run_id, index, attempt, type, state, t, msg, payload, size, commit_order)
+       select run_id, index, attempt, type, state, t, msg, payload, size, (select next_commit_order())
          from ${source.sql}`,
       source.params,
     );

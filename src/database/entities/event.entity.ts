@@ -1,10 +1,11 @@
-import { Check, Column, Entity, PrimaryColumn } from 'typeorm';
+import { Check, Column, Entity, Index, PrimaryColumn } from 'typeorm';
 import type { JsonObject } from '../../json/json-value.js';
 
 /** A row of `events`: an entry of a run's timeline. */
 @Entity('events')
 @Check('events_index_check', '"index" >= 0')
 @Check('events_size_check', 'size >= 0')
+@Index('events_by_commit', ['commitOrder', 'runId', 'index'])
 export class EventEntity {
   @PrimaryColumn('uuid', { name: 'run_id', primaryKeyConstraintName: 'events_pkey' }) runId: string;
   @PrimaryColumn('integer', { primaryKeyConstraintName: 'events_pkey' }) index: number;
@@ -17,4 +18,6 @@ export class EventEntity {
   @Column('json') payload: JsonObject;
   /** Bytes of message and payload as JSON. */
   @Column('integer') size: number;
+  /** Place in the order of all events, see migration 012. A bigint as decimal string; 0 for events from before it. */
+  @Column('bigint', { name: 'commit_order', default: () => 'next_commit_order()' }) commitOrder: string;
 }
