@@ -9,6 +9,7 @@ import { DashboardModule } from './dashboard/dashboard.module.js';
 import { DatabaseFailures } from './database-failures.js';
 import { DatabaseModule } from './database/database.module.js';
 import { DefinitionsModule } from './definitions/definitions.module.js';
+import { ExtensionsModule } from './extensions/extensions.module.js';
 import { FeedModule } from './feed/feed.module.js';
 import { HealthModule } from './health/health.module.js';
 import { HttpModule } from './http/http.module.js';
@@ -37,7 +38,7 @@ export interface AppParts {
 /** The service. */
 @Module({})
 export class AppModule {
-  /** @param extensions modules of others, whose scheduling strategies can be selected */
+  /** @param extensions modules of others: they see what the service exports, and their strategies can be selected */
   static register(
     { settings, log, dataSource, tracing = null }: AppParts,
     extensions: readonly Type[] = [],
@@ -67,6 +68,7 @@ export class AppModule {
         WorkersModule,
         DefinitionsModule,
         DashboardModule,
+        ExtensionsModule.register(extensions),
       ],
     };
   }

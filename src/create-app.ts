@@ -1,10 +1,10 @@
+import type { Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule, type AppParts } from './app.module.js';
 import { Drain } from './http/drain.js';
 import { FastExpressAdapter } from './http/fast-express.adapter.js';
 import { RequestTracer } from './http/request-tracer.js';
-import { loadExtensions } from './load-extensions.js';
 import { NestLogger } from './logging/nest-logger.js';
 import { HttpMetrics } from './metrics/http-metrics.js';
 import { describeApi, serveApiDescription } from './openapi/api-description.js';
@@ -12,12 +12,16 @@ import { packageVersion } from './settings/help.js';
 
 /**
  * Puts the application together, ready to listen.
+ * @param extensions modules that are imported beside the service's own
  * @throws Error when a part cannot be made; nothing is left running then but the given data source
  */
-export async function createApp(parts: AppParts): Promise<NestExpressApplication> {
+export async function createApp(
+  parts: AppParts,
+  extensions: readonly Type[] = [],
+): Promise<NestExpressApplication> {
   const tracer = parts.tracing ? new RequestTracer(parts.tracing) : null;
   const app = await NestFactory.create<NestExpressApplication>(
-    AppModule.register(parts, await loadExtensions(parts.settings)),
+    AppModule.register(parts, extensions),
     new FastExpressAdapter(undefined, tracer),
     { bodyParser: false, logger: new NestLogger(parts.log), abortOnError: false },
   );

@@ -1,6 +1,7 @@
 import type { DataSource } from 'typeorm';
 import { MIGRATIONS } from '../migrations/all.js';
 import { connectDatabase } from './database/connect.js';
+import type { SchemaClasses } from './database/data-source.js';
 import { startEmbeddedPostgres } from './database/embedded-postgres/embedded-postgres.js';
 import { ENTITIES } from './database/entities/all.js';
 import { migrate } from './database/migrate.js';
@@ -25,6 +26,8 @@ export interface StartContext {
   /** Gives the start up when it aborts. */
   readonly stop: AbortSignal;
 }
+
+const NO_EXTENSIONS: SchemaClasses = { entities: [], migrations: [] };
 
 /**
  * The server of DATABASE_URL, or the embedded one, which is started for that.
@@ -55,6 +58,7 @@ export async function openDatabase(
   url: string,
   { settings, log, stop }: StartContext,
   opened: Opened,
+  { entities, migrations }: SchemaClasses = NO_EXTENSIONS,
 ): Promise<DataSource> {
   const connecting = connectDatabase(
     {
@@ -62,8 +66,8 @@ export async function openDatabase(
       // One more is the journal's own.
       poolSize: settings.dbPoolSize - 1,
       applicationName: 'longshore',
-      entities: ENTITIES,
-      migrations: MIGRATIONS,
+      entities: [...ENTITIES, ...entities],
+      migrations: [...MIGRATIONS, ...migrations],
       onConnectionLost: (error) => log.warn('lost a database connection', { error }),
     },
     {
@@ -83,13 +87,23 @@ export async function openDatabase(
  * one answers.
  * @throws Error when a migration fails
  */
-export async function prepareDatabase(dataSource: DataSource, log: Log): Promise<void> {
-  const applied = await migrate(dataSource, {
-    onWait: () => log.info('another process is migrating the database; waiting for it'),
-    onBegin: (pending) => log.info('migrating the database', { pending }),
-    onBlocked: (blocked) => log.warn('a migration waits for a lock on a table; trying again', { ...blocked }),
-  });
-  if (applied.length > 0) log.info('migrated the database', { applied });
+export async function prepareDatabase(
+  dataSource: DataSource,
+  log: Log,
+  extensions: SchemaClasses = NO_EXTENSIONS,
+): Promise<void> {
+  // The service's migrations come first: an extension's may refer to any of its tables, whatever their timestamps.
+  for (const migrations of [MIGRATIONS, extensions.migrations]) {
+    if (migrations.length === 0) continue;
+    const applied = await migrate(dataSource, {
+      migrations,
+      onWait: () => log.info('another process is migrating the database; waiting for it'),
+      onBegin: (pending) => log.info('migrating the database', { pending }),
+      onBlocked: (blocked) =>
+        log.warn('a migration waits for a lock on a table; trying again', { ...blocked }),
+    });
+    if (applied.length > 0) log.info('migrated the database', { applied });
+  }
   const restored = await noticeRestore(dataSource);
   if (restored !== undefined) {
     log.warn('the database was restored, moved or copied: cursors behind the end of the backup are refused', {

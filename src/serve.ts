@@ -1,4 +1,5 @@
 import { createApp } from './create-app.js';
+import { loadExtensions } from './extensions/load-extensions.js';
 import { tryAddress } from './listen-address.js';
 import { listen } from './listen.js';
 import { openDatabase, openDatabaseServer, prepareDatabase, type StartContext } from './open-database.js';
@@ -14,7 +15,7 @@ export interface RunningService {
 }
 
 /**
- * Starts the service in this one process: database, schema, application, socket. A service that runs is stopped by its
+ * Starts the service in this one process: extensions, database, schema, application, socket. A service that runs is stopped by its
  * `stop()`, no longer by the signal.
  * @throws Error when one of them cannot be had, the reason of the stop when that came first; what had been started is
  * stopped again
@@ -23,17 +24,20 @@ export function serve(context: StartContext): Promise<RunningService> {
   const { settings, log, stop } = context;
   const opened = new Opened();
   return opened.orClose(log, async () => {
+    const extensions = await loadExtensions(settings);
     await tryAddress(settings.host, settings.port);
     const tracing = await openTracing(log, opened);
     const databaseUrl = await openDatabaseServer(context, opened);
     stop.throwIfAborted();
-    const dataSource = await openDatabase(databaseUrl(), context, opened);
-    await prepareDatabase(dataSource, log);
+    const dataSource = await openDatabase(databaseUrl(), context, opened, extensions);
+    await prepareDatabase(dataSource, log, extensions);
     stop.throwIfAborted();
-    const app = await createApp({ settings, log, dataSource, tracing });
-    opened.add(() => app.close());
-    stop.throwIfAborted();
-    const url = await listen(app, settings, opened);
-    return { url, stop: () => opened.close() };
+    return extensions.explain(async () => {
+      const app = await createApp({ settings, log, dataSource, tracing }, extensions.modules);
+      opened.add(() => app.close());
+      stop.throwIfAborted();
+      const url = await listen(app, settings, opened);
+      return { url, stop: () => opened.close() };
+    });
   });
 }

@@ -1,5 +1,6 @@
 import { Registry } from 'prom-client';
 import { createApp } from '../create-app.js';
+import { loadExtensions } from '../extensions/load-extensions.js';
 import { listen } from '../listen.js';
 import { MetricsPage } from '../metrics/metrics-page.js';
 import { openDatabase, type StartContext } from '../open-database.js';
@@ -17,16 +18,19 @@ export function serveAsProcess(context: StartContext, link: PrimaryLink): Promis
   const { settings, log, stop } = context;
   const opened = new Opened();
   return opened.orClose(log, async () => {
+    const extensions = await loadExtensions(settings);
     const tracing = await openTracing(log, opened);
-    const dataSource = await openDatabase(await link.setUp(), context, opened);
+    const dataSource = await openDatabase(await link.setUp(), context, opened, extensions);
     stop.throwIfAborted();
-    const app = await createApp({ settings, log, dataSource, tracing });
-    opened.add(() => app.close());
-    app.get(MetricsPage).readFrom(() => link.scrape());
-    const port = await link.awaitPort();
-    stop.throwIfAborted();
-    const url = await listen(app, { host: settings.host, port }, opened);
-    await link.announce(url, () => app.get(Registry).getMetricsAsJSON());
-    return { url, stop: () => opened.close() };
+    return extensions.explain(async () => {
+      const app = await createApp({ settings, log, dataSource, tracing }, extensions.modules);
+      opened.add(() => app.close());
+      app.get(MetricsPage).readFrom(() => link.scrape());
+      const port = await link.awaitPort();
+      stop.throwIfAborted();
+      const url = await listen(app, { host: settings.host, port }, opened);
+      await link.announce(url, () => app.get(Registry).getMetricsAsJSON());
+      return { url, stop: () => opened.close() };
+    });
   });
 }

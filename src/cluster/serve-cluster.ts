@@ -1,5 +1,6 @@
 import cluster from 'node:cluster';
 import { join } from 'node:path';
+import type { Extensions } from '../extensions/load-extensions.js';
 import { tryAddress } from '../listen-address.js';
 import { openDatabase, openDatabaseServer, prepareDatabase, type StartContext } from '../open-database.js';
 import { Opened } from '../opened.js';
@@ -20,10 +21,11 @@ export function serveCluster(context: StartContext, argv: readonly string[]): Pr
   const opened = new Opened();
   return opened.orClose(log, async () => {
     const { host } = settings;
+    const extensions = await extensionsOf(context);
     await tryAddress(host, settings.port);
     const databaseUrl = await openDatabaseServer(context, opened);
     stop.throwIfAborted();
-    await prepare(databaseUrl(), context);
+    await prepare(databaseUrl(), context, extensions);
     stop.throwIfAborted();
     const keeper = new PortKeeper(host, settings.port);
     opened.add(() => keeper.release());
@@ -43,11 +45,21 @@ export function serveCluster(context: StartContext, argv: readonly string[]): Pr
   });
 }
 
-async function prepare(url: string, context: StartContext): Promise<void> {
+/** Loads what is needed to read extensions, which is most of the program, only if there are any. */
+async function extensionsOf({ settings }: StartContext): Promise<Extensions | undefined> {
+  if (settings.extensions === undefined) return undefined;
+  return (await import('../extensions/load-extensions.js')).loadExtensions(settings);
+}
+
+async function prepare(
+  url: string,
+  context: StartContext,
+  extensions: Extensions | undefined,
+): Promise<void> {
   const opened = new Opened();
   try {
-    const dataSource = await openDatabase(url, context, opened);
-    await prepareDatabase(dataSource, context.log);
+    const dataSource = await openDatabase(url, context, opened, extensions);
+    await prepareDatabase(dataSource, context.log, extensions);
   } finally {
     await opened.close();
   }

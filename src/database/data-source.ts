@@ -23,18 +23,22 @@ const IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000;
  */
 const CONNECT_TIMEOUT_MS = 3_000;
 
-type EntityClass = new () => object;
-type MigrationClass = new () => MigrationInterface;
+export type EntityClass = new () => object;
+export type MigrationClass = new () => MigrationInterface;
 
-export interface DatabaseSettings {
+/** The classes that make up a schema. */
+export interface SchemaClasses {
+  readonly entities: readonly EntityClass[];
+  readonly migrations: readonly MigrationClass[];
+}
+
+export interface DatabaseSettings extends SchemaClasses {
   /** `postgres://user:password@host:port/database`; `?host=` may name the directory of a Unix socket. */
   readonly url: string;
   /** Most connections that this process opens. */
   readonly poolSize: number;
   /** Name that the server shows for these connections. */
   readonly applicationName: string;
-  readonly entities: readonly EntityClass[];
-  readonly migrations: readonly MigrationClass[];
   /** Told of connections that broke while nobody was using them; the pool replaces them by itself. */
   readonly onConnectionLost?: (error: Error) => void;
 }

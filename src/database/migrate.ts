@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
 import type { QueryRunner } from 'typeorm';
+import type { MigrationClass } from './data-source.js';
 import { rows } from './sql.js';
 import { isRetryable, isStatementGivenUp } from './unavailable.js';
 
@@ -22,6 +23,8 @@ const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 5_000;
 
 export interface MigrateOptions {
+  /** Those to run. Default: all of the data source. */
+  readonly migrations?: readonly MigrationClass[];
   /**
    * How long another process may hold the migration lock, and how long a migration may be tried for the locks it needs on
    * tables, before this one gives up; in milliseconds. Default 10 minutes.
@@ -78,6 +81,7 @@ export async function migrate(dataSource: DataSource, options: MigrateOptions = 
   const source = new DataSource({
     ...base,
     entities: [],
+    ...(options.migrations && { migrations: [...options.migrations] }),
     poolSize: 2,
     extra: {
       ...base.extra,

@@ -112,6 +112,7 @@ import { RunsStandingMetrics } from './runs-standing.metrics.js';
     RunDemandReader,
     OldestPendingRepository,
     RunStandingReader,
+    RunReader,
     RunsService,
     BulkRunsService,
   ],

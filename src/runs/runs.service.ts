@@ -33,7 +33,7 @@ export class RunsService {
   /** Creates a run and answers it; a request that was sent before is answered with its run as it is now. */
   async create(
     request: RunRequest,
-    trace: TraceContext | null,
+    trace: TraceContext | null = null,
     idempotency?: Idempotency,
   ): Promise<AnsweredRun> {
     const fresh = newRun(request, trace);

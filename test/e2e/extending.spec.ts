@@ -112,7 +112,7 @@ describe('a strategy made as docs/extending.md says', () => {
   for (const [what, file, code, complaint] of [
     ['is not there', 'missing.js', undefined, /cannot be loaded: /],
     ['is broken', 'broken.js', 'throw new Error("no way")', /cannot be loaded: no way/],
-    ['has no strategy', 'empty.js', 'export class Empty {}', /exports no module that exports a scheduling/],
+    ['has no module', 'empty.js', 'export class Empty {}', /exports no class decorated with @Module/],
   ] as const) {
     test(`ends the start with exit code 2 when its file ${what}`, async () => {
       if (code !== undefined) await writeFile(join(checkout, file), code);

@@ -1,0 +1,38 @@
+/** What modules of other packages may import from the service, as `longshore/extension`. */
+export { AllowScopes, Public, type Caller, type Scope } from './auth/access.js';
+export { CurrentCaller } from './auth/api-key.guard.js';
+export { ApiKeyEntity } from './database/entities/api-key.entity.js';
+export { AttemptEntity } from './database/entities/attempt.entity.js';
+export { AuditEntryEntity } from './database/entities/audit-entry.entity.js';
+export { DefinitionEntity } from './database/entities/definition.entity.js';
+export { EventEntity } from './database/entities/event.entity.js';
+export { FeedEntryEntity } from './database/entities/feed-entry.entity.js';
+export { RunEntity } from './database/entities/run.entity.js';
+export { DefinitionNotFound, InvalidInputs } from './definitions/definitions.errors.js';
+export {
+  DomainError,
+  InvalidRequest,
+  NotFound,
+  type DomainErrorOptions,
+  type ErrorKind,
+} from './http/domain-error.js';
+export type { OpRunDto } from './runs/dto/op-run.dto.js';
+export type { RunRequest } from './runs/new-run.js';
+export { RunReader } from './runs/run.reader.js';
+export { IdempotencyMismatch, RunNotFound, RunRejected } from './runs/run.errors.js';
+export { RunsService, type AnsweredRun } from './runs/runs.service.js';
+export type {
+  Assignment,
+  CandidateQuery,
+  Choice,
+  ChoiceContext,
+  Claimant,
+  ClaimingWorker,
+  Gpu,
+  HeldRun,
+  Obstacle,
+  QueuedRun,
+  Reservation,
+  SchedulingStrategy,
+  Shape,
+} from './runs/scheduling-strategy.js';
