@@ -6,7 +6,7 @@ export { AttemptEntity } from './database/entities/attempt.entity.js';
 export { AuditEntryEntity } from './database/entities/audit-entry.entity.js';
 export { DefinitionEntity } from './database/entities/definition.entity.js';
 export { EventEntity } from './database/entities/event.entity.js';
-export { FeedEntryEntity } from './database/entities/feed-entry.entity.js';
+export { FeedEntryEntity } from './database/entities/feed.entity.js';
 export { RunEntity } from './database/entities/run.entity.js';
 export { DefinitionNotFound, InvalidInputs } from './definitions/definitions.errors.js';
 export {

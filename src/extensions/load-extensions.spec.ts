@@ -15,6 +15,17 @@ const method = (decorator, target, name) =>
 `;
 const MODULE = `export const Added = declare([Module({ providers: [Empty] })], class Added {});\n`;
 
+const load = (...paths: string[]) => loadExtensions({ extensions: paths.join(',') });
+
+async function rejects(path: string, cause: RegExp): Promise<void> {
+  await assert.rejects(load(path), ({ problems }: { problems: readonly string[] }) => {
+    const [problem = '', ...more] = problems;
+    assert.ok(problem.startsWith(`SERVICE_EXTENSIONS: '${path}' `) && !problem.includes('\n'), problem);
+    assert.match(problem, cause);
+    return more.length === 0;
+  });
+}
+
 describe('a file of SERVICE_EXTENSIONS', () => {
   let folder: string;
   let files = 0;
@@ -35,17 +46,6 @@ describe('a file of SERVICE_EXTENSIONS', () => {
     const path = join(folder, `extension-${files}.mjs`);
     await writeFile(path, PRELUDE + code);
     return path;
-  }
-
-  const load = (...paths: string[]) => loadExtensions({ extensions: paths.join(',') });
-
-  async function rejects(path: string, cause: RegExp): Promise<void> {
-    await assert.rejects(load(path), ({ problems }: { problems: readonly string[] }) => {
-      const [problem = '', ...more] = problems;
-      assert.ok(problem.startsWith(`SERVICE_EXTENSIONS: '${path}' `) && !problem.includes('\n'), problem);
-      assert.match(problem, cause);
-      return more.length === 0;
-    });
   }
 
   test('adds every class with @Module that it exports, once, and no other class', async () => {

@@ -131,7 +131,7 @@ export const SETTING_KEYS = [
     secret: false,
     default: undefined,
     allowed: 'a comma-separated list of JavaScript files',
-    description: 'Files with scheduling strategies of your own; see docs/extending.md.',
+    description: 'Files with Nest modules of your own; see docs/extending.md.',
   },
   {
     field: 'fitReserveAfter',
