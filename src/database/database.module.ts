@@ -1,15 +1,17 @@
 import { Global, Module, type DynamicModule } from '@nestjs/common';
+import { DiscoveryModule } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { DataSource } from 'typeorm';
 import { DatabaseMetrics } from './database-metrics.js';
 import { DatabaseReach } from './database-reach.js';
 import { JournalDataSource } from './journal-data-source.js';
+import { KnownEntitiesCheck } from './known-entities.check.js';
 import { Notifications } from './notifications.js';
 import { PassMetrics } from './pass-metrics.js';
 
 /**
- * Makes the connected database injectable everywhere, by TypeORM's own tokens, and what it notifies of. It is closed
- * with the application.
+ * Provides the connected data source by the tokens of @nestjs/typeorm, so that `TypeOrmModule.forFeature` works in every
+ * module, and the notifications of the database. The data source is closed with the application.
  */
 @Global()
 @Module({})
@@ -19,12 +21,20 @@ export class DatabaseModule {
     return {
       module: DatabaseModule,
       imports: [
+        DiscoveryModule,
         TypeOrmModule.forRootAsync({
           useFactory: () => dataSource.options,
           dataSourceFactory: () => Promise.resolve(dataSource),
         }),
       ],
-      providers: [Notifications, JournalDataSource, DatabaseReach, DatabaseMetrics, PassMetrics],
+      providers: [
+        Notifications,
+        JournalDataSource,
+        DatabaseReach,
+        DatabaseMetrics,
+        PassMetrics,
+        KnownEntitiesCheck,
+      ],
       exports: [Notifications, JournalDataSource, DatabaseReach, DatabaseMetrics, PassMetrics],
     };
   }
