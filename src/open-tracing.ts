@@ -1,7 +1,7 @@
 import type { Log } from './logging/logger.js';
-import { requestContext } from './logging/request-context.js';
 import type { Opened } from './opened.js';
 import { packageVersion } from './settings/help.js';
+import { spanStorage } from './tracing/current-span.js';
 import { startTracing } from './tracing/start-tracing.js';
 import type { Tracing } from './tracing/tracing.js';
 
@@ -14,8 +14,8 @@ export async function openTracing(log: Log, opened: Opened): Promise<Tracing | n
   const tracing = await startTracing(process.env, {
     name: 'longshore',
     version: packageVersion(),
-    // It comes up while some request is being answered, and has nothing to do with it.
-    warn: (reason) => requestContext.exit(() => log.warn('spans of traces may be lost', { reason })),
+    // The exporter reports it during a request that has nothing to do with it.
+    warn: (reason) => spanStorage.exit(() => log.warn('spans of traces may be lost', { reason })),
   });
   if (tracing !== null) opened.add(() => tracing.close());
   return tracing;

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { currentSpan } from '../logging/request-context.js';
+import { currentSpan } from '../tracing/current-span.js';
 import type { DomainError } from './domain-error.js';
 import { HELD, type HeldRequest, type HeldRequests } from './held-requests.js';
 

@@ -1,26 +1,28 @@
 import { createServer, IncomingMessage, ServerResponse } from 'node:http';
-import { StreamableFile } from '@nestjs/common';
+import { NotFoundException, StreamableFile } from '@nestjs/common';
+import type { NestApplicationOptions } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express from 'express';
-import type { Express, Request, Response } from 'express';
+import type { Express, NextFunction, Request, Response } from 'express';
+import { spanStorage } from '../tracing/current-span.js';
 import { JSON_TYPE } from './error-answer.js';
-import { withRequestId } from './request-id.js';
+import { parseQuery } from './query-parser.js';
+import { assignRequestId } from './request-id.js';
 import type { RequestTracer } from './request-tracer.js';
 import { setSecurityHeaders } from './security-headers.js';
 import { answerInJson, refuseWithoutHost, SERVER_LIMITS, toServerOptions } from './server-limits.js';
 import type { ServerLimits } from './server-limits.js';
 
-/** Answers a request, or says by false that it does not. */
-export type FirstChoice = (request: Request, response: Response) => boolean;
+/** Options of a Nest application that concern the server and that this adapter does not implement. */
+const UNSUPPORTED = ['httpsOptions', 'forceCloseConnections', 'return503OnClosing'] as const;
 
 /**
- * Nest on Express, with strict routing, without Express's own parsing, and with the limits of this service
- * on the connections. On Node 20 and 22 Express spends most of a request changing the prototypes of request
- * and response; here the server creates them with the right ones, so that the change is none.
+ * Nest's Express adapter with strict routing, this service's query parser and its limits on connections.
+ *
+ * On Node 20 and 22 Express spends most of a request on changing the prototypes of request and response. Here the server
+ * creates both with the prototypes that Express sets, so that setting them changes nothing.
  */
 export class FastExpressAdapter extends ExpressAdapter {
-  #firstChoice: FirstChoice | undefined;
-
   /** @param tracer null: requests are not traced */
   constructor(
     private readonly limits: ServerLimits = SERVER_LIMITS,
@@ -29,34 +31,50 @@ export class FastExpressAdapter extends ExpressAdapter {
     super(createExpress());
   }
 
-  /** Offers every request to this one before Express gets it. */
-  offerFirst(choice: FirstChoice): void {
-    this.#firstChoice = choice;
-  }
-
-  override initHttpServer(): void {
+  /** @throws Error when an option asks for a server that this adapter does not create */
+  override initHttpServer(options: NestApplicationOptions): void {
+    const unsupported = UNSUPPORTED.filter((name) => Boolean(options[name]));
+    if (unsupported.length > 0)
+      throw new Error(`FastExpressAdapter does not support ${unsupported.join(', ')}`);
     const app = this.getInstance<Express>();
-    class Incoming extends IncomingMessage {}
+    class Incoming extends IncomingMessage {
+      #query: unknown;
+
+      /** Parsed once, by Express's setting "query parser"; Express itself parses at every access. */
+      get query(): unknown {
+        return (this.#query ??= parseQueryOf(this.url ?? '', app));
+      }
+
+      set query(query: unknown) {
+        this.#query = query;
+      }
+    }
     class Reply<R extends IncomingMessage = IncomingMessage> extends ServerResponse<R> {}
     Object.setPrototypeOf(Incoming.prototype, app.request);
     Object.setPrototypeOf(Reply.prototype, app.response);
-    // Express offers `query` as a getter only; here the guard that reads it sets it.
-    Object.defineProperty(Incoming.prototype, 'query', { value: {}, writable: true });
     Object.assign(app, { request: Incoming.prototype, response: Reply.prototype });
-    const options = { ...toServerOptions(this.limits), IncomingMessage: Incoming, ServerResponse: Reply };
-    this.httpServer = createServer(options);
+    this.httpServer = createServer({
+      ...toServerOptions(this.limits),
+      IncomingMessage: Incoming,
+      ServerResponse: Reply,
+    });
     this.httpServer.on('request', (request: Request, response: Response) => {
-      const answer = (): void => {
-        setSecurityHeaders(response);
-        if (refuseWithoutHost(request, response)) return;
-        if (this.#firstChoice?.(request, response) !== true) app(request, response);
-      };
-      withRequestId(request, response, answer, this.tracer);
+      const id = assignRequestId(request, response);
+      const span = this.tracer?.begin(request, response, id);
+      if (span === undefined) receive(app, request, response);
+      else spanStorage.run(span, receive, app, request, response);
     });
     answerInJson(this.httpServer, this.limits);
   }
 
-  /** Sends JSON in one piece with its length, and nothing as nothing; leaves everything else to Express. */
+  /** Answers every unknown path in the same way, also outside a global prefix, and without repeating the path. */
+  override setNotFoundHandler(): void {
+    this.use((_request: Request, _response: Response, next: NextFunction) => {
+      next(new NotFoundException('Not found'));
+    });
+  }
+
+  /** Sends JSON in one piece with its length, and no body for no value; leaves everything else to Express. */
   override reply(response: Response, body: unknown, statusCode?: number): unknown {
     if (body === undefined || body === null) {
       if (statusCode !== undefined) response.statusCode = statusCode;
@@ -73,19 +91,30 @@ export class FastExpressAdapter extends ExpressAdapter {
   }
 }
 
+function receive(app: Express, request: Request, response: Response): void {
+  setSecurityHeaders(response);
+  if (!refuseWithoutHost(request, response)) app(request, response);
+}
+
+function parseQueryOf(url: string, app: Express): unknown {
+  const parse: unknown = app.get('query parser fn');
+  const mark = url.indexOf('?');
+  return mark < 0 || typeof parse !== 'function' ? Object.create(null) : parse(url.slice(mark + 1));
+}
+
 function isPlainJson(body: unknown): boolean {
   return (
     typeof body === 'object' && body !== null && !(body instanceof StreamableFile) && !(body instanceof Error)
   );
 }
 
-/** Settings must be in place before the adapter adds its first middleware: that creates the router. */
+/** The settings must be in place before the adapter adds its first middleware, which creates the router. */
 function createExpress(): Express {
   const app = express();
   app.enable('case sensitive routing');
   app.enable('strict routing');
   app.disable('x-powered-by');
   app.disable('etag');
-  app.set('query parser', false);
+  app.set('query parser', parseQuery);
   return app;
 }

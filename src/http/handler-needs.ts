@@ -4,18 +4,23 @@ import { declaredParameters } from './declared-parameters.js';
 
 /** What a route's handler takes from a request. */
 export interface HandlerNeeds {
-  /** Whether it has a `@Body()`. */
-  readonly body: boolean;
   /**
-   * Names of its `@Query('name')` parameters, true when a `@Query()` DTO knows them, 'ignored' when the query is none of
-   * the service's business.
+   * `required` for `@Body()` and `@RawBody()`: the body must be JSON. `optional` for `@Req()` without these: a JSON body
+   * is parsed, another one is left to the handler. `none` otherwise, and for uploads, whose interceptor reads the body.
+   */
+  readonly body: 'required' | 'optional' | 'none';
+  /** Whether the handler has a `@RawBody()`. */
+  readonly rawBody: boolean;
+  /**
+   * Names of its `@Query('name')` parameters; true when a `@Query()` object or `@Req()` takes all of them; 'ignored' when
+   * the query is not even parsed.
    */
   readonly query: ReadonlySet<string> | true | 'ignored';
 }
 
 const IGNORES_QUERY = 'longshore:ignores-query';
 
-/** The route answers the same whatever the query says: it is for a page in a browser, which reads it itself. */
+/** Accepts any query, well-formed or not: the page in the browser reads it. */
 export function IgnoreQuery(): MethodDecorator {
   return SetMetadata(IGNORES_QUERY, true);
 }
@@ -35,13 +40,27 @@ export function needsOf(controller: ControllerClass, handler: Handler): HandlerN
 }
 
 function readNeeds(controller: ControllerClass, handler: Handler): HandlerNeeds {
-  if (Reflect.hasMetadata(IGNORES_QUERY, handler)) return { body: false, query: 'ignored' };
+  if (Reflect.hasMetadata(IGNORES_QUERY, handler)) return { body: 'none', rawBody: false, query: 'ignored' };
   const declared = declaredParameters(controller, methodName(controller, handler));
+  const has = (...kinds: RouteParamtypes[]): boolean =>
+    declared.some(({ kind }) => kind !== 'custom' && kinds.includes(kind));
   const queries = declared.filter(({ kind }) => kind === RouteParamtypes.QUERY).map(({ data }) => data);
+  const takesRequest = has(RouteParamtypes.REQUEST);
+  const takesAll = queries.length === 0 ? takesRequest : !queries.every((name) => typeof name === 'string');
   return {
-    body: declared.some(({ kind }) => kind === RouteParamtypes.BODY),
-    query: queries.every((name) => typeof name === 'string') ? new Set(queries) : true,
+    body: bodyNeed(has, takesRequest),
+    rawBody: has(RouteParamtypes.RAW_BODY),
+    query: takesAll ? true : new Set(queries.filter((name) => typeof name === 'string')),
   };
+}
+
+function bodyNeed(
+  has: (...kinds: RouteParamtypes[]) => boolean,
+  takesRequest: boolean,
+): HandlerNeeds['body'] {
+  if (has(RouteParamtypes.FILE, RouteParamtypes.FILES)) return 'none';
+  if (has(RouteParamtypes.BODY, RouteParamtypes.RAW_BODY)) return 'required';
+  return takesRequest ? 'optional' : 'none';
 }
 
 /** The name under which the controller holds the handler; a wrapping decorator may have changed its own. */

@@ -8,7 +8,6 @@ import { HeldRequests } from './held-requests.js';
 import { HTTP_OPTIONS } from './http-options.js';
 import type { HttpOptions } from './http-options.js';
 import { RequestGuard } from './request.guard.js';
-import { DirectRouter, ROUTE_GUARDS } from './routing/direct-router.js';
 import { DtoValidationPipe } from './validation.pipe.js';
 
 /** How the module gets what it needs: the options from a factory, as in any Nest provider. */
@@ -23,7 +22,7 @@ export interface HttpModuleSetup extends Pick<ModuleMetadata, 'imports'> {
 
 /**
  * What every endpoint shares: the guards, the last of which reads the request, the validation pipe and the error filter,
- * bound for the whole application; the way to the routes; the drain, and the requests that are held open.
+ * bound for the whole application; the drain, and the requests that are held open.
  */
 @Module({})
 export class HttpModule {
@@ -34,7 +33,6 @@ export class HttpModule {
     guards,
     classifier,
   }: HttpModuleSetup): DynamicModule {
-    const allGuards = [...guards, RequestGuard];
     return {
       module: HttpModule,
       global: true,
@@ -45,9 +43,7 @@ export class HttpModule {
         DtoValidationPipe,
         { provide: APP_FILTER, useExisting: ErrorFilter },
         { provide: APP_PIPE, useExisting: DtoValidationPipe },
-        ...allGuards.map((guard) => ({ provide: APP_GUARD, useExisting: guard })),
-        { provide: ROUTE_GUARDS, inject: allGuards, useFactory: (...all: CanActivate[]) => all },
-        DirectRouter,
+        ...[...guards, RequestGuard].map((guard) => ({ provide: APP_GUARD, useExisting: guard })),
         ...(classifier === undefined ? [] : [{ provide: FailureClassifier, useClass: classifier }]),
         RequestGuard,
         Drain,

@@ -8,11 +8,20 @@ const PARAMETER = /^[\w!#$%&'*+.^`|~-]+\s*=\s*(?:[\w!#$%&'*+.^`|~-]+|"[^"]*")$/;
  * @throws UnsupportedMediaType
  */
 export function requireJson(contentType: string | undefined, contentEncoding: string | undefined): void {
-  if (contentEncoding !== undefined && contentEncoding.trim().toLowerCase() !== 'identity') {
+  if (!isPlain(contentEncoding)) {
     throw new UnsupportedMediaType('Request body must not have a content encoding');
   }
-  if (contentType === 'application/json') return;
-  if (contentType === undefined || !isUtf8Json(contentType)) throw new UnsupportedMediaType();
+  if (!isJson(contentType, contentEncoding)) throw new UnsupportedMediaType();
+}
+
+/** Whether a body is declared as JSON in plain UTF-8. */
+export function isJson(contentType: string | undefined, contentEncoding: string | undefined): boolean {
+  if (!isPlain(contentEncoding)) return false;
+  return contentType === 'application/json' || (contentType !== undefined && isUtf8Json(contentType));
+}
+
+function isPlain(contentEncoding: string | undefined): boolean {
+  return contentEncoding === undefined || contentEncoding.trim().toLowerCase() === 'identity';
 }
 
 function isUtf8Json(contentType: string): boolean {

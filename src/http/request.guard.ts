@@ -8,15 +8,13 @@ import { needsOf } from './handler-needs.js';
 import type { HandlerNeeds } from './handler-needs.js';
 import { HTTP_OPTIONS } from './http-options.js';
 import type { HttpOptions } from './http-options.js';
-import { requireJson } from './media-type.js';
+import { isJson, requireJson } from './media-type.js';
 import { Problems, unknownParameter } from './problems.js';
-import { queryOf } from './query-parser.js';
 
 /**
- * Reads what a request carries, for every route, and refuses what does not fit: bodies too large (413),
- * not JSON (415) or malformed (400), malformed queries and parameters nobody reads (400), NUL characters
- * in the path (404). It stands behind the guards of authentication, so that their refusals come first, and
- * leaves `body` and `query` on the request for the validation pipe.
+ * Reads the body and the query that the handler of a route takes, and refuses bodies that are too large (413), not JSON
+ * (415) or malformed (400), malformed queries and undeclared query parameters (400), and NUL characters in the path (404).
+ * It runs after the guards of authentication, so that their refusals come first, and before guards of other modules.
  */
 @Injectable()
 export class RequestGuard implements CanActivate {
@@ -30,8 +28,8 @@ export class RequestGuard implements CanActivate {
     if (Number(request.headers['content-length'] ?? 0) > this.options.maxBodyBytes) {
       throw new BodyTooLarge(this.options.maxBodyBytes);
     }
-    if (needs.body) return this.takeBody(request, http.getResponse<Response>(), needs);
-    takeQuery(request, needs);
+    if (isBodyToRead(request, needs)) return this.readBody(request, http.getResponse<Response>(), needs);
+    checkQuery(request, needs);
     return true;
   }
 
@@ -42,13 +40,25 @@ export class RequestGuard implements CanActivate {
     if (query < 0 || escape < query) throw new NotFound();
   }
 
-  private async takeBody(request: Request, response: Response, needs: HandlerNeeds): Promise<boolean> {
+  private async readBody(request: Request, response: Response, needs: HandlerNeeds): Promise<boolean> {
     requireJson(request.headers['content-type'], request.headers['content-encoding']);
     const bytes = await readBody(request, response, this.options.maxBodyBytes);
     request.body = parseBody(bytes);
-    takeQuery(request, needs);
+    if (needs.rawBody) Object.assign(request, { rawBody: bytes });
+    checkQuery(request, needs);
     return true;
   }
+}
+
+function isBodyToRead(request: Request, { body }: HandlerNeeds): boolean {
+  // A body parser that an application adds as middleware has read the body already.
+  if (body === 'none' || request.body !== undefined) return false;
+  return body === 'required' || hasJsonBody(request);
+}
+
+function hasJsonBody({ headers }: Request): boolean {
+  const hasBody = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+  return hasBody && isJson(headers['content-type'], headers['content-encoding']);
 }
 
 function parseBody(bytes: Uint8Array): unknown {
@@ -61,14 +71,11 @@ function parseBody(bytes: Uint8Array): unknown {
   }
 }
 
-function takeQuery(request: Request, needs: HandlerNeeds): void {
-  if (needs.query === 'ignored') return;
-  const query = queryOf(request.url);
-  if (needs.query !== true) refuseOthers(query, needs.query);
-  request.query = query;
-}
-
-function refuseOthers(query: Readonly<Record<string, string>>, names: ReadonlySet<string>): void {
+/** @throws InvalidRequest when the query is malformed or has a parameter that the handler does not declare */
+function checkQuery(request: Request, { query: names }: HandlerNeeds): void {
+  if (names === 'ignored' || !request.url.includes('?')) return;
+  const { query } = request;
+  if (names === true) return;
   const problems = new Problems();
   for (const name of Object.keys(query)) if (!names.has(name)) problems.add(unknownParameter(name));
   problems.throwIfAny();

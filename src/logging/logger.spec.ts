@@ -3,8 +3,9 @@ import { execFile } from 'node:child_process';
 import { describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import type { LogLevel } from '../settings/settings.js';
+import { spanStorage } from '../tracing/current-span.js';
+import type { Span } from '../tracing/tracing.js';
 import { createLog, type Log } from './logger.js';
-import { requestContext } from './request-context.js';
 
 interface Capture {
   readonly log: Log;
@@ -15,6 +16,21 @@ interface Capture {
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
+}
+
+function spanOf(traceId: string, spanId: string): Span {
+  const ignore = (): void => {};
+  return {
+    traceId,
+    spanId,
+    context: { traceparent: '', tracestate: null },
+    isRecorded: true,
+    set: ignore,
+    rename: ignore,
+    link: ignore,
+    fail: ignore,
+    end: ignore,
+  };
 }
 
 function capture(logLevel: LogLevel = 'debug', pretty = false): Capture {
@@ -71,22 +87,26 @@ describe('the log', () => {
     });
   }
 
-  it('carries the id of the request being answered, across awaits and in child logs', async () => {
+  it('carries the ids of the current span, across awaits and in child logs', async () => {
     const { log, lines } = capture();
     const child = log.child('Runs');
-    await requestContext.run({ requestId: 'req-1' }, async () => {
+    await spanStorage.run(spanOf('trace-1', 'span-1'), async () => {
       await Promise.resolve();
       child.info('inside');
     });
     child.info('outside');
-    assert.equal(lines()[0]?.['requestId'], 'req-1');
-    assert.equal(lines()[0]?.['context'], 'Runs');
-    assert.equal(lines()[1]?.['requestId'], undefined);
+    assert.deepEqual(
+      lines().map((line) => [line['trace_id'], line['span_id'], line['context']]),
+      [
+        ['trace-1', 'span-1', 'Runs'],
+        [undefined, undefined, 'Runs'],
+      ],
+    );
   });
 
   it('does not let fields replace what the line says of itself', () => {
     const { log, lines, text } = capture();
-    log.info('real', { level: 'error', time: 0, msg: 'forged', requestId: 'forged', pid: 1, context: 'c' });
+    log.info('real', { level: 'error', time: 0, msg: 'forged', trace_id: 'forged', pid: 1, context: 'c' });
     assert.equal(lines()[0]?.['level'], 'info');
     assert.equal(lines()[0]?.['msg'], 'real');
     assert.equal(lines()[0]?.['msg_'], 'forged');
@@ -153,9 +173,7 @@ describe('text from outside in the log', () => {
   for (const pretty of [false, true]) {
     it(`adds no line and reaches no terminal in ${pretty ? 'pretty' : 'JSON'} mode`, () => {
       const { log, text } = capture('debug', pretty);
-      requestContext.run({ requestId: forged }, () =>
-        log.info(forged, { name: forged, hostname: forged, caller: forged, note: forged, [forged]: 1 }),
-      );
+      log.info(forged, { requestId: forged, name: forged, hostname: forged, caller: forged, [forged]: 1 });
       assert.equal(text().match(/\n/g)?.length, 1);
       // oxlint-disable-next-line no-control-regex -- these characters are what must be absent
       const colours = /\u001b\[\d+m/g;

@@ -2,7 +2,7 @@ import { destination, pino, type DestinationStream, type Logger } from 'pino';
 import { prettyFactory } from 'pino-pretty';
 import type { LogLevel, Settings } from '../settings/settings.js';
 import { toLogText, toLogValue, type LogValue } from './log-value.js';
-import { requestContext } from './request-context.js';
+import { currentSpan } from '../tracing/current-span.js';
 
 /** Fields beside the message; an error goes under `error`. Names that a line needs for itself get a trailing `_`. */
 export type LogFields = Readonly<Record<string, unknown>>;
@@ -17,7 +17,7 @@ export interface LogTarget {
 
 const PINO_LEVELS = { debug: 'debug', info: 'info', warning: 'warn', error: 'error' } as const;
 
-const RESERVED = new Set(['level', 'time', 'pid', 'msg', 'requestId', 'trace_id', 'span_id', 'context']);
+const RESERVED = new Set(['level', 'time', 'pid', 'msg', 'trace_id', 'span_id', 'context']);
 
 function toFields(fields: LogFields | undefined): Record<string, LogValue> {
   const result: Record<string, LogValue> = {};
@@ -28,9 +28,9 @@ function toFields(fields: LogFields | undefined): Record<string, LogValue> {
 }
 
 /**
- * The log of the process: one line per call, with level, ISO time, message, the id of the request being answered and
- * of its span if it is traced, and the fields given. Injected by this class. Text from outside cannot break a line or act on a terminal,
- * passwords in connection strings are masked, long values are cut.
+ * The log of the process: one line per call, with level, ISO time, message, the ids of the current span if it is traced,
+ * and the given fields. Inject it by this class. Text from outside cannot break a line or control a terminal, passwords in
+ * connection strings are masked, and long values are cut.
  */
 export class Log {
   constructor(private readonly lines: Logger) {}
@@ -85,14 +85,9 @@ function prettyStream(target: DestinationStream): DestinationStream {
   };
 }
 
-function requestFields(): object {
-  const request = requestContext.getStore();
-  if (request === undefined) return {};
-  const { requestId, span } = request;
-  return {
-    requestId: toLogText(requestId),
-    ...(span === undefined ? {} : { trace_id: span.traceId, span_id: span.spanId }),
-  };
+function spanFields(): object {
+  const span = currentSpan();
+  return span === undefined ? {} : { trace_id: span.traceId, span_id: span.spanId };
 }
 
 /**
@@ -110,7 +105,7 @@ export function createLog(settings: Pick<Settings, 'logLevel'>, target?: LogTarg
         base: { pid: process.pid },
         timestamp: () => `,"time":"${new Date().toISOString()}"`,
         formatters: { level: (label) => ({ level: pretty || label !== 'warn' ? label : 'warning' }) },
-        mixin: requestFields,
+        mixin: spanFields,
       },
       pretty ? prettyStream(stream) : stream,
     ),

@@ -1,7 +1,7 @@
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import { ApiHeader } from '@nestjs/swagger';
 import type { Request } from 'express';
-import { currentSpan } from '../logging/request-context.js';
+import { currentSpan } from '../tracing/current-span.js';
 import { readTraceContext, type TraceContext } from '../tracing/trace-context.js';
 
 /** Parameter: where in a trace the runs belong that the request creates: under its own span, else where the client says. */

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { requestContext } from '../../src/logging/request-context.js';
 import { claimOf, freshRun } from '../support/journal.js';
 import { JournalTracer } from '../../src/runs/run-journal/journal-tracer.js';
 import type { Member } from '../../src/runs/run-journal/journal-member.js';
+import { spanStorage } from '../../src/tracing/current-span.js';
 import { startTracing } from '../../src/tracing/start-tracing.js';
 import type { Tracing } from '../../src/tracing/tracing.js';
 import { linkTo } from '../support/traced-app.js';
@@ -42,7 +42,7 @@ describe('the trace of a group', { timeout: 60_000 }, () => {
     const members: Member[] = [creation(), creation(), { kind: 'claim', claim: claimOf('w') }];
     const requests = members.slice(1).map((member, n) => {
       const span = tracing.start(`request ${n}`);
-      requestContext.run({ requestId: String(n), span }, () => tracer.note(member));
+      spanStorage.run(span, () => tracer.note(member));
       return span;
     });
     await assert.rejects(

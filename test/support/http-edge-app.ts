@@ -24,9 +24,9 @@ import { FailureClassifier } from '../../src/http/failure-classifier.js';
 import { FastExpressAdapter } from '../../src/http/fast-express.adapter.js';
 import { HttpModule } from '../../src/http/http.module.js';
 import { QueryInteger, QueryString } from '../../src/http/query-decorators.js';
+import { requestIdOf } from '../../src/http/request-id.js';
 import { SERVER_LIMITS } from '../../src/http/server-limits.js';
 import type { ServerLimits } from '../../src/http/server-limits.js';
-import { requestContext } from '../../src/logging/request-context.js';
 
 export const MAX_BODY_BYTES = 4096;
 
@@ -106,8 +106,8 @@ class EdgeController {
   }
 
   @Get('items/:id')
-  item(@Param('id') id: string): object {
-    return { id, requestId: requestContext.getStore()?.requestId };
+  item(@Param('id') id: string, @Res({ passthrough: true }) { req }: Response): object {
+    return { id, requestId: requestIdOf(req) };
   }
 
   @Delete('items/:id')

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { StatementTracer } from '../../database/statement-tracer.js';
-import { currentSpan } from '../../logging/request-context.js';
+import { currentSpan } from '../../tracing/current-span.js';
 import { TRACING } from '../../tracing/tracing.module.js';
 import { errorType, type Span, type Tracing } from '../../tracing/tracing.js';
 import { bytesOf, type Member } from './journal-member.js';

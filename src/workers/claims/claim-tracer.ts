@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { HELD } from '../../http/held-requests.js';
-import { currentSpan, requestContext } from '../../logging/request-context.js';
 import type { ClaimedRun, ClaimOutcome } from '../../runs/run-journal/claim.js';
+import { currentSpan, spanStorage } from '../../tracing/current-span.js';
 import { TRACING } from '../../tracing/tracing.module.js';
 import { errorType, type Tracing } from '../../tracing/tracing.js';
 
@@ -22,9 +22,8 @@ export class ClaimTracer {
 
   /** Traces what the current request claims, from the question to the answer. */
   async trace(asked: AskedFor, claim: () => Promise<ClaimOutcome>): Promise<ClaimOutcome> {
-    const store = requestContext.getStore();
     const request = currentSpan();
-    if (this.tracing === null || store === undefined || request === undefined) return claim();
+    if (this.tracing === null || request === undefined) return claim();
     const { workerId, max, waitMs } = asked;
     if (waitMs > 0) request.set(HELD);
     const span = this.tracing.start('claim', {
@@ -36,7 +35,7 @@ export class ClaimTracer {
       },
     });
     try {
-      const outcome = await requestContext.run({ ...store, span }, claim);
+      const outcome = await spanStorage.run(span, claim);
       span.set({ 'longshore.claim.runs': outcome.runs.length });
       for (const run of outcome.runs) {
         if (run.trace !== null) span.link(run.trace);
