@@ -19,6 +19,7 @@ import { MetricsModule } from './metrics/metrics.module.js';
 import { RunLogsModule } from './run-logs/run-logs.module.js';
 import { RunsModule } from './runs/runs.module.js';
 import { SettingsModule } from './settings/settings.module.js';
+import { ApiPages } from './openapi/api-pages.js';
 import type { Settings } from './settings/settings.js';
 import { TracingModule } from './tracing/tracing.module.js';
 import type { Tracing } from './tracing/tracing.js';
@@ -70,6 +71,7 @@ export class AppModule {
         DashboardModule,
         ExtensionsModule.register(extensions),
       ],
+      providers: [ApiPages],
     };
   }
 }

@@ -7,13 +7,13 @@ import { FastExpressAdapter } from './http/fast-express.adapter.js';
 import { RequestTracer } from './http/request-tracer.js';
 import { NestLogger } from './logging/nest-logger.js';
 import { HttpMetrics } from './metrics/http-metrics.js';
-import { describeApi, serveApiDescription } from './openapi/api-description.js';
-import { packageVersion } from './settings/help.js';
+import { ApiPages } from './openapi/api-pages.js';
 
 /**
- * Puts the application together, ready to listen.
+ * Creates the application. Until `init()` or `listen()` it can be configured like any Nest application: `use`,
+ * `useGlobalGuards`, `setGlobalPrefix`, `enableVersioning`, `enableCors` and so on.
  * @param extensions modules that are imported beside the service's own
- * @throws Error when a part cannot be made; nothing is left running then but the given data source
+ * @throws Error when a part cannot be created; nothing is left running then but the given data source
  */
 export async function createApp(
   parts: AppParts,
@@ -27,6 +27,6 @@ export async function createApp(
   );
   app.get(Drain).attach(app.getHttpServer());
   app.get(HttpMetrics).attach(app.getHttpServer());
-  serveApiDescription(app, describeApi(app, packageVersion()));
+  app.get(ApiPages).attach(app);
   return app;
 }

@@ -88,12 +88,59 @@ describe('the error filter', () => {
     assert.equal(answerTo(new BodyTooLarge(5)).body, '{"detail":"Request body is larger than 5 bytes"}');
   });
 
+  const exceptions: [title: string, exception: HttpException, status: number, body: object][] = [
+    ['a text', new NotFoundException('No budget x'), 404, { detail: 'No budget x' }],
+    ['no text', new NotFoundException(), 404, { detail: 'Not Found' }],
+    [
+      'a guard that returns false',
+      new ForbiddenException('Forbidden resource'),
+      403,
+      { detail: 'Forbidden resource' },
+    ],
+    ['any status', new HttpException('short and stout', 418), 418, { detail: 'short and stout' }],
+    ['a 5xx', new HttpException('The engine is off', 503), 503, { detail: 'The engine is off' }],
+    ['a 500', new HttpException('The engine broke', 500), 500, { detail: 'The engine broke' }],
+    [
+      'several texts',
+      new BadRequestException(['a must be a number', 'b must be a number']),
+      400,
+      { detail: 'Bad Request', errors: ['a must be a number', 'b must be a number'] },
+    ],
+    [
+      'an object with a detail and errors',
+      new HttpException({ detail: 'Too much', errors: ['cpu'], more: 1 }, 422),
+      422,
+      { detail: 'Too much', errors: ['cpu'] },
+    ],
+    [
+      'an object with a message',
+      new HttpException({ message: 'Too much' }, 422),
+      422,
+      { detail: 'Too much' },
+    ],
+    ['an object with neither', new HttpException({ code: 7 }, 422), 422, { detail: 'Unprocessable entity' }],
+    ['an empty text', new HttpException('', 409), 409, { detail: 'Conflict' }],
+  ];
+  for (const [title, exception, status, body] of exceptions) {
+    it(`answers an HttpException with ${title} by its status and its words`, () => {
+      const sent = answerTo(exception);
+      assert.equal(sent.status, status);
+      assert.deepEqual(JSON.parse(sent.body), body);
+    });
+  }
+
   const others: [title: string, error: unknown, status: number, detail: string][] = [
-    ['an unknown route', new NotFoundException('Cannot GET /secret'), 404, 'Not found'],
-    ['a guard that says no', new ForbiddenException('Forbidden resource'), 403, 'Forbidden'],
     ['a malformed path', new BadRequestException('%zz', { cause: new URIError('%zz') }), 404, 'Not found'],
-    ['another status', new HttpException('secret', 418), 418, "I'm a teapot"],
-    ['a Nest 500', new HttpException('secret', 500), 500, 'Internal server error'],
+    ['an impossible status', new HttpException('secret', 0), 500, 'Internal server error'],
+    ['an HttpException made of an error', new HttpException(new Error('secret'), 409), 409, 'Conflict'],
+    [
+      'a failed system call',
+      new HttpException('ENOENT /secret', 404, {
+        cause: Object.assign(new Error('ENOENT /secret'), { syscall: 'stat' }),
+      }),
+      404,
+      'Not found',
+    ],
     ['a fault', new Error('select secret'), 500, 'Internal server error'],
     ['a thrown string', 'secret', 500, 'Internal server error'],
     ['nothing', undefined, 500, 'Internal server error'],

@@ -1,4 +1,3 @@
-import { STATUS_CODES } from 'node:http';
 import { Catch, HttpException, Inject, Logger, Optional } from '@nestjs/common';
 import type { ArgumentsHost, ExceptionFilter } from '@nestjs/common';
 import type { Request, Response } from 'express';
@@ -8,13 +7,14 @@ import { DomainError } from './domain-error.js';
 import { sendError } from './error-answer.js';
 import type { ErrorAnswer } from './error-answer.js';
 import { FailureClassifier } from './failure-classifier.js';
+import { answerToHttpException } from './http-exception-answer.js';
 import { HTTP_OPTIONS } from './http-options.js';
 import type { HttpOptions } from './http-options.js';
+import { requestIdOf } from './request-id.js';
 
 /**
- * The one place that turns errors into answers: domain errors by their kind, Nest's own refusals and
- * unknown routes by their status, failures from below as the classifier says, anything else as 500 with a
- * log entry. Nothing of the error but a domain error's own words reaches the client.
+ * Turns errors into answers: domain errors by their kind, HttpExceptions by their status and text, failures of the
+ * database as the classifier says, and every other error as 500 with a log entry and without its text.
  */
 @Catch()
 export class ErrorFilter implements ExceptionFilter {
@@ -33,11 +33,11 @@ export class ErrorFilter implements ExceptionFilter {
       response.destroy();
       return;
     }
-    const answer = this.answerTo(error);
-    if (answer.status === FAULT.status) this.logger.error(error);
+    const requestId = requestIdOf(request);
+    const answer = this.answerTo(error, requestId);
+    if (answer.status === FAULT.status || response.headersSent) this.logger.error(error, { requestId });
     if (response.headersSent) {
-      // The answer is half out: only breaking it off tells the client that it is not whole.
-      if (answer.status !== FAULT.status) this.logger.error(error);
+      // Part of the answer is sent: only closing the connection tells the client that it is incomplete.
       response.destroy();
       return;
     }
@@ -45,25 +45,17 @@ export class ErrorFilter implements ExceptionFilter {
     sendError(request, response, close ? { ...answer, close } : answer);
   }
 
-  private answerTo(error: unknown): ErrorAnswer {
+  private answerTo(error: unknown, requestId: string | undefined): ErrorAnswer {
     if (error instanceof DomainError) return answerToDomainError(error);
     if (error instanceof HttpException) return answerToHttpException(error);
     const known = this.classifier?.classify(error);
     if (known === undefined) return FAULT;
-    this.logger.debug(known.message, error);
+    this.logger.debug(known.message, { error, requestId });
     return answerToDomainError(known);
   }
 
-  /** Whether the request announces a body beyond the limit, which nobody is going to read. */
+  /** Whether the request announces a body beyond the limit, which is not read. */
   private isTooLong(request: Request): boolean {
     return Number(request.headers['content-length'] ?? 0) > this.options.maxBodyBytes;
   }
-}
-
-function answerToHttpException(error: HttpException): ErrorAnswer {
-  // Express reports a path that is not decodable as 400; such a path names nothing.
-  const status = error.cause instanceof URIError ? 404 : error.getStatus();
-  if (status < 400 || status === 500) return FAULT;
-  const phrase = STATUS_CODES[status] ?? 'Error';
-  return { status, body: { detail: phrase.charAt(0) + phrase.slice(1).toLowerCase() } };
 }

@@ -30,10 +30,10 @@ class Consumer {
 class ConsumerModule {}
 
 describe('NestLogger', () => {
-  it('writes the chatter of Nest at debug level and keeps its warnings and errors', () => {
+  it('writes each message at its own level', () => {
     const { log, lines } = capture();
     const nest = new NestLogger(log);
-    nest.log('mapped', 'Router');
+    nest.log('told', 'Budgets');
     nest.verbose('v');
     nest.debug('d');
     nest.warn('w', 'Router');
@@ -42,7 +42,7 @@ describe('NestLogger', () => {
     assert.deepEqual(
       lines().map((line) => [line['level'], line['msg'], line['context']]),
       [
-        ['debug', 'mapped', 'Router'],
+        ['info', 'told', 'Budgets'],
         ['debug', 'v', undefined],
         ['debug', 'd', undefined],
         ['warning', 'w', 'Router'],
@@ -51,6 +51,25 @@ describe('NestLogger', () => {
       ],
     );
     assert.match(String(lines()[4]?.['stack']), /^Error: e/);
+  });
+
+  it("writes Nest's own messages about its start at debug level, but for its warnings", () => {
+    const { log, lines } = capture();
+    const nest = new NestLogger(log);
+    nest.log('Mapped {/runs, GET} route', 'RouterExplorer');
+    nest.warn('odd', 'RouterExplorer');
+    assert.deepEqual(
+      lines().map((line) => line['level']),
+      ['debug', 'warning'],
+    );
+  });
+
+  it('makes fields of the objects behind a message', () => {
+    const { log, lines } = capture();
+    const nest = new NestLogger(log);
+    nest.error(new Error('broken'), { requestId: 'r-1', level: 'forged' }, { team: 'a' }, 'Http');
+    const { level, msg, requestId, team, context } = lines()[0] ?? {};
+    assert.deepEqual([level, msg, requestId, team, context], ['error', 'broken', 'r-1', 'a', 'Http']);
   });
 
   it('serialises errors and objects given as the message', () => {
