@@ -18,8 +18,9 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }
 
+function ignore(): void {}
+
 function spanOf(traceId: string, spanId: string): Span {
-  const ignore = (): void => {};
   return {
     traceId,
     spanId,

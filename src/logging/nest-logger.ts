@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import type { LoggerService } from '@nestjs/common';
 import type { Log } from './logger.js';
 
@@ -81,5 +82,5 @@ function isFields(value: unknown): value is object {
 function textOf(message: unknown): string {
   if (message instanceof Error) return message.message;
   if (typeof message === 'string') return message;
-  return typeof message === 'object' ? 'Object' : String(message);
+  return typeof message === 'object' ? 'Object' : inspect(message);
 }
