@@ -18,17 +18,15 @@ import { LoggingModule } from './logging/logging.module.js';
 import { MetricsModule } from './metrics/metrics.module.js';
 import { RunLogsModule } from './run-logs/run-logs.module.js';
 import { RunsModule } from './runs/runs.module.js';
-import { SettingsModule } from './settings/settings.module.js';
 import { ApiPages } from './openapi/api-pages.js';
-import type { Settings } from './settings/settings.js';
+import type { Configuration } from './settings/settings.module.js';
 import { TracingModule } from './tracing/tracing.module.js';
 import type { Tracing } from './tracing/tracing.js';
 import { StrategiesModule } from './workers/strategies/strategies.module.js';
 import { WorkersModule } from './workers/workers.module.js';
 
-/** What an application is put together from. */
-export interface AppParts {
-  readonly settings: Settings;
+/** The parts of an application. */
+export interface AppParts extends Configuration {
   readonly log: Log;
   /** Connected, with its schema up to date; closed with the application. */
   readonly dataSource: DataSource;
@@ -41,13 +39,13 @@ export interface AppParts {
 export class AppModule {
   /** @param extensions modules of others: they see what the service exports, and their strategies can be selected */
   static register(
-    { settings, log, dataSource, tracing = null }: AppParts,
+    { settings, settingsModule, log, dataSource, tracing = null }: AppParts,
     extensions: readonly Type[] = [],
   ): DynamicModule {
     return {
       module: AppModule,
       imports: [
-        SettingsModule.register(settings),
+        settingsModule,
         LoggingModule.register(log),
         DatabaseModule.register(dataSource),
         TracingModule.register(tracing),

@@ -8,7 +8,7 @@ import { migrate } from './database/migrate.js';
 import { noticeRestore } from './feed/branches/notice-restore.js';
 import type { Log } from './logging/logger.js';
 import type { Opened } from './opened.js';
-import type { Settings } from './settings/settings.js';
+import type { Configuration } from './settings/settings.module.js';
 import { unlessStopped } from './unless-stopped.js';
 import { emptyIfFirst } from './workers/pool/empty-if-first.js';
 
@@ -19,9 +19,8 @@ const DATABASE_PATIENCE_MS = 30_000;
 const USUAL_CONNECTIONS = 200;
 const BESIDE_THE_POOL = 6;
 
-/** What a start goes by. */
-export interface StartContext {
-  readonly settings: Settings;
+/** The inputs of a start. */
+export interface StartContext extends Configuration {
   readonly log: Log;
   /** Gives the start up when it aborts. */
   readonly stop: AbortSignal;

@@ -1,6 +1,6 @@
 import type { Log } from './logging/logger.js';
 import type { Opened } from './opened.js';
-import { packageVersion } from './settings/help.js';
+import { packageVersion } from './settings-table/package-version.js';
 import { spanStorage } from './tracing/current-span.js';
 import { startTracing } from './tracing/start-tracing.js';
 import type { Tracing } from './tracing/tracing.js';

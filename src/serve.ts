@@ -33,7 +33,7 @@ export function serve(context: StartContext): Promise<RunningService> {
     await prepareDatabase(dataSource, log, extensions);
     stop.throwIfAborted();
     return extensions.explain(async () => {
-      const app = await createApp({ settings, log, dataSource, tracing }, extensions.modules);
+      const app = await createApp({ ...context, dataSource, tracing }, extensions.modules);
       opened.add(() => app.close());
       stop.throwIfAborted();
       const url = await listen(app, settings, opened);

@@ -8,9 +8,10 @@ import { createLog, type Log } from './logging/logger.js';
 import type { StartContext } from './open-database.js';
 import { RELOAD_CHILD, runWithReload } from './reload-supervisor.js';
 import type { RunningService } from './serve.js';
-import { loadDotenv } from './settings/dotenv.js';
-import { answerWithoutStarting } from './settings/help.js';
-import { loadSettings, SettingsError } from './settings/load-settings.js';
+import { answerWithoutStarting } from './settings-table/help.js';
+import { SettingsError } from './settings-table/setting.js';
+import { SETTING_KEYS } from './settings/setting-keys.js';
+import { SettingsModule } from './settings/settings.module.js';
 import { tracingProblems } from './tracing/tracing-variables.js';
 import { UnknownScheduler } from './workers/strategies/scheduler.js';
 
@@ -25,19 +26,19 @@ const USAGE_ERROR = 2;
 export async function runProgram(argv: readonly string[], stop: AbortSignal): Promise<number> {
   if (cluster.isWorker && process.env[SERVER_PROCESS] !== undefined) return runServerProcess(argv, stop);
   try {
-    const answer = answerWithoutStarting(argv);
+    const answer = answerWithoutStarting('npm start -- [flags]', SETTING_KEYS, argv);
     if (answer !== undefined) {
       process.stdout.write(answer);
       return 0;
     }
-    loadDotenv();
-    const settings = loadSettings(argv, process.env);
+    const configuration = await SettingsModule.load(argv);
+    const { settings } = configuration;
     const problems = tracingProblems(process.env);
     if (problems.length > 0) throw new SettingsError(problems);
     if (settings.reload && process.env[RELOAD_CHILD] === undefined) {
       return await runWithReload(argv, process.env);
     }
-    return await runService({ settings, log: createLog(settings), stop }, argv);
+    return await runService({ ...configuration, log: createLog(settings), stop }, argv);
   } catch (error) {
     const { problems, exitCode } = failureOf(error);
     process.stderr.write(`${problems.join('\n')}\n`);
@@ -58,13 +59,13 @@ async function runService(context: StartContext, argv: readonly string[]): Promi
   return untilStopped(service, { log, stop });
 }
 
-/** The environment is the primary's, which has read the .env file: all processes have the same settings. */
+/** Takes the variables of the primary, which has read the .env file: all processes have the same settings. */
 async function runServerProcess(argv: readonly string[], told: AbortSignal): Promise<number> {
   const link = new PrimaryLink();
   try {
-    const settings = loadSettings(argv, process.env);
+    const configuration = await SettingsModule.load(argv, process.env);
     const stop = AbortSignal.any([told, link.lost]);
-    const context: StartContext = { settings, log: createLog(settings), stop };
+    const context: StartContext = { ...configuration, log: createLog(configuration.settings), stop };
     const service = await startUnlessStopped(context, async () =>
       (await import('./cluster/serve-as-process.js')).serveAsProcess(context, link),
     );

@@ -1,36 +1,42 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { AgentSettingsError, loadAgentSettings, workerIdOf } from './agent-settings.js';
+import { helpText } from '../settings-table/help.js';
+import { SettingsError } from '../settings-table/setting.js';
+import { loadAgentSettings, workerIdOf } from './agent-settings.js';
+import { WORKER_SETTINGS } from './worker-settings.js';
 
 function problemsOf(env: NodeJS.ProcessEnv): readonly string[] {
   try {
-    loadAgentSettings(env, 'host');
+    loadAgentSettings([], env, 'host');
   } catch (error) {
-    if (error instanceof AgentSettingsError) return error.problems;
+    if (error instanceof SettingsError) return error.problems;
     throw error;
   }
   return [];
 }
 
 test('needs nothing but an API key', () => {
-  assert.deepEqual(loadAgentSettings({ SERVICE_API_KEY: 'k', SERVICE_WORKER_TAGS: '' }, 'my host.local'), {
-    serviceUrl: 'http://127.0.0.1:5555',
-    apiKey: 'k',
-    workerId: 'my-host.local',
-    tags: [],
-    tickSeconds: 2,
-    runtime: null,
-    imagesDir: null,
-    drainSeconds: 30,
-    workerTimeoutSeconds: 60,
-    maxRuns: null,
-    healthFile: null,
-    logLevel: 'info',
-  });
+  assert.deepEqual(
+    loadAgentSettings([], { SERVICE_API_KEY: 'k', SERVICE_WORKER_TAGS: '' }, 'my host.local'),
+    {
+      serviceUrl: 'http://127.0.0.1:5555',
+      apiKey: 'k',
+      workerId: 'my-host.local',
+      tags: [],
+      tickSeconds: 2,
+      runtime: null,
+      imagesDir: null,
+      drainSeconds: 30,
+      workerTimeoutSeconds: 60,
+      maxRuns: null,
+      healthFile: null,
+      logLevel: 'info',
+    },
+  );
 });
 
 test('takes everything from the environment', () => {
-  const settings = loadAgentSettings({
+  const settings = loadAgentSettings([], {
     SERVICE_URL: 'https://service.example/base/',
     SERVICE_API_KEY: 'k',
     SERVICE_WORKER_ID: 'rack/7:gpu_1',
@@ -81,6 +87,41 @@ test('names every wrong setting on a line of its own, and shows no secret', () =
   assert.deepEqual(problemsOf({}), [
     'SERVICE_API_KEY must be set to an API key with the scope worker, in visible ASCII characters',
   ]);
+});
+
+test('prefers a flag to its variable, and takes an empty variable for unset', () => {
+  const argv = ['--id', 'by-flag', '--max-runs=3', '--tick', '1'];
+  const settings = loadAgentSettings(argv, {
+    SERVICE_API_KEY: 'k',
+    SERVICE_WORKER_ID: 'by-variable',
+    SERVICE_WORKER_TICK: 'nonsense',
+    SERVICE_WORKER_DRAIN: '',
+  });
+  assert.equal(settings.workerId, 'by-flag');
+  assert.equal(settings.maxRuns, 3);
+  assert.equal(settings.tickSeconds, 1);
+  assert.equal(settings.drainSeconds, 30);
+});
+
+test('refuses flags that it does not have, and the key as a flag without printing it', () => {
+  assert.throws(
+    () =>
+      loadAgentSettings(['--api-key', 'hunter2', '--max-runs', '1025', '--nope'], { SERVICE_API_KEY: 'k' }),
+    new SettingsError([
+      '--api-key is not a flag, since process lists show arguments: set SERVICE_API_KEY',
+      'unknown flag --nope; --help lists the flags',
+      '--max-runs (SERVICE_WORKER_MAX_RUNS) must be an integer from 1 to 1024, got "1025"',
+    ]),
+  );
+});
+
+test('explains every setting in the help', () => {
+  const text = helpText('npm run worker -- [flags]', WORKER_SETTINGS);
+  for (const { flag, env, allowed, ...setting } of WORKER_SETTINGS) {
+    const fallback = 'required' in setting ? 'Required.' : `Default: ${setting.default ?? 'unset'}.`;
+    assert.ok(text.includes(flag === undefined ? `  ${env}\n` : `  --${flag} <`), env);
+    assert.ok(text.includes(`Must be ${allowed}. ${fallback}\n`), env);
+  }
 });
 
 test('makes a worker id of any host name', () => {

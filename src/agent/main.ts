@@ -1,22 +1,32 @@
 import { createLongshoreClient } from '../client/client.js';
+import { loadEnvFile } from '../settings-table/env-file.js';
+import { answerWithoutStarting } from '../settings-table/help.js';
+import { SettingsError } from '../settings-table/setting.js';
 import { startTracing } from '../tracing/start-tracing.js';
 import { tracingProblems } from '../tracing/tracing-variables.js';
 import { createAgentLog } from './agent-log.js';
-import { AgentSettingsError, loadAgentSettings } from './agent-settings.js';
+import { loadAgentSettings } from './agent-settings.js';
 import { Agent } from './agent.js';
 import { SYSTEM_CLOCK } from './clock.js';
 import { HttpServiceApi } from './http-service-api.js';
 import { detectResources } from './resources.js';
 import { RunFolders } from './run-folder.js';
 import { chooseRuntime } from './runtime/choose-runtime.js';
+import { WORKER_SETTINGS } from './worker-settings.js';
 
 const USAGE_ERROR = 2;
 
 /** The worker program, from its settings to its exit code. */
-async function main(env: NodeJS.ProcessEnv): Promise<number> {
-  const settings = loadAgentSettings(env);
+async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
+  const answer = answerWithoutStarting('npm run worker -- [flags]', WORKER_SETTINGS, argv);
+  if (answer !== undefined) {
+    process.stdout.write(answer);
+    return 0;
+  }
+  loadEnvFile();
+  const settings = loadAgentSettings(argv, env);
   const problems = tracingProblems(env);
-  if (problems.length > 0) throw new AgentSettingsError(problems);
+  if (problems.length > 0) throw new SettingsError(problems);
   const shutdown = new AbortController();
   // Every further signal changes nothing: npm passes on what the process group got already.
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => shutdown.abort());
@@ -50,12 +60,12 @@ async function main(env: NodeJS.ProcessEnv): Promise<number> {
 }
 
 try {
-  process.exit(await main(process.env));
+  process.exit(await main(process.argv.slice(2), process.env));
 } catch (error) {
   const problems =
-    error instanceof AgentSettingsError
+    error instanceof SettingsError
       ? error.problems
       : [error instanceof Error ? error.message : String(error)];
   process.stderr.write(`${problems.join('\n')}\n`);
-  process.exit(error instanceof AgentSettingsError ? USAGE_ERROR : 1);
+  process.exit(error instanceof SettingsError ? USAGE_ERROR : 1);
 }

@@ -1,6 +1,7 @@
 import type { DataSource } from 'typeorm';
 import type { Log } from '../logging/logger.js';
-import type { ApiKeySetting, Settings } from '../settings/settings.js';
+import type { ApiKeySetting } from '../settings/api-keys-setting.js';
+import type { Settings } from '../settings/settings.js';
 import { ensureAdminKey, hasAdminKey } from './admin-key-file.js';
 import type { ApiKeysRepository } from './api-keys.repository.js';
 

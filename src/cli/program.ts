@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import tab from '@bomb.sh/tab/commander';
-import { packageVersion } from '../settings/help.js';
+import { packageVersion } from '../settings-table/package-version.js';
 import type { CliContext } from './cli-context.js';
 import { addCapacity } from './commands/capacity.js';
 import { addDefinitions } from './commands/definitions.js';

@@ -23,7 +23,7 @@ export function serveAsProcess(context: StartContext, link: PrimaryLink): Promis
     const dataSource = await openDatabase(await link.setUp(), context, opened, extensions);
     stop.throwIfAborted();
     return extensions.explain(async () => {
-      const app = await createApp({ settings, log, dataSource, tracing }, extensions.modules);
+      const app = await createApp({ ...context, dataSource, tracing }, extensions.modules);
       opened.add(() => app.close());
       app.get(MetricsPage).readFrom(() => link.scrape());
       const port = await link.awaitPort();

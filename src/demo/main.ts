@@ -1,7 +1,8 @@
 import 'reflect-metadata';
 import { parseArgs } from 'node:util';
-import { loadDotenv } from '../settings/dotenv.js';
-import { loadSettings, SettingsError } from '../settings/load-settings.js';
+import { loadEnvFile } from '../settings-table/env-file.js';
+import { SettingsError } from '../settings-table/setting.js';
+import { loadSettings } from '../settings/load-settings.js';
 import { ChildEnded } from './child-program.js';
 import { Demo } from './demo.js';
 import { openTerminal } from './terminal.js';
@@ -30,7 +31,7 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
     process.stdout.write(USAGE);
     return 0;
   }
-  loadDotenv();
+  loadEnvFile();
   const settings = loadSettings([], { ...env, DATABASE_URL: '', SERVICE_API_KEYS: '' });
   const stop = new AbortController();
   // Every further signal changes nothing: npm passes on what the process group got already.

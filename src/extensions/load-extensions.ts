@@ -7,7 +7,7 @@ import { RuntimeException } from '@nestjs/core/errors/exceptions/runtime.excepti
 import { UnknownDependenciesException } from '@nestjs/core/errors/exceptions/unknown-dependencies.exception.js';
 import { undeclaredRoutes } from '../auth/access-coverage.js';
 import type { EntityClass, MigrationClass, SchemaClasses } from '../database/data-source.js';
-import { SettingsError } from '../settings/load-settings.js';
+import { SettingsError } from '../settings-table/setting.js';
 import type { Settings } from '../settings/settings.js';
 import { collisionOf, entitiesOf, migrationsOf } from './extension-schema.js';
 import { readModuleGraph, type ModuleGraph } from './module-graph.js';

@@ -1,5 +1,5 @@
 import { Injectable, type INestApplication, type OnModuleInit } from '@nestjs/common';
-import { packageVersion } from '../settings/help.js';
+import { packageVersion } from '../settings-table/package-version.js';
 import { describeApi, serveApiDescription } from './api-description.js';
 
 /**

@@ -5,13 +5,13 @@ import { AppModule } from '../app.module.js';
 import { dataSourceOptions } from '../database/data-source.js';
 import { FastExpressAdapter } from '../http/fast-express.adapter.js';
 import { createLog } from '../logging/logger.js';
-import { packageVersion } from '../settings/help.js';
-import { loadSettings } from '../settings/load-settings.js';
+import { packageVersion } from '../settings-table/package-version.js';
+import { SettingsModule } from '../settings/settings.module.js';
 import { describeApi } from './api-description.js';
 
 // A program that prints the OpenAPI document. Nest's preview mode knows the routes without making any part of the
 // application, so no database is needed.
-const settings = loadSettings([], {});
+const configuration = await SettingsModule.load([], {});
 const log = createLog({ logLevel: 'error' });
 const dataSource = new DataSource(
   dataSourceOptions({
@@ -23,7 +23,7 @@ const dataSource = new DataSource(
   }),
 );
 const app = await NestFactory.create(
-  AppModule.register({ settings, log, dataSource }),
+  AppModule.register({ ...configuration, log, dataSource }),
   new FastExpressAdapter(),
   { preview: true, logger: false, abortOnError: false },
 );

@@ -1,7 +1,8 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { loadSettings, SettingsError } from './load-settings.js';
+import { SettingsError } from '../settings-table/setting.js';
+import { loadSettings } from './load-settings.js';
 import { SETTING_KEYS } from './setting-keys.js';
 import { Settings } from './settings.js';
 

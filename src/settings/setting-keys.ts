@@ -1,23 +1,4 @@
-/** How the text of a setting is read. */
-export type SettingKind = 'text' | 'integer' | 'number' | 'boolean' | 'api-keys';
-
-/** One row of the settings table: everything that help, docs and `.env.example` say about a setting. */
-export interface SettingKey {
-  /** Name of the field in `Settings`. */
-  readonly field: string;
-  /** Environment variable. */
-  readonly env: string;
-  /** Long flag without the dashes; undefined for secrets, because process lists show arguments. */
-  readonly flag: string | undefined;
-  readonly kind: SettingKind;
-  /** A secret's value is never printed. */
-  readonly secret: boolean;
-  /** Text that is read when neither flag nor variable is given; undefined leaves the setting unset. */
-  readonly default: string | undefined;
-  /** What is allowed, worded to follow "must be". */
-  readonly allowed: string;
-  readonly description: string;
-}
+import type { Setting } from '../settings-table/setting.js';
 
 /** Every setting of the service, in the order in which help shows them. */
 export const SETTING_KEYS = [
@@ -106,7 +87,7 @@ export const SETTING_KEYS = [
     field: 'apiKeys',
     env: 'SERVICE_API_KEYS',
     flag: undefined,
-    kind: 'api-keys',
+    kind: 'text',
     secret: true,
     default: undefined,
     allowed: 'a comma-separated list of scope:key, where scope is admin, client or worker',
@@ -248,7 +229,7 @@ export const SETTING_KEYS = [
     description:
       'Where the pool of workers is kept: memory of the process, or the database; unset is memory for one process and shared for several.',
   },
-] as const satisfies readonly SettingKey[];
+] as const satisfies readonly Setting[];
 
 /** Name of a field of `Settings`. */
 export type SettingField = (typeof SETTING_KEYS)[number]['field'];

@@ -1,31 +1,71 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { ConfigModule, registerAs } from '@nestjs/config';
+import { loadSettings } from './load-settings.js';
+import { SETTING_KEYS } from './setting-keys.js';
 import { Settings } from './settings.js';
 
-/** Makes the settings of the process injectable everywhere, by the class `Settings`. */
+/**
+ * The configuration namespace `settings`. An application registers the instance that its program has loaded under this
+ * namespace; outside an application the factory loads one.
+ */
+export const settingsConfig = registerAs('settings', (): Settings =>
+  loadSettings(process.argv.slice(2), process.env),
+);
+
+/** The loaded settings, and the module that provides them. */
+export interface Configuration {
+  readonly settings: Settings;
+  /** Provides `ConfigService`, `settingsConfig` and `Settings` with the values that were loaded. */
+  readonly settingsModule: DynamicModule;
+}
+
+/** Makes the settings of the process injectable everywhere. */
 @Module({})
 // oxlint-disable-next-line typescript/no-extraneous-class -- Nest identifies a dynamic module by its class
 export class SettingsModule {
   /**
-   * @param settings the checked settings; every consumer gets this very instance. `ConfigService` reads the
-   *   same values as `settings.<field>` and never looks into the environment itself.
+   * Loads flags, environment and the file `.env` of the working directory, in this order of precedence. `ConfigService`
+   * knows every setting by its variable's name, converted and with its default, and every other variable as text.
+   * The variables of the file are added to `process.env`.
+   * @param argv arguments after the script's name
+   * @param env variables to use in place of those of the file and of the environment
+   * @throws SettingsError with a line for every wrong setting
    */
-  static register(settings: Settings): DynamicModule {
-    const namespace = registerAs('settings', () => settings);
+  static async load(argv: readonly string[], env?: Readonly<NodeJS.ProcessEnv>): Promise<Configuration> {
+    let settings: Settings | undefined;
+    const values: Record<string, unknown> = {};
+    const config = await ConfigModule.forRoot({
+      isGlobal: true,
+      skipProcessEnv: true,
+      ignoreEnvFile: env !== undefined,
+      validatePredefined: env === undefined,
+      validate: (found) => {
+        const variables = withoutEmpty(env ?? found);
+        settings = loadSettings(argv, variables);
+        Object.assign(values, variables, byVariable(settings));
+        return withoutEmpty(found);
+      },
+      load: [() => values, registerAs('settings', () => settings ?? {})],
+    });
+    if (settings === undefined) throw new Error('@nestjs/config did not validate the settings');
     return {
-      module: SettingsModule,
-      global: true,
-      imports: [
-        ConfigModule.forRoot({
-          isGlobal: true,
-          ignoreEnvFile: true,
-          ignoreEnvVars: true,
-          skipProcessEnv: true,
-          load: [namespace],
-        }),
-      ],
-      providers: [{ provide: Settings, useExisting: namespace.KEY }],
-      exports: [Settings],
+      settings,
+      settingsModule: {
+        module: SettingsModule,
+        global: true,
+        imports: [config],
+        providers: [{ provide: Settings, useExisting: settingsConfig.KEY }],
+        exports: [Settings],
+      },
     };
   }
+}
+
+/** An empty variable counts as unset. */
+function withoutEmpty(variables: Readonly<NodeJS.ProcessEnv>): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(variables).filter(([, text]) => text !== ''));
+}
+
+function byVariable(settings: Settings): Record<string, unknown> {
+  return Object.fromEntries(SETTING_KEYS.map(({ env, field }) => [env, settings[field]]));
 }

@@ -1,5 +1,5 @@
+import { Transform } from 'class-transformer';
 import {
-  IsArray,
   IsBoolean,
   IsIn,
   IsInt,
@@ -11,30 +11,24 @@ import {
   Matches,
   Max,
   Min,
+  ValidateBy,
 } from 'class-validator';
+import { HasApiKeys, parseApiKeys, type ApiKeySetting } from './api-keys-setting.js';
 
 /** Levels of SERVICE_LOG_LEVEL, from the chattiest to the quietest. */
 export const LOG_LEVELS = ['debug', 'info', 'warning', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** Scopes that a key of SERVICE_API_KEYS may have. */
-export const API_KEY_SCOPES = ['admin', 'client', 'worker'] as const;
-export type ApiKeyScope = (typeof API_KEY_SCOPES)[number];
-
-/** One entry of SERVICE_API_KEYS; `key` is the secret itself. */
-export interface ApiKeySetting {
-  readonly scope: ApiKeyScope;
-  readonly key: string;
-}
-
 /** Places that can hold the pool of workers. */
 export const WORKER_POOLS = ['memory', 'shared'] as const;
 export type WorkerPoolKind = (typeof WORKER_POOLS)[number];
 
+const MAX_SERVER_PROCESSES = 256;
+
 /**
- * The settings of one service process, checked once at start and never changed afterwards.
- * The decorators say what is allowed; the wording for people is in `SETTING_KEYS`.
- * Made by `loadSettings`; injected by this class as the token.
+ * The settings of one service process, validated at start and frozen. The decorators define which values are allowed;
+ * names, defaults and descriptions are in `SETTING_KEYS`. Inject it by this class, or as
+ * `@Inject(settingsConfig.KEY) settings: ConfigType<typeof settingsConfig>`.
  */
 export class Settings {
   /** Address to listen on. */
@@ -55,7 +49,7 @@ export class Settings {
   /** Number of server processes; with more than one, `src/cluster` runs them. */
   @IsInt()
   @Min(1)
-  @Max(256)
+  @Max(MAX_SERVER_PROCESSES)
   readonly workers: number;
 
   @IsIn(LOG_LEVELS)
@@ -71,6 +65,7 @@ export class Settings {
   @IsOptional()
   @IsString()
   @Matches(/^postgres(?:ql)?:\/\/[^\s\p{Cc}]+$/u)
+  @ValidateBy({ name: 'isParsableUrl', validator: { validate: (url) => URL.canParse(String(url)) } })
   readonly databaseUrl: string | undefined;
 
   /** Path as given, relative to the working directory unless absolute. */
@@ -80,7 +75,8 @@ export class Settings {
   readonly dataDir: string;
 
   /** Secret. Empty when SERVICE_API_KEYS is unset. */
-  @IsArray()
+  @Transform(({ value }) => parseApiKeys(value))
+  @HasApiKeys()
   readonly apiKeys: readonly ApiKeySetting[];
 
   /** Name of a strategy; whether it is known is checked where strategies are registered. */
@@ -151,14 +147,22 @@ export class Settings {
   @Max(1000)
   readonly dbPoolSize: number;
 
-  /** Undefined is memory for one process and shared for several; memory is refused with several. */
+  /**
+   * Undefined is memory for one process and shared for several; memory is refused with several, because each process
+   * would know its own workers only and reclaim the runs of the others.
+   */
   @IsOptional()
   @IsIn(WORKER_POOLS)
+  @ValidateBy({
+    name: 'isSharedBySeveralProcesses',
+    validator: {
+      validate: (pool, context) =>
+        !(pool === 'memory' && context?.object instanceof Settings && runsSeveral(context.object)),
+    },
+  })
   readonly workerPool: WorkerPoolKind | undefined;
+}
 
-  /** @param values unchecked values by field name: whoever calls this must run the validators on the result. */
-  constructor(values: Readonly<Record<string, unknown>>) {
-    Object.assign(this, values);
-    Object.freeze(this);
-  }
+function runsSeveral({ workers }: Settings): boolean {
+  return workers > 1 && workers <= MAX_SERVER_PROCESSES;
 }

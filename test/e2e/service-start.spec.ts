@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
-import { readdir } from 'node:fs/promises';
+import { readdir, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { launchService, makeDataDir, runService, startService } from '../support/service-process.js';
 import { senderTo } from '../support/test-app.js';
@@ -25,6 +26,25 @@ describe('the service at its start', () => {
     });
     assert.match(service.url, /^http:\/\/(?:127\.0\.0\.1|\[::1\]):\d+$/);
     assert.equal(await service.stop(), 0);
+  });
+
+  it('reads flags, then the environment, then the file .env of its working directory', async () => {
+    const cwd = await makeDataDir();
+    await writeFile(
+      join(cwd, '.env'),
+      'SERVICE_RATE_LIMIT=file\nSERVICE_MAX_RECLAIMS=file\nSERVICE_DB_POOL_SIZE=file\nSERVICE_REAPER_INTERVAL=1\n',
+    );
+    const { code, stderr } = await runService({
+      cwd,
+      env: { SERVICE_MAX_RECLAIMS: 'environment', SERVICE_DB_POOL_SIZE: 'environment' },
+      args: ['--db-pool-size', 'flag'],
+    });
+    assert.equal(code, 2);
+    assert.deepEqual(stderr.trimEnd().split('\n'), [
+      'SERVICE_MAX_RECLAIMS must be an integer from 0 to 1000, got "environment"',
+      'SERVICE_RATE_LIMIT must be an integer from 0 to 10000000, got "file"',
+      '--db-pool-size (SERVICE_DB_POOL_SIZE) must be an integer from 2 to 1000, got "flag"',
+    ]);
   });
 
   it('refuses wrong settings with exit code 2, a line for each and no secret', async () => {

@@ -169,13 +169,13 @@ describe('docker/compose.yaml', () => {
         Object.keys(ofWorker).filter((name) => name !== 'TMPDIR' && !AGENT_SOURCE.includes(`'${name}'`)),
         [],
       );
-      const agent = loadAgentSettings(ofWorker);
+      const agent = loadAgentSettings([], ofWorker);
       assert.equal(agent.apiKey, settings.apiKeys[1]?.key);
       assert.equal(agent.serviceUrl, 'http://service:5555');
     });
 
     test('gives service and worker the time that they take to end', () => {
-      const { drainSeconds, workerTimeoutSeconds } = loadAgentSettings({ SERVICE_API_KEY: 'k' });
+      const { drainSeconds, workerTimeoutSeconds } = loadAgentSettings([], { SERVICE_API_KEY: 'k' });
       assert.ok(
         seconds(file.services['worker']?.stop_grace_period) > drainSeconds + 2 * workerTimeoutSeconds,
       );

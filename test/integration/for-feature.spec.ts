@@ -9,10 +9,10 @@ import { AppModule } from '../../src/app.module.js';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { WorkerDrainEntity } from '../../src/database/entities/worker.entity.js';
 import { createLog } from '../../src/logging/logger.js';
-import { loadSettings } from '../../src/settings/load-settings.js';
+import { SettingsModule } from '../../src/settings/settings.module.js';
 import { openTestDatabase } from '../support/test-database.js';
 
-const SETTINGS = loadSettings(['--port', '0', '--log-level', 'error'], {
+const CONFIGURATION = await SettingsModule.load(['--port', '0', '--log-level', 'error'], {
   SERVICE_API_KEYS: 'admin:key-of-the-test',
 });
 
@@ -44,7 +44,11 @@ async function start(
   const database = await openTestDatabase({ entities });
   @Module({
     imports: [
-      AppModule.register({ settings: SETTINGS, log: createLog(SETTINGS), dataSource: database.dataSource }),
+      AppModule.register({
+        ...CONFIGURATION,
+        log: createLog(CONFIGURATION.settings),
+        dataSource: database.dataSource,
+      }),
       NotesModule,
     ],
   })

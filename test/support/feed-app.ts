@@ -8,7 +8,7 @@ import { Drain } from '../../src/http/drain.js';
 import { FastExpressAdapter } from '../../src/http/fast-express.adapter.js';
 import { createLog } from '../../src/logging/logger.js';
 import { NestLogger } from '../../src/logging/nest-logger.js';
-import { loadSettings } from '../../src/settings/load-settings.js';
+import { SettingsModule } from '../../src/settings/settings.module.js';
 import { KEYS, senderTo, type Send, type TestApp } from './test-app.js';
 import { openTestDatabase, type TestDatabase } from './test-database.js';
 
@@ -22,7 +22,11 @@ export interface FeedAppOptions {
 /** Starts an application whose feed has other limits than the service's; everything else is as in the service. */
 export async function startFeedApp({ limits, database: given }: FeedAppOptions): Promise<TestApp> {
   const keys = Object.entries(KEYS).map(([scope, key]) => `${scope}:${key}`);
-  const settings = loadSettings([], { SERVICE_API_KEYS: keys.join(','), SERVICE_LOG_LEVEL: 'debug' });
+  const configuration = await SettingsModule.load([], {
+    SERVICE_API_KEYS: keys.join(','),
+    SERVICE_LOG_LEVEL: 'debug',
+  });
+  const { settings } = configuration;
   const database = given ?? (await openTestDatabase({ entities: ENTITIES }));
   const dataSource = await database.open(settings.dbPoolSize - 1);
   const logged: Record<string, unknown>[] = [];
@@ -31,7 +35,7 @@ export async function startFeedApp({ limits, database: given }: FeedAppOptions):
     pretty: false,
   });
   const module = await Test.createTestingModule({
-    imports: [AppModule.register({ settings, log, dataSource })],
+    imports: [AppModule.register({ ...configuration, log, dataSource })],
   })
     .overrideProvider(FEED_LIMITS)
     .useValue({ ...USUAL_FEED_LIMITS, ...limits })

@@ -4,7 +4,7 @@ import type { DataSource } from 'typeorm';
 import { createApp } from '../../src/create-app.js';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { createLog, type LogTarget } from '../../src/logging/logger.js';
-import { loadSettings } from '../../src/settings/load-settings.js';
+import { SettingsModule } from '../../src/settings/settings.module.js';
 import type { Tracing } from '../../src/tracing/tracing.js';
 import { openTestDatabase, type TestDatabase } from './test-database.js';
 
@@ -62,7 +62,7 @@ export interface TestAppOptions {
 
 /** Starts an application; every part is real. */
 export async function startTestApp(options: TestAppOptions = {}): Promise<TestApp> {
-  const settings = loadSettings(['--port', '0'], {
+  const configuration = await SettingsModule.load(['--port', '0'], {
     SERVICE_API_KEYS: Object.entries(KEYS)
       .map(([scope, key]) => `${scope}:${key}`)
       .join(','),
@@ -75,10 +75,10 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     pretty: false,
   };
   const database = options.database ?? (await openTestDatabase({ entities: ENTITIES }));
-  const dataSource = await database.open(settings.dbPoolSize - 1);
+  const dataSource = await database.open(configuration.settings.dbPoolSize - 1);
   const app = await createApp({
-    settings,
-    log: createLog(settings, target),
+    ...configuration,
+    log: createLog(configuration.settings, target),
     dataSource,
     tracing: options.tracing ?? null,
   });

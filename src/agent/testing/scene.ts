@@ -72,7 +72,7 @@ export function makeScene({ env = {}, resources = {} }: SceneOptions = {}): Scen
   const runtime = new FakeRuntime();
   const base = mkdtempSync(join(tmpdir(), 'longshore-agent-spec-'));
   after(() => rmSync(base, { recursive: true, force: true }));
-  const settings = loadAgentSettings({ SERVICE_API_KEY: 'key', SERVICE_WORKER_ID: 'rack/7:a', ...env });
+  const settings = loadAgentSettings([], { SERVICE_API_KEY: 'key', SERVICE_WORKER_ID: 'rack/7:a', ...env });
   const folders = new TrackedFolders(clock, settings.workerId, base);
   const log: string[] = [];
   const agent = new Agent({

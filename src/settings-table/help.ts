@@ -1,0 +1,49 @@
+import { readCommandLine } from './command-line.js';
+import { packageVersion } from './package-version.js';
+import type { Setting } from './setting.js';
+
+function describe(setting: Setting): string {
+  const { env, flag, kind, description, allowed } = setting;
+  const value = kind === 'boolean' ? '' : ` <${kind === 'text' ? 'text' : 'number'}>`;
+  const title = flag === undefined ? env : `--${flag}${value}, ${env}`;
+  const fallback = setting.required === true ? 'Required.' : `Default: ${setting.default ?? 'unset'}.`;
+  return `  ${title}\n      ${description}\n      Must be ${allowed}. ${fallback}`;
+}
+
+/**
+ * The text that `--help` prints: every flag and variable of a settings table.
+ * @param command how the program is started, with a place for its flags
+ */
+export function helpText(command: string, table: readonly Setting[]): string {
+  const flags = table.filter(({ flag }) => flag !== undefined);
+  const secrets = table.filter(({ flag }) => flag === undefined);
+  return [
+    `Usage: ${command}`,
+    '',
+    'A flag takes precedence over its environment variable, a variable over the default.',
+    'A file named .env in the working directory adds variables that the environment lacks.',
+    '',
+    'Flags and their variables:',
+    ...flags.map(describe),
+    '  --help, -h\n      Print this text.',
+    '  --version\n      Print the version.',
+    '',
+    'Secrets, by variable only:',
+    ...secrets.map(describe),
+    '',
+  ].join('\n');
+}
+
+/**
+ * Answers `--help` and `--version`, which a program prints to standard output before it reads its settings.
+ * @returns the text to print, or undefined when neither is given
+ */
+export function answerWithoutStarting(
+  command: string,
+  table: readonly Setting[],
+  argv: readonly string[],
+): string | undefined {
+  const { help, version } = readCommandLine(table, argv);
+  if (help) return helpText(command, table);
+  return version ? `${packageVersion()}\n` : undefined;
+}

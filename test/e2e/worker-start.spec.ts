@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { COMPILED, launch, makeDataDir, type Outputs } from '../support/service-process.js';
+
+async function runWorker(
+  args: readonly string[],
+  options: { readonly env?: Readonly<Record<string, string>>; readonly cwd?: string } = {},
+): Promise<Outputs & { readonly code: number | null }> {
+  const worker = await launch(join(COMPILED, 'src', 'agent', 'main.js'), { ...options, args });
+  const { code } = await worker.exited;
+  return { code, output: worker.output, stdout: worker.stdout, stderr: worker.stderr };
+}
+
+describe('the worker at its start', () => {
+  it('reads flags, then the environment, then .env, and refuses wrong settings with exit code 2', async () => {
+    const cwd = await makeDataDir();
+    await writeFile(
+      join(cwd, '.env'),
+      'SERVICE_API_KEY=a-key\nSERVICE_WORKER_TICK=file\nSERVICE_WORKER_DRAIN=file\nSERVICE_WORKER_MAX_RUNS=file\n',
+    );
+    const { code, stdout, stderr } = await runWorker(['--max-runs', 'flag'], {
+      cwd,
+      env: { SERVICE_WORKER_DRAIN: 'environment', SERVICE_WORKER_MAX_RUNS: 'environment' },
+    });
+    assert.equal(code, 2);
+    assert.equal(stdout, '');
+    assert.deepEqual(stderr.trimEnd().split('\n'), [
+      'SERVICE_WORKER_TICK must be a number of seconds from 0.05 to 3600, got "file"',
+      'SERVICE_WORKER_DRAIN must be a number of seconds from 0 to 86400, got "environment"',
+      '--max-runs (SERVICE_WORKER_MAX_RUNS) must be an integer from 1 to 1024, got "flag"',
+    ]);
+  });
+
+  it('lists its settings with --help, without an API key', async () => {
+    const { code, stdout, stderr } = await runWorker(['--help']);
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /^Usage: npm run worker -- \[flags\]\n/);
+    assert.match(stdout, /--max-runs <number>, SERVICE_WORKER_MAX_RUNS/);
+    assert.equal(stderr, '');
+  });
+
+  it('does not load Nest', async () => {
+    const code = `await import(${JSON.stringify(join(COMPILED, 'src', 'agent', 'main.js'))});`;
+    const loader = `data:text/javascript,${encodeURIComponent(
+      `export async function load(url, context, next) {
+        if (url.includes('/node_modules/@nestjs/')) process.stderr.write('LOADED ' + url + '\\n');
+        return next(url, context);
+      }`,
+    )}`;
+    const register = `import { register } from 'node:module'; register(${JSON.stringify(loader)}); ${code}`;
+    const worker = await launch([process.execPath, '--input-type=module', '-e', register]);
+    assert.equal((await worker.exited).code, 2);
+    assert.doesNotMatch(worker.stderr, /LOADED/);
+    assert.match(worker.stderr, /^SERVICE_API_KEY must be set to /m);
+  });
+});
