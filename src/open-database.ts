@@ -34,7 +34,7 @@ const NO_EXTENSIONS: SchemaClasses = { entities: [], migrations: [] };
  * @throws Error when the embedded one cannot be started
  */
 export async function openDatabaseServer(
-  { settings, log }: StartContext,
+  { settings, log }: Pick<StartContext, 'settings' | 'log'>,
   opened: Opened,
 ): Promise<() => string> {
   const { databaseUrl } = settings;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
-import type { QueryRunner } from 'typeorm';
+import type { DataSourceOptions, QueryRunner } from 'typeorm';
 import type { MigrationClass } from './data-source.js';
 import { rows } from './sql.js';
 import { isRetryable, isStatementGivenUp } from './unavailable.js';
@@ -76,28 +76,31 @@ export class MigrationFailed extends Error {
  * MigrationFailed when a migration fails (those before it stay)
  */
 export async function migrate(dataSource: DataSource, options: MigrateOptions = {}): Promise<string[]> {
-  const { options: base } = dataSource;
-  if (base.type !== 'postgres') throw new TypeError(`cannot migrate a database of type ${base.type}`);
-  const source = new DataSource({
-    ...base,
-    entities: [],
-    ...(options.migrations && { migrations: [...options.migrations] }),
-    poolSize: 2,
+  const source = new DataSource({ ...withoutTimeouts(dataSource.options), entities: [], poolSize: 2 });
+  await source.initialize();
+  try {
+    await checkServerVersion(source);
+    return await underMigrationLock(source, options, () => runPending(source, options));
+  } finally {
+    await source.destroy();
+  }
+}
+
+/** Options for migrations: a statement may take any time, a lock on a table is waited for only briefly. */
+export function withoutTimeouts(
+  options: DataSourceOptions,
+): Extract<DataSourceOptions, { type: 'postgres' }> {
+  if (options.type !== 'postgres') throw new TypeError(`cannot migrate a database of type ${options.type}`);
+  return {
+    ...options,
     extra: {
-      ...base.extra,
+      ...options.extra,
       statement_timeout: 0,
       lock_timeout: TABLE_LOCK_MS,
       query_timeout: 0,
       idle_in_transaction_session_timeout: 0,
     },
-  });
-  await source.initialize();
-  try {
-    await checkServerVersion(source);
-    return await underLock(source, options, () => runPending(source, options));
-  } finally {
-    await source.destroy();
-  }
+  };
 }
 
 /** @throws Error when a server of this version (as `server_version_num` and `server_version` tell it) is too old. */
@@ -170,7 +173,11 @@ async function findOldestTransaction(source: DataSource): Promise<OpenTransactio
   return oldest;
 }
 
-async function underLock<T>(
+/**
+ * Runs an action that changes the schema while no other process does. Needs two connections.
+ * @throws Error when the lock was not available in time, or the error of the action
+ */
+export async function underMigrationLock<T>(
   source: DataSource,
   options: MigrateOptions,
   action: () => Promise<T>,

@@ -42,6 +42,11 @@ const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string
   [/^npm run worker:conformance -- --command /, 'test/e2e/worker-conformance.spec.ts', 'EXAMPLE_WORKER'],
   // For ten minutes; the spec does the same for half of one.
   [/^npm run upgrade:check/, 'test/e2e/upgrade.spec.ts', 'upgrade-run'],
+  [
+    /^npm run migration:\w+(?: -- migrations\/NAME)?$/,
+    'test/e2e/migration-commands.spec.ts',
+    'the migration commands',
+  ],
   [/^sh docker\/make-env\.sh$/, 'test/integration/compose.spec.ts', 'makeEnv'],
   // Images of Docker Hub: the file is checked by Compose itself.
   [/^docker compose -f docker\/compose\.yaml /, 'test/integration/compose.spec.ts', 'makeEnv'],

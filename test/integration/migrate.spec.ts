@@ -4,6 +4,7 @@ import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { DataSource } from 'typeorm';
 import { dataSourceOptions } from '../../src/database/data-source.js';
 import { migrate, type BlockedMigration } from '../../src/database/migrate.js';
+import { dumpSchema } from '../../src/database/schema-dump.js';
 import { execute, rows } from '../../src/database/sql.js';
 import { MIGRATIONS } from '../../migrations/all.js';
 import { openTestDatabase } from '../support/test-database.js';
@@ -74,13 +75,13 @@ describe('migrate', () => {
   });
 
   after(async () => {
-    await Promise.all(opened.map((source) => source.destroy()));
+    await Promise.all(opened.filter((source) => source.isInitialized).map((source) => source.destroy()));
     await database.close();
   });
 
-  async function open(migrations: Migrations, extra: object = {}): Promise<DataSource> {
+  async function open(migrations: Migrations, extra: object = {}, url = database.url): Promise<DataSource> {
     const options = dataSourceOptions({
-      url: database.url,
+      url,
       poolSize: 1,
       applicationName: 'spec of migrate',
       entities: [],
@@ -194,33 +195,39 @@ describe('migrate', () => {
     assert.deepEqual(await migrate(source), []);
   });
 
-  it('brings up the service’s own schema, down, and up again', async () => {
+  it('undoes each of the service’s own migrations exactly, and runs it again', async () => {
     const own = await openTestDatabase({ migrations: [], entities: [] });
+    const sources: DataSource[] = [];
+    const schemas: string[] = [await describeSchema(own.dataSource)];
     try {
-      const source = await new DataSource(
-        dataSourceOptions({
-          url: own.url,
-          poolSize: 1,
-          applicationName: 'spec of migrate',
-          entities: [],
-          migrations: MIGRATIONS,
-        }),
-      ).initialize();
-      opened.push(source);
-      const names = MIGRATIONS.map((migration) => migration.name);
-      assert.deepEqual(await migrate(source), names);
-      for (const name of names) {
-        assert.ok(name !== '');
-        await source.undoLastMigration({ transaction: 'each' });
+      for (const [index, { name }] of MIGRATIONS.entries()) {
+        const source = await open(MIGRATIONS.slice(0, index + 1), {}, own.url);
+        assert.deepEqual(await migrate(source), [name]);
+        sources.push(source);
+        schemas.push(await describeSchema(source));
       }
-      const left = await rows(
-        source,
-        "select tablename from pg_tables where schemaname = 'public' and tablename <> 'migrations'",
-      );
-      assert.deepEqual(left, []);
-      assert.deepEqual(await migrate(source), names);
+      for (const [index, source] of [...sources.entries()].toReversed()) {
+        await source.undoLastMigration({ transaction: 'each' });
+        assert.equal(await describeSchema(source), schemas[index], `down of ${MIGRATIONS[index]?.name}`);
+      }
+      const last = sources.at(-1) ?? assert.fail();
+      assert.equal((await migrate(last)).length, MIGRATIONS.length);
+      assert.equal(await describeSchema(last), schemas.at(-1));
     } finally {
+      await Promise.all(sources.map((source) => source.destroy()));
       await own.close();
     }
   });
 });
+
+/** The tables and the functions of the database as text. */
+async function describeSchema(source: DataSource): Promise<string> {
+  const functions = await rows<{ text: string }>(
+    source,
+    `select pg_get_functiondef(oid) as text
+       from pg_proc
+      where pronamespace = 'public'::regnamespace
+      order by proname`,
+  );
+  return [await dumpSchema(source), ...functions.map(({ text }) => text)].join('\n');
+}

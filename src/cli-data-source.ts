@@ -1,0 +1,63 @@
+import 'reflect-metadata';
+import { DataSource, type DataSourceOptions, type Migration } from 'typeorm';
+import { MIGRATIONS } from '../migrations/all.js';
+import { dataSourceOptions } from './database/data-source.js';
+import { ENTITIES } from './database/entities/all.js';
+import { underMigrationLock, withoutTimeouts } from './database/migrate.js';
+import { loadExtensions } from './extensions/load-extensions.js';
+import { createLog } from './logging/logger.js';
+import { openDatabaseServer } from './open-database.js';
+import { Opened } from './opened.js';
+import { SettingsModule } from './settings/settings.module.js';
+
+/** A data source whose migrations exclude those of other processes, and which stops the embedded PostgreSQL it uses. */
+class CliDataSource extends DataSource {
+  constructor(
+    options: DataSourceOptions,
+    private readonly opened: Opened,
+  ) {
+    super(options);
+  }
+
+  override async initialize(): Promise<this> {
+    try {
+      return await super.initialize();
+    } catch (error) {
+      await this.opened.close();
+      throw error;
+    }
+  }
+
+  override runMigrations(options?: Parameters<DataSource['runMigrations']>[0]): Promise<Migration[]> {
+    return underMigrationLock(this, {}, () => super.runMigrations(options));
+  }
+
+  override undoLastMigration(options?: Parameters<DataSource['undoLastMigration']>[0]): Promise<void> {
+    return underMigrationLock(this, {}, () => super.undoLastMigration(options));
+  }
+
+  override async destroy(): Promise<void> {
+    await super.destroy();
+    await this.opened.close();
+  }
+}
+
+/** Uses the settings of the service: DATABASE_URL or the embedded PostgreSQL, and the migrations of extensions. */
+async function open(): Promise<CliDataSource> {
+  const { settings } = await SettingsModule.load([]);
+  const log = createLog(settings);
+  const { entities, migrations } = await loadExtensions(settings);
+  const opened = new Opened();
+  const url = await openDatabaseServer({ settings, log }, opened);
+  const options = dataSourceOptions({
+    url: url(),
+    poolSize: 2,
+    applicationName: 'longshore migrations',
+    entities: [...ENTITIES, ...entities],
+    migrations: [...MIGRATIONS, ...migrations],
+  });
+  return new CliDataSource({ ...withoutTimeouts(options), logger: 'advanced-console' }, opened);
+}
+
+/** The data source of the commands of TypeORM (`npm run migration:run`, `migration:revert`, `migration:show`, ...). */
+export const cliDataSource = await open();
