@@ -1,4 +1,5 @@
 import { Injectable, Logger, type OnModuleInit } from '@nestjs/common';
+import { ApplicationConfig } from '@nestjs/core';
 import { loadDashboard, type DashboardFile, type DashboardFiles } from './dashboard-files.js';
 
 /** What is served below /ui/. */
@@ -7,9 +8,23 @@ export class DashboardService implements OnModuleInit {
   private readonly logger = new Logger('Dashboard');
   private files: DashboardFiles = new Map();
 
+  constructor(private readonly application: ApplicationConfig) {}
+
   async onModuleInit(): Promise<void> {
+    if (this.#isMoved()) {
+      this.logger.warn(
+        'the dashboard answers 404: it needs the API without a global prefix or a default version',
+      );
+      return;
+    }
     this.files = await loadDashboard();
     if (this.files.size === 0) this.logger.warn('the dashboard is not built: /ui answers 404');
+  }
+
+  /** Whether the API is not where the built page looks for it. */
+  #isMoved(): boolean {
+    const { defaultVersion } = { defaultVersion: undefined, ...this.application.getVersioning() };
+    return this.application.getGlobalPrefix() !== '' || defaultVersion !== undefined;
   }
 
   /**

@@ -1,4 +1,5 @@
 import 'reflect-metadata';
+import type { Type } from '@nestjs/common';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import type { DataSource } from 'typeorm';
 import { createApp } from '../../src/create-app.js';
@@ -58,6 +59,10 @@ export interface TestAppOptions {
   readonly database?: TestDatabase;
   /** Closed with the application. */
   readonly tracing?: Tracing | null;
+  /** Modules that are imported beside the service's own. */
+  readonly extensions?: readonly Type[];
+  /** Configures the application before it listens. */
+  readonly configure?: (app: NestExpressApplication) => void;
 }
 
 /** Starts an application; every part is real. */
@@ -76,12 +81,16 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
   };
   const database = options.database ?? (await openTestDatabase({ entities: ENTITIES }));
   const dataSource = await database.open(configuration.settings.dbPoolSize - 1);
-  const app = await createApp({
-    ...configuration,
-    log: createLog(configuration.settings, target),
-    dataSource,
-    tracing: options.tracing ?? null,
-  });
+  const app = await createApp(
+    {
+      ...configuration,
+      log: createLog(configuration.settings, target),
+      dataSource,
+      tracing: options.tracing ?? null,
+    },
+    options.extensions,
+  );
+  options.configure?.(app);
   await app.listen(0, '127.0.0.1');
   const url = await app.getUrl();
   return {
