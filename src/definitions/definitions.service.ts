@@ -151,7 +151,7 @@ function toRow(body: CreateDefinitionDto): DefinitionRow {
       [...readInputSpecs(body.input_specs)].map(([name, spec]) => [name, { ...spec }]),
     ),
     outputSpecs: Object.fromEntries(
-      Object.entries(body.output_specs ?? {}).map(([name, { type }]) => [name, { type }]),
+      [...(body.output_specs ?? [])].map(([name, { type }]) => [name, { type }]),
     ),
     ramMb: constraints?.ram_mb ?? 0,
     vramMb: constraints?.vram_mb ?? 0,

@@ -1,34 +1,42 @@
+import { applyDecorators } from '@nestjs/common';
 import { ApiExtraModels, ApiProperty, getSchemaPath } from '@nestjs/swagger';
 import { ValidateBy } from 'class-validator';
 import { DtoPlan } from './dto-plan.js';
-import type { DtoClass } from './field-rules.js';
-import { readBody } from './validation.pipe.js';
+import { PassByReference } from './free-form-json.js';
+import type { DtoClass } from './field-checks.js';
+import { BODY } from './validation.pipe.js';
 
 /** Items of one bulk request at most. */
 export const MAX_BULK_ITEMS = 100;
 
 /**
- * A field that holds the items of a bulk request: 1 to 100, of whatever form. Each item is read by itself, with
- * {@link readItem}, so that a bad one harms no other. The class must be declared before the one that uses it.
+ * A field that holds the items of a bulk request: 1 to 100, of any form. Each item is read on its own, with
+ * {@link readItem}, so that an invalid one does not affect the others. The class must be declared before the one that
+ * uses it.
+ * @throws UnsupportedByPlan when items of the class cannot be read synchronously
  */
 export function BulkItems(type: () => DtoClass): PropertyDecorator {
   return (target, name) => {
     const model = type();
-    ValidateBy({
-      name: 'isBulkList',
-      validator: {
-        validate: (value: unknown) =>
-          Array.isArray(value) && value.length >= 1 && value.length <= MAX_BULK_ITEMS,
-        defaultMessage: () => `$property must be a list of 1 to ${MAX_BULK_ITEMS} items`,
-      },
-    })(target, name);
+    DtoPlan.of(model);
     ApiExtraModels(model)(target.constructor);
-    ApiProperty({
-      type: 'array',
-      items: { $ref: getSchemaPath(model) },
-      minItems: 1,
-      maxItems: MAX_BULK_ITEMS,
-    })(target, name);
+    applyDecorators(
+      PassByReference(),
+      ValidateBy({
+        name: 'isBulkList',
+        validator: {
+          validate: (value: unknown) =>
+            Array.isArray(value) && value.length >= 1 && value.length <= MAX_BULK_ITEMS,
+          defaultMessage: () => `$property must be a list of 1 to ${MAX_BULK_ITEMS} items`,
+        },
+      }),
+      ApiProperty({
+        type: 'array',
+        items: { $ref: getSchemaPath(model) },
+        minItems: 1,
+        maxItems: MAX_BULK_ITEMS,
+      }),
+    )(target, name);
   };
 }
 
@@ -37,7 +45,7 @@ export function BulkItems(type: () => DtoClass): PropertyDecorator {
  * @throws InvalidRequest, in the words that the item would get as a request of its own
  */
 export function readItem<T extends object>(type: new () => T, item: unknown): T {
-  const read = readBody(item, DtoPlan.of(type));
+  const read = DtoPlan.of(type).read(item, BODY);
   if (read instanceof type) return read;
   throw new TypeError(`${type.name} was read as something else`);
 }

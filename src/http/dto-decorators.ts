@@ -1,9 +1,10 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiExtraModels, ApiProperty, getSchemaPath } from '@nestjs/swagger';
-import { Type } from 'class-transformer';
-import { IsArray, IsObject, ValidateBy, ValidateNested } from 'class-validator';
-import { addFieldRule, markLenient } from './field-rules.js';
-import type { DtoClass, SizeLimit } from './field-rules.js';
+import { Transform, Type } from 'class-transformer';
+import type { TransformFnParams, TransformMetadata } from 'class-transformer';
+import { IsObject, IsOptional, ValidateBy, ValidateNested } from 'class-validator';
+import { PassByReference } from './free-form-json.js';
+import type { DtoClass } from './field-checks.js';
 import { isCleanText, lengthWithin } from '../json/text.js';
 
 /** Bounds of an integer, both inclusive. */
@@ -22,47 +23,94 @@ export interface TextShape {
   readonly form?: string;
 }
 
+/** Where a bounded list or map stops. */
+export interface SizeLimit {
+  /** Most entries taken. */
+  readonly max?: number;
+}
+
+/** The transforms that {@link OptionalField} adds. */
+export const NULL_TO_INITIAL = new WeakSet<TransformMetadata['transformFn']>();
+
+/** A field that may be absent. null counts as absent: the field keeps the initial value of its class. */
+export function OptionalField(): PropertyDecorator {
+  return (target, name) => {
+    const transform = ({ value }: TransformFnParams): unknown =>
+      value === null ? Reflect.get(Reflect.construct(target.constructor, []), name) : value;
+    NULL_TO_INITIAL.add(transform);
+    applyDecorators(IsOptional(), Transform(transform, { toClassOnly: true }))(target, name);
+  };
+}
+
 /** A field that holds one object of another DTO class. */
 export function Nested(type: () => DtoClass): PropertyDecorator {
-  return applyDecorators(rule({ kind: 'nested', type }), ValidateNested(), Type(type));
+  return applyDecorators(IsObject(), ValidateNested(), Type(type));
 }
 
 /** A field that holds a list of objects of another DTO class. */
-export function NestedList(type: () => DtoClass, limit: SizeLimit = {}): PropertyDecorator {
+export function NestedList(type: () => DtoClass, { max = Infinity }: SizeLimit = {}): PropertyDecorator {
   return applyDecorators(
-    rule({ kind: 'nested-list', type, max: limit.max ?? Infinity }),
-    IsArray(),
+    ValidateBy({
+      name: 'isBoundedList',
+      validator: {
+        validate: (value: unknown) => Array.isArray(value) && value.length <= max,
+        defaultMessage: () => `$property must be a list${describeSize(0, max)}`,
+      },
+    }),
+    IsObject({ each: true }),
     ValidateNested({ each: true }),
     Type(type),
   );
 }
 
 /**
- * A field that holds an object from free names to objects of another DTO class, built as a plain
- * `Record`. The class must be declared before the one that uses it: the OpenAPI schema names it at once.
+ * A field of type `Map` that holds an object from free names to objects of another DTO class. The class must be declared
+ * before the one that uses it: the OpenAPI schema names it at once.
  */
-export function NestedMap(type: () => DtoClass, limit: SizeLimit = {}): PropertyDecorator {
+export function NestedMap(type: () => DtoClass, { max = Infinity }: SizeLimit = {}): PropertyDecorator {
   return (target, name) => {
+    if (Reflect.getMetadata('design:type', target, name) !== Map) {
+      throw new TypeError(
+        `${target.constructor.name}.${String(name)}: the type of a @NestedMap() must be Map`,
+      );
+    }
     const model = type();
-    addFieldRule(target, name, { kind: 'nested-map', type, max: limit.max ?? Infinity });
-    IsObject()(target, String(name));
+    applyDecorators(
+      ValidateBy({
+        name: 'isBoundedMap',
+        validator: {
+          validate: (value: unknown) => value instanceof Map && value.size <= max,
+          defaultMessage: () =>
+            `$property must be an object${max === Infinity ? '' : ` of at most ${max} entries`}`,
+        },
+      }),
+      ValidateNested(),
+      Type(type),
+      ApiProperty({ type: 'object', additionalProperties: { $ref: getSchemaPath(model) } }),
+    )(target, name);
     ApiExtraModels(model)(target.constructor);
-    ApiProperty({ type: 'object', additionalProperties: { $ref: getSchemaPath(model) } })(target, name);
   };
 }
 
-/** A field that holds any JSON object (no list, no null), passed on untouched and by reference. */
+/** A field that holds any JSON object (no list, no null), passed on unchanged and by reference. */
 export function JsonObject(): PropertyDecorator {
   return applyDecorators(
-    rule({ kind: 'json-object' }),
     IsObject(),
+    PassByReference(),
     ApiProperty({ type: 'object', additionalProperties: true }),
   );
 }
 
+const ALLOWS_UNKNOWN = 'longshore:allows-unknown-fields';
+
 /** A body class that ignores fields it does not declare, in itself and in everything nested in it. */
 export function AllowUnknownFields(): ClassDecorator {
-  return (target) => markLenient(target);
+  return (target) => Reflect.defineMetadata(ALLOWS_UNKNOWN, true, target);
+}
+
+/** Whether a class ignores fields it does not declare. */
+export function allowsUnknownFields(type: object): boolean {
+  return Reflect.hasMetadata(ALLOWS_UNKNOWN, type);
 }
 
 /** A JSON integer that a double holds exactly, within the range. */
@@ -121,10 +169,6 @@ export function IsTextList(
       ...(max === Infinity ? {} : { maxItems: max }),
     }),
   );
-}
-
-function rule(fieldRule: Parameters<typeof addFieldRule>[2]): PropertyDecorator {
-  return (target, name) => addFieldRule(target, name, fieldRule);
 }
 
 /** The range in words: "an integer from 0 to 10". */

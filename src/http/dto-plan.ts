@@ -1,192 +1,230 @@
-import { declaredFields } from './field-checks.js';
-import type { DeclaredField } from './field-checks.js';
-import { fieldRulesOf, isLenient, REFUSED } from './field-rules.js';
-import type { DtoClass, FieldRule } from './field-rules.js';
-import { assertNever } from '../json/assert-never.js';
-import { fieldPath, itemPath, keyPath } from './problems.js';
-import type { Problems } from './problems.js';
+import { TransformationType } from 'class-transformer';
+import { isJsonObject } from '../json/json-value.js';
+import { InvalidRequest } from './domain-error.js';
+import { allowsUnknownFields } from './dto-decorators.js';
+import { declaredFields, UnsupportedByPlan } from './field-checks.js';
+import type { DeclaredField, DtoClass, FieldCheck } from './field-checks.js';
+import { copyJson } from './free-form-json.js';
+import { fieldPath, itemPath, keyPath, Problems, VALIDATION_FAILED } from './problems.js';
+import { declaredTransform, requirePlainClass } from './transform-metadata.js';
+import type { DeclaredTransform } from './transform-metadata.js';
 
-type Bag = Record<string, unknown>;
+type Fields = Record<string, unknown>;
 
-interface FieldPlan {
-  readonly name: string;
-  readonly declared: DeclaredField;
-  /** Builds the value from JSON; undefined stands for "taken as it is". */
-  readonly build?: (value: unknown, path: string, run: Run) => unknown;
-  readonly mayBeAbsent: boolean;
-}
-
-/** What stays the same during the reading of one request. */
-interface Run {
-  readonly problems: Problems;
-  readonly ignoreUnknown: boolean;
+/** How a value is read, and what is said about it. */
+export interface ReadOptions {
+  /** The line about a value that is not an object. */
+  readonly notAnObject: string;
+  /** The path of the value within the request. */
+  readonly path: string;
+  /** The line about a key that the class does not declare. */
   readonly describeUnknown: (path: string, key: string) => string;
 }
 
+interface FieldPlan extends DeclaredField, DeclaredTransform {
+  readonly name: string;
+  /** The plan of the nested class. */
+  readonly plan?: DtoPlan;
+}
+
+/** The state of reading one value. */
+interface Reading {
+  readonly problems: Problems;
+  readonly describeUnknown: ReadOptions['describeUnknown'];
+  readonly ignoresUnknown: boolean;
+  /** Keys that the class does not declare, by the object that was built. */
+  unknown?: Map<object, string[]>;
+}
+
+const NO_OPTIONS = {};
+
+const plans = new Map<DtoClass, DtoPlan | UnsupportedByPlan>();
+
 /**
- * How objects of one DTO class are built and checked: worked out from the decorators once, then run
- * without reflection. Nothing but declared fields gets into the object, null counts as absent, and keys
- * such as `__proto__` are plain names.
+ * Builds and validates the objects of one DTO class as Nest's ValidationPipe does, but synchronously and from metadata
+ * that is read once. One difference: keys named like members of Object (`__proto__`, `constructor`) are unknown fields
+ * and entries of maps like any other; ValidationPipe drops them without a word.
  */
 export class DtoPlan {
-  private static readonly plans = new Map<DtoClass, DtoPlan>();
-  private readonly fields: readonly FieldPlan[];
-  private readonly known: ReadonlySet<string>;
-  private readonly lenient: boolean;
+  private readonly fields = new Map<string, FieldPlan>();
+  private readonly ignoresUnknown: boolean;
 
   private constructor(private readonly type: DtoClass) {
-    const rules = fieldRulesOf(type);
-    const declared = declaredFields(type);
-    const names = [...new Set([...declared.keys(), ...rules.keys()])];
-    this.fields = names.map((name) => planField(name, declared.get(name), rules.get(name)));
-    this.known = new Set(names);
-    this.lenient = isLenient(type);
+    this.ignoresUnknown = allowsUnknownFields(type);
   }
 
-  /** The plan of a class, made at its first use. */
+  /**
+   * The plan of a class, compiled at its first use.
+   * @throws UnsupportedByPlan when only ValidationPipe can read the class
+   */
   static of(type: DtoClass): DtoPlan {
-    const known = this.plans.get(type);
+    const known = plans.get(type) ?? compile(type);
+    if (known instanceof UnsupportedByPlan) throw known;
+    return known;
+  }
+
+  /** Remembers that only ValidationPipe can read the class. */
+  static giveUp(type: DtoClass, reason: UnsupportedByPlan): void {
+    plans.set(type, reason);
+  }
+
+  /** @param fresh the plans that are being compiled; classes may refer to each other */
+  static compile(type: DtoClass, fresh: Map<DtoClass, DtoPlan>): DtoPlan {
+    const known = fresh.get(type) ?? plans.get(type);
+    if (known instanceof UnsupportedByPlan) throw known;
     if (known !== undefined) return known;
     const plan = new DtoPlan(type);
-    this.plans.set(type, plan);
+    fresh.set(type, plan);
+    const declared = declaredFields(type);
+    requirePlainClass(type, new Set(declared.keys()));
+    for (const [name, field] of declared) {
+      const transform = declaredTransform(type, name);
+      if (field.isNested && transform.nested === undefined) {
+        throw new UnsupportedByPlan(`${type.name}.${name}: @ValidateNested without a class in @Type`);
+      }
+      const nested = transform.nested && DtoPlan.compile(transform.nested, fresh);
+      plan.fields.set(name, { name, ...field, ...transform, ...(nested && { plan: nested }) });
+    }
     return plan;
-  }
-
-  /** Whether the class declares any field at all; one that does not is no DTO. */
-  get isEmpty(): boolean {
-    return this.fields.length === 0;
   }
 
   /**
    * Builds an object of the class from a JSON object or a parsed query.
-   * @param describeUnknown the line about a key that the class does not declare
-   * @returns the object; use it only if `problems` stayed empty
+   * @throws InvalidRequest with one line per field
+   * @throws UnsupportedByPlan when a constraint turns out to be asynchronous
    */
-  read(source: Bag, problems: Problems, describeUnknown: Run['describeUnknown']): object {
-    return this.build(source, '', { problems, ignoreUnknown: this.lenient, describeUnknown });
+  read(value: unknown, { notAnObject, path, describeUnknown }: ReadOptions): object {
+    if (!isJsonObject(value)) throw new InvalidRequest(VALIDATION_FAILED, [notAnObject]);
+    const reading: Reading = {
+      problems: new Problems(),
+      describeUnknown,
+      ignoresUnknown: this.ignoresUnknown,
+    };
+    const result = this.build(value, reading);
+    this.validate(result, path, reading);
+    reading.problems.throwIfAny();
+    return result;
   }
 
-  private build(source: Bag, path: string, run: Run): object {
+  private build(source: Fields, reading: Reading): Fields {
     const target: object = new this.type();
-    if (!isBag(target)) throw new TypeError(`${this.type.name} is no class of objects`);
-    let seen = 0;
-    for (const field of this.fields) {
-      const given = Object.hasOwn(source, field.name);
-      if (given) seen += 1;
-      readField(field, given ? source[field.name] : undefined, target, path, run);
+    if (!isJsonObject(target)) throw new TypeError(`${this.type.name} is not a class of objects`);
+    const fields: Fields = target;
+    for (const key of Object.keys(source)) {
+      const field = this.fields.get(key);
+      if (field !== undefined) {
+        const given = source[key];
+        if (given === null && field.nullIsAbsent) continue;
+        const value = field.isByReference ? given : converted(field, given, source, reading);
+        if (value !== undefined || fields[key] !== undefined) fields[key] = value;
+      } else if (!reading.ignoresUnknown) {
+        addUnknown(reading, fields, key);
+        // Kept where @ValidateIf switches the validation of this object off.
+        if (!(key in fields)) fields[key] = copyJson(source[key]);
+      }
     }
-    if (!run.ignoreUnknown) {
-      const keys = Object.keys(source);
-      if (keys.length !== seen) this.reportUnknown(keys, path, run);
-    }
-    return target;
+    return fields;
   }
 
-  private reportUnknown(keys: readonly string[], path: string, run: Run): void {
-    for (const key of keys) {
-      if (!this.known.has(key)) run.problems.add(run.describeUnknown(path, key));
+  /** Converts a value, or each value of a list or a map, to an object of the class. */
+  convert(value: unknown, isMap: boolean, reading: Reading): unknown {
+    if (Array.isArray(value)) return value.map((item) => this.convert(item, false, reading));
+    if (!isJsonObject(value)) return value;
+    if (!isMap) return this.build(value, reading);
+    return new Map(Object.entries(value).map(([key, item]) => [key, this.convert(item, false, reading)]));
+  }
+
+  private validate(target: Fields, path: string, reading: Reading): void {
+    for (const field of this.fields.values()) {
+      const value = target[field.name];
+      if (!applies(field, target, value)) continue;
+      const failed = firstFailed(field, target, value);
+      if (failed !== undefined) {
+        const place = fieldPath(path, field.name);
+        const isMissing = value === undefined || value === null;
+        reading.problems.add(isMissing ? `${place} is required` : failed.describe(value, target, place));
+      } else if (field.isNested && value !== undefined) {
+        field.plan?.validateNested(value, fieldPath(path, field.name), reading);
+      }
     }
-  }
-
-  /** Builds one object of the class below `path`, or reports that the value is none. */
-  readNested(value: unknown, path: string, run: Run): object | undefined {
-    if (isBag(value)) return this.build(value, path, run);
-    run.problems.add(`${path} must be an object`);
-    return undefined;
-  }
-}
-
-/** Whether a value is a JSON object: no list, no null. */
-export function isBag(value: unknown): value is Bag {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function readField(field: FieldPlan, given: unknown, target: Bag, parent: string, run: Run): void {
-  const { declared, name } = field;
-  if (given === undefined || given === null) {
-    const missing = !field.mayBeAbsent && target[name] === undefined;
-    if (missing && declared.conditions.every((holds) => holds(target, undefined))) {
-      run.problems.add(`${fieldPath(parent, name)} is required`);
-    }
-    return;
-  }
-  let value: unknown = given;
-  if (field.build !== undefined) {
-    const before = run.problems.count;
-    value = field.build(given, fieldPath(parent, name), run);
-    if (run.problems.count !== before) return;
-  }
-  target[name] = value;
-  for (const holds of declared.conditions) if (!holds(target, value)) return;
-  for (const check of declared.checks) {
-    const line = check(value, target, parent === '' ? name : fieldPath(parent, name));
-    if (line !== undefined) {
-      run.problems.add(line);
-      return;
+    if (reading.unknown === undefined) return;
+    for (const key of reading.unknown.get(target) ?? []) {
+      reading.problems.add(reading.describeUnknown(path, key));
     }
   }
-}
 
-const UNDECLARED: DeclaredField = { checks: [], conditions: [] };
-
-function planField(name: string, declared: DeclaredField = UNDECLARED, rule?: FieldRule): FieldPlan {
-  const mayBeAbsent = rule === undefined && declared.checks.length === 0;
-  return rule === undefined
-    ? { name, declared, mayBeAbsent }
-    : { name, declared, mayBeAbsent, build: builderOf(rule) };
-}
-
-function builderOf(rule: FieldRule): NonNullable<FieldPlan['build']> {
-  switch (rule.kind) {
-    case 'nested':
-      return (value, path, run) => DtoPlan.of(rule.type()).readNested(value, path, run);
-    case 'nested-list':
-      return (value, path, run) => readList(value, path, run, rule);
-    case 'nested-map':
-      return (value, path, run) => readMap(value, path, run, rule);
-    case 'json-object':
-      return (value, path, run) => {
-        if (!isBag(value)) run.problems.add(`${path} must be an object`);
-        return value;
-      };
-    case 'query':
-      return (value, path, run) => {
-        const read = typeof value === 'string' ? rule.read(value) : REFUSED;
-        if (read === REFUSED) run.problems.add(`${path} ${rule.message}`);
-        return read;
-      };
-    default:
-      return assertNever(rule);
+  /** Validates an object of the class, or each of a list or a map of them. */
+  validateNested(value: unknown, path: string, reading: Reading): void {
+    if (Array.isArray(value)) {
+      value.forEach((item, index) => this.validateNested(item, itemPath(path, index), reading));
+    } else if (value instanceof Map) {
+      for (const [key, item] of value) this.validateNested(item, keyPath(path, String(key)), reading);
+    } else if (!isJsonObject(value)) {
+      reading.problems.add(`${path} must be an object`);
+    } else if (Object.getPrototypeOf(value) === this.type.prototype) {
+      this.validate(value, path, reading);
+    } else {
+      throw new UnsupportedByPlan(`${this.type.name}: @Transform makes objects of another class`);
+    }
   }
 }
 
-interface ManyRule {
-  readonly type: () => DtoClass;
-  readonly max: number;
+function applies({ conditions }: FieldPlan, target: object, value: unknown): boolean {
+  for (const holds of conditions) if (!holds(target, value)) return false;
+  return true;
 }
 
-function readList(value: unknown, path: string, run: Run, { type, max }: ManyRule): unknown {
-  if (!Array.isArray(value) || value.length > max) {
-    run.problems.add(`${path} must be a list${bounded(max, 'items')}`);
-    return undefined;
+function firstFailed({ checks }: FieldPlan, target: object, value: unknown): FieldCheck | undefined {
+  for (const check of checks) if (!check.holds(value, target)) return check;
+  return undefined;
+}
+
+function addUnknown(reading: Reading, target: object, key: string): void {
+  reading.unknown ??= new Map();
+  const keys = reading.unknown.get(target);
+  if (keys === undefined) reading.unknown.set(target, [key]);
+  else keys.push(key);
+}
+
+function compile(type: DtoClass): DtoPlan | UnsupportedByPlan {
+  const fresh = new Map<DtoClass, DtoPlan>();
+  try {
+    const plan = DtoPlan.compile(type, fresh);
+    for (const [each, compiled] of fresh) plans.set(each, compiled);
+    return plan;
+  } catch (error) {
+    if (!(error instanceof UnsupportedByPlan)) throw error;
+    plans.set(type, error);
+    return error;
   }
-  const plan = DtoPlan.of(type());
-  return value.map((item: unknown, index) => plan.readNested(item, itemPath(path, index), run));
 }
 
-function readMap(value: unknown, path: string, run: Run, { type, max }: ManyRule): unknown {
-  const entries = isBag(value) ? Object.entries(value) : undefined;
-  if (entries === undefined || entries.length > max) {
-    run.problems.add(`${path} must be an object${bounded(max, 'entries')}`);
-    return undefined;
+/** The value of a field, as @Type and then @Transform make it. */
+function converted(field: FieldPlan, given: unknown, source: Fields, reading: Reading): unknown {
+  let value = typed(field, given, reading);
+  for (const transform of field.transforms) {
+    value = transform({
+      value,
+      key: field.name,
+      obj: source,
+      type: TransformationType.PLAIN_TO_CLASS,
+      options: NO_OPTIONS,
+    });
   }
-  const plan = DtoPlan.of(type());
-  // fromEntries defines own properties, so that an entry named __proto__ stays an entry.
-  return Object.fromEntries(
-    entries.map(([key, item]) => [key, plan.readNested(item, keyPath(path, key), run)] as const),
-  );
+  return value;
 }
 
-function bounded(max: number, what: string): string {
-  return max === Infinity ? '' : ` of at most ${max} ${what}`;
+function typed({ plan, primitive, isMap }: FieldPlan, value: unknown, reading: Reading): unknown {
+  if (plan !== undefined) return plan.convert(value, isMap, reading);
+  return primitive === undefined ? copyJson(value) : toPrimitive(value, primitive);
+}
+
+function toPrimitive(value: unknown, primitive: NonNullable<FieldPlan['primitive']>): unknown {
+  if (Array.isArray(value)) return value.map((item) => toPrimitive(item, primitive));
+  try {
+    return value === null ? value : primitive(value);
+  } catch {
+    // An object whose own toString is no function: the field's constraints judge it.
+    return copyJson(value);
+  }
 }

@@ -1,73 +1,115 @@
 import { getMetadataStorage } from 'class-validator';
-import type { ValidationArguments } from 'class-validator';
-import type { DtoClass } from './field-rules.js';
+import type { ValidationArguments, ValidatorConstraintInterface } from 'class-validator';
 import { itemPath } from './problems.js';
+
+export type DtoClass = new () => object;
 
 type ValidationMetadata = ReturnType<
   ReturnType<typeof getMetadataStorage>['getTargetValidationMetadatas']
 >[number];
 
-/** Gives the line about a value that fails the check, or undefined when it holds. */
-export type FieldCheck = (value: unknown, owner: object, path: string) => string | undefined;
+/** A constraint on a field of a class. */
+interface Declared {
+  readonly entry: ValidationMetadata;
+  readonly type: DtoClass;
+}
 
-/** What class-validator's decorators say about one field. */
+/** One constraint of a field. */
+export interface FieldCheck {
+  readonly holds: (value: unknown, owner: object) => boolean;
+  /** The line about a value for which it does not hold. */
+  readonly describe: (value: unknown, owner: object, path: string) => string;
+}
+
+/** What class-validator's decorators declare for one field. */
 export interface DeclaredField {
   /** In the order in which the decorators stand in the source. */
   readonly checks: readonly FieldCheck[];
-  /** Checks apply only while each of these holds (@IsOptional, @ValidateIf). */
-  readonly conditions: readonly ((owner: object, value: unknown) => boolean)[];
+  /** The field is validated only while each of these holds (@IsOptional, @ValidateIf). */
+  readonly conditions: readonly ((owner: object, value: unknown) => unknown)[];
+  /** Whether it has @ValidateNested. */
+  readonly isNested: boolean;
 }
 
-// `type` of a metadata entry as class-validator's decorators write it; ValidationTypes is not exported.
-const CONDITION = 'conditionalValidation';
-const CUSTOM = 'customValidation';
+/** A class uses something that a compiled plan does not support; Nest's ValidationPipe reads it. */
+export class UnsupportedByPlan extends Error {}
 
-/** The fields that a class and its ancestors declare through class-validator, with their checks. */
+/**
+ * The fields that a class and its ancestors declare through class-validator.
+ * @throws UnsupportedByPlan when one of them has a validation other than a synchronous constraint
+ */
 export function declaredFields(type: DtoClass): ReadonlyMap<string, DeclaredField> {
-  const entries = getMetadataStorage().getTargetValidationMetadatas(type, type.name, false, false);
   const fields = new Map<
     string,
-    { checks: FieldCheck[]; conditions: DeclaredField['conditions'][number][] }
+    { checks: FieldCheck[]; conditions: DeclaredField['conditions'][number][]; isNested: boolean }
   >();
-  for (const entry of entries) {
-    const field = fields.get(entry.propertyName) ?? { checks: [], conditions: [] };
+  for (const entry of getMetadataStorage().getTargetValidationMetadatas(type, '', false, false)) {
+    const field = fields.get(entry.propertyName) ?? { checks: [], conditions: [], isNested: false };
     fields.set(entry.propertyName, field);
-    if (entry.type === CONDITION) field.conditions.push(conditionOf(entry));
-    // A field's decorators register from the bottom up.
-    else if (entry.type === CUSTOM) field.checks.unshift(...checksOf(entry));
+    // The values of class-validator's ValidationTypes, which it does not export.
+    switch (entry.type) {
+      case 'whitelistValidation':
+        break;
+      case 'conditionalValidation':
+        field.conditions.push(entry.constraints[0]);
+        break;
+      case 'nestedValidation':
+        field.isNested = true;
+        break;
+      case 'customValidation':
+        // A field's decorators register from the bottom up.
+        field.checks.unshift(...checksOf({ entry, type }));
+        break;
+      default:
+        throw new UnsupportedByPlan(`${type.name}.${entry.propertyName}: ${entry.type}`);
+    }
   }
   return fields;
 }
 
-function conditionOf(entry: ValidationMetadata): DeclaredField['conditions'][number] {
-  const [condition]: unknown[] = entry.constraints;
-  if (typeof condition !== 'function') throw new TypeError(`${entry.propertyName}: condition is no function`);
-  return (owner, value) => Boolean(condition(owner, value));
-}
-
-function checksOf(entry: ValidationMetadata): FieldCheck[] {
+function checksOf(declared: Declared): FieldCheck[] {
+  const { entry } = declared;
   return getMetadataStorage()
     .getTargetValidatorConstraints(entry.constraintCls)
     .map((constraint) => {
-      if (constraint.async) throw new TypeError(`${entry.propertyName}: async validators are not supported`);
-      const { instance } = constraint;
-      const holds = (value: unknown, owner: object): boolean => {
-        if (entry.validateIf !== undefined && !entry.validateIf(owner, value)) return true;
-        return instance.validate(value, argumentsFor(entry, owner, value)) === true;
+      const unsupported = `${entry.propertyName}: an async constraint`;
+      if (constraint.async) throw new UnsupportedByPlan(unsupported);
+      // Resolved at the first use, when the container of class-validator's useContainer is known.
+      let resolved: ValidatorConstraintInterface | undefined;
+      const instance = (): ValidatorConstraintInterface => (resolved ??= constraint.instance);
+      const passes = (value: unknown, owner: object, whole: unknown): boolean => {
+        const result = instance().validate(value, argumentsFor(declared, owner, whole));
+        if (typeof result === 'boolean') return result;
+        if (!(result instanceof Promise)) return Boolean(result);
+        result.catch(() => undefined);
+        throw new UnsupportedByPlan(unsupported);
       };
-      const describe = (owner: object, path: string): string =>
-        worded(
-          entry.message || (instance.defaultMessage?.bind(instance) ?? '$property is not valid'),
-          argumentsFor(entry, owner, undefined),
-          path,
-        );
-      return entry.each ? checkEach(holds, describe) : checkOne(holds, describe);
+      const failing = (value: unknown, owner: object): number =>
+        itemsOf(value, entry).findIndex((item) => !passes(item, owner, value));
+      return {
+        holds: (value, owner) => {
+          if (entry.validateIf !== undefined && !entry.validateIf(owner, value)) return true;
+          return entry.each ? failing(value, owner) < 0 : passes(value, owner, value);
+        },
+        describe: (value, owner, path) => {
+          const args = argumentsFor(declared, owner, undefined);
+          const message = entry.message || instance().defaultMessage?.(args) || '$property is not valid';
+          const place = entry.each && Array.isArray(value) ? itemPath(path, failing(value, owner)) : path;
+          return worded(typeof message === 'function' ? message(args) : message, args, place);
+        },
+      };
     });
 }
 
-function argumentsFor(entry: ValidationMetadata, owner: object, value: unknown): ValidationArguments {
+/** The values that a constraint applies to: with `each`, the items of a collection. */
+function itemsOf(value: unknown, { each }: ValidationMetadata): unknown[] {
+  if (each && Array.isArray(value)) return value;
+  return each && (value instanceof Set || value instanceof Map) ? [...value.values()] : [value];
+}
+
+function argumentsFor({ entry, type }: Declared, owner: object, value: unknown): ValidationArguments {
   return {
-    targetName: owner.constructor.name,
+    targetName: type.name,
     property: entry.propertyName,
     object: owner,
     value,
@@ -75,35 +117,13 @@ function argumentsFor(entry: ValidationMetadata, owner: object, value: unknown):
   };
 }
 
-function checkOne(
-  holds: (value: unknown, owner: object) => boolean,
-  describe: (owner: object, path: string) => string,
-): FieldCheck {
-  return (value, owner, path) => (holds(value, owner) ? undefined : describe(owner, path));
-}
-
-function checkEach(
-  holds: (value: unknown, owner: object) => boolean,
-  describe: (owner: object, path: string) => string,
-): FieldCheck {
-  return (value, owner, path) => {
-    if (!Array.isArray(value)) return `${path} must be a list`;
-    const index = value.findIndex((item) => !holds(item, owner));
-    return index < 0 ? undefined : describe(owner, itemPath(path, index)).replace('each value in ', '');
-  };
-}
-
 /** Fills a message's tokens. The value itself is withheld, so that no message can echo it. */
-function worded(
-  message: string | ((args: ValidationArguments) => string),
-  args: ValidationArguments,
-  path: string,
-): string {
-  const template = typeof message === 'function' ? message(args) : message;
-  const text = template
-    .replaceAll(/\$constraint(\d+)/g, (_, n: string) => listed(args.constraints[Number(n) - 1]))
+function worded(message: string, { constraints }: ValidationArguments, path: string): string {
+  const text = message
+    .replaceAll(/\$constraint(\d+)/g, (_, n: string) => listed(constraints[Number(n) - 1]))
     .replaceAll('$value', () => 'the value')
-    .replaceAll('$target', () => 'the object');
+    .replaceAll('$target', () => 'the object')
+    .replace('each value in ', '');
   return text.includes('$property') ? text.replaceAll('$property', () => path) : `${path}: ${text}`;
 }
 

@@ -1,8 +1,9 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
-import { describeInteger, describeText, fits, schemaRange, schemaText } from './dto-decorators.js';
+import { Transform } from 'class-transformer';
+import { IsBoolean, IsIn } from 'class-validator';
+import { IsJsonInteger, IsText, schemaText } from './dto-decorators.js';
 import type { IntegerRange, TextShape } from './dto-decorators.js';
-import { addFieldRule, REFUSED } from './field-rules.js';
 
 /** A query parameter's text, and the values it is limited to. */
 export interface QueryText extends TextShape {
@@ -13,31 +14,26 @@ const DECIMAL = /^(?:0|-?[1-9][0-9]{0,15})$/;
 
 /** A query parameter that is a plain decimal integer (`10`, never `1.5`, `1e2`, `0x1`, ` 1`). */
 export function QueryInteger(range: IntegerRange = {}): PropertyDecorator {
-  const { min = Number.MIN_SAFE_INTEGER, max = Number.MAX_SAFE_INTEGER } = range;
-  const read = (text: string): unknown => {
-    if (!DECIMAL.test(text)) return REFUSED;
-    const value = Number(text);
-    return Number.isSafeInteger(value) && value >= min && value <= max ? value : REFUSED;
-  };
-  return applyDecorators(
-    query(read, `must be ${describeInteger(range)}`),
-    ApiProperty({ type: 'integer', ...schemaRange(range) }),
-  );
+  return applyDecorators(Transform(readDecimal), IsJsonInteger(range));
 }
 
 /** A query parameter that is `true` or `false`. */
 export function QueryBoolean(): PropertyDecorator {
-  return applyDecorators(query(readBoolean, 'must be true or false'), ApiProperty({ type: 'boolean' }));
+  return applyDecorators(
+    Transform(readBoolean),
+    IsBoolean({ message: '$property must be true or false' }),
+    ApiProperty({ type: 'boolean' }),
+  );
 }
 
 /** A query parameter that is text of the given shape. It is never empty: `name=` is refused before. */
 export function QueryString(shape: QueryText = {}): PropertyDecorator {
   const { oneOf } = shape;
-  const words = oneOf === undefined ? describeText(shape) : `one of ${oneOf.join(', ')}`;
-  const read = (text: string): unknown =>
-    fits(text, shape) && (oneOf === undefined || oneOf.includes(text)) ? text : REFUSED;
   return applyDecorators(
-    query(read, `must be ${words}`),
+    IsText(shape),
+    ...(oneOf === undefined
+      ? []
+      : [IsIn(oneOf, { message: `$property must be one of ${oneOf.join(', ')}` })]),
     ApiProperty({
       type: 'string',
       ...schemaText({ min: 1, ...shape }),
@@ -46,11 +42,11 @@ export function QueryString(shape: QueryText = {}): PropertyDecorator {
   );
 }
 
-function readBoolean(text: string): unknown {
-  if (text === 'true') return true;
-  return text === 'false' ? false : REFUSED;
+function readDecimal({ value }: { readonly value: unknown }): unknown {
+  return typeof value === 'string' && DECIMAL.test(value) ? Number(value) : value;
 }
 
-function query(read: (text: string) => unknown, message: string): PropertyDecorator {
-  return (target, name) => addFieldRule(target, name, { kind: 'query', read, message });
+function readBoolean({ value }: { readonly value: unknown }): unknown {
+  if (value === 'true') return true;
+  return value === 'false' ? false : value;
 }

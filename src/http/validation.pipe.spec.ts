@@ -2,17 +2,7 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ArgumentMetadata } from '@nestjs/common';
-import {
-  ArrayMaxSize,
-  IsArray,
-  IsIn,
-  IsInt,
-  IsOptional,
-  IsString,
-  Max,
-  Min,
-  ValidateBy,
-} from 'class-validator';
+import { Allow, ArrayMaxSize, IsArray, IsIn, IsInt, IsString, Max, Min, ValidateBy } from 'class-validator';
 import * as fc from 'fast-check';
 import {
   AllowUnknownFields,
@@ -23,64 +13,63 @@ import {
   Nested,
   NestedList,
   NestedMap,
+  OptionalField,
 } from './dto-decorators.js';
 import { InvalidRequest } from './domain-error.js';
+import { PassByReference } from './free-form-json.js';
 import { DtoValidationPipe } from './validation.pipe.js';
 
 class LimitsDto {
-  @IsOptional() @IsJsonInteger({ min: 0, max: 10 }) ram_mb?: number;
-  @IsOptional() @IsJsonInteger({ min: 0 }) cpu?: number;
+  @OptionalField() @IsJsonInteger({ min: 0, max: 10 }) ram_mb?: number;
+  @OptionalField() @IsJsonInteger({ min: 0 }) cpu?: number;
 }
 
 class GpuDto {
   @IsJsonInteger({ min: 0 }) id: number;
-  @IsOptional() @IsTextList({ max: 3 }, { max: 2 }) tags?: string[];
+  @OptionalField() @IsTextList({ max: 3 }, { max: 2 }) tags?: string[];
 }
 
 class SpecDto {
   @IsString() type: string;
-  @IsOptional() default?: unknown;
+  @OptionalField() @PassByReference() @Allow() default?: unknown;
 }
 
 class BodyDto {
   @IsText({ min: 1, max: 5, pattern: /^\S+$/, form: 'a name without white space' }) image: string;
-  @IsOptional() @IsInt() @Min(1) @Max(9) priority?: number = 3;
-  @IsOptional() @JsonObject() inputs?: Record<string, unknown>;
-  @IsOptional() @Nested(() => LimitsDto) constraints?: LimitsDto;
-  @IsOptional() @NestedList(() => GpuDto, { max: 3 }) gpus?: GpuDto[];
-  @IsOptional() @NestedMap(() => SpecDto, { max: 3 }) specs?: Record<string, SpecDto>;
-  @IsOptional() @IsIn(['A', 'B'], { message: '$property must be A or B, not $value' }) state?: string;
-  @IsOptional() @IsArray() @ArrayMaxSize(2) @IsString({ each: true }) tags?: string[];
+  @OptionalField() @IsInt() @Min(1) @Max(9) priority?: number = 3;
+  @OptionalField() @JsonObject() inputs?: Record<string, unknown>;
+  @OptionalField() @Nested(() => LimitsDto) constraints?: LimitsDto;
+  @OptionalField() @NestedList(() => GpuDto, { max: 3 }) gpus?: GpuDto[];
+  @OptionalField() @NestedMap(() => SpecDto, { max: 3 }) specs?: Map<string, SpecDto>;
+  @OptionalField() @IsIn(['A', 'B'], { message: '$property must be A or B, not $value' }) state?: string;
+  @OptionalField() @IsArray() @ArrayMaxSize(2) @IsString({ each: true }) tags?: string[];
 }
 
 @AllowUnknownFields()
 class BeatDto {
   @IsString() worker_id: string;
-  @IsOptional() @Nested(() => LimitsDto) resources?: LimitsDto;
-  @IsOptional() @NestedList(() => GpuDto) gpus?: GpuDto[];
+  @OptionalField() @Nested(() => LimitsDto) resources?: LimitsDto;
+  @OptionalField() @NestedList(() => GpuDto) gpus?: GpuDto[];
 }
 
 class BaseDto {
   @IsString() a: string;
-  @IsOptional() @JsonObject() o?: object;
+  @OptionalField() @JsonObject() o?: object;
 }
 
 class ChildDto extends BaseDto {
-  @IsOptional() @IsString() b?: string;
+  @OptionalField() @IsString() b?: string;
 }
-
-// oxlint-disable-next-line typescript/no-extraneous-class -- the case under test: a class that declares nothing
-class EmptyDto {}
 
 const pipe = new DtoValidationPipe();
 
-function body(value: unknown, metatype: ArgumentMetadata['metatype'] = BodyDto): unknown {
+function body(value: unknown, metatype: ArgumentMetadata['metatype'] = BodyDto): Promise<unknown> {
   return pipe.transform(value, { type: 'body', metatype });
 }
 
-function refusal(run: () => unknown): readonly string[] {
+async function refusal(read: Promise<unknown>): Promise<readonly string[]> {
   try {
-    run();
+    await read;
   } catch (error) {
     assert.ok(error instanceof InvalidRequest, String(error));
     assert.equal(error.message, 'Request validation failed');
@@ -95,9 +84,9 @@ function json(text: string): unknown {
 }
 
 describe('validation of bodies', () => {
-  it('builds an instance with its declared fields, defaults and nested classes', () => {
+  it('builds an instance with its declared fields, defaults and nested classes', async () => {
     const inputs = json('{"__proto__":1,"constructor":{"x":null}}');
-    const result = body({
+    const result = await body({
       image: 'a',
       inputs,
       constraints: { cpu: 2 },
@@ -110,34 +99,39 @@ describe('validation of bodies', () => {
     assert.ok(result.constraints instanceof LimitsDto);
     assert.deepEqual(Object.keys(result.constraints), ['cpu']);
     assert.ok(result.gpus?.[0] instanceof GpuDto);
-    assert.ok(result.specs?.['one'] instanceof SpecDto);
-    assert.deepEqual(result.specs['one'].default, [1]);
+    assert.ok(result.specs?.get('one') instanceof SpecDto);
+    assert.deepEqual(result.specs.get('one')?.default, [1]);
     assert.equal(Object.hasOwn(result, 'state'), false);
   });
 
-  it('counts null in an optional field as absent', () => {
-    const result = body({ image: 'a', priority: null, inputs: null, constraints: { cpu: null }, gpus: null });
+  it('counts null in an optional field as absent', async () => {
+    const result = await body({
+      image: 'a',
+      priority: null,
+      inputs: null,
+      constraints: { cpu: null },
+      gpus: null,
+    });
     assert.ok(result instanceof BodyDto);
     assert.equal(result.priority, 3);
     assert.deepEqual(Object.keys(result).toSorted(), ['constraints', 'image', 'priority']);
     assert.deepEqual(Object.keys(result.constraints ?? {}), []);
   });
 
-  it('keeps a map entry named __proto__ as an entry', () => {
-    const result = body(
+  it('keeps a map entry named __proto__ as an entry', async () => {
+    const result = await body(
       json('{"image":"a","specs":{"__proto__":{"type":"int"},"constructor":{"type":"x"}}}'),
     );
     assert.ok(result instanceof BodyDto);
-    assert.deepEqual(Object.keys(result.specs ?? {}), ['__proto__', 'constructor']);
-    assert.equal(Object.getPrototypeOf(result.specs), Object.prototype);
+    assert.deepEqual([...(result.specs?.keys() ?? [])], ['__proto__', 'constructor']);
   });
 
-  it('reads inherited fields', () => {
-    assert.deepEqual(refusal(() => body({ o: [] }, ChildDto)).toSorted(), [
+  it('reads inherited fields', async () => {
+    assert.deepEqual((await refusal(body({ o: [] }, ChildDto))).toSorted(), [
       'a is required',
       'o must be an object',
     ]);
-    assert.ok(body({ a: 'x', b: 'y', o: {} }, ChildDto) instanceof ChildDto);
+    assert.ok((await body({ a: 'x', b: 'y', o: {} }, ChildDto)) instanceof ChildDto);
   });
 
   const cases: [title: string, value: unknown, errors: string[]][] = [
@@ -227,33 +221,32 @@ describe('validation of bodies', () => {
     ],
   ];
   for (const [title, value, errors] of cases) {
-    it(`refuses ${title}`, () => {
-      assert.deepEqual(refusal(() => body(value)).toSorted(), errors.toSorted());
+    it(`refuses ${title}`, async () => {
+      assert.deepEqual((await refusal(body(value))).toSorted(), errors.toSorted());
     });
   }
 
-  it('bounds the number of lines', () => {
+  it('bounds the number of lines', async () => {
     const many = Object.fromEntries(Array.from({ length: 5000 }, (_, n) => [`k${n}`, 1]));
-    const lines = refusal(() => body({ image: 'a', ...many }));
+    const lines = await refusal(body({ image: 'a', ...many }));
     assert.equal(lines.length, 101);
     assert.equal(lines.at(-1), 'and 4900 more');
   });
 
-  it('ignores unknown fields where the class allows it, nested ones too', () => {
-    const result = body(
+  it('ignores unknown fields where the class allows it, nested ones too', async () => {
+    const result = await body(
       { worker_id: 'w', extra: 1, resources: { cpu: 1, disk: 2 }, gpus: [{ id: 1, name: 'x' }] },
       BeatDto,
     );
     assert.ok(result instanceof BeatDto);
     assert.deepEqual(Object.keys(result).toSorted(), ['gpus', 'resources', 'worker_id']);
     assert.deepEqual(Object.keys(result.resources ?? {}), ['cpu']);
-    assert.deepEqual(
-      refusal(() => body({ worker_id: 1, extra: 1 }, BeatDto)),
-      ['worker_id must be a string'],
-    );
+    assert.deepEqual(await refusal(body({ worker_id: 1, extra: 1 }, BeatDto)), [
+      'worker_id must be a string',
+    ]);
   });
 
-  it('names the path of a message that does not', () => {
+  it('names the path of a message that does not', async () => {
     class CustomDto {
       @ValidateBy({
         name: 'never',
@@ -261,24 +254,14 @@ describe('validation of bodies', () => {
       })
       ids: unknown;
     }
-    assert.deepEqual(
-      refusal(() => body({ ids: [] }, CustomDto)),
-      ['ids: ids must be unique'],
-    );
+    assert.deepEqual(await refusal(body({ ids: [] }, CustomDto)), ['ids: ids must be unique']);
   });
 
-  it('refuses to leave anything unchecked', () => {
-    for (const metatype of [Object, String, Array, EmptyDto, undefined]) {
-      assert.throws(() => pipe.transform({}, { type: 'body', metatype }), TypeError);
-    }
-    assert.equal(pipe.transform('x%', { type: 'param', metatype: String }), 'x%');
-  });
-
-  it('takes only what it declares, whatever JSON comes', () => {
-    fc.assert(
-      fc.property(fc.jsonValue(), (value) => {
+  it('takes only what it declares, whatever JSON comes', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.jsonValue(), async (value) => {
         try {
-          const result = body(value);
+          const result = await body(value);
           assert.ok(result instanceof BodyDto);
           assert.equal(Object.getPrototypeOf(result), BodyDto.prototype);
         } catch (error) {

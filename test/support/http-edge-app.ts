@@ -19,7 +19,13 @@ import { IsOptional } from 'class-validator';
 import type { Request, Response } from 'express';
 import { DomainError, InvalidRequest } from '../../src/http/domain-error.js';
 import { Drain } from '../../src/http/drain.js';
-import { AllowUnknownFields, IsJsonInteger, IsText, JsonObject } from '../../src/http/dto-decorators.js';
+import {
+  AllowUnknownFields,
+  IsJsonInteger,
+  IsText,
+  JsonObject,
+  OptionalField,
+} from '../../src/http/dto-decorators.js';
 import { FailureClassifier } from '../../src/http/failure-classifier.js';
 import { FastExpressAdapter } from '../../src/http/fast-express.adapter.js';
 import { HttpModule } from '../../src/http/http.module.js';
@@ -32,8 +38,8 @@ export const MAX_BODY_BYTES = 4096;
 
 class EchoDto {
   @IsText({ min: 1, max: 10 }) image: string;
-  @IsOptional() @IsJsonInteger({ min: 0, max: 100 }) priority?: number;
-  @IsOptional() @JsonObject() inputs?: Record<string, unknown>;
+  @OptionalField() @IsJsonInteger({ min: 0, max: 100 }) priority?: number;
+  @OptionalField() @JsonObject() inputs?: Record<string, unknown>;
 }
 
 @AllowUnknownFields()

@@ -1,6 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional, ValidateBy } from 'class-validator';
-import { IsText } from '../../http/dto-decorators.js';
+import { IsText, OptionalField } from '../../http/dto-decorators.js';
 import { QueryInteger, QueryString } from '../../http/query-decorators.js';
 import { SCOPES, type Scope } from '../access.js';
 import type { ApiKeyRow } from '../api-keys.repository.js';
@@ -36,7 +36,7 @@ export class CreateApiKeyDto {
   scopes: Scope[];
 
   /** From then on the key is refused; never unless given. @example 2100-01-31T09:00:00Z */
-  @IsOptional()
+  @OptionalField()
   @ValidateBy({
     name: 'isTimestamp',
     validator: {

@@ -1,6 +1,5 @@
 import { ApiSchema } from '@nestjs/swagger';
-import { IsOptional } from 'class-validator';
-import { IsText, Nested, NestedMap } from '../../http/dto-decorators.js';
+import { IsText, Nested, NestedMap, OptionalField } from '../../http/dto-decorators.js';
 import { ConstraintsInputDto } from '../../runs/dto/constraints.dto.js';
 import { EventDeliveryDto } from '../../runs/dto/event-delivery.dto.js';
 import { RetryPolicyInputDto } from '../../runs/dto/retry-policy.dto.js';
@@ -30,32 +29,32 @@ export class CreateDefinitionDto {
   image: string;
 
   /** Inputs by name. With any, a run may give only these. */
-  @IsOptional()
+  @OptionalField()
   @NestedMap(() => InputSpecInputDto)
-  input_specs?: Record<string, InputSpecInputDto>;
+  input_specs?: Map<string, InputSpecInputDto>;
 
   /** Outputs by name. */
-  @IsOptional()
+  @OptionalField()
   @NestedMap(() => OutputSpecDto)
-  output_specs?: Record<string, OutputSpecDto>;
+  output_specs?: Map<string, OutputSpecDto>;
 
   /** Hardware that its runs need. */
-  @IsOptional()
+  @OptionalField()
   @Nested(() => ConstraintsInputDto)
   constraints?: ConstraintsInputDto;
 
   /** How often a failed attempt of its runs is repeated. */
-  @IsOptional()
+  @OptionalField()
   @Nested(() => RetryPolicyInputDto)
   retry_policy?: RetryPolicyInputDto;
 
   /** How long its runs may wait for their start and how long an attempt may run. */
-  @IsOptional()
+  @OptionalField()
   @Nested(() => TimeoutsDto)
   timeouts?: TimeoutsDto;
 
   /** Feed that mirrors the events of its runs. */
-  @IsOptional()
+  @OptionalField()
   @Nested(() => EventDeliveryDto)
   event_delivery?: EventDeliveryDto;
 }

@@ -1,6 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { Allow, IsBoolean, IsOptional } from 'class-validator';
-import { IsText } from '../../http/dto-decorators.js';
+import { Allow, IsBoolean } from 'class-validator';
+import { IsText, OptionalField } from '../../http/dto-decorators.js';
+import { PassByReference } from '../../http/free-form-json.js';
 import type { JsonValue } from '../../json/json-value.js';
 
 const ANY_VALUE = [
@@ -18,12 +19,13 @@ export class InputSpecInputDto {
   type: string;
 
   /** Whether a run must have it; false unless given. */
-  @IsOptional()
+  @OptionalField()
   @IsBoolean()
   required?: boolean;
 
   /** Used when a run does not give it; null is none. */
-  @IsOptional()
+  @OptionalField()
+  @PassByReference()
   @Allow()
   @ApiProperty({ required: false, oneOf: ANY_VALUE, description: 'Any JSON value of the type' })
   default?: JsonValue;

@@ -4,9 +4,11 @@ import type { InputSpec } from '../input-specs.js';
 import type { InputSpecInputDto } from './specs.dto.js';
 
 /** Specs as a client sent them, complete. */
-export function readInputSpecs(given: Record<string, InputSpecInputDto> = {}): Map<string, InputSpec> {
+export function readInputSpecs(
+  given: ReadonlyMap<string, InputSpecInputDto> = new Map(),
+): Map<string, InputSpec> {
   return new Map(
-    Object.entries(given).map(([name, spec]) => [
+    [...given].map(([name, spec]) => [
       name,
       { type: spec.type, required: spec.required ?? false, default: spec.default ?? null },
     ]),

@@ -1,6 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { IsBoolean, IsIn, IsOptional, ValidateBy } from 'class-validator';
-import { IsJsonInteger, IsText, NestedList } from '../../http/dto-decorators.js';
+import { IsBoolean, IsIn, ValidateBy } from 'class-validator';
+import { IsJsonInteger, IsText, NestedList, OptionalField } from '../../http/dto-decorators.js';
 import { readTimestamp } from '../../json/read-timestamp.js';
 import {
   LAST_LINE,
@@ -34,7 +34,7 @@ export class LogChunkLineDto {
   text: string;
 
   /** True for a piece that goes on where the line before it of the same stream was cut. */
-  @IsOptional()
+  @OptionalField()
   @IsBoolean()
   @ApiProperty({ required: false, default: false })
   continued?: boolean;
@@ -55,13 +55,13 @@ export class LogChunkDto {
   lines: LogChunkLineDto[];
 
   /** True: nothing follows. */
-  @IsOptional()
+  @OptionalField()
   @IsBoolean()
   @ApiProperty({ required: false, default: false })
   is_last?: boolean;
 
   /** Bytes of text of the lines that were left out before first_line; without it, their size is not known. */
-  @IsOptional()
+  @OptionalField()
   @IsJsonInteger({ min: 0, max: MOST_BYTES })
   skipped_bytes?: number;
 }

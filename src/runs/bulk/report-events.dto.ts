@@ -1,7 +1,6 @@
 import { ApiExtraModels, ApiProperty, ApiSchema, getSchemaPath } from '@nestjs/swagger';
-import { IsOptional } from 'class-validator';
 import { BulkItems } from '../../http/bulk-items.js';
-import { IsJsonInteger, IsText } from '../../http/dto-decorators.js';
+import { IsJsonInteger, IsText, OptionalField } from '../../http/dto-decorators.js';
 import type { JsonValue } from '../../json/json-value.js';
 import { AddEventDto } from '../dto/add-event.dto.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../run-machine/run.js';
@@ -14,7 +13,7 @@ export class ReportedEventDto extends AddEventDto {
   run_id: string;
 
   /** The attempt that is reported on; 409 when it is not the current one. */
-  @IsOptional()
+  @OptionalField()
   @IsJsonInteger({ min: 1, max: MAX_ATTEMPTS_OF_A_RUN })
   attempt?: number;
 }

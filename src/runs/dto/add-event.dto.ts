@@ -1,6 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { IsOptional, ValidateBy } from 'class-validator';
-import { IsText, JsonObject } from '../../http/dto-decorators.js';
+import { ValidateBy } from 'class-validator';
+import { IsText, JsonObject, OptionalField } from '../../http/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '../../json/json-value.js';
 import { EVENT_TYPE_PATTERN } from '../run-machine/run-event.js';
 
@@ -23,7 +23,7 @@ export class AddEventDto {
   msg: string | number;
 
   /** What belongs to the event; STARTED, COMPLETED, FAILED and RETRIED read fields of it. */
-  @IsOptional()
+  @OptionalField()
   @JsonObject()
   payload?: JsonObjectValue;
 }

@@ -1,6 +1,5 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { IsOptional } from 'class-validator';
-import { IsJsonInteger } from '../../http/dto-decorators.js';
+import { IsJsonInteger, OptionalField } from '../../http/dto-decorators.js';
 
 const INT32_MAX = 2 ** 31 - 1;
 
@@ -10,22 +9,22 @@ const INT32_MAX = 2 ** 31 - 1;
 })
 export class ConstraintsInputDto {
   /** RAM in MB. @example 256 */
-  @IsOptional()
+  @OptionalField()
   @IsJsonInteger({ min: 0, max: INT32_MAX })
   ram_mb?: number;
 
   /** GPU memory in MB. @example 0 */
-  @IsOptional()
+  @OptionalField()
   @IsJsonInteger({ min: 0, max: INT32_MAX })
   vram_mb?: number;
 
   /** CPUs. @example 1 */
-  @IsOptional()
+  @OptionalField()
   @IsJsonInteger({ min: 0, max: INT32_MAX })
   cpu?: number;
 
   /** Accepted and ignored: the scheduler chooses the GPU. */
-  @IsOptional()
+  @OptionalField()
   @IsJsonInteger()
   gpu_id?: number | null;
 }

@@ -1,6 +1,5 @@
 import { ApiSchema } from '@nestjs/swagger';
-import { IsOptional } from 'class-validator';
-import { IsJsonInteger, IsText, JsonObject, Nested } from '../../http/dto-decorators.js';
+import { IsJsonInteger, IsText, JsonObject, Nested, OptionalField } from '../../http/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '../../json/json-value.js';
 import { ConstraintsInputDto } from './constraints.dto.js';
 import { EventDeliveryDto } from './event-delivery.dto.js';
@@ -15,37 +14,37 @@ export class CreateRunDto {
   image: string;
 
   /** Higher is scheduled first; 0 unless given. @example 0 */
-  @IsOptional()
+  @OptionalField()
   @IsJsonInteger(PRIORITY)
   priority?: number;
 
   /** What the container finds in its input file. @example {"text": "to be or not to be"} */
-  @IsOptional()
+  @OptionalField()
   @JsonObject()
   inputs?: JsonObjectValue;
 
   /** Template that the container finds in its output file. */
-  @IsOptional()
+  @OptionalField()
   @JsonObject()
   outputs?: JsonObjectValue;
 
   /** Hardware that the run needs. */
-  @IsOptional()
+  @OptionalField()
   @Nested(() => ConstraintsInputDto)
   constraints?: ConstraintsInputDto;
 
   /** How often a failed attempt is repeated. */
-  @IsOptional()
+  @OptionalField()
   @Nested(() => RetryPolicyInputDto)
   retry_policy?: RetryPolicyInputDto;
 
   /** How long the run may wait for its start and how long an attempt may run. */
-  @IsOptional()
+  @OptionalField()
   @Nested(() => TimeoutsDto)
   timeouts?: TimeoutsDto;
 
   /** Feed that mirrors the run's events. */
-  @IsOptional()
+  @OptionalField()
   @Nested(() => EventDeliveryDto)
   event_delivery?: EventDeliveryDto;
 }

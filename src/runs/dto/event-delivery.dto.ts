@@ -1,6 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { IsOptional, ValidateBy } from 'class-validator';
-import { IsText, JsonObject } from '../../http/dto-decorators.js';
+import { ValidateBy } from 'class-validator';
+import { IsText, JsonObject, OptionalField } from '../../http/dto-decorators.js';
 import { isJsonObject } from '../../json/json-value.js';
 import { NO_CONTROL_CHARACTERS } from '../../json/text.js';
 
@@ -11,7 +11,7 @@ export class EventDeliveryDto {
   topic: string;
 
   /** Labels for whoever reads the feed. */
-  @IsOptional()
+  @OptionalField()
   @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
   @JsonObject()
   @ValidateBy({

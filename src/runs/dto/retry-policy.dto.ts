@@ -1,6 +1,5 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { IsOptional } from 'class-validator';
-import { IsJsonInteger } from '../../http/dto-decorators.js';
+import { IsJsonInteger, OptionalField } from '../../http/dto-decorators.js';
 
 /** A pause in seconds: up to a day. */
 const PAUSE = { min: 0, max: 86_400 } as const;
@@ -8,7 +7,7 @@ const PAUSE = { min: 0, max: 86_400 } as const;
 @ApiSchema({ name: 'RetryPolicyInput', description: 'When a failed attempt is retried automatically.' })
 export class RetryPolicyInputDto {
   /** Attempts that may fail before the run does; 1, the default, means no automatic retry. @example 3 */
-  @IsOptional()
+  @OptionalField()
   @IsJsonInteger({ min: 1, max: 1000 })
   max_attempts?: number;
 
@@ -17,12 +16,12 @@ export class RetryPolicyInputDto {
    * at random by up to a half; 0, the default, means at once.
    * @example 10
    */
-  @IsOptional()
+  @OptionalField()
   @IsJsonInteger(PAUSE)
   backoff_s?: number;
 
   /** Longest such wait in seconds; 0, the default, means no bound but a day. @example 600 */
-  @IsOptional()
+  @OptionalField()
   @IsJsonInteger(PAUSE)
   max_backoff_s?: number;
 }

@@ -1,6 +1,5 @@
 import { ApiSchema } from '@nestjs/swagger';
-import { IsOptional } from 'class-validator';
-import { IsJsonInteger } from '../../http/dto-decorators.js';
+import { IsJsonInteger, OptionalField } from '../../http/dto-decorators.js';
 
 /** A time budget in seconds: up to 366 days. */
 const BUDGET = { min: 1, max: 31_622_400 } as const;
@@ -11,7 +10,7 @@ export class TimeoutsDto {
    * Seconds within which an attempt has to report STARTED once it can be claimed; over it the run is FAILED for good.
    * @example 3600
    */
-  @IsOptional()
+  @OptionalField()
   @IsJsonInteger(BUDGET)
   start_within_s?: number;
 
@@ -19,7 +18,7 @@ export class TimeoutsDto {
    * Seconds that an attempt may run after STARTED; over it the attempt is FAILED, and the retry policy decides what follows.
    * @example 900
    */
-  @IsOptional()
+  @OptionalField()
   @IsJsonInteger(BUDGET)
   attempt_s?: number;
 }

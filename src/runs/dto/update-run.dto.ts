@@ -1,6 +1,5 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { IsOptional } from 'class-validator';
-import { IsJsonInteger, IsText, JsonObject } from '../../http/dto-decorators.js';
+import { IsJsonInteger, IsText, JsonObject, OptionalField } from '../../http/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '../../json/json-value.js';
 import { RUN_STATES } from '../run-machine/run-state.js';
 import { PRIORITY } from './field-shapes.js';
@@ -8,18 +7,18 @@ import { PRIORITY } from './field-shapes.js';
 @ApiSchema({ name: 'OpRunUpdate', description: 'A direct change of a run. Absent fields stay unchanged.' })
 export class UpdateRunDto {
   /** Any state, from any state; PENDING makes the run claimable again, a terminal state locks it. */
-  @IsOptional()
+  @OptionalField()
   @IsText()
   @ApiProperty({ enum: RUN_STATES, enumName: 'RunState', required: false })
   state?: string;
 
   /** Replaces the outputs as a whole. */
-  @IsOptional()
+  @OptionalField()
   @JsonObject()
   outputs?: JsonObjectValue;
 
   /** Higher is scheduled first. */
-  @IsOptional()
+  @OptionalField()
   @IsJsonInteger(PRIORITY)
   priority?: number;
 }

@@ -1,6 +1,12 @@
 import { ApiSchema } from '@nestjs/swagger';
-import { IsOptional } from 'class-validator';
-import { AllowUnknownFields, IsText, IsTextList, Nested, NestedList } from '../../http/dto-decorators.js';
+import {
+  AllowUnknownFields,
+  IsText,
+  IsTextList,
+  Nested,
+  NestedList,
+  OptionalField,
+} from '../../http/dto-decorators.js';
 import type { Heartbeat, ReportedRun } from '../pool/worker-pool.js';
 import { WORKER_ID_PATTERN } from '../worker-id.js';
 import { InvalidHeartbeat } from '../workers.errors.js';
@@ -29,7 +35,7 @@ export class HeartbeatDto {
   tags: string[];
 
   /** Runs that the worker is executing; left out, what it said before stands. */
-  @IsOptional()
+  @OptionalField()
   @NestedList(() => RunningOpDto, { max: 1000 })
   running_ops?: RunningOpDto[];
 }

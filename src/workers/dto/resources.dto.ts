@@ -1,6 +1,11 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { IsOptional } from 'class-validator';
-import { AllowUnknownFields, IsJsonInteger, IsTextList, NestedList } from '../../http/dto-decorators.js';
+import {
+  AllowUnknownFields,
+  IsJsonInteger,
+  IsTextList,
+  NestedList,
+  OptionalField,
+} from '../../http/dto-decorators.js';
 
 /** Runs keep the id of their GPU in 32 bits. */
 const LARGEST_GPU_ID = 2 ** 31 - 1;
@@ -17,7 +22,7 @@ export class GpuInputDto {
   vram_mb: number;
 
   /** Labels such as the family. */
-  @IsOptional()
+  @OptionalField()
   @IsTextList({ max: 128 }, { max: 100 })
   tags?: string[];
 }

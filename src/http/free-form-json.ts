@@ -1,0 +1,37 @@
+import { Transform } from 'class-transformer';
+import type { TransformFnParams } from 'class-transformer';
+
+// Nest's ValidationPipe removes these keys: class-transformer reads `constructor` as a class.
+const UNSAFE_KEYS = new Set(['__proto__', 'constructor', 'prototype']);
+
+/** The source of each object that {@link copyJson} made. */
+const sources = new WeakMap<object, object>();
+
+/** Copies JSON without the keys that class-transformer cannot copy. Other objects are returned as they are. */
+export function copyJson(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(copyJson);
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype !== Object.prototype && prototype !== null) return value;
+  const copy: Record<string, unknown> = {};
+  for (const [key, item] of Object.entries(value)) {
+    if (!UNSAFE_KEYS.has(key)) copy[key] = copyJson(item);
+  }
+  sources.set(copy, value);
+  return copy;
+}
+
+/** Gives a field the value of the request itself instead of class-transformer's copy. */
+export function passByReference({ value, obj, key }: TransformFnParams): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  const source = sources.get(obj) ?? obj;
+  return Object.hasOwn(source, key) ? source[key] : value;
+}
+
+/**
+ * A field that holds free-form JSON: passed on by reference, with every key that it has. Combine it with a check of the
+ * value. A field that `@Expose` renames gets a copy without keys such as `constructor`.
+ */
+export function PassByReference(): PropertyDecorator {
+  return Transform(passByReference, { toClassOnly: true });
+}
