@@ -32,6 +32,6 @@ import { FeedService } from './feed.service.js';
     FeedRetention,
     FeedRetentionSchedule,
   ],
-  exports: [FeedMirror],
+  exports: [FeedMirror, FeedBranchesRepository],
 })
 export class FeedModule {}

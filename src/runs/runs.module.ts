@@ -7,6 +7,7 @@ import { AuditRepository } from './audit/audit.repository.js';
 import { ItemErrors } from '../http/item-errors.js';
 import { BulkRunsController } from './bulk/bulk-runs.controller.js';
 import { BulkRunsService } from './bulk/bulk-runs.service.js';
+import { CommittedEventRepository } from './committed-event.repository.js';
 import { DeadlineJob } from './deadlines/deadline.job.js';
 import { DeadlineRepository } from './deadlines/deadline.repository.js';
 import { DeadlineSchedule } from './deadlines/deadline.schedule.js';
@@ -42,6 +43,7 @@ import { HandOut } from './run-journal/hand-out.js';
 import { RunJournal } from './run-journal/run-journal.js';
 import { RunViews } from './run-view.js';
 import { QueueStandingRepository } from './queue-standing.repository.js';
+import { RunEvents } from './run-events.js';
 import { RunListRepository } from './run-list/run-list.repository.js';
 import { RunListService } from './run-list/run-list.service.js';
 import { RunReader } from './run.reader.js';
@@ -61,6 +63,7 @@ import { RunsStandingMetrics } from './runs-standing.metrics.js';
     LostRunRepository,
     AttemptRepository,
     EventRepository,
+    CommittedEventRepository,
     { provide: QueueMarks, useFactory: () => new QueueMarks() },
     QueueMarksKeeper,
     QueueRepository,
@@ -96,6 +99,7 @@ import { RunsStandingMetrics } from './runs-standing.metrics.js';
     HandOut,
     RunViews,
     RunJournal,
+    RunEvents,
     JournalHealth,
     RunReader,
     RunStandingReader,
@@ -106,6 +110,7 @@ import { RunsStandingMetrics } from './runs-standing.metrics.js';
   ],
   exports: [
     RunJournal,
+    RunEvents,
     LostRunRepository,
     HeldRunRepository,
     RunCountsRepository,

@@ -1,22 +1,28 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, Logger, type OnApplicationShutdown } from '@nestjs/common';
+import { Subject } from 'rxjs';
 import type { StatementTracer } from '../../database/statement-tracer.js';
-import type { GroupCounts } from './group-counts.js';
+import type { CommittedEvent } from '../committed-event.js';
 import type { MemberOutcome } from './group-lane.js';
 import type { Member, Result } from './journal-member.js';
 import { JournalMetrics } from './journal-metrics.js';
 import { JournalTracer } from './journal-tracer.js';
+import type { RunGroup } from './run-group.js';
 
 /** What a group came to. */
 export interface Committed {
   readonly outcomes: readonly MemberOutcome<Result>[];
-  readonly counts: GroupCounts;
+  readonly group: RunGroup;
   /** Entries appended to feeds, known once the transaction is over. */
   readonly mirrored: Promise<number>;
 }
 
-/** Looks on while groups are committed: counts what they did, and traces them. */
+/** Observes commits of groups: counts and traces them, and publishes their events. */
 @Injectable()
-export class JournalWatch {
+export class JournalWatch implements OnApplicationShutdown {
+  /** The events of each group after its commit. */
+  readonly committed = new Subject<CommittedEvent>();
+  private readonly logger = new Logger('RunEvents');
+
   constructor(
     readonly metrics: JournalMetrics,
     private readonly tracer: JournalTracer,
@@ -28,22 +34,37 @@ export class JournalWatch {
   }
 
   /**
-   * Watches one try to commit a group. What it did is counted here alone, when it is there to stay.
+   * Observes one try to commit a group. Only a group that is committed is counted and published.
    * @param tries 1 for the first
-   * @param commit is given who traces its statements; nobody when the group is not traced
+   * @param commit is given what traces its statements; undefined when the group is not traced
    */
   async commit(
     members: readonly Member[],
     tries: number,
     commit: (statements?: StatementTracer) => Promise<Committed>,
   ): Promise<readonly MemberOutcome<Result>[]> {
-    const { outcomes, counts, mirrored } = await this.tracer
+    const { outcomes, group, mirrored } = await this.tracer
       .trace(members, tries, commit)
       .catch((error: unknown) => {
         this.metrics.rolledBack();
         throw error;
       });
-    this.metrics.runs.committed({ counts, members, outcomes, feedEntries: await mirrored });
+    this.metrics.runs.committed({ counts: group.counts, members, outcomes, feedEntries: await mirrored });
+    this.#publish(group);
     return outcomes;
+  }
+
+  onApplicationShutdown(): void {
+    this.committed.complete();
+  }
+
+  /** Never throws: a group that is committed must not be taken for one that failed. */
+  #publish(group: RunGroup): void {
+    if (!this.committed.observed) return;
+    try {
+      for (const event of group.committedEvents) this.committed.next(event);
+    } catch (error) {
+      this.logger.error('Events were not published', error instanceof Error ? error.stack : String(error));
+    }
   }
 }

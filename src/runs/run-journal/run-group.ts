@@ -8,6 +8,7 @@ import { isRejected, type RunCommand } from '../run-machine/run-command.js';
 import type { EndedAttempt, NewRun, Run, TimelineEntry } from '../run-machine/run.js';
 import { isInExecution } from '../run-machine/run-state.js';
 import { RunTally } from '../run-counts/run-tally.js';
+import { toCommittedEvent, type CommittedEvent } from '../committed-event.js';
 import { RunNotFound, RunRejected } from '../run.errors.js';
 import { GroupCounts } from './group-counts.js';
 
@@ -123,6 +124,18 @@ export class RunGroup {
     return this.entries.flatMap((entry) => {
       const topic = this.#after.get(entry.runId)?.topic;
       return topic ? [{ topic, runId: entry.runId, eventIndex: entry.index, recordedAt: entry.t }] : [];
+    });
+  }
+
+  /** The events that the group records, in the order of the commands. */
+  get committedEvents(): CommittedEvent[] {
+    return this.entries.flatMap((entry) => {
+      const run = this.#after.get(entry.runId);
+      if (!run) return [];
+      const isOfEntry = ({ runId, attempt }: EndedAttempt): boolean =>
+        runId === entry.runId && attempt === entry.attempt;
+      const { workerId } = (entry.attempt !== run.attempt && this.endedAttempts.find(isOfEntry)) || run;
+      return [toCommittedEvent(entry, { topic: run.topic, workerId })];
     });
   }
 }

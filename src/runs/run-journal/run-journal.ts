@@ -162,7 +162,7 @@ export class RunJournal {
       await this.#addViews(manager, members, outcomes);
       const mirrored = this.store.mirror(manager, group);
       pipeline.also(mirrored);
-      return { outcomes, counts: group.counts, mirrored };
+      return { outcomes, group, mirrored };
     };
     return Pipeline.transaction(this.connection.dataSource, work, statements);
   }
