@@ -2,6 +2,13 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { DiscoveryService } from '@nestjs/core';
 import { EntitySchema, Repository, type EntityTarget } from 'typeorm';
 
+/** An entity is used that the data source does not have. */
+export class UnknownEntities extends Error {
+  constructor(names: readonly string[]) {
+    super(`TypeOrmModule.forFeature: the data source was opened without the entity ${names.join(', ')}`);
+  }
+}
+
 /**
  * Stops the start when `TypeOrmModule.forFeature` registers an entity that its data source does not have. TypeORM
  * itself reports this only when the repository is used.
@@ -10,7 +17,7 @@ import { EntitySchema, Repository, type EntityTarget } from 'typeorm';
 export class KnownEntitiesCheck implements OnModuleInit {
   constructor(private readonly discovery: DiscoveryService) {}
 
-  /** @throws Error naming the entities */
+  /** @throws UnknownEntities */
   onModuleInit(): void {
     const unknown = new Set<string>();
     for (const { instance } of this.discovery.getProviders()) {
@@ -18,10 +25,7 @@ export class KnownEntitiesCheck implements OnModuleInit {
         instance instanceof Repository && !instance.manager.dataSource.hasMetadata(instance.target);
       if (isUnknown) unknown.add(nameOf(instance.target));
     }
-    if (unknown.size === 0) return;
-    throw new Error(
-      `TypeOrmModule.forFeature: the data source was opened without the entity ${[...unknown].join(', ')}`,
-    );
+    if (unknown.size > 0) throw new UnknownEntities([...unknown]);
   }
 }
 

@@ -76,7 +76,12 @@ export class MigrationFailed extends Error {
  * MigrationFailed when a migration fails (those before it stay)
  */
 export async function migrate(dataSource: DataSource, options: MigrateOptions = {}): Promise<string[]> {
-  const source = new DataSource({ ...withoutTimeouts(dataSource.options), entities: [], poolSize: 2 });
+  const source = new DataSource({
+    ...withoutTimeouts(dataSource.options),
+    entities: [],
+    ...(options.migrations && { migrations: [...options.migrations] }),
+    poolSize: 2,
+  });
   await source.initialize();
   try {
     await checkServerVersion(source);

@@ -7,6 +7,7 @@ import { RuntimeException } from '@nestjs/core/errors/exceptions/runtime.excepti
 import { UnknownDependenciesException } from '@nestjs/core/errors/exceptions/unknown-dependencies.exception.js';
 import { undeclaredRoutes } from '../auth/access-coverage.js';
 import type { EntityClass, MigrationClass, SchemaClasses } from '../database/data-source.js';
+import { UnknownEntities } from '../database/known-entities.check.js';
 import { SettingsError } from '../settings-table/setting.js';
 import type { Settings } from '../settings/settings.js';
 import { collisionOf, entitiesOf, migrationsOf } from './extension-schema.js';
@@ -35,15 +36,17 @@ export class Extensions implements SchemaClasses {
 
   /**
    * Runs a step of the start that builds the application.
-   * @throws SettingsError in place of an error of Nest's about the composition of an extension's modules
+   * @throws SettingsError in place of an error about how modules are composed: the service's own fit together, so the
+   * cause is in an extension
    */
   async explain<T>(step: () => Promise<T>): Promise<T> {
     try {
       return await step();
     } catch (error) {
-      if (this.files.length === 0 || !(error instanceof RuntimeException)) throw error;
-      const type: unknown = error instanceof UnknownDependenciesException ? error.type : undefined;
-      const origin = this.files.filter(({ graph }) => graph.declared.has(type));
+      const isComposition = error instanceof RuntimeException || error instanceof UnknownEntities;
+      if (this.files.length === 0 || !isComposition) throw error;
+      const name = error instanceof UnknownDependenciesException ? String(error.type) : '';
+      const origin = this.files.filter(({ graph }) => graph.names.has(name));
       const paths = (origin.length > 0 ? origin : this.files).map(({ path }) => path);
       const [reason = ''] = error.message.split(/\n\n/);
       throw problem(paths.join(', '), `cannot be used: ${reason}`);
