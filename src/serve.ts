@@ -1,3 +1,4 @@
+import { checkScheduler } from './check-scheduler.js';
 import { createApp } from './create-app.js';
 import { loadExtensions } from './extensions/load-extensions.js';
 import { tryAddress } from './listen-address.js';
@@ -25,6 +26,7 @@ export function serve(context: StartContext): Promise<RunningService> {
   const opened = new Opened();
   return opened.orClose(log, async () => {
     const extensions = await loadExtensions(settings);
+    checkScheduler(settings, extensions.modules);
     await tryAddress(settings.host, settings.port);
     const tracing = await openTracing(log, opened);
     const databaseUrl = await openDatabaseServer(context, opened);

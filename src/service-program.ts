@@ -13,7 +13,6 @@ import { SettingsError } from './settings-table/setting.js';
 import { SETTING_KEYS } from './settings/setting-keys.js';
 import { SettingsModule } from './settings/settings.module.js';
 import { tracingProblems } from './tracing/tracing-variables.js';
-import { UnknownScheduler } from './workers/strategies/scheduler.js';
 
 const USAGE_ERROR = 2;
 
@@ -109,6 +108,5 @@ async function untilStopped(
 function failureOf(error: unknown): { readonly problems: readonly string[]; readonly exitCode: number } {
   if (error instanceof ServerProcessFailed) return error;
   if (error instanceof SettingsError) return { problems: error.problems, exitCode: USAGE_ERROR };
-  const problems = [String(error instanceof Error ? error.message : error)];
-  return { problems, exitCode: error instanceof UnknownScheduler ? USAGE_ERROR : 1 };
+  return { problems: [String(error instanceof Error ? error.message : error)], exitCode: 1 };
 }

@@ -1,6 +1,7 @@
 import cluster from 'node:cluster';
 import { join } from 'node:path';
 import type { Extensions } from '../extensions/load-extensions.js';
+import { checkScheduler } from '../check-scheduler.js';
 import { tryAddress } from '../listen-address.js';
 import { openDatabase, openDatabaseServer, prepareDatabase, type StartContext } from '../open-database.js';
 import { Opened } from '../opened.js';
@@ -22,6 +23,7 @@ export function serveCluster(context: StartContext, argv: readonly string[]): Pr
   return opened.orClose(log, async () => {
     const { host } = settings;
     const extensions = await extensionsOf(context);
+    checkScheduler(settings, extensions?.modules ?? []);
     await tryAddress(host, settings.port);
     const databaseUrl = await openDatabaseServer(context, opened);
     stop.throwIfAborted();

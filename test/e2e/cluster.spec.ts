@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { assertNothingLost, RunLoad } from '../support/run-load.js';
 import {
@@ -217,12 +219,20 @@ describe('the start of a service of several server processes', () => {
   });
 
   it('ends with the exit code and the one line of a process that cannot start', async () => {
+    const cwd = await makeDataDir();
+    await writeFile(
+      join(cwd, 'picky.mjs'),
+      `import cluster from 'node:cluster';
+      if (cluster.isWorker) throw new Error('not in a server process');
+      export class Picky { configure() {} }`,
+    );
     const { code, stderr } = await runService({
+      cwd,
       args: ['--workers', '3'],
-      env: { SERVICE_SCHEDULER: 'astrology' },
+      env: { SERVICE_EXTENSIONS: 'picky.mjs' },
     });
     assert.equal(code, 2);
-    assert.match(stderr, /^SERVICE_SCHEDULER: .*'astrology'.*\n$/);
+    assert.equal(stderr, "SERVICE_EXTENSIONS: 'picky.mjs' cannot be loaded: not in a server process\n");
   });
 
   it('refuses a port that is taken before it starts anything', async () => {

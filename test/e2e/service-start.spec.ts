@@ -74,13 +74,21 @@ describe('the service at its start', () => {
     assert.doesNotMatch(stderr, new RegExp(SECRET));
   });
 
-  it('refuses a scheduling strategy that it does not have with exit code 2, and stops its database', async () => {
-    const dataDir = await makeDataDir();
-    const { code, stderr } = await runService({ dataDir, env: { SERVICE_SCHEDULER: 'astrology' } });
-    assert.equal(code, 2);
-    assert.match(stderr, /^SERVICE_SCHEDULER: .*'astrology'.*direct.*\n$/);
-    assert.ok(!(await readdir(`${dataDir}/postgres`)).includes('postmaster.pid'));
-  });
+  for (const [how, args] of [
+    ['in one process', []],
+    ['in several processes', ['--workers', '2']],
+  ] as const) {
+    it(`refuses an unknown scheduling strategy with exit code 2 before it creates a database, ${how}`, async () => {
+      const dataDir = await makeDataDir();
+      const before = await readdir(dataDir);
+      const env = { SERVICE_SCHEDULER: 'astrology' };
+      const { code, stdout, stderr } = await runService({ dataDir, args, env });
+      assert.equal(code, 2);
+      assert.equal(stdout, '');
+      assert.equal(stderr, "SERVICE_SCHEDULER: no strategy is named 'astrology'; there are: direct, fit\n");
+      assert.deepEqual(await readdir(dataDir), before);
+    });
+  }
 
   it('ends with exit code 1 and one line when its port is taken, before it starts a database', async () => {
     const other = createServer().listen(0, '127.0.0.1');

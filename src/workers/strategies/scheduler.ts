@@ -1,22 +1,25 @@
 import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
+import { SettingsError } from '../../settings-table/setting.js';
+import type { Settings } from '../../settings/settings.js';
+import { DirectStrategy } from './direct.strategy.js';
+import { FitStrategy } from './fit.strategy.js';
 
 /** Injection token of the strategy that SERVICE_SCHEDULER selects. */
 export const SCHEDULER = Symbol('SCHEDULER');
 
-/** SERVICE_SCHEDULER cannot be followed: nothing has the name, or more than one strategy has. */
-export class UnknownScheduler extends Error {
-  constructor(name: string, known: readonly string[]) {
-    const problem = known.includes(name) ? 'more than one strategy is' : 'no strategy is';
-    super(`SERVICE_SCHEDULER: ${problem} named '${name}'; there are: ${known.join(', ')}`);
-  }
+/** The strategies that are always there. */
+export function builtInStrategies({ fitReserveAfter }: Settings): SchedulingStrategy[] {
+  return [new DirectStrategy(), new FitStrategy(fitReserveAfter)];
 }
 
-/** @throws UnknownScheduler unless exactly one of the strategies has the name */
-export function selectStrategy(strategies: readonly SchedulingStrategy[], name: string): SchedulingStrategy {
+/** @throws SettingsError unless exactly one of the strategies has the name */
+export function selectStrategy<T extends Pick<SchedulingStrategy, 'name'>>(
+  strategies: readonly T[],
+  name: string,
+): T {
   const [chosen, ...others] = strategies.filter((strategy) => strategy.name === name);
   if (chosen && others.length === 0) return chosen;
-  throw new UnknownScheduler(
-    name,
-    strategies.map((strategy) => strategy.name),
-  );
+  const problem = chosen === undefined ? 'no strategy is' : 'more than one strategy is';
+  const names = strategies.map((strategy) => strategy.name);
+  throw new SettingsError([`SERVICE_SCHEDULER: ${problem} named '${name}'; there are: ${names.join(', ')}`]);
 }
