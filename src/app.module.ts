@@ -1,5 +1,4 @@
 import { Module, type DynamicModule, type Type } from '@nestjs/common';
-import { ScheduleModule } from '@nestjs/schedule';
 import type { DataSource } from 'typeorm';
 import { ApiKeyGuard } from './auth/api-key.guard.js';
 import { AuthModule } from './auth/auth.module.js';
@@ -20,6 +19,8 @@ import { RunLogsModule } from './run-logs/run-logs.module.js';
 import { RunsModule } from './runs/runs.module.js';
 import { ApiPages } from './openapi/api-pages.js';
 import type { Configuration } from './settings/settings.module.js';
+import { scheduledJobs } from './scheduled-jobs.js';
+import { SchedulingModule } from './scheduling/scheduling.module.js';
 import { TracingModule } from './tracing/tracing.module.js';
 import type { Tracing } from './tracing/tracing.js';
 import { StrategiesModule } from './workers/strategies/strategies.module.js';
@@ -49,7 +50,7 @@ export class AppModule {
         LoggingModule.register(log),
         DatabaseModule.register(dataSource),
         TracingModule.register(tracing),
-        ScheduleModule.forRoot(),
+        SchedulingModule.register(scheduledJobs),
         MetricsModule,
         AuthModule,
         HttpModule.forRoot({

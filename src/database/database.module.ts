@@ -7,7 +7,6 @@ import { DatabaseReach } from './database-reach.js';
 import { JournalDataSource } from './journal-data-source.js';
 import { KnownEntitiesCheck } from './known-entities.check.js';
 import { Notifications } from './notifications.js';
-import { PassMetrics } from './pass-metrics.js';
 
 /**
  * Provides the connected data source by the tokens of @nestjs/typeorm, so that `TypeOrmModule.forFeature` works in every
@@ -27,15 +26,8 @@ export class DatabaseModule {
           dataSourceFactory: () => Promise.resolve(dataSource),
         }),
       ],
-      providers: [
-        Notifications,
-        JournalDataSource,
-        DatabaseReach,
-        DatabaseMetrics,
-        PassMetrics,
-        KnownEntitiesCheck,
-      ],
-      exports: [Notifications, JournalDataSource, DatabaseReach, DatabaseMetrics, PassMetrics],
+      providers: [Notifications, JournalDataSource, DatabaseReach, DatabaseMetrics, KnownEntitiesCheck],
+      exports: [Notifications, JournalDataSource, DatabaseReach, DatabaseMetrics],
     };
   }
 }

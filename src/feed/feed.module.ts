@@ -8,7 +8,6 @@ import { FeedNews } from './feed-news.js';
 import { FeedReaders } from './feed-readers.js';
 import { FeedRetention } from './feed-retention.js';
 import { FeedRetentionRepository } from './feed-retention.repository.js';
-import { FeedRetentionSchedule } from './feed-retention.schedule.js';
 import { FeedController } from './feed.controller.js';
 import { FeedReader } from './feed.reader.js';
 import { FeedRepository } from './feed.repository.js';
@@ -30,7 +29,6 @@ import { FeedService } from './feed.service.js';
     FeedService,
     FeedRetentionRepository,
     FeedRetention,
-    FeedRetentionSchedule,
   ],
   exports: [FeedMirror, FeedBranchesRepository],
 })

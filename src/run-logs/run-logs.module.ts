@@ -9,7 +9,6 @@ import { LogReader } from './log-reader.js';
 import { LogReaders } from './log-readers.js';
 import { LogRemovalJob } from './log-removal.job.js';
 import { LogRemovalRepository } from './log-removal.repository.js';
-import { LogRemovalSchedule } from './log-removal.schedule.js';
 import { LogRowRepository } from './log-row.repository.js';
 import { LogService } from './log.service.js';
 import { LogWriter } from './log-writer.js';
@@ -31,7 +30,6 @@ import { RunLogRepository } from './run-log.repository.js';
     LogService,
     LogRemovalRepository,
     LogRemovalJob,
-    LogRemovalSchedule,
   ],
 })
 export class RunLogsModule {}

@@ -10,23 +10,19 @@ import { BulkRunsService } from './bulk/bulk-runs.service.js';
 import { CommittedEventRepository } from './committed-event.repository.js';
 import { DeadlineJob } from './deadlines/deadline.job.js';
 import { DeadlineRepository } from './deadlines/deadline.repository.js';
-import { DeadlineSchedule } from './deadlines/deadline.schedule.js';
+import { RunTimeoutsJob } from './deadlines/run-timeouts.job.js';
 import { EventRepository } from './event.repository.js';
 import { HeldRunRepository } from './held-run.repository.js';
 import { IdempotencyRetentionJob } from './idempotency-retention.job.js';
-import { IdempotencyRetentionSchedule } from './idempotency-retention.schedule.js';
 import { IdempotencyRepository } from './idempotency.repository.js';
 import { LostRunRepository } from './lost-run.repository.js';
 import { RunRetention } from './retention/run-retention.js';
 import { RunRetentionRepository } from './retention/run-retention.repository.js';
-import { RunRetentionSchedule } from './retention/run-retention.schedule.js';
 import { RunCountsRepository } from './run-counts/run-counts.repository.js';
 import { RunCountsRollUp } from './run-counts/run-counts.roll-up.js';
-import { RunCountsSchedule } from './run-counts/run-counts.schedule.js';
 import { RunDemandRepository } from './run-demand/run-demand.repository.js';
 import { RunDemandReader } from './run-demand/run-demand.reader.js';
 import { RunDemandRollUp } from './run-demand/run-demand.roll-up.js';
-import { RunDemandSchedule } from './run-demand/run-demand.schedule.js';
 import { OldestPendingRepository } from './oldest-pending.repository.js';
 import { QueueMarks } from './queue-marks.js';
 import { QueueMarksKeeper } from './queue-marks.keeper.js';
@@ -71,23 +67,19 @@ import { RunsStandingMetrics } from './runs-standing.metrics.js';
     QueueStandingRepository,
     IdempotencyRepository,
     IdempotencyRetentionJob,
-    IdempotencyRetentionSchedule,
     DeadlineRepository,
     DeadlineJob,
-    DeadlineSchedule,
+    RunTimeoutsJob,
     AuditRepository,
     RunListRepository,
     RunListService,
     RunCountsRepository,
     RunCountsRollUp,
-    RunCountsSchedule,
     RunDemandRepository,
     RunDemandReader,
     RunDemandRollUp,
-    RunDemandSchedule,
     RunRetentionRepository,
     RunRetention,
-    RunRetentionSchedule,
     OldestPendingRepository,
     RunHistory,
     JournalMetrics,

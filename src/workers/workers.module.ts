@@ -16,7 +16,6 @@ import { ExplainService } from './explain/explain.service.js';
 import { OverviewController } from './overview/overview.controller.js';
 import { OverviewService } from './overview/overview.service.js';
 import { ForgettingPool } from './pool/forgetting-pool.js';
-import { ForgettingSchedule } from './pool/forgetting.schedule.js';
 import { PoolMetrics } from './pool/pool-metrics.js';
 import { PoolPresence } from './pool/pool-presence.js';
 import { POOL_PROVIDER } from './pool/pool.provider.js';
@@ -46,7 +45,6 @@ import { WorkersService } from './workers.service.js';
     { provide: WorkerPool, useExisting: ForgettingPool },
     PoolPresence,
     PoolMetrics,
-    ForgettingSchedule,
     WorkersService,
     WaitingClaims,
     RefusedClaims,

@@ -35,7 +35,7 @@ describe('the metrics of two server processes', () => {
       assert.equal(scrape.find('longshore_runs').length, 6);
       assert.equal(scrape.value('longshore_database_away'), 0);
       assert.equal(scrape.value('longshore_database_pool_size', { pool: 'journal' }), 2);
-      const since = scrape.value('longshore_pass_last_success_timestamp_seconds', { pass: 'runs' }) ?? 0;
+      const since = scrape.value('longshore_job_last_success_timestamp_seconds', { name: 'reaper' }) ?? 0;
       assert.ok(Math.abs(since - Date.now() / 1000) < 300, 'not the sum of two times');
     }
     assert.equal(readyPids(service).length, 2);

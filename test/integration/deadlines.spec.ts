@@ -257,7 +257,7 @@ describe('deadlines', () => {
         await service.dataSource.query(`select pg_notify('longshore_deadlines', '0')`);
         await until(
           () => Promise.resolve(service.logged.map((line) => String(line['msg']))),
-          (lines) => lines.some((line) => line.startsWith('cannot carry out deadlines')),
+          (lines) => lines.some((line) => line.startsWith('scheduled job failed')),
         );
       });
       await untilDone(service, ids);

@@ -1,17 +1,13 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { EventEmitter, once } from 'node:events';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { Registry } from 'prom-client';
 import { v7 as uuidv7 } from 'uuid';
-import { PassMetrics } from '../../src/database/pass-metrics.js';
 import { FeedMetrics } from '../../src/feed/feed-metrics.js';
 import { FeedRepository } from '../../src/feed/feed.repository.js';
 import { FeedRetention } from '../../src/feed/feed-retention.js';
 import { FeedRetentionRepository } from '../../src/feed/feed-retention.repository.js';
-import { FeedRetentionSchedule } from '../../src/feed/feed-retention.schedule.js';
 import { loadSettings } from '../../src/settings/load-settings.js';
-import { createLog } from '../../src/logging/logger.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 const DAY = 86_400_000;
@@ -142,60 +138,5 @@ describe('retention of the feed', () => {
         positions: Array.from({ length: written }, (_, n) => 801 + n),
       });
     }
-  });
-
-  test('logs when something happened, does not overlap itself, and lets a pass finish at the end', async () => {
-    const lines: Record<string, unknown>[] = [];
-    const log = createLog(
-      { logLevel: 'info' },
-      { destination: { write: (line: string) => void lines.push(JSON.parse(line)) }, pretty: false },
-    );
-    const finished = new EventEmitter();
-    let running = 0;
-    let passes = 0;
-    class Watched extends FeedRetention {
-      override async runOnce(now: Date, stop?: AbortSignal): ReturnType<FeedRetention['runOnce']> {
-        running += 1;
-        passes += 1;
-        assert.equal(running, 1);
-        const counts = await super.runOnce(now, stop);
-        running -= 1;
-        finished.emit('pass');
-        return counts;
-      }
-    }
-    const watched = new Watched(
-      database.dataSource,
-      new FeedRetentionRepository(),
-      loadSettings([], {}),
-      new FeedMetrics(new Registry()),
-    );
-    const tickTwice = async (): Promise<void> => {
-      const schedule = new FeedRetentionSchedule(
-        watched,
-        database.dataSource,
-        log,
-        new PassMetrics(new Registry()),
-      );
-      const pass = once(finished, 'pass');
-      schedule.tick();
-      schedule.tick();
-      await pass;
-      await schedule.onModuleDestroy();
-    };
-    await tickTwice();
-    assert.equal(passes, 1);
-    assert.deepEqual(lines, []);
-    await database.dataSource.transaction((manager) =>
-      new FeedRepository().append(manager, [
-        { topic: 'a', runId: uuidv7(), eventIndex: 0, recordedAt: new Date('2020-01-01') },
-      ]),
-    );
-    await tickTwice();
-    assert.equal(passes, 2);
-    assert.deepEqual(
-      lines.map(({ level, msg, entries }) => ({ level, msg, entries })),
-      [{ level: 'info', msg: 'removed old feed entries', entries: 1 }],
-    );
   });
 });

@@ -1,14 +1,9 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { Registry } from 'prom-client';
-import { PassMetrics } from '../../src/database/pass-metrics.js';
-import { currentTime, execute, rows } from '../../src/database/sql.js';
-import { createLog } from '../../src/logging/logger.js';
+import { execute, rows } from '../../src/database/sql.js';
 import { IdempotencyRepository } from '../../src/runs/idempotency.repository.js';
 import { IdempotencyRetentionJob, KEEP_KEYS_MS } from '../../src/runs/idempotency-retention.job.js';
-import { IdempotencyRetentionSchedule } from '../../src/runs/idempotency-retention.schedule.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 const NOW = new Date('2026-03-10T12:00:00.000Z');
@@ -109,79 +104,4 @@ describe('the retention of idempotency keys', () => {
     assert.equal(await job.runOnce(NOW, stop.signal), 1000);
     assert.equal((await kept()).length, 2000);
   });
-
-  test('its schedule takes the time from the database, never overlaps itself, and waits for a pass at the end', async () => {
-    const passes: { readonly now: Date; readonly end: () => void }[] = [];
-    class Slow extends IdempotencyRetentionJob {
-      override runOnce(now: Date): Promise<number> {
-        return new Promise((resolve) => {
-          passes.push({ now, end: () => resolve(3) });
-        });
-      }
-    }
-    const lines: string[] = [];
-    const log = createLog(
-      { logLevel: 'debug' },
-      { destination: { write: (line: string) => void lines.push(line) }, pretty: false },
-    );
-    const schedule = new IdempotencyRetentionSchedule(
-      new Slow(database.dataSource, new IdempotencyRepository()),
-      database.dataSource,
-      log,
-      new PassMetrics(new Registry()),
-    );
-    const began = await currentTime(database.dataSource);
-    for (let i = 0; i < 5; i += 1) schedule.tick();
-    await until(() => passes.length > 0);
-    schedule.tick();
-    const [first] = passes;
-    assert.ok(first && first.now >= began);
-    first.end();
-    await until(() => lines.length > 0);
-    assert.match(
-      lines.join(''),
-      /removed old idempotency keys.*"keys":3|"keys":3.*removed old idempotency keys/,
-    );
-    assert.equal(passes.length, 1);
-    schedule.tick();
-    await until(() => passes.length === 2);
-    const ended = schedule.onModuleDestroy().then(() => 'ended');
-    assert.equal(await Promise.race([ended, sleep(20, 'waits')]), 'waits');
-    passes[1]?.end();
-    assert.equal(await ended, 'ended');
-  });
-
-  test('its schedule survives a pass that fails, and says so', async () => {
-    class Failing extends IdempotencyRetentionJob {
-      override runOnce(): Promise<number> {
-        return Promise.reject(new Error('no'));
-      }
-    }
-    const lines: string[] = [];
-    const log = createLog(
-      { logLevel: 'debug' },
-      { destination: { write: (line: string) => void lines.push(line) }, pretty: false },
-    );
-    const schedule = new IdempotencyRetentionSchedule(
-      new Failing(database.dataSource, new IdempotencyRepository()),
-      database.dataSource,
-      log,
-      new PassMetrics(new Registry()),
-    );
-    for (let pass = 1; pass <= 2; pass += 1) {
-      schedule.tick();
-      await until(() => lines.length === pass);
-    }
-    assert.ok(lines.every((line) => line.includes('could not remove old idempotency keys')));
-    await schedule.onModuleDestroy();
-  });
 });
-
-/** Resolves when the condition holds. */
-async function until(holds: () => boolean): Promise<void> {
-  const deadline = Date.now() + 20_000;
-  while (!holds()) {
-    assert.ok(Date.now() < deadline, 'it happens in time');
-    await sleep(5);
-  }
-}

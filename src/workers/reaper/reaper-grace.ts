@@ -1,16 +1,24 @@
 import type { ReaperClock } from './reaper-clock.js';
 
-/** Part of the worker timeout that this process may miss unnoticed: one part between two looks, one on top. */
+/**
+ * A pause of the process may stay unnoticed for two of these parts of the worker timeout: one between two looks, one on
+ * top.
+ */
 const PARTS = 8;
 /** Ordinary lateness of timers, in milliseconds, whatever the worker timeout is. */
 const LEAST_TOLERANCE_MS = 100;
+
+/** How often to look for pauses, in milliseconds. */
+export function lookIntervalMs(timeoutMs: number): number {
+  return Math.max(1, timeoutMs / PARTS);
+}
 
 /**
  * When the reaper may judge workers: only after one whole worker timeout in which they could have reported. That time
  * begins anew when the server begins to listen, when this process had been paused (stopped, suspended, its event loop
  * held up), when the database had been away, and when a clock by which heartbeats are stamped had jumped ahead.
  *
- * A pause shows as a gap between two looks, so somebody has to look every `lookEveryMs`. Unnoticed pauses are shorter
+ * A pause shows as a gap between two looks, so a scheduled job looks every `lookEveryMs`. Unnoticed pauses are shorter
  * than a quarter of the worker timeout.
  */
 export class ReaperGrace {
@@ -27,7 +35,7 @@ export class ReaperGrace {
     readonly timeoutMs: number,
     private readonly clock: ReaperClock,
   ) {
-    this.lookEveryMs = Math.max(1, timeoutMs / PARTS);
+    this.lookEveryMs = lookIntervalMs(timeoutMs);
     this.#toleranceMs = Math.max(timeoutMs / PARTS, LEAST_TOLERANCE_MS);
   }
 
@@ -40,6 +48,12 @@ export class ReaperGrace {
   begin(): void {
     this.#seen = this.clock.now();
     this.#undisturbedSince = this.#seen.steady;
+  }
+
+  /** Called every `lookEveryMs` while the server listens: begins at the first call, notices pauses at later ones. */
+  watch(): void {
+    if (this.hasBegun) this.look();
+    else this.begin();
   }
 
   /** Something that kept workers from reporting has just ended. */

@@ -1,6 +1,5 @@
 import { Injectable } from '@nestjs/common';
 import { Counter, Gauge, Registry } from 'prom-client';
-import { isDatabaseUnavailable } from '../../database/unavailable.js';
 import { Log } from '../../logging/logger.js';
 import { LOSS_REASONS, type LostRun } from './lost-run-search.js';
 import { ReaperClock } from './reaper-clock.js';
@@ -25,10 +24,8 @@ const NAMED_WORKERS = 20;
 export class ReaperReport {
   readonly #reclaims: Counter<'reason'>;
   readonly #refused: Counter;
-  readonly #failedPasses: Counter;
   readonly #oldestOverdue: Gauge;
   #progressAt: number;
-  #isFailing = false;
 
   constructor(
     registry: Registry,
@@ -47,11 +44,6 @@ export class ReaperReport {
     this.#refused = new Counter({
       name: 'longshore_reaper_refused_total',
       help: 'Reclaims for which somebody else was faster',
-      registers,
-    });
-    this.#failedPasses = new Counter({
-      name: 'longshore_reaper_failed_passes_total',
-      help: 'Passes that could not be finished',
       registers,
     });
     this.#oldestOverdue = new Gauge({
@@ -107,7 +99,6 @@ export class ReaperReport {
    */
   passed(counts: ReaperCounts, workers: ReadonlySet<string>, overdueMs: number): void {
     this.progress();
-    this.#isFailing = false;
     this.#oldestOverdue.set(overdueMs / 1000);
     if (Object.values(counts).some((count) => count > 0)) {
       this.log.info('reclaimed runs of lost workers', {
@@ -116,14 +107,5 @@ export class ReaperReport {
         lostWorkers: workers.size,
       });
     }
-  }
-
-  /** A pass could not be finished. */
-  failed(error: unknown): void {
-    this.#failedPasses.inc();
-    if (!isDatabaseUnavailable(error)) this.log.error('the reaper failed', { error });
-    // An outage is told once, not at every pass.
-    else if (!this.#isFailing) this.log.warn('the reaper has to wait for the database', { error });
-    this.#isFailing = true;
   }
 }

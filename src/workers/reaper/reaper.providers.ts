@@ -10,7 +10,6 @@ import { ReaperGrace } from './reaper-grace.js';
 import { ReaperHealth } from './reaper-health.js';
 import { ReaperReport } from './reaper-report.js';
 import { Reaper } from './reaper.js';
-import { ReaperSchedule } from './reaper.schedule.js';
 
 /** The reaper with everything it is made of. */
 export const REAPER_PROVIDERS: Provider[] = [
@@ -32,5 +31,4 @@ export const REAPER_PROVIDERS: Provider[] = [
   ReaperReport,
   ReaperHealth,
   Reaper,
-  ReaperSchedule,
 ];

@@ -45,7 +45,6 @@ export class Reaper {
     } catch (error) {
       // Whatever kept this pass from its end may have kept workers from reporting; a full queue of commands does not.
       if (!(error instanceof JournalOverloaded)) this.grace.databaseFailed();
-      this.report.failed(error);
       throw error;
     }
     this.report.passed(counts, workers, overdueMs);
