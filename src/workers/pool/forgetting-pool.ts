@@ -3,7 +3,7 @@ import { WorkerPool } from './worker-pool.js';
 /** Milliseconds after which a silent worker is forgotten. */
 export const FORGET_AFTER_MS = 24 * 60 * 60 * 1000;
 
-/** A pool together with the housekeeping that is nobody's business but a schedule's. */
+/** A pool with the work of the scheduled job `worker_retention`. */
 export abstract class ForgettingPool extends WorkerPool {
   /**
    * Removes what is left of workers that were silent for 24 hours, drains included, in bounded batches. Several
