@@ -12,12 +12,10 @@ export type UnnestValue = string | number | bigint | boolean | Date | Buffer | n
 
 /** A set of rows as one table expression with one array parameter per column. */
 export interface UnnestedRows {
-  /** `unnest($1::uuid[], ...) as v ("id", ...)`, to stand in a `from`. */
+  /** `unnest($1::uuid[], ...) as v ("id", ...)`, for use in a `from`. */
   readonly sql: string;
   /** The arrays as literals, in the order of the columns. */
   readonly params: readonly unknown[];
-  /** Number of the first parameter after these. */
-  readonly nextParam: number;
 }
 
 /**
@@ -76,21 +74,48 @@ export async function currentTime(executor: SqlExecutor): Promise<Date> {
  */
 export function unnestRows<C extends Record<string, string>>(
   columns: C,
-  source: readonly { readonly [K in keyof C]: UnnestValue }[],
+  source: readonly { readonly [K in keyof C & string]: UnnestValue }[],
   firstParam = 1,
 ): UnnestedRows {
-  const entries = Object.entries(columns);
-  for (const [name, type] of entries) {
-    if (!/^[a-z_][a-z0-9_]*$/.test(name)) throw new RangeError(`'${name}' is no plain column name`);
-    if (!/^[a-z][a-z0-9_]*( [a-z]+)*$/.test(type)) throw new RangeError(`'${type}' is no plain type name`);
+  const entries = Object.entries(columns).map(([name, type]) => ({ key: name, name, type }));
+  const unnest = new UnnestColumns<keyof C & string>(entries, firstParam);
+  return { sql: unnest.sql, params: unnest.params(source) };
+}
+
+/** A column of a table expression: `key` is the property that row objects have its value in. */
+export interface UnnestColumn {
+  readonly key: string;
+  readonly name: string;
+  readonly type: string;
+}
+
+/** The table expression of {@link unnestRows}, for a statement whose text is built once. */
+export class UnnestColumns<K extends string> {
+  /** `unnest($1::uuid[], ...) as v ("id", ...)`, for use in a `from`. */
+  readonly sql: string;
+
+  constructor(
+    private readonly columns: readonly UnnestColumn[],
+    firstParam = 1,
+  ) {
+    for (const { name, type } of columns) {
+      if (!/^[a-z_][a-z0-9_]*$/.test(name)) throw new RangeError(`'${name}' is no plain column name`);
+      if (!/^[a-z][a-z0-9_]*( [a-z]+)*$/.test(type)) throw new RangeError(`'${type}' is no plain type name`);
+    }
+    const arrays = columns.map(({ type }, index) => `$${firstParam + index}::${type}[]`);
+    const names = columns.map(({ name }) => `"${name}"`);
+    this.sql = `unnest(${arrays.join(', ')}) as v (${names.join(', ')})`;
   }
-  const arrays = Object.values(columns).map((type, index) => `$${firstParam + index}::${type}[]`);
-  const names = entries.map(([name]) => `"${name}"`);
-  return {
-    sql: `unnest(${arrays.join(', ')}) as v (${names.join(', ')})`,
-    params: entries.map(([name, type]) => arrayLiteral(source, name, isJson(type) ? jsonElement : element)),
-    nextParam: firstParam + entries.length,
-  };
+
+  /**
+   * The array literals of the columns.
+   * @throws TypeError when a row lacks a column; RangeError for an invalid Date
+   */
+  params(source: readonly { readonly [key in K]: UnnestValue }[]): string[] {
+    return this.columns.map(({ key, type }) =>
+      arrayLiteral(source, key, isJson(type) ? jsonElement : element),
+    );
+  }
 }
 
 /** What a statement answered, as the driver and TypeORM both have it. */

@@ -1,6 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { execute, rows, unnestRows, type SqlExecutor } from '../database/sql.js';
+import { EventEntity } from '../database/entities/event.entity.js';
+import { FeedEntryEntity, FeedTopicEntity } from '../database/entities/feed.entity.js';
+import { EntityTable } from '../database/entity-table.js';
+import { execute, rows, type SqlExecutor } from '../database/sql.js';
 import type { JsonObject } from '../json/json-value.js';
 
 /** Channel on which appends are announced, as `<last position> <topic>`. */
@@ -57,33 +60,18 @@ type JoinedRow = FeedEventRow & {
   readonly found: string;
 };
 
-/** SQL of the feed: what is appended and what is read. */
-@Injectable()
-export class FeedRepository {
-  /**
-   * Appends entries to their topics' feeds, in the given order within a topic, numbered densely, and has the commit
-   * announce each topic. It takes the topics' counters in topic order and holds them until the commit, so positions
-   * are in commit order; therefore it is the last statement of its transaction.
-   */
-  async append(manager: EntityManager, entries: readonly FeedAppend[]): Promise<void> {
-    const source = unnestRows(
-      { n: 'integer', topic: 'text', run_id: 'uuid', event_index: 'integer', recorded_at: 'timestamptz' },
-      entries.map((entry, n) => ({
-        n,
-        topic: entry.topic,
-        run_id: entry.runId,
-        event_index: entry.eventIndex,
-        recorded_at: entry.recordedAt,
-      })),
-    );
-    await execute(
-      manager,
-      `with added as materialized (
+const TOPICS = new EntityTable(FeedTopicEntity);
+const ENTRIES = new EntityTable(FeedEntryEntity);
+const EVENTS = new EntityTable(EventEntity);
+
+const REFERENCE = ENTRIES.except('topic', 'position');
+const NEW_ENTRIES = ENTRIES.unnest(['topic', ...REFERENCE], { extra: { n: 'integer' } });
+const APPEND = `with added as materialized (
          select v.*, row_number() over (partition by v.topic order by v.n) as nth
-           from ${source.sql}
+           from ${NEW_ENTRIES.sql}
        ),
        counters as (
-         insert into feed_topics as f (topic, last_position)
+         insert into ${TOPICS.name} as f (topic, last_position)
          select topic, count(*)
            from added
           group by topic
@@ -93,17 +81,29 @@ export class FeedRepository {
       returning f.topic, f.last_position
        ),
        appended as (
-         insert into feed_entries (topic, position, run_id, event_index, recorded_at)
+         insert into ${ENTRIES.name} (topic, position, ${ENTRIES.columns(REFERENCE)})
          select a.topic,
                 c.last_position - count(*) over (partition by a.topic) + a.nth,
-                a.run_id, a.event_index, a.recorded_at
+                ${ENTRIES.columns(REFERENCE, 'a')}
            from added a
            join counters c on c.topic = a.topic
        )
        select pg_notify('${FEED_CHANNEL}', last_position || ' ' || topic)
-         from counters`,
-      source.params,
-    );
+         from counters`;
+
+/** Columns of the event that an entry references. */
+const CONTENT = ['runId', 'attempt', 'type', 'msg', 't', 'state', 'payload'] as const;
+
+/** SQL of the feed: what is appended and what is read. */
+@Injectable()
+export class FeedRepository {
+  /**
+   * Appends entries to their topics' feeds, in the given order within a topic, numbered densely, and has the commit
+   * announce each topic. It takes the topics' counters in topic order and holds them until the commit, so positions
+   * are in commit order; therefore it is the last statement of its transaction.
+   */
+  async append(manager: EntityManager, entries: readonly FeedAppend[]): Promise<void> {
+    await execute(manager, APPEND, NEW_ENTRIES.params(entries.map((entry, n) => ({ ...entry, n }))));
   }
 
   /** How far a topic's feed reaches. */
@@ -111,7 +111,7 @@ export class FeedRepository {
     const [bounds] = await rows<Record<keyof FeedBounds, string>>(
       executor,
       `select first_position as first, last_position as last
-         from feed_topics
+         from ${TOPICS.name}
         where topic = $1::text`,
       [topic],
     );
@@ -129,10 +129,10 @@ export class FeedRepository {
       executor,
       `select t.first_position as first, t.last_position as last,
               p.position as "entryPosition", p.found,
-              p.run_id as "runId", p.attempt, p.type, p.msg, p.t, p.state, p.payload
-         from feed_topics t
+              ${EVENTS.select('p', CONTENT)}
+         from ${TOPICS.name} t
          left join lateral (
-           select f.position, e.run_id, e.attempt, e.type, e.msg, e.t, e.state, e.payload,
+           select f.position, ${EVENTS.columns(CONTENT, 'e')},
                   count(*) over () as found,
                   sum(octet_length(e.msg::text) + octet_length(e.payload::text)) over (
                     order by f.position
@@ -140,13 +140,13 @@ export class FeedRepository {
                   ) as bytes_before
              from (
                select position, run_id, event_index
-                 from feed_entries
+                 from ${ENTRIES.name}
                 where topic = t.topic
                   and position > greatest($2::bigint, t.first_position - 1)
                 order by position
                 limit $3::integer + 1
              ) f
-             join events e on e.run_id = f.run_id and e.index = f.event_index
+             join ${EVENTS.name} e on e.run_id = f.run_id and e.index = f.event_index
          ) p on coalesce(p.bytes_before, 0) < $4::bigint
         where t.topic = $1::text
         order by p.position

@@ -1,4 +1,6 @@
 import { Injectable } from '@nestjs/common';
+import { RunLogRowEntity } from '../database/entities/run-log.entity.js';
+import { EntityTable } from '../database/entity-table.js';
 import { rows, type SqlExecutor } from '../database/sql.js';
 import type { LogPoint } from './log-point.js';
 import type { LogId } from './run-log.repository.js';
@@ -11,17 +13,11 @@ export interface ReadRow {
   readonly lines: Buffer;
 }
 
-interface LineRow {
-  readonly firstLine: string;
-  readonly lineCount: number;
-  readonly textBytes: string;
-  readonly bytesBefore: string;
-  readonly unknownGapsBefore: string;
-  readonly lines: Buffer;
-}
+const LOG_ROWS = new EntityTable(RunLogRowEntity);
+const READ = LOG_ROWS.except('runId', 'attempt', 'weightBefore');
+const LINE_COLUMNS = LOG_ROWS.select('r', READ);
 
-const LINE_COLUMNS = `r.first_line as "firstLine", r.line_count as "lineCount", r.text_bytes as "textBytes",
-              r.bytes_before as "bytesBefore", r.unknown_gaps_before as "unknownGapsBefore", r.lines`;
+type LineRow = Readonly<Pick<RunLogRowEntity, (typeof READ)[number]>>;
 
 /** Rows read by one statement at most. */
 const ROWS_AT_ONCE = 256;
@@ -48,14 +44,14 @@ export class LogRowRepository {
                   sum(b.text_bytes) over (
                     order by b.first_line rows between unbounded preceding and 1 preceding
                   ) as bytes_in_front
-             from run_log_rows b
+             from ${LOG_ROWS.name} b
             where b.run_id = $1::uuid
               and b.attempt = $2::integer
               and b.first_line >= coalesce(
                     (select holding.first_line
                        from (
                          select first_line, line_count
-                           from run_log_rows
+                           from ${LOG_ROWS.name}
                           where run_id = $1::uuid
                             and attempt = $2::integer
                             and first_line <= $3::bigint
@@ -92,7 +88,7 @@ export class LogRowRepository {
                   sum(b.text_bytes) over (
                     order by b.first_line desc rows between unbounded preceding and 1 preceding
                   ) as bytes_in_front
-             from run_log_rows b
+             from ${LOG_ROWS.name} b
             where b.run_id = $1::uuid
               and b.attempt = $2::integer
               and b.first_line < $3::bigint

@@ -1,4 +1,8 @@
 import { Injectable } from '@nestjs/common';
+import { AttemptEntity } from '../database/entities/attempt.entity.js';
+import { RunLogEntity, RunLogRowEntity } from '../database/entities/run-log.entity.js';
+import { RunEntity } from '../database/entities/run.entity.js';
+import { EntityTable } from '../database/entity-table.js';
 import { inBatches } from '../database/in-batches.js';
 import { execute, rows, unnestRows, type SqlExecutor } from '../database/sql.js';
 import type { LogChange, LogRow, LogState } from './log-plan.js';
@@ -41,21 +45,22 @@ export interface PackedRow extends Omit<LogRow, 'lines'> {
   readonly lines: Buffer;
 }
 
-interface StandingRow {
-  readonly currentAttempt: number;
-  readonly attempt: number | null;
-  readonly holder: string | null;
-  readonly isClosed: boolean;
-  readonly workerId: string | null;
-  readonly nextChunk: number;
-  readonly nextLine: string;
-  readonly printedBytes: string;
-  readonly unknownGaps: string;
-  readonly weight: string;
-  readonly tailLine: string | null;
-  readonly tailWeight: string | null;
-  readonly isComplete: boolean;
-}
+const RUNS = new EntityTable(RunEntity);
+const ATTEMPTS = new EntityTable(AttemptEntity);
+const LOGS = new EntityTable(RunLogEntity);
+const LOG_ROWS = new EntityTable(RunLogRowEntity);
+
+const PROGRESS = LOGS.except('runId', 'attempt', 'isComplete', 'updatedAt', 'workerId');
+
+type StandingRow = Readonly<
+  Pick<RunLogEntity, (typeof PROGRESS)[number] | 'isComplete'> &
+    Omit<LogStanding, 'log'> & { workerId: string | null }
+>;
+
+const STORED = LOG_ROWS.except('runId', 'attempt');
+const STORED_COLUMNS = LOG_ROWS.columns(STORED);
+/** Rows of a chunk, behind the eleven parameters of the statement that stores it. */
+const NEW_ROWS = LOG_ROWS.unnest(STORED, { firstParam: 12 });
 
 /** SQL by which logs are written. None of it locks or changes a row of another context's tables. */
 @Injectable()
@@ -78,18 +83,12 @@ export class RunLogRepository {
               case when asked.attempt = r.attempt then r.worker_id else a.worker_id end as holder,
               ${isClosed('$3')} as "isClosed",
               l.worker_id as "workerId",
-              l.next_chunk as "nextChunk",
-              l.next_line as "nextLine",
-              l.printed_bytes as "printedBytes",
-              l.unknown_gaps as "unknownGaps",
-              l.weight,
-              l.tail_line as "tailLine",
-              l.tail_weight as "tailWeight",
+              ${LOGS.select('l', PROGRESS)},
               coalesce(l.is_complete, false) as "isComplete"
-         from runs r
+         from ${RUNS.name} r
         cross join lateral (select coalesce($2::integer, r.attempt) as attempt) asked
-         left join attempts a on a.run_id = r.id and a.attempt = asked.attempt
-         left join run_logs l on l.run_id = r.id and l.attempt = asked.attempt
+         left join ${ATTEMPTS.name} a on a.run_id = r.id and a.attempt = asked.attempt
+         left join ${LOGS.name} l on l.run_id = r.id and l.attempt = asked.attempt
         where r.id = $1::uuid`,
       [runId, attempt, silenceMs],
     );
@@ -107,9 +106,9 @@ export class RunLogRepository {
       executor,
       `select asked.run_id as "runId", asked.attempt
          from (select v.run_id, v.attempt from ${source.sql}) asked
-         left join runs r on r.id = asked.run_id
-         left join attempts a on a.run_id = asked.run_id and a.attempt = asked.attempt
-         left join run_logs l on l.run_id = asked.run_id and l.attempt = asked.attempt
+         left join ${RUNS.name} r on r.id = asked.run_id
+         left join ${ATTEMPTS.name} a on a.run_id = asked.run_id and a.attempt = asked.attempt
+         left join ${LOGS.name} l on l.run_id = asked.run_id and l.attempt = asked.attempt
         where r.id is null
            or ${isClosed('$1')}`,
       [silenceMs, ...source.params],
@@ -120,11 +119,11 @@ export class RunLogRepository {
   async open(executor: SqlExecutor, { runId, attempt }: LogId, workerId: string): Promise<void> {
     await execute(
       executor,
-      `insert into run_logs (
+      `insert into ${LOGS.name} (
          run_id, attempt, next_chunk, next_line, printed_bytes, unknown_gaps, weight, is_complete, updated_at, worker_id
        )
        select id, $2::integer, 0, 0, 0, 0, 0, false, clock_timestamp(), $3::text
-         from runs
+         from ${RUNS.name}
         where id = $1::uuid
            on conflict (run_id, attempt) do nothing`,
       [runId, attempt, workerId],
@@ -142,31 +141,19 @@ export class RunLogRepository {
     { state, dropBelow }: LogChange,
     packed: readonly PackedRow[],
   ): Promise<boolean> {
-    const source = unnestRows(
-      {
-        first_line: 'bigint',
-        line_count: 'integer',
-        text_bytes: 'bigint',
-        bytes_before: 'bigint',
-        unknown_gaps_before: 'bigint',
-        weight_before: 'bigint',
-        lines: 'bytea',
-      },
-      packed.map(({ start, lineCount, textBytes, weightBefore, lines }) => ({
-        first_line: start.line,
-        line_count: lineCount,
-        text_bytes: textBytes,
-        bytes_before: start.bytes,
-        unknown_gaps_before: start.unknownGaps,
-        weight_before: weightBefore,
-        lines,
-      })),
-      12,
-    );
+    const values = packed.map(({ start, lineCount, textBytes, weightBefore, lines }) => ({
+      firstLine: start.line,
+      lineCount,
+      textBytes,
+      bytesBefore: start.bytes,
+      unknownGapsBefore: start.unknownGaps,
+      weightBefore,
+      lines,
+    }));
     const [moved] = await rows<{ dropped: string }>(
       executor,
       `with moved as (
-         update run_logs
+         update ${LOGS.name}
             set next_chunk = $3::integer,
                 next_line = $4::bigint,
                 printed_bytes = $5::bigint,
@@ -183,16 +170,13 @@ export class RunLogRepository {
       returning run_id, attempt
        ),
        stored as (
-         insert into run_log_rows (
-           run_id, attempt, first_line, line_count, text_bytes, bytes_before, unknown_gaps_before, weight_before, lines
-         )
-         select m.run_id, m.attempt, v.first_line, v.line_count, v.text_bytes, v.bytes_before,
-                v.unknown_gaps_before, v.weight_before, v.lines
+         insert into ${LOG_ROWS.name} (run_id, attempt, ${STORED_COLUMNS})
+         select m.run_id, m.attempt, ${LOG_ROWS.columns(STORED, 'v')}
            from moved m
-          cross join ${source.sql}
+          cross join ${NEW_ROWS.sql}
        ),
        dropped as (
-         delete from run_log_rows r
+         delete from ${LOG_ROWS.name} r
           using moved m
           where r.run_id = m.run_id
             and r.attempt = m.attempt
@@ -214,7 +198,7 @@ export class RunLogRepository {
         state.tail?.weight ?? null,
         state.isComplete,
         dropBelow,
-        ...source.params,
+        ...NEW_ROWS.params(values),
       ],
     );
     if (moved === undefined) return false;
@@ -235,7 +219,7 @@ export class RunLogRepository {
   ): Promise<number> {
     return execute(
       executor,
-      `delete from run_log_rows
+      `delete from ${LOG_ROWS.name}
         where run_id = $1::uuid
           and attempt = $2::integer
           and first_line in (${oldestOfTail('$3', '$4')})`,
@@ -259,7 +243,7 @@ function oldestOfTail(tailLine: string, dropBelow: string): string {
   return `select o.first_line
                 from (
                   select first_line, weight_before
-                    from run_log_rows
+                    from ${LOG_ROWS.name}
                    where run_id = $1::uuid
                      and attempt = $2::integer
                      and first_line >= ${tailLine}::bigint

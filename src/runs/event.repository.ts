@@ -1,7 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import type { EventEntity } from '../database/entities/event.entity.js';
-import { execute, rows, unnestRows } from '../database/sql.js';
+import { EventEntity } from '../database/entities/event.entity.js';
+import { EntityTable } from '../database/entity-table.js';
+import { execute, rows } from '../database/sql.js';
 import { jsonText } from '../json/json-text.js';
 import type { TimelineEntry } from './run-machine/run.js';
 
@@ -15,7 +16,14 @@ export interface TimelineRange {
   readonly to: number;
 }
 
-const COLUMNS = 'e.run_id as "runId", e.index, e.attempt, e.type, e.state, e.t, e.msg, e.payload';
+const EVENTS = new EntityTable(EventEntity);
+const COLUMNS = EVENTS.select('e', EVENTS.except('size', 'commitOrder'));
+const GIVEN = EVENTS.except('commitOrder');
+const NEW_EVENTS = EVENTS.unnest(GIVEN);
+// The default of commit_order would be computed for each row.
+const INSERT = `insert into ${EVENTS.name} (${EVENTS.columns(GIVEN)}, ${EVENTS.column('commitOrder')})
+       select ${EVENTS.columns(GIVEN, 'v')}, (select next_commit_order())
+         from ${NEW_EVENTS.sql}`;
 
 /**
  * SQL of the table `events`, the timelines of all runs. What is read is bounded in bytes by the column `size`, so that
@@ -39,7 +47,7 @@ export class EventRepository {
            select e.*, sum(e.size) over (partition by w.n order by e.index desc) - e.size as newer_bytes
              from unnest($1::uuid[], $2::integer[], $3::integer[])
                   with ordinality as w (run_id, first, past, n)
-             join events e on e.run_id = w.run_id and e.index >= w.first and e.index < w.past
+             join ${EVENTS.name} e on e.run_id = w.run_id and e.index >= w.first and e.index < w.past
          ) e
         where e.newer_bytes + e.size <= $4::bigint
         order by e.run_id, e.index`,
@@ -59,7 +67,7 @@ export class EventRepository {
       `select ${COLUMNS}
          from (
            select e.*, sum(e.size) over (order by e.index) - e.size as older_bytes
-             from events e
+             from ${EVENTS.name} e
             where e.run_id = $1::uuid and e.index >= $2::integer and e.index < $3::integer
          ) e
         where e.older_bytes < $4::bigint
@@ -70,41 +78,11 @@ export class EventRepository {
 
   /** Appends entries to the timelines of runs that the caller has locked. */
   async append(manager: EntityManager, entries: readonly TimelineEntry[]): Promise<void> {
-    const source = unnestRows(
-      {
-        run_id: 'uuid',
-        index: 'integer',
-        attempt: 'integer',
-        type: 'text',
-        state: 'text',
-        t: 'timestamptz',
-        msg: 'json',
-        payload: 'json',
-        size: 'integer',
-      },
-      entries.map((entry) => {
-        const msg = JSON.stringify(entry.msg);
-        const payload = jsonText(entry.payload);
-        return {
-          run_id: entry.runId,
-          index: entry.index,
-          attempt: entry.attempt,
-          type: entry.type,
-          state: entry.state,
-          t: entry.t,
-          msg,
-          payload,
-          size: Buffer.byteLength(msg) + Buffer.byteLength(payload),
-        };
-      }),
-    );
-    await execute(
-      manager,
-      // The default of commit_order would be computed for each row.
-      `insert into events (run_id, index, attempt, type, state, t, msg, payload, size, commit_order)
-       select run_id, index, attempt, type, state, t, msg, payload, size, (select next_commit_order())
-         from ${source.sql}`,
-      source.params,
-    );
+    const values = entries.map((entry) => {
+      const msg = JSON.stringify(entry.msg);
+      const payload = jsonText(entry.payload);
+      return { ...entry, msg, payload, size: Buffer.byteLength(msg) + Buffer.byteLength(payload) };
+    });
+    await execute(manager, INSERT, NEW_EVENTS.params(values));
   }
 }

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { rows, type SqlExecutor } from '../database/sql.js';
+import { RUNS } from './run-columns.js';
 import type { HeldRun } from './scheduling-strategy.js';
 
 /** SQL of the runs that are in execution, by the workers that hold them. */
@@ -24,15 +25,10 @@ export class HeldRunRepository {
   async listHeld(executor: SqlExecutor, workerIds: readonly string[]): Promise<HeldRun[]> {
     return rows(
       executor,
-      `select id as "runId",
-              worker_id as "workerId",
-              cpu,
-              ram_mb as "ramMb",
-              vram_mb as "vramMb",
-              gpu_id as "gpuId"
-         from runs
-        where state in ('ASSIGNED', 'RUNNING')
-          and worker_id = any($1::text[])`,
+      `select r.id as "runId", ${RUNS.select('r', ['workerId', 'cpu', 'ramMb', 'vramMb', 'gpuId'])}
+         from ${RUNS.name} r
+        where r.state in ('ASSIGNED', 'RUNNING')
+          and r.worker_id = any($1::text[])`,
       [workerIds],
     );
   }

@@ -1,6 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { execute, rows, unnestRows } from '../database/sql.js';
+import { IdempotencyKeyEntity } from '../database/entities/idempotency-key.entity.js';
+import { EntityTable } from '../database/entity-table.js';
+import { execute, rows } from '../database/sql.js';
 
 /** Channel on which processes announce now and then that they serve claims with keys, by a name of their own. */
 export const SERVED_CHANNEL = 'longshore_served';
@@ -32,6 +34,28 @@ export interface ClaimKey {
   readonly runIds: readonly string[];
 }
 
+const KEYS = new EntityTable(IdempotencyKeyEntity);
+
+const REGISTERED = ['scope', 'requestHash', 'runId'] as const;
+const NEW_KEYS = KEYS.unnest(REGISTERED);
+// An update that changes nothing, because only then an earlier row is locked and returned. A row that has just been
+// inserted has no xmax.
+const REGISTER = `insert into ${KEYS.name} as k (${KEYS.columns(REGISTERED)}, created_at)
+       select ${KEYS.columns(REGISTERED, 'v')}, clock_timestamp()
+         from ${NEW_KEYS.sql}
+        order by v.scope
+           on conflict (scope) do update
+          set scope = excluded.scope
+    returning ${KEYS.select('k', REGISTERED)}, k.xmax = 0 as "isNew"`;
+
+const NEW_CLAIMS = KEYS.unnest(['scope', 'requestHash'], { extra: { claimed: 'json' } });
+const INSERT_CLAIMS = `insert into ${KEYS.name} (${KEYS.columns(['scope', 'requestHash', 'claimed', 'createdAt'])})
+       select scope, request_hash,
+              array(select id::uuid from json_array_elements_text(claimed) as id),
+              clock_timestamp()
+         from ${NEW_CLAIMS.sql}
+        order by scope`;
+
 /** SQL of the table `idempotency_keys`. */
 @Injectable()
 export class IdempotencyRepository {
@@ -45,27 +69,7 @@ export class IdempotencyRepository {
     keys: readonly IdempotencyKey[],
   ): Promise<Map<string, RegisteredKey>> {
     const first = new Map(keys.toReversed().map((key) => [key.scope, key]));
-    const source = unnestRows(
-      { scope: 'text', request_hash: 'text', run_id: 'uuid' },
-      [...first.values()].map(({ scope, requestHash, runId }) => ({
-        scope,
-        request_hash: requestHash,
-        run_id: runId,
-      })),
-    );
-    // An update that changes nothing, because only then an earlier row is locked and answered. A row that has just
-    // been inserted has no xmax.
-    const counting = await rows<RegisteredKey>(
-      manager,
-      `insert into idempotency_keys (scope, request_hash, run_id, created_at)
-       select scope, request_hash, run_id, clock_timestamp()
-         from ${source.sql}
-        order by scope
-           on conflict (scope) do update
-          set scope = excluded.scope
-    returning scope, request_hash as "requestHash", run_id as "runId", xmax = 0 as "isNew"`,
-      source.params,
-    );
+    const counting = await rows<RegisteredKey>(manager, REGISTER, NEW_KEYS.params([...first.values()]));
     return new Map(counting.map((key) => [key.scope, key]));
   }
 
@@ -73,7 +77,7 @@ export class IdempotencyRepository {
   async forget(manager: EntityManager, scopes: readonly string[]): Promise<void> {
     await execute(
       manager,
-      `delete from idempotency_keys
+      `delete from ${KEYS.name}
         where scope = any($1::text[])`,
       [scopes],
     );
@@ -84,24 +88,8 @@ export class IdempotencyRepository {
    * @throws QueryFailedError 23505 when that one kept its runs first
    */
   async insertClaims(manager: EntityManager, keys: readonly ClaimKey[]): Promise<void> {
-    const source = unnestRows(
-      { scope: 'text', request_hash: 'text', claimed: 'json' },
-      keys.map(({ scope, requestHash, runIds }) => ({
-        scope,
-        request_hash: requestHash,
-        claimed: JSON.stringify(runIds),
-      })),
-    );
-    await execute(
-      manager,
-      `insert into idempotency_keys (scope, request_hash, claimed, created_at)
-       select scope, request_hash,
-              array(select id::uuid from json_array_elements_text(claimed) as id),
-              clock_timestamp()
-         from ${source.sql}
-        order by scope`,
-      source.params,
-    );
+    const values = keys.map((key) => ({ ...key, claimed: JSON.stringify(key.runIds) }));
+    await execute(manager, INSERT_CLAIMS, NEW_CLAIMS.params(values));
   }
 
   /** Has the commit tell every process that the named one serves claims with keys. */
@@ -117,7 +105,7 @@ export class IdempotencyRepository {
     const found = await rows<{ scope: string; claimed: string[] }>(
       manager,
       `select scope, claimed
-         from idempotency_keys
+         from ${KEYS.name}
         where scope = any($1::text[])
           and claimed is not null`,
       [scopes],
@@ -130,7 +118,7 @@ export class IdempotencyRepository {
     const [key] = await rows<RegisteredKey>(
       manager,
       `select scope, request_hash as "requestHash", run_id as "runId", false as "isNew"
-         from idempotency_keys
+         from ${KEYS.name}
         where scope = $1`,
       [scope],
     );
@@ -141,10 +129,10 @@ export class IdempotencyRepository {
   removeBefore(manager: EntityManager, time: Date, limit: number): Promise<number> {
     return execute(
       manager,
-      `delete from idempotency_keys
+      `delete from ${KEYS.name}
         where scope in (
                 select scope
-                  from idempotency_keys
+                  from ${KEYS.name}
                  where created_at < $1
                  order by created_at
                  limit $2

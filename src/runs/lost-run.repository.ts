@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { rows, type SqlExecutor } from '../database/sql.js';
+import { QUEUE, RUNS } from './run-columns.js';
 
 /** A worker that holds runs, by the service's own record. */
 export interface Holder {
@@ -69,14 +70,14 @@ export class LostRunRepository {
       executor,
       `with recursive holders (worker_id, n) as (
          (select r.worker_id, 1
-            from runs r
+            from ${RUNS.name} r
            where r.state in ('ASSIGNED', 'RUNNING')
              and r.worker_id > $1::text
            order by r.worker_id
            limit 1)
          union all
          select (select r.worker_id
-                   from runs r
+                   from ${RUNS.name} r
                   where r.state in ('ASSIGNED', 'RUNNING')
                     and r.worker_id > h.worker_id
                   order by r.worker_id
@@ -92,13 +93,13 @@ export class LostRunRepository {
        select h.worker_id as "workerId",
               exists (
                 select
-                  from runs r
+                  from ${RUNS.name} r
                  where r.state in ('ASSIGNED', 'RUNNING')
                    and r.worker_id = h.worker_id
                    and r.assigned_at < p.now - make_interval(secs => $2::double precision / 1000)
               ) as "holdsLong",
               p.now,
-              not exists (select from run_queue) as "isQueueEmpty"
+              not exists (select from ${QUEUE.name}) as "isQueueEmpty"
          from present p
          left join holders h on h.worker_id is not null
         order by h.n`,
@@ -116,8 +117,8 @@ export class LostRunRepository {
   listHeld(executor: SqlExecutor, query: HeldRunQuery): Promise<RunInHands[]> {
     return rows<RunInHands>(
       executor,
-      `select r.id, r.worker_id as "workerId", r.attempt
-         from runs r
+      `select ${RUNS.select('r', ['id', 'workerId', 'attempt'])}
+         from ${RUNS.name} r
         where r.state in ('ASSIGNED', 'RUNNING')
           and r.worker_id <= $2::text
           and (r.worker_id, r.id) > ($1::text, $3::uuid)

@@ -1,7 +1,7 @@
 import type { EntityManager } from 'typeorm';
 import { rows } from '../database/sql.js';
 import type { QueueSpot, QueueStretch, StretchHead } from './queue-marks.js';
-import { MACHINE_COLUMNS } from './run-columns.js';
+import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from './run-columns.js';
 import type { QueuedRun } from './scheduling-strategy.js';
 
 const STRETCHES = `unnest($1::integer[], $2::bigint[], $3::bigint[], $4::timestamptz[], $5::uuid[])
@@ -62,9 +62,9 @@ export class QueueHeadRepository {
 }
 
 function locked(condition: string, order: string): string {
-  return `select ${MACHINE_COLUMNS}, q.passed_over_at as "passedOverAt", q.reserved_for as "reservedFor"
-                from run_queue q
-                join runs r on r.id = q.run_id
+  return `select ${MACHINE_COLUMNS}, ${QUEUE_NOTES}
+                from ${QUEUE.name} q
+                join ${RUNS.name} r on r.id = q.run_id
                where ${condition}
                order by ${order}
                limit $6::integer
@@ -73,7 +73,7 @@ function locked(condition: string, order: string): string {
 
 function first(condition: string, order: string): string {
   return `select q.priority, q.created_at, q.run_id
-                from run_queue q
+                from ${QUEUE.name} q
                where ${condition}
                order by ${order}
                limit 1`;

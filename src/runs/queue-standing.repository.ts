@@ -1,18 +1,13 @@
 import { Injectable } from '@nestjs/common';
+import type { QueueEntryEntity } from '../database/entities/queue.entity.js';
 import { rows, type SqlExecutor } from '../database/sql.js';
-import { MACHINE_COLUMNS } from './run-columns.js';
+import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from './run-columns.js';
 import type { QueuedRun } from './scheduling-strategy.js';
 
-/** A run's row in the queue. */
-export interface QueueRow {
-  readonly runId: string;
-  readonly priority: number;
-  readonly createdAt: Date;
-  /** Since when runs behind this one have been handed out before it; null: never. */
-  readonly passedOverAt: Date | null;
-  /** The worker that is kept free for it; null: none. */
-  readonly reservedFor: string | null;
-}
+const ROW = QUEUE.except('cpu', 'ramMb', 'vramMb');
+
+/** A run's row in the queue, without its shape. */
+export type QueueRow = Readonly<Pick<QueueEntryEntity, (typeof ROW)[number]>>;
 
 /** SQL that tells where runs stand in `run_queue`, without locking anything. */
 @Injectable()
@@ -21,13 +16,9 @@ export class QueueStandingRepository {
   async find(executor: SqlExecutor, runId: string): Promise<QueueRow | null> {
     const [row] = await rows<QueueRow>(
       executor,
-      `select run_id as "runId",
-              priority,
-              created_at as "createdAt",
-              passed_over_at as "passedOverAt",
-              reserved_for as "reservedFor"
-         from run_queue
-        where run_id = $1::uuid`,
+      `select ${QUEUE.select('q', ROW)}
+         from ${QUEUE.name} q
+        where q.run_id = $1::uuid`,
       [runId],
     );
     return row ?? null;
@@ -44,12 +35,12 @@ export class QueueStandingRepository {
       `select least(count(*), $4::integer)::integer as count
          from (
            (select 1
-              from run_queue
+              from ${QUEUE.name}
              where priority > $1::integer
              limit $4::integer)
             union all
            (select 1
-              from run_queue
+              from ${QUEUE.name}
              where priority = $1::integer
                and (created_at, run_id) < ($2::timestamptz, $3::uuid)
              limit $4::integer)
@@ -64,7 +55,7 @@ export class QueueStandingRepository {
     const found = await rows<{ workerId: string }>(
       executor,
       `select distinct reserved_for as "workerId"
-         from run_queue
+         from ${QUEUE.name}
         where reserved_for is not null`,
     );
     return found.map(({ workerId }) => workerId);
@@ -74,9 +65,9 @@ export class QueueStandingRepository {
   listReserved(executor: SqlExecutor, workerIds: readonly string[]): Promise<QueuedRun[]> {
     return rows<QueuedRun>(
       executor,
-      `select ${MACHINE_COLUMNS}, q.passed_over_at as "passedOverAt", q.reserved_for as "reservedFor"
-         from run_queue q
-         join runs r on r.id = q.run_id
+      `select ${MACHINE_COLUMNS}, ${QUEUE_NOTES}
+         from ${QUEUE.name} q
+         join ${RUNS.name} r on r.id = q.run_id
         where q.reserved_for is not null
           and q.reserved_for = any($1::text[])
         order by q.priority desc, q.created_at, q.run_id`,

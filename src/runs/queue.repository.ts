@@ -4,7 +4,7 @@ import { execute, rows, unnestRows } from '../database/sql.js';
 import { QueueHeadRepository } from './queue-head.repository.js';
 import { QueueMarks, WHOLE_QUEUE, type QueueSpot, type QueueStretch } from './queue-marks.js';
 import { queueNews } from './queue-news.js';
-import { MACHINE_COLUMNS } from './run-columns.js';
+import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from './run-columns.js';
 import type { Run } from './run-machine/run.js';
 import type { CandidateQuery, QueuedRun, Reservation, Shape } from './scheduling-strategy.js';
 
@@ -16,7 +16,13 @@ export const ROOM_CHANNEL = 'longshore_room';
 
 const UNLIMITED = { cpu: 2 ** 31 - 1, ramMb: 2 ** 31 - 1, vramMb: 2 ** 31 - 1 } as const;
 
-const QUEUE_COLUMNS = 'q.passed_over_at as "passedOverAt", q.reserved_for as "reservedFor"';
+const PLACE = QUEUE.except('passedOverAt', 'reservedFor');
+const NEW_ENTRIES = QUEUE.unnest(PLACE);
+const PUT = `insert into ${QUEUE.name} (${QUEUE.columns(PLACE)})
+       select ${QUEUE.columns(PLACE, 'v')}
+         from ${NEW_ENTRIES.sql}
+           on conflict (run_id) do update
+          set priority = excluded.priority`;
 
 /** SQL of the table `run_queue`: one narrow row per run that may be handed out. Its order: priority descending, age, id. */
 @Injectable()
@@ -33,33 +39,7 @@ export class QueueRepository {
   /** Puts pending runs into the queue, or takes over their new priority when they are in it. */
   async put(manager: EntityManager, pending: readonly Run[]): Promise<void> {
     for (const spot of pending) this.#marks?.put(spot);
-    const source = unnestRows(
-      {
-        run_id: 'uuid',
-        priority: 'integer',
-        created_at: 'timestamptz',
-        ram_mb: 'integer',
-        vram_mb: 'integer',
-        cpu: 'integer',
-      },
-      pending.map((run) => ({
-        run_id: run.id,
-        priority: run.priority,
-        created_at: run.createdAt,
-        ram_mb: run.ramMb,
-        vram_mb: run.vramMb,
-        cpu: run.cpu,
-      })),
-    );
-    await execute(
-      manager,
-      `insert into run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
-       select run_id, priority, created_at, ram_mb, vram_mb, cpu
-         from ${source.sql}
-           on conflict (run_id) do update
-          set priority = excluded.priority`,
-      source.params,
-    );
+    await execute(manager, PUT, NEW_ENTRIES.params(pending.map((run) => ({ ...run, runId: run.id }))));
   }
 
   /** Takes runs out of the queue. */
@@ -67,7 +47,7 @@ export class QueueRepository {
     this.#removed.add(manager);
     await execute(
       manager,
-      `delete from run_queue
+      `delete from ${QUEUE.name}
         where run_id = any($1::uuid[])`,
       [runIds],
     );
@@ -131,7 +111,7 @@ export class QueueRepository {
   ): Promise<QueuedRun[]> {
     return rows<QueuedRun>(
       manager,
-      `select ${MACHINE_COLUMNS}, ${QUEUE_COLUMNS}
+      `select ${MACHINE_COLUMNS}, ${QUEUE_NOTES}
          from (
            (select c.run_id
               from unnest($2::integer[], $3::integer[], $4::integer[]) as s (cpu, ram_mb, vram_mb)
@@ -146,12 +126,12 @@ export class QueueRepository {
              cross join lateral (${firstWithin('s', 'and passed_over_at is not null and passed_over_at <= $8::timestamptz')}) c)
             union
            (select run_id
-              from run_queue
+              from ${QUEUE.name}
              where reserved_for is not null
                and reserved_for = any($9::text[]))
          ) c
-         join run_queue q on q.run_id = c.run_id
-         join runs r on r.id = q.run_id
+         join ${QUEUE.name} q on q.run_id = c.run_id
+         join ${RUNS.name} r on r.id = q.run_id
         where not q.run_id = any($10::uuid[])
         order by q.priority desc, q.created_at, q.run_id`,
       [
@@ -170,8 +150,8 @@ export class QueueRepository {
     return rows<Run>(
       manager,
       `select ${MACHINE_COLUMNS}
-         from run_queue q
-         join runs r on r.id = q.run_id
+         from ${QUEUE.name} q
+         join ${RUNS.name} r on r.id = q.run_id
         where q.run_id = any($1::uuid[])
         order by q.run_id
           for update skip locked`,
@@ -203,12 +183,12 @@ export class QueueRepository {
       manager,
       `with free as (
          select q.run_id, v.worker_id
-           from run_queue q
+           from ${QUEUE.name} q
            join ${source.sql} on v.run_id = q.run_id
           order by q.run_id
             for update of q skip locked
        )
-       update run_queue q
+       update ${QUEUE.name} q
           set reserved_for = free.worker_id
          from free
         where q.run_id = free.run_id`,
@@ -222,13 +202,13 @@ export class QueueRepository {
       manager,
       `with free as (
          select run_id
-           from run_queue
+           from ${QUEUE.name}
           where run_id = any($1::uuid[])
             and passed_over_at is null
           order by run_id
             for update skip locked
        )
-       update run_queue q
+       update ${QUEUE.name} q
           set passed_over_at = $2::timestamptz
          from free
         where q.run_id = free.run_id`,
@@ -239,11 +219,11 @@ export class QueueRepository {
 
 /** The first $1 runs of the queue that ask for no more than the shape. */
 function firstWithin(shape: string, condition = ''): string {
-  return `select run_id
-                from run_queue
-               where run_queue.cpu <= ${shape}.cpu
-                 and run_queue.ram_mb <= ${shape}.ram_mb
-                 and run_queue.vram_mb <= ${shape}.vram_mb
+  return `select q.run_id
+                from ${QUEUE.name} q
+               where q.cpu <= ${shape}.cpu
+                 and q.ram_mb <= ${shape}.ram_mb
+                 and q.vram_mb <= ${shape}.vram_mb
                  ${condition}
                order by priority desc, created_at, run_id
                limit $1::integer`;

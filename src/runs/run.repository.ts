@@ -1,13 +1,77 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import type { RunEntity } from '../database/entities/run.entity.js';
-import { execute, rows, unnestRows } from '../database/sql.js';
+import { execute, rows } from '../database/sql.js';
 import { jsonText } from '../json/json-text.js';
 import type { NewRun, Run } from './run-machine/run.js';
-import { MACHINE_COLUMNS, RECORD_COLUMNS } from './run-columns.js';
+import { MACHINE_COLUMNS, MACHINE_FIELDS, RECORD_COLUMNS, RUNS } from './run-columns.js';
 
-/** What the machine only carries, and a worker needs to know. */
-type CarriedColumns = Pick<RunEntity, 'image' | 'inputs' | 'traceparent' | 'tracestate'>;
+/** Columns that the machine does not read and a worker needs. */
+const CARRIED = ['image', 'inputs', 'traceparent', 'tracestate'] as const;
+type CarriedColumns = Pick<RunEntity, (typeof CARRIED)[number]>;
+
+/** SQL of the columns of a new run that have the same value in every run; `v` holds the other columns. */
+const AT_CREATION = {
+  state: `'PENDING'`,
+  progress: '0',
+  attempt: '1',
+  firstEvent: '0',
+  eventCount: '0',
+  failures: '0',
+  reclaims: '0',
+  queuedAt: 'v.created_at',
+  updatedAt: 'v.created_at',
+} as const;
+const CONSTANT = RUNS.fields.filter((field): field is keyof typeof AT_CREATION => field in AT_CREATION);
+
+/** Columns whose values a new run is given; the rest is null. */
+const GIVEN = RUNS.except(
+  ...CONSTANT,
+  'outputs',
+  'gpuId',
+  'workerId',
+  'errorMessage',
+  'notBefore',
+  'assignedAt',
+  'startedAt',
+  'finishedAt',
+);
+const NEW_RUNS = RUNS.unnest(GIVEN);
+const INSERT = `insert into ${RUNS.name} (${RUNS.columns(GIVEN)}, ${RUNS.columns(CONSTANT)})
+       select ${RUNS.columns(GIVEN, 'v')}, ${CONSTANT.map((field) => AT_CREATION[field]).join(', ')}
+         from ${NEW_RUNS.sql}`;
+
+/** Columns that never change after the creation. */
+const FIXED: ReadonlySet<string> = new Set<keyof Run>([
+  'id',
+  'maxAttempts',
+  'backoffS',
+  'maxBackoffS',
+  'startWithinS',
+  'attemptTimeoutS',
+  'topic',
+  'ramMb',
+  'vramMb',
+  'cpu',
+  'createdAt',
+]);
+const CHANGING = MACHINE_FIELDS.filter((field) => !FIXED.has(field));
+const CHANGED_RUNS = RUNS.unnest(['id', 'outputs', ...CHANGING], { extra: { sets_outputs: 'boolean' } });
+const UPDATE = `update ${RUNS.name} r
+          set ${RUNS.set(CHANGING, 'v')},
+              outputs = case when v.sets_outputs then v.outputs else r.outputs end
+         from ${CHANGED_RUNS.sql}
+        where r.id = v.id`;
+
+/** Columns that an assignment changes. */
+const ASSIGNMENT = ['state', 'workerId', 'gpuId', 'assignedAt', 'updatedAt'] as const;
+const ASSIGNED_RUNS = RUNS.unnest(['id', ...ASSIGNMENT]);
+const ASSIGN = `update ${RUNS.name} r
+          set ${RUNS.set(ASSIGNMENT, 'v')}
+         from ${ASSIGNED_RUNS.sql}
+        where r.id = v.id
+          and r.state = 'PENDING'
+    returning ${RUNS.select('r', ['id', ...CARRIED])}`;
 
 /** A run that has just been handed out: what its worker needs to know of it. */
 export interface AssignedRun extends Readonly<CarriedColumns> {
@@ -28,7 +92,7 @@ export class RunRepository {
     return rows<RunEntity>(
       manager,
       `select ${RECORD_COLUMNS}
-         from runs r
+         from ${RUNS.name} r
         where r.id = any($1::uuid[])`,
       [ids],
     );
@@ -39,7 +103,7 @@ export class RunRepository {
     return rows<Run>(
       manager,
       `select ${MACHINE_COLUMNS}
-         from runs r
+         from ${RUNS.name} r
         where r.id = any($1::uuid[])
         order by r.id
           for update`,
@@ -55,8 +119,8 @@ export class RunRepository {
   ): Promise<(Run & CarriedColumns)[]> {
     return rows<Run & CarriedColumns>(
       manager,
-      `select ${MACHINE_COLUMNS}, r.image, r.inputs, r.traceparent, r.tracestate
-         from runs r
+      `select ${MACHINE_COLUMNS}, ${RUNS.select('r', CARRIED)}
+         from ${RUNS.name} r
         where r.id = any($1::uuid[])
           and r.worker_id = any($2::text[])
           and r.state in ('ASSIGNED', 'RUNNING')
@@ -70,180 +134,32 @@ export class RunRepository {
     manager: EntityManager,
     created: readonly { readonly run: Run; readonly fresh: NewRun }[],
   ): Promise<void> {
-    const source = unnestRows(
-      {
-        id: 'uuid',
-        attempt_id: 'uuid',
-        priority: 'integer',
-        max_attempts: 'integer',
-        backoff_s: 'integer',
-        max_backoff_s: 'integer',
-        start_within_s: 'integer',
-        attempt_timeout_s: 'integer',
-        image: 'text',
-        inputs: 'json',
-        outputs_template: 'json',
-        ram_mb: 'integer',
-        vram_mb: 'integer',
-        cpu: 'integer',
-        topic: 'text',
-        attributes: 'json',
-        definition_id: 'text',
-        definition_version: 'text',
-        traceparent: 'text',
-        tracestate: 'text',
-        at: 'timestamptz',
-      },
-      created.map(({ run, fresh }) => ({
-        id: run.id,
-        attempt_id: run.attemptId,
-        priority: run.priority,
-        max_attempts: run.maxAttempts,
-        backoff_s: run.backoffS,
-        max_backoff_s: run.maxBackoffS,
-        start_within_s: run.startWithinS,
-        attempt_timeout_s: run.attemptTimeoutS,
-        image: fresh.image,
-        inputs: jsonText(fresh.inputs),
-        outputs_template: jsonText(fresh.outputsTemplate),
-        ram_mb: run.ramMb,
-        vram_mb: run.vramMb,
-        cpu: run.cpu,
-        topic: run.topic,
-        attributes: fresh.eventDelivery?.attributes ? JSON.stringify(fresh.eventDelivery.attributes) : null,
-        definition_id: fresh.definition?.id ?? null,
-        definition_version: fresh.definition?.version ?? null,
-        traceparent: fresh.trace?.traceparent ?? null,
-        tracestate: fresh.trace?.tracestate ?? null,
-        at: run.createdAt,
-      })),
-    );
-    await execute(
-      manager,
-      `insert into runs (
-         id, state, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims,
-         max_attempts, backoff_s, max_backoff_s, start_within_s, attempt_timeout_s, image, inputs, outputs_template, ram_mb, vram_mb, cpu, topic, attributes,
-         definition_id, definition_version, traceparent, tracestate, queued_at, created_at, updated_at
-       )
-       select id, 'PENDING', priority, 0, 1, attempt_id, 0, 0, 0, 0,
-              max_attempts, backoff_s, max_backoff_s, start_within_s, attempt_timeout_s, image, inputs, outputs_template, ram_mb, vram_mb, cpu, topic, attributes,
-              definition_id, definition_version, traceparent, tracestate, at, at, at
-         from ${source.sql}`,
-      source.params,
-    );
+    const given = created.map(({ run, fresh }) => ({
+      ...run,
+      image: fresh.image,
+      inputs: jsonText(fresh.inputs),
+      outputsTemplate: jsonText(fresh.outputsTemplate),
+      attributes: fresh.eventDelivery?.attributes ? JSON.stringify(fresh.eventDelivery.attributes) : null,
+      definitionId: fresh.definition?.id ?? null,
+      definitionVersion: fresh.definition?.version ?? null,
+      traceparent: fresh.trace?.traceparent ?? null,
+      tracestate: fresh.trace?.tracestate ?? null,
+    }));
+    await execute(manager, INSERT, NEW_RUNS.params(given));
   }
 
   /** Writes what the machine changed; the rows are locked by the caller. Outputs are touched only where they were set. */
   async update(manager: EntityManager, changed: readonly Run[]): Promise<void> {
-    const source = unnestRows(
-      {
-        id: 'uuid',
-        state: 'text',
-        priority: 'integer',
-        progress: 'smallint',
-        attempt: 'integer',
-        attempt_id: 'uuid',
-        first_event: 'integer',
-        event_count: 'integer',
-        failures: 'integer',
-        reclaims: 'integer',
-        sets_outputs: 'boolean',
-        outputs: 'json',
-        gpu_id: 'integer',
-        worker_id: 'text',
-        error_message: 'text',
-        queued_at: 'timestamptz',
-        not_before: 'timestamptz',
-        assigned_at: 'timestamptz',
-        started_at: 'timestamptz',
-        finished_at: 'timestamptz',
-        updated_at: 'timestamptz',
-      },
-      changed.map((run) => ({
-        id: run.id,
-        state: run.state,
-        priority: run.priority,
-        progress: run.progress,
-        attempt: run.attempt,
-        attempt_id: run.attemptId,
-        first_event: run.firstEvent,
-        event_count: run.eventCount,
-        failures: run.failures,
-        reclaims: run.reclaims,
-        sets_outputs: run.outputs !== undefined,
-        outputs: run.outputs ? jsonText(run.outputs) : null,
-        gpu_id: run.gpuId,
-        worker_id: run.workerId,
-        error_message: run.errorMessage,
-        queued_at: run.queuedAt,
-        not_before: run.notBefore,
-        assigned_at: run.assignedAt,
-        started_at: run.startedAt,
-        finished_at: run.finishedAt,
-        updated_at: run.updatedAt,
-      })),
-    );
-    await execute(
-      manager,
-      `update runs r
-          set state = v.state,
-              priority = v.priority,
-              progress = v.progress,
-              attempt = v.attempt,
-              attempt_id = v.attempt_id,
-              first_event = v.first_event,
-              event_count = v.event_count,
-              failures = v.failures,
-              reclaims = v.reclaims,
-              outputs = case when v.sets_outputs then v.outputs else r.outputs end,
-              gpu_id = v.gpu_id,
-              worker_id = v.worker_id,
-              error_message = v.error_message,
-              queued_at = v.queued_at,
-              not_before = v.not_before,
-              assigned_at = v.assigned_at,
-              started_at = v.started_at,
-              finished_at = v.finished_at,
-              updated_at = v.updated_at
-         from ${source.sql}
-        where r.id = v.id`,
-      source.params,
-    );
+    const rewritten = changed.map((run) => ({
+      ...run,
+      sets_outputs: run.outputs !== undefined,
+      outputs: run.outputs ? jsonText(run.outputs) : null,
+    }));
+    await execute(manager, UPDATE, CHANGED_RUNS.params(rewritten));
   }
 
   /** Writes assignments and answers what the workers need; the rows are locked by the caller. */
   async assign(manager: EntityManager, assigned: readonly Run[]): Promise<AssignedRun[]> {
-    const source = unnestRows(
-      {
-        id: 'uuid',
-        state: 'text',
-        worker_id: 'text',
-        gpu_id: 'integer',
-        assigned_at: 'timestamptz',
-        updated_at: 'timestamptz',
-      },
-      assigned.map((run) => ({
-        id: run.id,
-        state: run.state,
-        worker_id: run.workerId,
-        gpu_id: run.gpuId,
-        assigned_at: run.assignedAt,
-        updated_at: run.updatedAt,
-      })),
-    );
-    return rows<AssignedRun>(
-      manager,
-      `update runs r
-          set state = v.state,
-              worker_id = v.worker_id,
-              gpu_id = v.gpu_id,
-              assigned_at = v.assigned_at,
-              updated_at = v.updated_at
-         from ${source.sql}
-        where r.id = v.id
-          and r.state = 'PENDING'
-    returning r.id, r.image, r.inputs, r.traceparent, r.tracestate`,
-      source.params,
-    );
+    return rows<AssignedRun>(manager, ASSIGN, ASSIGNED_RUNS.params(assigned));
   }
 }

@@ -1,6 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { execute, rows, unnestRows } from '../../database/sql.js';
+import { RunDeadlineEntity } from '../../database/entities/queue.entity.js';
+import { EntityTable } from '../../database/entity-table.js';
+import { execute, rows } from '../../database/sql.js';
 
 /** Channel on which every commit that sets deadlines tells in how many milliseconds the soonest of them is due. */
 export const DEADLINE_CHANNEL = 'longshore_deadlines';
@@ -11,24 +13,12 @@ export interface RunDeadline {
   readonly dueAt: Date | null;
 }
 
-/** SQL of the table `run_deadlines`: one row per run that time will do something to. The journal writes it. */
-@Injectable()
-export class DeadlineRepository {
-  /** Sets deadlines of runs that the caller has locked or made, and has the commit announce the soonest. */
-  async put(
-    manager: EntityManager,
-    deadlines: readonly { readonly runId: string; readonly dueAt: Date }[],
-  ): Promise<void> {
-    const source = unnestRows(
-      { run_id: 'uuid', due_at: 'timestamptz' },
-      deadlines.map(({ runId, dueAt }) => ({ run_id: runId, due_at: dueAt })),
-    );
-    await execute(
-      manager,
-      `with written as (
-         insert into run_deadlines (run_id, due_at)
-         select run_id, due_at
-           from ${source.sql}
+const DEADLINES = new EntityTable(RunDeadlineEntity);
+const SET_DEADLINES = DEADLINES.unnest(DEADLINES.fields);
+const PUT = `with written as (
+         insert into ${DEADLINES.name} (${DEADLINES.columns()})
+         select ${DEADLINES.columns()}
+           from ${SET_DEADLINES.sql}
              on conflict (run_id) do update
             set due_at = excluded.due_at
       returning due_at
@@ -37,9 +27,17 @@ export class DeadlineRepository {
                 '${DEADLINE_CHANNEL}',
                 greatest(0, ceil(extract(epoch from min(due_at) - clock_timestamp()) * 1000))::bigint::text
               )
-         from written`,
-      source.params,
-    );
+         from written`;
+
+/** SQL of the table `run_deadlines`: one row per run that time will do something to. The journal writes it. */
+@Injectable()
+export class DeadlineRepository {
+  /** Sets deadlines of runs that the caller has locked or made, and has the commit announce the soonest. */
+  async put(
+    manager: EntityManager,
+    deadlines: readonly { readonly runId: string; readonly dueAt: Date }[],
+  ): Promise<void> {
+    await execute(manager, PUT, SET_DEADLINES.params(deadlines));
   }
 
   /** Ids of runs whose deadline has passed at the time, the longest overdue first, a bounded number of them. */
@@ -47,7 +45,7 @@ export class DeadlineRepository {
     const due = await rows<{ readonly runId: string }>(
       manager,
       `select run_id as "runId"
-         from run_deadlines
+         from ${DEADLINES.name}
         where due_at <= $1::timestamptz
         order by due_at, run_id
         limit $2`,
@@ -61,7 +59,7 @@ export class DeadlineRepository {
     const [next] = await rows<{ readonly inMs: number | null }>(
       manager,
       `select (extract(epoch from min(due_at) - clock_timestamp()) * 1000)::double precision as "inMs"
-         from run_deadlines`,
+         from ${DEADLINES.name}`,
     );
     return next?.inMs ?? null;
   }
@@ -73,11 +71,11 @@ export class DeadlineRepository {
   async postpone(manager: EntityManager, runIds: readonly string[], now: Date, until: Date): Promise<void> {
     await execute(
       manager,
-      `update run_deadlines
+      `update ${DEADLINES.name}
           set due_at = $3::timestamptz
         where run_id in (
                 select run_id
-                  from run_deadlines
+                  from ${DEADLINES.name}
                  where run_id = any($1::uuid[])
                    and due_at <= $2::timestamptz
                    for update skip locked
@@ -90,7 +88,7 @@ export class DeadlineRepository {
   async remove(manager: EntityManager, runIds: readonly string[]): Promise<void> {
     await execute(
       manager,
-      `delete from run_deadlines
+      `delete from ${DEADLINES.name}
         where run_id = any($1::uuid[])`,
       [runIds],
     );

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { rows } from '../../database/sql.js';
 import type { RunEntity } from '../../database/entities/run.entity.js';
-import { RECORD_COLUMNS } from '../run-columns.js';
+import { RECORD_COLUMNS, RUNS } from '../run-columns.js';
 import { RUN_STATES } from '../run-machine/run-state.js';
 import { CREATED_BOUNDS, type CreatedBound, type RunFilter } from './run-filter.js';
 
@@ -48,9 +48,9 @@ export class RunListRepository {
   async findPlace(manager: EntityManager, id: string): Promise<RunPlace | null> {
     const [place] = await rows<RunPlace>(
       manager,
-      `select created_at as "createdAt", id
-         from runs
-        where id = $1::uuid`,
+      `select ${RUNS.select('r', ['createdAt', 'id'])}
+         from ${RUNS.name} r
+        where r.id = $1::uuid`,
       [id],
     );
     return place ?? null;
@@ -73,7 +73,7 @@ export class RunListRepository {
     const most = bind(limit, 'integer');
     const stretch = (columns: string, state: string): string =>
       `select ${columns}
-         from runs r
+         from ${RUNS.name} r
         where ${[`r.state = ${state}`, ...fields, ...times].join(' and ')}
         order by ${order}
         limit ${most}`;
@@ -91,7 +91,7 @@ export class RunListRepository {
             order by ${order}
             limit ${most}
          ) page
-         join runs r on r.id = page_id
+         join ${RUNS.name} r on r.id = page_id
         order by ${order}`,
       params,
     );

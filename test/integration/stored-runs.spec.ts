@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { v7 as uuidv7 } from 'uuid';
+import { RunEntity } from '../../src/database/entities/run.entity.js';
+import { createRun } from '../../src/runs/run-machine/create-run.js';
+import type { Run } from '../../src/runs/run-machine/run.js';
+import { RunRepository } from '../../src/runs/run.repository.js';
+import { freshRun } from '../support/journal.js';
+import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
+
+const FRESH = freshRun({
+  image: 'registry/image:1',
+  priority: 7,
+  inputs: { in: 1 },
+  outputsTemplate: { out: null },
+  ramMb: 1,
+  vramMb: 2,
+  cpu: 3,
+  maxAttempts: 9,
+  backoffS: 4,
+  maxBackoffS: 5,
+  startWithinS: 6,
+  attemptTimeoutS: 8,
+  eventDelivery: { topic: 'topic', attributes: { a: 'b' } },
+  definition: { id: 'definition', version: 'v1' },
+  trace: { traceparent: 'parent', tracestate: 'state' },
+});
+const CREATED = createRun(FRESH, new Date('2026-11-22T08:00:00.123Z'));
+
+/** The columns that only carry what the run was created with. */
+const CARRIED = {
+  image: FRESH.image,
+  inputs: FRESH.inputs,
+  outputsTemplate: FRESH.outputsTemplate,
+  attributes: { a: 'b' },
+  definitionId: 'definition',
+  definitionVersion: 'v1',
+  traceparent: 'parent',
+  tracestate: 'state',
+};
+
+const at = (second: number): Date => new Date(Date.UTC(2026, 10, 22, 9, 0, second));
+
+describe('a stored run', () => {
+  let database: TestDatabase;
+  const repository = new RunRepository();
+
+  before(async () => {
+    database = await openTestDatabase();
+    await repository.insert(database.dataSource.manager, [{ run: CREATED, fresh: FRESH }]);
+  });
+
+  after(() => database.close());
+
+  it('has in every column of its entity what it was created with', async () => {
+    const expected = { ...CREATED, ...CARRIED, outputs: null };
+    const { columns } = database.dataSource.getMetadata(RunEntity);
+    assert.deepEqual(
+      Object.keys(expected).toSorted(),
+      columns.map(({ propertyName }) => propertyName).toSorted(),
+    );
+    const { manager } = database.dataSource;
+    assert.deepEqual({ ...(await manager.findOneByOrFail(RunEntity, { id: CREATED.id })) }, expected);
+    assert.deepEqual({ ...(await repository.find(manager, CREATED.id)) }, expected);
+  });
+
+  it('has everything that a command changes, and keeps the rest', async () => {
+    const changed: Run = {
+      ...CREATED,
+      state: 'FAILED',
+      priority: -1,
+      progress: 50,
+      attempt: 2,
+      attemptId: uuidv7(),
+      firstEvent: 3,
+      eventCount: 5,
+      failures: 1,
+      reclaims: 2,
+      outputs: { out: 'x' },
+      gpuId: 1,
+      workerId: 'w',
+      errorMessage: 'broke',
+      queuedAt: at(1),
+      assignedAt: at(2),
+      startedAt: at(3),
+      finishedAt: at(4),
+      updatedAt: at(5),
+    };
+    const { manager } = database.dataSource;
+    await repository.update(manager, [changed]);
+    assert.deepEqual({ ...(await repository.find(manager, CREATED.id)) }, { ...changed, ...CARRIED });
+    const [locked] = await manager.transaction((inner) => repository.lock(inner, [CREATED.id]));
+    const { outputs: _, ...decidedBy } = changed;
+    assert.deepEqual({ ...locked }, decidedBy);
+  });
+});
