@@ -1,4 +1,5 @@
 import { FeedRetention } from './feed/feed-retention.js';
+import { ClosedLogsWatch } from './run-logs/closed-logs.watch.js';
 import { LogRemovalJob } from './run-logs/log-removal.job.js';
 import { RUN_TIMEOUTS, RunTimeoutsJob } from './runs/deadlines/run-timeouts.job.js';
 import { IdempotencyRetentionJob } from './runs/idempotency-retention.job.js';
@@ -66,6 +67,20 @@ export function scheduledJobs({
       },
       RunTimeoutsJob,
       async (job, { now, stop }) => (await job.runOnce(await now(), stop)).carriedOut,
+    ),
+    scheduledJob(
+      {
+        name: 'closed_log_check',
+        does: 'wakes readers of logs that are over because their worker is lost',
+        everyMs: 15 * SECOND,
+        jitterMs: SECOND,
+        firstDelayMs: 15 * SECOND,
+        // Each process wakes its own readers.
+        processes: 'all',
+        level: 'debug',
+      },
+      ClosedLogsWatch,
+      (watch) => watch.runOnce(),
     ),
     scheduledJob(
       {
