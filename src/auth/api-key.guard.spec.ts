@@ -47,8 +47,9 @@ function boot(...startingKeys: readonly string[]) {
   );
   const authentication = new ApiKeyGuard(createAuthenticator(verifier), reflector, new OpenAnswers(stored));
   const scopes = new ScopesGuard(reflector);
-  const call = async (headers: IncomingHttpHeaders, handler = Routes.prototype.anyKey) => {
+  const call = async (headers: IncomingHttpHeaders, handler = Routes.prototype.anyKey, earlier?: Caller) => {
     const request = new IncomingMessage(new Socket());
+    Reflect.set(request, 'user', earlier);
     Object.assign(request.headers, headers);
     const context = new ExecutionContextHost([request, new ServerResponse(request)], Routes, handler);
     await authentication.canActivate(context);
@@ -106,6 +107,14 @@ describe('authentication of a request', () => {
     await assert.rejects(call({ 'x-api-key': STORED }), keys.failure);
     await assert.rejects(call({ authorization: `Bearer ${STORED}` }), keys.failure);
     assert.equal(await call({ 'x-api-key': 'a' }), 'settings:client');
+  });
+
+  test('does not accept a caller that was set on the request before', async () => {
+    const { call } = boot('a');
+    const earlier = { id: 'i', name: 'earlier', scopes: new Set(['admin'] as const), expiresAt: null };
+    await assert.rejects(call({}, undefined, earlier), MissingApiKey);
+    await assert.rejects(call({ 'x-api-key': makeApiKey('admin') }, undefined, earlier), InvalidApiKey);
+    assert.equal(await call({ 'x-api-key': STORED }, undefined, earlier), 'stored');
   });
 
   test('is not needed on a public route', async () => {

@@ -29,27 +29,39 @@ export class ApiKeyGuard implements CanActivate {
     private readonly openAnswers: OpenAnswers,
   ) {}
 
-  /** @throws MissingApiKey, InvalidApiKey; the error of the database when the key cannot be checked */
-  async canActivate(context: ExecutionContext): Promise<boolean> {
+  /**
+   * Returns synchronously when the key is known: Nest waits for promises only.
+   * @throws MissingApiKey, InvalidApiKey; the error of the database when the key cannot be checked
+   */
+  canActivate(context: ExecutionContext): boolean | Promise<boolean> {
     if (accessOf(this.reflector, context).kind === 'public') return true;
     const http = context.switchToHttp();
     const request = http.getRequest<Request>();
     const response = http.getResponse<Response>();
-    const caller = await this.#authenticate(request, response);
-    if (!caller) throw hasCredentials(request) ? new InvalidApiKey() : new MissingApiKey();
-    request.user = caller;
-    this.openAnswers.watch(caller, response);
+    // Nothing that ran before may have named the caller.
+    request.user = undefined;
+    const authenticated = this.#authenticate(request, response);
+    if (request.user) return this.#admit(request, response);
+    return authenticated.then(() => this.#admit(request, response));
+  }
+
+  #admit(request: Request, response: Response): true {
+    if (!request.user) throw hasCredentials(request) ? new InvalidApiKey() : new MissingApiKey();
+    this.openAnswers.watch(request.user, response);
     return true;
   }
 
-  /** The caller of the first key that is valid, or null. */
-  #authenticate(request: Request, response: Response): Promise<Caller | null> {
+  /** Sets `request.user` to the caller of the first key that is valid. */
+  #authenticate(request: Request, response: Response): Promise<void> {
     return new Promise((resolve, reject) => {
       const authenticate = this.authenticator.authenticate(
         API_KEY_STRATEGIES,
         { session: false },
-        (error: unknown, caller?: Caller | false | null) =>
-          error instanceof Error ? reject(error) : resolve(caller || null),
+        (error: unknown, caller?: Caller | false | null) => {
+          if (caller) request.user = caller;
+          if (error instanceof Error) reject(error);
+          else resolve();
+        },
       );
       authenticate(request, response, reject);
     });

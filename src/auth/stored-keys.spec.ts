@@ -39,6 +39,20 @@ describe('keys of the database', () => {
     assert.deepEqual(keys.asked, [['h']]);
   });
 
+  test('are remembered up to a bound, the oldest dropped first; what is learned again is the youngest', () => {
+    for (const hash of ['a', 'b', 'a']) stored.revoked(hash);
+    for (let n = 0; n < 9_999; n += 1) stored.revoked(`k${n}`);
+    assert.deepEqual(
+      ['a', 'b', 'k0'].map((hash) => stored.hasMet(hash)),
+      [true, false, true],
+    );
+    stored.revoked('one more');
+    assert.deepEqual(
+      ['a', 'k0', 'one more'].map((hash) => stored.hasMet(hash)),
+      [false, true, true],
+    );
+  });
+
   test('are asked about in one statement at a time, so that a flood of different keys needs one connection', async () => {
     keys.hold();
     const first = isGood('first');

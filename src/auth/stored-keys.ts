@@ -3,7 +3,6 @@ import { DataSource } from 'typeorm';
 import { SCOPES, type Caller } from './access.js';
 import { ApiKeysRepository, type UsableKey } from './api-keys.repository.js';
 import { KeyCheckTooSlow } from './auth.errors.js';
-import { BoundedCache } from './bounded-cache.js';
 import { MonotonicClock } from './monotonic-clock.js';
 
 /**
@@ -37,6 +36,31 @@ interface Answer {
 interface Batch {
   readonly hashes: Set<string>;
   readonly answer: Promise<Answer>;
+}
+
+/** A map that drops its oldest entry when it would outgrow its bound. */
+class BoundedCache<V> {
+  readonly #entries = new Map<string, V>();
+
+  /** @param most entries kept, at least 1 */
+  constructor(private readonly most: number) {}
+
+  get(key: string): V | undefined {
+    return this.#entries.get(key);
+  }
+
+  /** Adds the entry as the youngest. */
+  set(key: string, value: V): void {
+    this.#entries.delete(key);
+    this.#entries.set(key, value);
+    if (this.#entries.size <= this.most) return;
+    const oldest = this.#entries.keys().next();
+    if (oldest.done !== true) this.#entries.delete(oldest.value);
+  }
+
+  delete(key: string): void {
+    this.#entries.delete(key);
+  }
 }
 
 /**
