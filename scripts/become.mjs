@@ -1,9 +1,11 @@
 /* oxlint-disable no-console -- for commands for the terminal */
+import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { BuildError, buildIfNeeded } from './build-if-needed.mjs';
 
-const PROGRAMS = join(dirname(dirname(fileURLToPath(import.meta.url))), 'dist', 'src');
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
+const PROGRAMS = join(ROOT, 'dist', 'src');
 
 /**
  * Builds when needed, then becomes a program of the build. The program runs in this very process, so a signal that
@@ -31,7 +33,8 @@ export async function become(program, say = (line) => console.error(line)) {
   process.on('SIGTERM', stopEarly);
   process.on('SIGINT', stopEarly);
   try {
-    await buildIfNeeded({ signal: abort.signal, say });
+    // The packed package holds what was built, and no sources.
+    if (existsSync(join(ROOT, 'src'))) await buildIfNeeded({ signal: abort.signal, say });
   } catch (error) {
     if (abort.signal.aborted) {
       process.exit(0);

@@ -17,6 +17,8 @@ export {
   type ErrorKind,
 } from './http/domain-error.js';
 export type { OpRunDto } from './runs/dto/op-run.dto.js';
+export type { CommittedEvent } from './runs/committed-event.js';
+export { RunEvents, type EventPage } from './runs/run-events.js';
 export type { RunRequest } from './runs/new-run.js';
 export { RunReader } from './runs/run.reader.js';
 export { IdempotencyMismatch, RunNotFound, RunRejected } from './runs/run.errors.js';
