@@ -20,7 +20,6 @@ const RUN_BY = new Map([
   ['docs/autoscaling.md', 'test/e2e/autoscaler.spec.ts'],
   ['docs/bulk.md', 'test/api/bulk-page.spec.ts'],
   ['docs/cli.md', 'test/e2e/cli-page.spec.ts'],
-  ['docs/extending.md', 'test/e2e/extending.spec.ts'],
   // This one asks that each of the page's names is run, by itself or by test/e2e/backup.spec.ts.
   ['docs/operations.md', 'test/e2e/operations-page.spec.ts'],
   ['docs/tracing.md', 'test/e2e/tracing-page.spec.ts'],
@@ -54,6 +53,10 @@ const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string
   [/^docker build -f docker\/Dockerfile --target /, 'test/e2e/images.spec.ts', 'ImagesInEngine'],
   [/^docker build -t example\/greet /, GENERAL, 'elsewhere'],
   [/^npx longshore run create example\/greet /, GENERAL, 'elsewhere'],
+  // Without the network: the dependencies are links to those of the checkout.
+  [/^npm run build && npm pack$/, 'test/support/outside-package.ts', "'pack'"],
+  [/^c[pd] .*~\/team-extension/, 'test/support/outside-package.ts', 'tsc'],
+  [/^npx longshore serve --extensions /, 'test/e2e/extending.spec.ts', "'--extensions'"],
 ];
 
 describe('the pages of the documentation', () => {
