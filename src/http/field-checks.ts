@@ -57,6 +57,7 @@ export function declaredFields(type: DtoClass): ReadonlyMap<string, DeclaredFiel
         field.isNested = true;
         break;
       case 'customValidation':
+      case 'isDefined':
         // A field's decorators register from the bottom up.
         field.checks.unshift(...checksOf({ entry, type }));
         break;

@@ -49,9 +49,13 @@ export function declaredTransform(type: DtoClass, name: string): DeclaredTransfo
     // Without groups in the options of the pipe, class-transformer skips what belongs to a group.
     .filter(({ options }) => (options?.groups ?? []).length === 0)
     .map(({ transformFn }) => transformFn);
-  const isOwn = transforms.every((each) => each === passByReference || NULL_TO_INITIAL.has(each));
+  const declared = declaredType(type, name);
+  const isTyped = declared.nested !== undefined || declared.primitive !== undefined;
+  const isOwn = transforms.every(
+    (each) => NULL_TO_INITIAL.has(each) || (each === passByReference && !isTyped),
+  );
   return {
-    ...declaredType(type, name),
+    ...declared,
     transforms: isOwn ? [] : transforms,
     isByReference: isOwn && transforms.includes(passByReference),
     nullIsAbsent: isOwn && transforms.some((each) => NULL_TO_INITIAL.has(each)),
