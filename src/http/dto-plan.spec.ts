@@ -139,6 +139,7 @@ function makeClass({ fields }: ClassSpec, isInMap = false): DtoClass {
   const initials = Object.entries(fields).flatMap(([name, { initial }]) =>
     initial === undefined ? [] : [[name, initial] as const],
   );
+  // oxlint-disable-next-line typescript/no-extraneous-class -- the decorators are applied below
   class Generated {
     constructor() {
       Object.assign(this, Object.fromEntries(initials));
@@ -169,7 +170,10 @@ function comparable(value: unknown): unknown {
   if (value instanceof Map) return ['Map', ...[...value].map(([key, item]) => [key, comparable(item)])];
   if (typeof value !== 'object' || value === null) return value;
   const entries = Object.entries(value).filter(([, item]) => item !== undefined);
-  return [Object.getPrototypeOf(value), entries.map(([key, item]) => [key, comparable(item)]).toSorted()];
+  return [
+    Object.getPrototypeOf(value),
+    entries.map(([key, item]) => [key, comparable(item)] as const).toSorted(([a], [b]) => a.localeCompare(b)),
+  ];
 }
 
 type Verdict = { readonly accepted: unknown } | { readonly refused: readonly string[] };
