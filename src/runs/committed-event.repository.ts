@@ -1,4 +1,6 @@
 import { Injectable } from '@nestjs/common';
+import { EventEntity } from '../database/entities/event.entity.js';
+import { EntityTable } from '../database/entity-table.js';
 import { rows, type SqlExecutor } from '../database/sql.js';
 import type { TimelineRow } from './event.repository.js';
 
@@ -26,6 +28,9 @@ export interface EventPageLimits {
   readonly bytes: number;
 }
 
+const EVENTS = new EntityTable(EventEntity);
+const COLUMNS = EVENTS.select('p', EVENTS.except('size'));
+
 /** SQL of the order of all events (migration 012). */
 @Injectable()
 export class CommittedEventRepository {
@@ -37,15 +42,14 @@ export class CommittedEventRepository {
     // One event more than asked for tells whether any follow.
     return rows<CommittedEventRow>(
       executor,
-      `select p.commit_order as "commitOrder", p.run_id as "runId", p.index, p.attempt, p.type, p.state, p.t,
-              p.msg, p.payload, p.found, r.topic,
+      `select ${COLUMNS}, p.found, r.topic,
               case when r.attempt = p.attempt then r.worker_id else a.worker_id end as "workerId"
          from (
            select e.*, count(*) over () as found,
                   sum(e.size) over (order by e.commit_order, e.run_id, e.index) - e.size as bytes_before
              from (
                select *
-                 from events
+                 from ${EVENTS.name}
                 where (commit_order, run_id, index) > ($1::bigint, $2::uuid, $3::integer)
                   and commit_order < commit_order_bound()
                 order by commit_order, run_id, index
