@@ -1,5 +1,5 @@
 /* oxlint-disable no-console -- a command for the terminal */
-// Builds dist/ when it does not belong to the sources as they are now.
+// Builds dist/ (the service, by `nest build`) and ui/dist/ (the dashboard, by Vite) when the sources have changed.
 // `node scripts/build-if-needed.mjs [--force]`, or buildIfNeeded() from another script.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -11,6 +11,7 @@ import { fileURLToPath } from 'node:url';
 
 const PROJECT = dirname(dirname(fileURLToPath(import.meta.url)));
 const SOURCE_FOLDERS = ['src', 'migrations', 'test', 'ui'];
+const OUTPUTS = ['dist', 'ui/dist'];
 const SOURCE_FILES = ['tsconfig.json', 'nest-cli.json', 'package.json', 'package-lock.json'];
 const STAMP = '.build-stamp';
 const LOCK_REFRESH_MS = 1000;
@@ -21,12 +22,12 @@ const LOCK_ABANDONED_MS = 60_000;
 export class BuildError extends Error {}
 
 /**
- * Makes dist/ up to date. The build happens in a folder of its own and replaces dist/ only when it succeeded, so a
- * running process never sees half a build; concurrent calls wait for the first one and use what it built.
+ * Makes both folders up to date. They are built beside themselves and replaced only when both builds succeeded, so that
+ * no process ever sees half a build; concurrent calls wait for the first one and use its result.
  * @param {{ root?: string, force?: boolean, signal?: AbortSignal, say?: (line: string) => void }} [options]
  *   root: the project's folder; signal: stops a build under way (the promise rejects with an AbortError)
  * @returns {Promise<boolean>} whether it had to build
- * @throws {BuildError} when the compiler finds errors; dist/ is then as before
+ * @throws {BuildError} when the compiler finds errors; both folders are then as before
  */
 export async function buildIfNeeded({ root = PROJECT, force = false, signal, say = console.log } = {}) {
   if (!force && (await isFresh(root))) {
@@ -35,9 +36,9 @@ export async function buildIfNeeded({ root = PROJECT, force = false, signal, say
   await mkdir(join(root, '.build'), { recursive: true });
   const release = await takeLock(join(root, '.build', 'build.lock'), signal);
   try {
-    // The one who held the lock may have built meanwhile.
+    // Another process may have built while this one waited for the lock.
     const fingerprint = await fingerprintOf(root);
-    if (!force && (await readStamp(root)) === fingerprint) {
+    if (!force && (await isFresh(root, fingerprint))) {
       return false;
     }
     say('building ...');
@@ -50,12 +51,13 @@ export async function buildIfNeeded({ root = PROJECT, force = false, signal, say
   }
 }
 
-async function isFresh(root) {
-  return (await readStamp(root)) === (await fingerprintOf(root));
-}
-
-async function readStamp(root) {
-  return await readFile(join(root, 'dist', STAMP), 'utf8').catch(() => undefined);
+async function isFresh(root, fingerprint) {
+  const stamp = await readFile(join(root, 'dist', STAMP), 'utf8').catch(() => undefined);
+  return (
+    stamp !== undefined &&
+    OUTPUTS.every((path) => existsSync(join(root, path))) &&
+    stamp === (fingerprint ?? (await fingerprintOf(root)))
+  );
 }
 
 /** SHA-256 over names and contents of everything that the build reads. */
@@ -66,8 +68,10 @@ async function fingerprintOf(root) {
       () => [],
     );
     for (const entry of entries) {
-      if (entry.isFile() && (folder === 'ui' || entry.name.endsWith('.ts'))) {
-        files.push(join(entry.parentPath ?? entry.path, entry.name));
+      const path = join(entry.parentPath ?? entry.path, entry.name);
+      const isOutput = relative(root, path).startsWith(join('ui', 'dist'));
+      if (entry.isFile() && !isOutput && (folder === 'ui' || entry.name.endsWith('.ts'))) {
+        files.push(path);
       }
     }
   }
@@ -81,13 +85,16 @@ async function fingerprintOf(root) {
 
 /** Runs under the lock, so that the folders it uses are its own and what lies there is left over from a killed build. */
 async function build(root, fingerprint, signal) {
-  // Beside dist/, because source maps hold paths that are right at this depth only.
-  const staging = join(root, 'dist.next');
-  const replaced = join(root, 'dist.previous');
+  // Beside the outputs, because source maps hold paths that are right at this depth only.
+  const [service, dashboard] = OUTPUTS.map((path) => ({
+    current: join(root, path),
+    next: join(root, `${path}.next`),
+    previous: join(root, `${path}.previous`),
+  }));
   const config = join(root, '.build', 'tsconfig.json');
-  const dist = join(root, 'dist');
   const remove = async () => {
-    for (const path of [staging, replaced, config]) {
+    const paths = [service, dashboard].flatMap(({ next, previous }) => [next, previous]);
+    for (const path of [...paths, config]) {
       await rm(path, { recursive: true, force: true });
     }
   };
@@ -99,13 +106,16 @@ async function build(root, fingerprint, signal) {
     );
     await inParallel(signal, [
       (stopped) => compileService(root, relative(root, config), stopped),
-      (stopped) => bundleDashboard(root, join(staging, 'ui', 'site'), stopped),
+      (stopped) => bundleDashboard(root, dashboard.next, stopped),
     ]);
-    await writeFile(join(staging, STAMP), fingerprint);
-    if (existsSync(dist)) {
-      await rename(dist, replaced);
+    await writeFile(join(service.next, STAMP), fingerprint);
+    // The service last: its stamp stands for both.
+    for (const { current, next, previous } of [dashboard, service]) {
+      if (existsSync(current)) {
+        await rename(current, previous);
+      }
+      await rename(next, current);
     }
-    await rename(staging, dist);
   } finally {
     await remove();
   }

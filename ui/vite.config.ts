@@ -10,7 +10,7 @@ export default defineConfig({
   base: '/ui/',
   plugins: [react(), precompress()],
   build: {
-    outDir: '../dist/ui/site',
+    outDir: 'dist',
     // Browsers of 2024 and later: light-dark(), CSS nesting.
     target: ['chrome123', 'edge123', 'firefox125', 'safari17.5'],
     // An image in a data: address would need a wider content security policy.

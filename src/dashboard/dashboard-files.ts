@@ -3,8 +3,8 @@ import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { extname, join, sep } from 'node:path';
 
-/** Where the build puts the dashboard: `dist/ui/site`. */
-export const DASHBOARD_FOLDER = join(import.meta.dirname, '..', '..', 'ui', 'site');
+/** Where the build puts the dashboard: `ui/dist` of the project, so that `nest build` does not remove it. */
+export const DASHBOARD_FOLDER = join(import.meta.dirname, '..', '..', '..', 'ui', 'dist');
 
 /** The encodings in which a file may be kept, smallest first, and the endings of their files. */
 const ENCODINGS = [

@@ -37,6 +37,20 @@ describe('build-if-needed', () => {
     assert.ok(!project.has('dist/src/new.js'));
   });
 
+  it('builds again when one of its two outputs is missing', async () => {
+    for (const [runs, output] of [
+      [1, 'dist'],
+      [2, 'ui/dist'],
+    ] as const) {
+      await project.run('build-if-needed.mjs');
+      assert.equal(await project.compilations(), runs);
+      await rm(project.path(output), { recursive: true });
+    }
+    await project.run('build-if-needed.mjs');
+    assert.equal(await project.compilations(), 3);
+    assert.ok(project.has('ui/dist/index.html') && project.has('dist/src/main.js'));
+  });
+
   it('builds regardless with --force', async () => {
     await project.run('build-if-needed.mjs');
     await project.run('build-if-needed.mjs', ['--force']);
@@ -66,12 +80,12 @@ describe('build-if-needed', () => {
 
   it('bundles the dashboard, and fails with the message of the bundler', async () => {
     await project.run('build-if-needed.mjs');
-    assert.equal(await project.read('dist/ui/site/index.html'), '<title>Dashboard</title>');
+    assert.equal(await project.read('ui/dist/index.html'), '<title>Dashboard</title>');
     await project.write('ui/bad.tsx', 'syntax error');
     const { code, output } = await project.run('build-if-needed.mjs', [], { COMPILE_MS: '60000' });
     assert.equal(code, 1);
     assert.match(output, /ui\/bad\.tsx: broken/);
-    assert.ok(project.has('dist/ui/site/index.html') && !project.has('dist.next'));
+    assert.ok(project.has('ui/dist/index.html') && !project.has('ui/dist.next') && !project.has('dist.next'));
   });
 
   it('takes over from a build that was killed', async () => {

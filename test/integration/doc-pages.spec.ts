@@ -35,6 +35,8 @@ const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string
   [/^(?:npm ci && )?npm test$/, '.ci/run', 'npm test'],
   [/^npm test -- /, 'test/integration/test-script.spec.ts', '--only'],
   [/^npm run lint$/, '.ci/run', 'npm run lint'],
+  [/^npm run build$/, 'docker/Dockerfile', 'RUN npm run build'],
+  [/^npx nest (?:build|start --watch)$/, 'test/e2e/nest-cli.spec.ts', 'nest(['],
   [/^npm run generate$/, '.ci/run', 'npm run generate:check'],
   // Minutes to hours each: by hand, before docs/performance.md is written.
   [/^(?:BENCH_\w+=\S+ )?npm run bench -- \S+$/, 'bench/run.mjs', 'process.argv'],

@@ -30,10 +30,10 @@ const BUNDLER = `
 import { cpSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 const [, root, , out] = process.argv.slice(2);
-for (const name of readdirSync(root)) {
+for (const { name } of readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isFile())) {
   if (readFileSync(join(root, name), 'utf8').includes('syntax error')) { console.log('ui/' + name + ': broken'); process.exit(1); }
+  cpSync(join(root, name), join(out, name));
 }
-cpSync(root, out, { recursive: true });
 `;
 
 const CLUSTER = `
