@@ -24,7 +24,7 @@ export interface ReadOptions {
 interface FieldPlan extends DeclaredField, DeclaredTransform {
   readonly name: string;
   /** The plan of the nested class. */
-  readonly plan?: DtoPlan;
+  readonly plan: DtoPlan | undefined;
 }
 
 /** The state of reading one value. */
@@ -42,8 +42,9 @@ const plans = new Map<DtoClass, DtoPlan | UnsupportedByPlan>();
 
 /**
  * Builds and validates the objects of one DTO class as Nest's ValidationPipe does, but synchronously and from metadata
- * that is read once. One difference: keys named like members of Object (`__proto__`, `constructor`) are unknown fields
- * and entries of maps like any other; ValidationPipe drops them without a word.
+ * that is read once. Two differences: keys named like members of Object (`__proto__`, `constructor`) are unknown fields,
+ * and entries of maps, like any other, where ValidationPipe ignores them; and a @Transform applies to its field only, where
+ * class-transformer also applies it to the entries of a map of the class that have the field's name as key.
  */
 export class DtoPlan {
   private readonly fields = new Map<string, FieldPlan>();
@@ -83,7 +84,7 @@ export class DtoPlan {
         throw new UnsupportedByPlan(`${type.name}.${name}: @ValidateNested without a class in @Type`);
       }
       const nested = transform.nested && DtoPlan.compile(transform.nested, fresh);
-      plan.fields.set(name, { name, ...field, ...transform, ...(nested && { plan: nested }) });
+      plan.fields.set(name, { name, ...field, ...transform, plan: nested });
     }
     return plan;
   }

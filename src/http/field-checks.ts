@@ -1,6 +1,10 @@
 import { getMetadataStorage } from 'class-validator';
 import type { ValidationArguments, ValidatorConstraintInterface } from 'class-validator';
+import { clip } from '../json/text.js';
 import { itemPath } from './problems.js';
+
+/** Characters of one message at most; a message may repeat the value. */
+export const LONGEST_MESSAGE = 500;
 
 export type DtoClass = new () => object;
 
@@ -11,7 +15,7 @@ type ValidationMetadata = ReturnType<
 /** A constraint on a field of a class. */
 interface Declared {
   readonly entry: ValidationMetadata;
-  readonly type: DtoClass;
+  readonly targetName: string;
 }
 
 /** One constraint of a field. */
@@ -59,7 +63,7 @@ export function declaredFields(type: DtoClass): ReadonlyMap<string, DeclaredFiel
       case 'customValidation':
       case 'isDefined':
         // A field's decorators register from the bottom up.
-        field.checks.unshift(...checksOf({ entry, type }));
+        field.checks.unshift(...checksOf({ entry, targetName: type.name }));
         break;
       default:
         throw new UnsupportedByPlan(`${type.name}.${entry.propertyName}: ${entry.type}`);
@@ -78,24 +82,25 @@ function checksOf(declared: Declared): FieldCheck[] {
       // Resolved at the first use, when the container of class-validator's useContainer is known.
       let resolved: ValidatorConstraintInterface | undefined;
       const instance = (): ValidatorConstraintInterface => (resolved ??= constraint.instance);
-      const passes = (value: unknown, owner: object, whole: unknown): boolean => {
-        const result = instance().validate(value, argumentsFor(declared, owner, whole));
+      const passes = (value: unknown, args: ValidationArguments): boolean => {
+        const result = instance().validate(value, args);
         if (typeof result === 'boolean') return result;
         if (!(result instanceof Promise)) return Boolean(result);
         result.catch(() => undefined);
         throw new UnsupportedByPlan(unsupported);
       };
-      const failing = (value: unknown, owner: object): number =>
-        itemsOf(value, entry).findIndex((item) => !passes(item, owner, value));
+      const failing = (value: unknown, args: ValidationArguments): number =>
+        itemsOf(value, entry).findIndex((item) => !passes(item, args));
       return {
         holds: (value, owner) => {
           if (entry.validateIf !== undefined && !entry.validateIf(owner, value)) return true;
-          return entry.each ? failing(value, owner) < 0 : passes(value, owner, value);
+          const args = argumentsFor(declared, owner, value);
+          return entry.each ? failing(value, args) < 0 : passes(value, args);
         },
         describe: (value, owner, path) => {
-          const args = argumentsFor(declared, owner, undefined);
+          const args = argumentsFor(declared, owner, value);
           const message = entry.message || instance().defaultMessage?.(args) || '$property is not valid';
-          const place = entry.each && Array.isArray(value) ? itemPath(path, failing(value, owner)) : path;
+          const place = entry.each && Array.isArray(value) ? itemPath(path, failing(value, args)) : path;
           return worded(typeof message === 'function' ? message(args) : message, args, place);
         },
       };
@@ -108,9 +113,9 @@ function itemsOf(value: unknown, { each }: ValidationMetadata): unknown[] {
   return each && (value instanceof Set || value instanceof Map) ? [...value.values()] : [value];
 }
 
-function argumentsFor({ entry, type }: Declared, owner: object, value: unknown): ValidationArguments {
+function argumentsFor({ entry, targetName }: Declared, owner: object, value: unknown): ValidationArguments {
   return {
-    targetName: type.name,
+    targetName,
     property: entry.propertyName,
     object: owner,
     value,
@@ -118,9 +123,9 @@ function argumentsFor({ entry, type }: Declared, owner: object, value: unknown):
   };
 }
 
-/** Fills a message's tokens. The value itself is withheld, so that no message can echo it. */
+/** Fills a message's tokens. `$value` is withheld, so that an answer does not repeat a secret. */
 function worded(message: string, { constraints }: ValidationArguments, path: string): string {
-  const text = message
+  const text = clip(message, LONGEST_MESSAGE)
     .replaceAll(/\$constraint(\d+)/g, (_, n: string) => listed(constraints[Number(n) - 1]))
     .replaceAll('$value', () => 'the value')
     .replaceAll('$target', () => 'the object')

@@ -12,9 +12,9 @@ const NOT_NESTED: readonly unknown[] = [Date, Buffer, Object, Array, Map, Set, P
 /** What class-transformer's decorators declare for one field. */
 export interface DeclaredTransform {
   /** The type to convert to. */
-  readonly primitive?: (typeof PRIMITIVES)[number];
+  readonly primitive: (typeof PRIMITIVES)[number] | undefined;
   /** The class to build. */
-  readonly nested?: DtoClass;
+  readonly nested: DtoClass | undefined;
   /** Whether the field is a Map of the class. */
   readonly isMap: boolean;
   /** The functions of @Transform, in the order in which they apply, unless the next two properties say the same. */
@@ -67,15 +67,15 @@ function declaredType(
   name: string,
 ): Pick<DeclaredTransform, 'primitive' | 'nested' | 'isMap'> {
   const metadata = storage.findTypeMetadata(type, name);
-  if (metadata === undefined) return { isMap: false };
+  if (metadata === undefined) return { primitive: undefined, nested: undefined, isMap: false };
   const { typeFunction, reflectedType, options } = metadata;
   const isMap = reflectedType === Map;
   const isDynamic = (typeFunction?.length ?? 0) > 0 || options?.discriminator !== undefined;
   const target: unknown = isDynamic ? undefined : (typeFunction?.() ?? reflectedType);
   const primitive = PRIMITIVES.find((each) => each === target);
-  if (primitive !== undefined && !isMap) return { primitive, isMap };
+  if (primitive !== undefined && !isMap) return { primitive, nested: undefined, isMap };
   if (isClass(target) && primitive === undefined && reflectedType !== Set && !NOT_NESTED.includes(target)) {
-    return { nested: target, isMap };
+    return { primitive: undefined, nested: target, isMap };
   }
   throw new UnsupportedByPlan(`${type.name}.${name}: @Type of something other than a primitive or one class`);
 }

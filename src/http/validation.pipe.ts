@@ -8,7 +8,7 @@ import { InvalidRequest } from './domain-error.js';
 import { allowsUnknownFields } from './dto-decorators.js';
 import { DtoPlan } from './dto-plan.js';
 import type { ReadOptions } from './dto-plan.js';
-import { UnsupportedByPlan } from './field-checks.js';
+import { LONGEST_MESSAGE, UnsupportedByPlan } from './field-checks.js';
 import { copyJson } from './free-form-json.js';
 import { fieldPath, itemPath, keyPath, Problems, unknownParameter, VALIDATION_FAILED } from './problems.js';
 import type { DtoClass } from './field-checks.js';
@@ -25,9 +25,6 @@ const QUERY: ReadOptions = {
   path: '',
   describeUnknown: (_, key) => unknownParameter(key),
 };
-
-// A message may repeat the value.
-const LONGEST_MESSAGE = 500;
 
 /** Errors of class-validator on their way through Nest's ValidationPipe. */
 class ConstraintsViolated extends Error {

@@ -38,6 +38,11 @@ class NestedDto {
   @IsOptional() @ValidateNested() @Type(() => Address) map?: Map<string, Address>;
 }
 
+class MessageDto {
+  @MinLength(3, { message: ({ value, constraints }) => `${value.length} of ${constraints[0]} characters` })
+  title: string;
+}
+
 class TransformDto {
   @Transform(({ value }) => String(value).trim()) @MinLength(2) name: string;
   @ValidateIf(({ name }: TransformDto) => name === 'strict') @IsInt() count?: unknown;
@@ -138,6 +143,10 @@ class DtoController {
   @Post('transform') transform(@Body() body: TransformDto): object {
     return shown(body);
   }
+  @Post('message')
+  message(@Body() body: MessageDto): object {
+    return shown(body);
+  }
   @Post('async') asynchronous(@Body() body: AsyncDto): object {
     return shown(body);
   }
@@ -222,7 +231,7 @@ describe('DTO classes as Nest, class-validator and class-transformer document th
     await refuses(post('transform', { count: 'x', name: 'strict' }), 'count must be an integer number');
   });
 
-  test('custom and async constraints decide, in nested objects too', async () => {
+  test('custom and async constraints decide, in nested objects too, with messages of their own', async () => {
     const meta: unknown = JSON.parse('{"__proto__":1,"constructor":{"a":[null]}}');
     const { status, text } = await post('async', { name: 'a', even: 2, accounts: [{ login: 'b' }], meta });
     assert.equal(status, 201);
@@ -235,6 +244,7 @@ describe('DTO classes as Nest, class-validator and class-transformer document th
       'x is not a known field',
     );
     await refuses(post('async', []), 'the body must be a JSON object');
+    await refuses(post('message', { title: 'ab' }), 'title: 2 of 3 characters');
     await refuses(post('late', { n: 2 }), 'n is not 1');
     await accepts(post('late', { n: 1 }), { n: 1, class: 'LateDto' });
   });
