@@ -1,153 +1,117 @@
 import { Injectable } from '@nestjs/common';
-import type { EntityManager } from 'typeorm';
+import { InjectRepository } from '@nestjs/typeorm';
+import { Repository, type SelectQueryBuilder } from 'typeorm';
 import { DefinitionEntity } from '../database/entities/definition.entity.js';
+import { EntityTable } from '../database/entity-table.js';
 import { rows } from '../database/sql.js';
 
-/** What a definition is stored from; the times are the database's. */
-export type DefinitionRow = Omit<DefinitionEntity, 'createdAt' | 'updatedAt'>;
+/** The content of a version; the database adds the times. */
+export type DefinitionRow = Omit<DefinitionEntity, 'createdAt' | 'updatedAt' | 'creationOrder'>;
 
-/** What tells a version from all others. */
+/** The key of a version. */
 export type VersionName = Pick<DefinitionEntity, 'id' | 'version'>;
 
 /** A page of the list of versions. */
 export interface DefinitionPage {
   /** Versions at most; all unless given. */
   readonly limit?: number | undefined;
-  /** A version that there is, behind which the page begins; at the beginning unless given. */
+  /** An existing version, after which the page begins; at the beginning unless given. */
   readonly after?: VersionName | undefined;
 }
 
 /** A page of the list of definitions. */
 export interface LatestPage {
   readonly limit: number;
-  /** The page begins behind this id; at the beginning unless given. */
+  /** The page begins after this id; at the beginning unless given. */
   readonly after?: string | undefined;
   /** Only ids with this text, whatever the case of its letters. */
   readonly search?: string | undefined;
 }
 
-/** How many versions a definition has. */
+/** The number of versions of a definition. */
 export interface VersionCount {
   readonly versions: number;
 }
 
-const COLUMNS = `
-  id, version, image, input_specs as "inputSpecs", output_specs as "outputSpecs", ram_mb as "ramMb",
-  vram_mb as "vramMb", cpu, max_attempts as "maxAttempts", backoff_s as "backoffS", max_backoff_s as "maxBackoffS",
-  start_within_s as "startWithinS", attempt_timeout_s as "attemptTimeoutS", topic, attributes,
-  created_at as "createdAt", updated_at as "updatedAt"`;
+const DEFINITIONS = new EntityTable(DefinitionEntity);
+const READ = DEFINITIONS.except('creationOrder');
+const CONTENT = DEFINITIONS.except('createdAt', 'updatedAt', 'creationOrder');
+const NEW_VERSION = DEFINITIONS.unnest(CONTENT);
+const UPSERT = `insert into ${DEFINITIONS.name} as d (${DEFINITIONS.columns(CONTENT)}, created_at, updated_at)
+       select ${DEFINITIONS.columns(CONTENT, 'v')}, clock_timestamp(), clock_timestamp()
+         from ${NEW_VERSION.sql}
+           on conflict (id, version) do update
+          set ${DEFINITIONS.set([...CONTENT, 'updatedAt'], 'excluded')}
+    returning ${DEFINITIONS.select('d', READ)}, d.xmax = 0 as created`;
 
-/** SQL of the table `definitions`. */
+/** Stores and reads definitions. */
 @Injectable()
 export class DefinitionRepository {
-  /** Stores a version, or replaces it; its time of creation stays. `created` tells which of the two it was. */
-  async upsert(
-    manager: EntityManager,
-    row: DefinitionRow,
-  ): Promise<{ readonly row: DefinitionEntity; readonly created: boolean }> {
+  constructor(
+    @InjectRepository(DefinitionEntity) private readonly definitions: Repository<DefinitionEntity>,
+  ) {}
+
+  /**
+   * Stores a version, or replaces it; its time of creation stays. `created` tells which of the two it was.
+   *
+   * In SQL because the query builder has no type for values of any JSON, and an upsert of a repository does not tell
+   * an insert from an update.
+   */
+  async upsert(row: DefinitionRow): Promise<{ readonly row: DefinitionEntity; readonly created: boolean }> {
+    const values = {
+      ...row,
+      inputSpecs: JSON.stringify(row.inputSpecs),
+      outputSpecs: JSON.stringify(row.outputSpecs),
+      attributes: row.attributes && JSON.stringify(row.attributes),
+    };
     const [stored] = await rows<DefinitionEntity & { readonly created: boolean }>(
-      manager,
-      `insert into definitions (
-         id, version, image, input_specs, output_specs, ram_mb, vram_mb, cpu, max_attempts, backoff_s, max_backoff_s,
-         start_within_s, attempt_timeout_s, topic, attributes, created_at, updated_at
-       )
-       values (
-         $1, $2, $3, $4::json, $5::json, $6::integer, $7::integer, $8::integer, $9::integer, $10::integer,
-         $11::integer, $12::integer, $13::integer, $14, $15::json, clock_timestamp(), clock_timestamp()
-       )
-           on conflict (id, version) do update
-          set image = excluded.image,
-              input_specs = excluded.input_specs,
-              output_specs = excluded.output_specs,
-              ram_mb = excluded.ram_mb,
-              vram_mb = excluded.vram_mb,
-              cpu = excluded.cpu,
-              max_attempts = excluded.max_attempts,
-              backoff_s = excluded.backoff_s,
-              max_backoff_s = excluded.max_backoff_s,
-              start_within_s = excluded.start_within_s,
-              attempt_timeout_s = excluded.attempt_timeout_s,
-              topic = excluded.topic,
-              attributes = excluded.attributes,
-              updated_at = excluded.updated_at
-    returning ${COLUMNS}, (xmax = 0) as created`,
-      [
-        row.id,
-        row.version,
-        row.image,
-        JSON.stringify(row.inputSpecs),
-        JSON.stringify(row.outputSpecs),
-        row.ramMb,
-        row.vramMb,
-        row.cpu,
-        row.maxAttempts,
-        row.backoffS,
-        row.maxBackoffS,
-        row.startWithinS,
-        row.attemptTimeoutS,
-        row.topic,
-        row.attributes === null ? null : JSON.stringify(row.attributes),
-      ],
+      this.definitions.manager,
+      UPSERT,
+      NEW_VERSION.params([values]),
     );
-    if (!stored) throw new Error('the database did not answer the definition that it stored');
+    if (!stored) throw new Error('the database did not return the definition that it stored');
     const { created, ...stays } = stored;
     return { row: stays, created };
   }
 
   /** One version, or null. */
-  find(manager: EntityManager, id: string, version: string): Promise<DefinitionEntity | null> {
-    return manager.findOneBy(DefinitionEntity, { id, version });
+  find(id: string, version: string): Promise<DefinitionEntity | null> {
+    return this.definitions.findOneBy({ id, version });
   }
 
   /** The version that was created last, or null. */
-  async findLatest(manager: EntityManager, id: string): Promise<DefinitionEntity | null> {
-    const [row] = await rows<DefinitionEntity>(
-      manager,
-      `select ${COLUMNS}
-         from definitions
-        where id = $1
-        order by created_at desc, creation_order desc
-        limit 1`,
-      [id],
-    );
-    return row ?? null;
+  findLatest(id: string): Promise<DefinitionEntity | null> {
+    return this.definitions.findOne({ where: { id }, order: { createdAt: 'DESC', creationOrder: 'DESC' } });
   }
 
-  /** Versions of one definition, the newest first. @param after a version that there is, behind which the page begins */
-  listVersions(
-    manager: EntityManager,
-    id: string,
-    { limit, after }: DefinitionPage = {},
-  ): Promise<DefinitionEntity[]> {
-    const behind = `
-          and (created_at, creation_order) < (
-                select created_at, creation_order
-                  from definitions
-                 where id = $1::text
-                   and version = $3::text
-              )`;
-    return rows<DefinitionEntity>(
-      manager,
-      `select ${COLUMNS}
-         from definitions
-        where id = $1::text${after ? behind : ''}
-        order by created_at desc, creation_order desc
-        limit $2::bigint`,
-      [id, limit ?? null, ...(after ? [after.version] : [])],
-    );
+  /** Versions of one definition, the newest first. */
+  listVersions(id: string, { limit, after }: DefinitionPage = {}): Promise<DefinitionEntity[]> {
+    const query = this.definitions
+      .createQueryBuilder('d')
+      .where('d.id = :id', { id })
+      .orderBy('d.createdAt', 'DESC')
+      .addOrderBy('d.creationOrder', 'DESC')
+      .limit(limit);
+    if (after)
+      query.andWhere(
+        `(d.createdAt, d.creationOrder) < ${placeOf(query, ['createdAt', 'creationOrder'])}`,
+        after,
+      );
+    return query.getMany();
   }
 
-  /** The newest version of every definition that has the text in its id, by id, and how many versions there are. */
-  listLatest(
-    manager: EntityManager,
-    { limit, after, search = '' }: LatestPage,
-  ): Promise<(DefinitionEntity & VersionCount)[]> {
+  /**
+   * The newest version of every definition that has the text in its id, by id, and how many versions there are.
+   *
+   * In SQL because the query builder has no lateral join: each newest version is one step in an index.
+   */
+  listLatest({ limit, after, search = '' }: LatestPage): Promise<(DefinitionEntity & VersionCount)[]> {
     return rows<DefinitionEntity & VersionCount>(
-      manager,
-      `select latest.*, (select count(*) from definitions where id = names.id)::integer as versions
+      this.definitions.manager,
+      `select latest.*, (select count(*) from ${DEFINITIONS.name} where id = names.id)::integer as versions
          from (
            select id
-             from definitions
+             from ${DEFINITIONS.name}
             where id > $1::text
               and position(lower($2::text) in lower(id)) > 0
             group by id
@@ -155,10 +119,10 @@ export class DefinitionRepository {
             limit $3::bigint
          ) names
         cross join lateral (
-           select ${COLUMNS}
-             from definitions
-            where id = names.id
-            order by created_at desc, creation_order desc
+           select ${DEFINITIONS.select('d', READ)}
+             from ${DEFINITIONS.name} d
+            where d.id = names.id
+            order by d.created_at desc, d.creation_order desc
             limit 1
          ) latest
         order by names.id`,
@@ -167,23 +131,34 @@ export class DefinitionRepository {
   }
 
   /** Versions of all definitions, by id, the oldest version first: all of them, or a page. */
-  list(manager: EntityManager, { limit, after }: DefinitionPage = {}): Promise<DefinitionEntity[]> {
-    // By the id alone first, so that the index of ids leads to where the page begins.
-    const behind = `
-        where id >= $2::text
-          and (id, created_at, creation_order) > (
-                select id, created_at, creation_order
-                  from definitions
-                 where id = $2::text
-                   and version = $3::text
-              )`;
-    return rows<DefinitionEntity>(
-      manager,
-      `select ${COLUMNS}
-         from definitions${after ? behind : ''}
-        order by id, created_at, creation_order
-        limit $1::bigint`,
-      [limit ?? null, ...(after ? [after.id, after.version] : [])],
-    );
+  list({ limit, after }: DefinitionPage = {}): Promise<DefinitionEntity[]> {
+    const query = this.definitions
+      .createQueryBuilder('d')
+      .orderBy('d.id')
+      .addOrderBy('d.createdAt')
+      .addOrderBy('d.creationOrder')
+      .limit(limit);
+    if (after) {
+      // By the id alone first, so that the index of ids leads to where the page begins.
+      query
+        .where('d.id >= :id', after)
+        .andWhere(
+          `(d.id, d.createdAt, d.creationOrder) > ${placeOf(query, ['id', 'createdAt', 'creationOrder'])}`,
+        );
+    }
+    return query.getMany();
   }
+}
+
+/** Subquery of the place in an order of the version that the parameters `id` and `version` name. */
+function placeOf(
+  query: SelectQueryBuilder<DefinitionEntity>,
+  fields: readonly (keyof DefinitionEntity)[],
+): string {
+  return query
+    .subQuery()
+    .select(fields.map((field) => `p.${field}`))
+    .from(DefinitionEntity, 'p')
+    .where('p.id = :id and p.version = :version')
+    .getQuery();
 }

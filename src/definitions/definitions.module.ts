@@ -1,4 +1,6 @@
 import { Module } from '@nestjs/common';
+import { TypeOrmModule } from '@nestjs/typeorm';
+import { DefinitionEntity } from '../database/entities/definition.entity.js';
 import { RunsModule } from '../runs/runs.module.js';
 import { DefinitionRepository } from './definition.repository.js';
 import { DefinitionsController } from './definitions.controller.js';
@@ -7,7 +9,7 @@ import { DefinitionsService } from './definitions.service.js';
 
 /** Versioned templates for runs. */
 @Module({
-  imports: [RunsModule],
+  imports: [RunsModule, TypeOrmModule.forFeature([DefinitionEntity])],
   controllers: [DefinitionsController, LatestDefinitionsController],
   providers: [DefinitionRepository, DefinitionsService],
 })

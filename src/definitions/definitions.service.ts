@@ -1,5 +1,4 @@
 import { Injectable } from '@nestjs/common';
-import { DataSource } from 'typeorm';
 import type { DefinitionEntity } from '../database/entities/definition.entity.js';
 import { InvalidRequest } from '../http/domain-error.js';
 import { storedRetryPolicy, toRetryPolicyDto } from '../runs/dto/retry-policy.dto.js';
@@ -38,7 +37,6 @@ export interface DefinitionRunRequest {
 @Injectable()
 export class DefinitionsService {
   constructor(
-    private readonly dataSource: DataSource,
     private readonly definitions: DefinitionRepository,
     private readonly runs: RunsService,
   ) {}
@@ -49,16 +47,14 @@ export class DefinitionsService {
   ): Promise<{ readonly definition: DefinitionDto; readonly created: boolean }> {
     const problems = checkDefaults(readInputSpecs(body.input_specs));
     if (problems.length > 0) throw new InvalidRequest('Request validation failed', problems);
-    const { row, created } = await this.definitions.upsert(this.dataSource.manager, toRow(body));
+    const { row, created } = await this.definitions.upsert(toRow(body));
     return { definition: toDefinitionDto(row), created };
   }
 
   /** All versions of all definitions, or a page of them. @throws InvalidRequest for a cursor that is no version */
   async list({ limit, after }: ListDefinitionsQueryDto): Promise<DefinitionDto[]> {
     const place = after === undefined ? undefined : await this.#place(after);
-    return (await this.definitions.list(this.dataSource.manager, { limit, after: place })).map(
-      toDefinitionDto,
-    );
+    return (await this.definitions.list({ limit, after: place })).map(toDefinitionDto);
   }
 
   /** The newest version of every definition, by id, and how many there are. */
@@ -67,7 +63,7 @@ export class DefinitionsService {
     after,
     search,
   }: ListLatestQueryDto): Promise<LatestDefinitionDto[]> {
-    const found = await this.definitions.listLatest(this.dataSource.manager, { limit, after, search });
+    const found = await this.definitions.listLatest({ limit, after, search });
     return found.map((row) => ({ ...toDefinitionDto(row), versions: row.versions }));
   }
 
@@ -78,9 +74,7 @@ export class DefinitionsService {
   ): Promise<DefinitionDto[]> {
     await this.#row(id, after);
     const place = after === undefined ? undefined : { id, version: after };
-    return (await this.definitions.listVersions(this.dataSource.manager, id, { limit, after: place })).map(
-      toDefinitionDto,
-    );
+    return (await this.definitions.listVersions(id, { limit, after: place })).map(toDefinitionDto);
   }
 
   /** One version, or the latest. @throws DefinitionNotFound */
@@ -123,7 +117,7 @@ export class DefinitionsService {
 
   async #place(cursor: string): Promise<VersionName> {
     const [id = '', version = ''] = cursor.split('/');
-    const row = await this.definitions.find(this.dataSource.manager, id, version);
+    const row = await this.definitions.find(id, version);
     if (!row || cursor !== `${id}/${version}`) {
       throw new InvalidRequest('The cursor is not the id and version of a definition');
     }
@@ -131,11 +125,10 @@ export class DefinitionsService {
   }
 
   async #row(id: string, version: string | undefined): Promise<DefinitionEntity> {
-    const { manager } = this.dataSource;
     const row =
       version === undefined
-        ? await this.definitions.findLatest(manager, id)
-        : await this.definitions.find(manager, id, version);
+        ? await this.definitions.findLatest(id)
+        : await this.definitions.find(id, version);
     if (!row) throw new DefinitionNotFound(id, version);
     return row;
   }
