@@ -16,7 +16,7 @@ import { KeyUsage } from './key-usage.js';
 import { OpenAnswers } from './open-answers.js';
 import { ScopesGuard } from './scopes.guard.js';
 import { StoredKeys } from './stored-keys.js';
-import { FakeKeys, NO_DATABASE } from './testing/fake-keys.js';
+import { FakeKeys } from './testing/fake-keys.js';
 import { ManualClock } from './testing/manual-clock.js';
 
 class Routes {
@@ -39,11 +39,11 @@ function boot(...startingKeys: readonly string[]) {
   const keys = new FakeKeys();
   keys.add(hashApiKey(STORED), { name: 'stored' });
   const clock = new ManualClock();
-  const stored = new StoredKeys(NO_DATABASE, keys, clock);
+  const stored = new StoredKeys(keys, clock);
   const verifier = new ApiKeyVerifier(
     startingKeys.map((key) => ({ scope: 'client', key, origin: 'settings' })),
     stored,
-    new KeyUsage(NO_DATABASE, keys, clock, log),
+    new KeyUsage(keys, clock, log),
   );
   const authentication = new ApiKeyGuard(createAuthenticator(verifier), reflector, new OpenAnswers(stored));
   const scopes = new ScopesGuard(reflector);

@@ -1,5 +1,4 @@
 import { Injectable } from '@nestjs/common';
-import { DataSource } from 'typeorm';
 import { v7 as uuidv7 } from 'uuid';
 import { InvalidRequest } from '../http/domain-error.js';
 import { VALIDATION_FAILED } from '../http/problems.js';
@@ -25,7 +24,6 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 @Injectable()
 export class ApiKeysService {
   constructor(
-    private readonly dataSource: DataSource,
     private readonly keys: ApiKeysRepository,
     private readonly stored: StoredKeys,
     private readonly log: Log,
@@ -37,7 +35,7 @@ export class ApiKeysService {
    */
   async create(body: CreateApiKeyDto, by: Caller): Promise<CreatedApiKeyDto> {
     const key = makeApiKey(purposeOf(body.scopes));
-    const row = await this.keys.insert(this.dataSource.manager, {
+    const row = await this.keys.insert({
       id: uuidv7(),
       name: body.name,
       scopes: body.scopes,
@@ -53,7 +51,7 @@ export class ApiKeysService {
   /** Keys of any state, newest first. @throws InvalidRequest when `after` is not the id of a key */
   async list({ limit = MOST_LISTED_KEYS, after }: ListApiKeysQueryDto): Promise<ApiKeyDto[]> {
     const place = after === undefined ? null : await this.#place(after);
-    return (await this.keys.list(this.dataSource.manager, place, limit)).map(toApiKeyDto);
+    return (await this.keys.list(place, limit)).map(toApiKeyDto);
   }
 
   /**
@@ -62,14 +60,14 @@ export class ApiKeysService {
    * @throws ApiKeyNotFound
    */
   async revoke(id: string, by: Caller): Promise<void> {
-    const hash = UUID.test(id) ? await this.keys.revoke(this.dataSource.manager, id) : null;
+    const hash = UUID.test(id) ? await this.keys.revoke(id) : null;
     if (hash === null) throw new ApiKeyNotFound(id);
     this.stored.revoked(hash);
     this.log.info('revoked an API key', { keyId: id, by: by.name });
   }
 
   async #place(id: string): Promise<KeyPlace> {
-    const place = UUID.test(id) ? await this.keys.findPlace(this.dataSource.manager, id) : null;
+    const place = UUID.test(id) ? await this.keys.findPlace(id) : null;
     if (!place) throw new InvalidRequest('The cursor is not the id of an API key');
     return place;
   }

@@ -1,7 +1,8 @@
 import { Module } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
 import { getOptionsToken, ThrottlerStorage } from '@nestjs/throttler';
-import { DataSource } from 'typeorm';
+import { TypeOrmModule } from '@nestjs/typeorm';
+import { ApiKeyEntity } from '../database/entities/api-key.entity.js';
 import { Log } from '../logging/logger.js';
 import { Settings } from '../settings/settings.js';
 import { AccessCoverage } from './access-coverage.js';
@@ -23,14 +24,14 @@ import { WhoamiController } from './whoami.controller.js';
 
 /** Authentication, authorisation and rate limit. The application registers the exported guards globally, in this order. */
 @Module({
-  imports: [DiscoveryModule],
+  imports: [DiscoveryModule, TypeOrmModule.forFeature([ApiKeyEntity])],
   controllers: [ApiKeysController, WhoamiController],
   providers: [
     MonotonicClock,
     ApiKeysRepository,
     {
       provide: STARTING_KEYS,
-      inject: [Settings, ApiKeysRepository, DataSource, Log],
+      inject: [Settings, ApiKeysRepository, Log],
       useFactory: startingKeys,
     },
     StoredKeys,

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { createLog } from '../logging/logger.js';
 import { KeyUsage, USE_INTERVAL_MS } from './key-usage.js';
-import { FakeKeys, NO_DATABASE } from './testing/fake-keys.js';
+import { FakeKeys } from './testing/fake-keys.js';
 import { ManualClock } from './testing/manual-clock.js';
 
 describe('the last use of a key', () => {
@@ -18,7 +18,7 @@ describe('the last use of a key', () => {
     lines = [];
     const destination = { write: (line: string) => void lines.push(JSON.parse(line)) };
     const log = createLog({ logLevel: 'debug' }, { destination, pretty: false });
-    usage = new KeyUsage(NO_DATABASE, keys, clock, log);
+    usage = new KeyUsage(keys, clock, log);
   });
 
   const written = (): [string, number][][] => keys.uses.map((uses) => [...uses]);

@@ -1,5 +1,4 @@
 import { Injectable, type BeforeApplicationShutdown } from '@nestjs/common';
-import { DataSource } from 'typeorm';
 import { Log } from '../logging/logger.js';
 import { ApiKeysRepository } from './api-keys.repository.js';
 import { MonotonicClock } from './monotonic-clock.js';
@@ -26,7 +25,6 @@ export class KeyUsage implements BeforeApplicationShutdown {
   #writing: Promise<void> | undefined;
 
   constructor(
-    private readonly dataSource: DataSource,
     private readonly keys: ApiKeysRepository,
     private readonly clock: MonotonicClock,
     private readonly log: Log,
@@ -76,7 +74,7 @@ export class KeyUsage implements BeforeApplicationShutdown {
     const ages = new Map([...this.#gathered].map(([id, at]) => [id, now - at]));
     this.#gathered = new Map();
     try {
-      await this.keys.noteUses(this.dataSource.manager, ages);
+      await this.keys.noteUses(ages);
     } catch (error) {
       this.log.warn('could not write when API keys were last used', { keys: ages.size, error });
     }

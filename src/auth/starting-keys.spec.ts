@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import { createLog, type Log } from '../logging/logger.js';
 import { isApiKey } from './api-key.js';
 import { startingKeys, type StartingKey } from './starting-keys.js';
-import { FakeKeys, NO_DATABASE } from './testing/fake-keys.js';
+import { FakeKeys } from './testing/fake-keys.js';
 
 describe('the keys that the service starts with', () => {
   let dataDir: string;
@@ -28,7 +28,7 @@ describe('the keys that the service starts with', () => {
 
   const start = (
     apiKeys: { scope: 'admin' | 'client'; key: string }[] = [],
-  ): Promise<readonly StartingKey[]> => startingKeys({ apiKeys, dataDir }, keys, NO_DATABASE, log);
+  ): Promise<readonly StartingKey[]> => startingKeys({ apiKeys, dataDir }, keys, log);
   const fileText = (): Promise<string | null> =>
     readFile(join(dataDir, 'admin-key'), 'utf8').catch(() => null);
 

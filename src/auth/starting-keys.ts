@@ -1,4 +1,3 @@
-import type { DataSource } from 'typeorm';
 import type { Log } from '../logging/logger.js';
 import type { ApiKeySetting } from '../settings/api-keys-setting.js';
 import type { Settings } from '../settings/settings.js';
@@ -22,11 +21,10 @@ export interface StartingKey extends ApiKeySetting {
 export async function startingKeys(
   { apiKeys, dataDir }: Pick<Settings, 'apiKeys' | 'dataDir'>,
   keys: ApiKeysRepository,
-  dataSource: DataSource,
   log: Log,
 ): Promise<readonly StartingKey[]> {
   if (apiKeys.length > 0) return apiKeys.map((key) => ({ ...key, origin: 'settings' }));
-  if (!(await hasAdminKey(dataDir)) && (await keys.hasUsable(dataSource.manager))) {
+  if (!(await hasAdminKey(dataDir)) && (await keys.hasUsable())) {
     log.info('API keys come from the database alone');
     return [];
   }

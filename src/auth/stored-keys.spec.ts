@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { KeyCheckTooSlow } from './auth.errors.js';
 import { BELIEVED_MS, StoredKeys } from './stored-keys.js';
-import { FakeKeys, NO_DATABASE } from './testing/fake-keys.js';
+import { FakeKeys } from './testing/fake-keys.js';
 import { ManualClock } from './testing/manual-clock.js';
 
 const AWAY = new Error('the database is away');
@@ -16,7 +16,7 @@ describe('keys of the database', () => {
   beforeEach(() => {
     keys = new FakeKeys();
     clock = new ManualClock();
-    stored = new StoredKeys(NO_DATABASE, keys, clock);
+    stored = new StoredKeys(keys, clock);
   });
 
   const isGood = async (hash: string): Promise<boolean> => (await stored.find(hash)) !== null;

@@ -1,5 +1,4 @@
 import { Injectable } from '@nestjs/common';
-import { DataSource } from 'typeorm';
 import { SCOPES, type Caller } from './access.js';
 import { ApiKeysRepository, type UsableKey } from './api-keys.repository.js';
 import { KeyCheckTooSlow } from './auth.errors.js';
@@ -80,7 +79,6 @@ export class StoredKeys {
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(
-    private readonly dataSource: DataSource,
     private readonly keys: ApiKeysRepository,
     private readonly clock: MonotonicClock,
   ) {}
@@ -172,7 +170,7 @@ export class StoredKeys {
   async #answer(hashes: ReadonlySet<string>): Promise<Answer> {
     if (this.#filling?.hashes === hashes) this.#filling = undefined;
     const askedAt = this.clock.now();
-    const found = await inTime(this.keys.findUsable(this.dataSource.manager, [...hashes]));
+    const found = await inTime(this.keys.findUsable([...hashes]));
     return { askedAt, usable: new Map(found.map((key) => [key.hash, key])) };
   }
 

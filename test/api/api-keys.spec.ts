@@ -269,11 +269,9 @@ describe('API keys', () => {
   test('never move their last use back', async () => {
     const made = await issueKey(service, ['client']);
     const keys = service.app.get(ApiKeysRepository);
-    const { manager } = service.dataSource;
-    await keys.noteUses(manager, new Map([[made.id, 0]]));
+    await keys.noteUses(new Map([[made.id, 0]]));
     const { last_used_at: now } = await listed(made.id);
     await keys.noteUses(
-      manager,
       new Map([
         [made.id, 60_000],
         [NOBODY, 0],

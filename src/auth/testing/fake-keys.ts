@@ -1,9 +1,10 @@
-import { DataSource, type EntityManager } from 'typeorm';
+import { DataSource } from 'typeorm';
 import { dataSourceOptions } from '../../database/data-source.js';
+import { ApiKeyEntity } from '../../database/entities/api-key.entity.js';
 import { ApiKeysRepository, type UsableKey } from '../api-keys.repository.js';
 
-/** A data source that was never connected, for parts that only hand it on. */
-export const NO_DATABASE = new DataSource(
+/** A data source that was never connected. */
+const NO_DATABASE = new DataSource(
   dataSourceOptions({
     url: 'postgres://nowhere',
     poolSize: 1,
@@ -23,6 +24,10 @@ export class FakeKeys extends ApiKeysRepository {
   /** What questions and writes fail with. */
   failure: Error | undefined;
   #held: (() => void)[] | undefined;
+
+  constructor() {
+    super(NO_DATABASE.getRepository(ApiKeyEntity));
+  }
 
   /** A key that is good until it is taken out of `usable`. */
   add(hash: string, key: Partial<UsableKey> = {}): void {
@@ -49,7 +54,7 @@ export class FakeKeys extends ApiKeysRepository {
     for (const go of held) go();
   }
 
-  override async findUsable(_: EntityManager, hashes: readonly string[]): Promise<UsableKey[]> {
+  override async findUsable(hashes: readonly string[]): Promise<UsableKey[]> {
     this.asked.push(hashes);
     const found = hashes.flatMap((hash) => this.usable.get(hash) ?? []);
     await this.#turn();
@@ -60,7 +65,7 @@ export class FakeKeys extends ApiKeysRepository {
     return Promise.resolve(this.usable.size > 0);
   }
 
-  override async noteUses(_: EntityManager, uses: ReadonlyMap<string, number>): Promise<void> {
+  override async noteUses(uses: ReadonlyMap<string, number>): Promise<void> {
     this.uses.push(uses);
     await this.#turn();
   }

@@ -11,7 +11,8 @@ export class ApiKeyEntity {
   @Column('text', { array: true }) scopes: string[];
   /** The readable beginning of the key. */
   @Column('text') prefix: string;
-  @Column('text') hash: string;
+  /** Selected only on request. */
+  @Column('text', { select: false }) hash: string;
   @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
   @Column({ type: 'timestamptz', precision: 3, name: 'expires_at', nullable: true }) expiresAt: Date | null;
   @Column({ type: 'timestamptz', precision: 3, name: 'last_used_at', nullable: true })
