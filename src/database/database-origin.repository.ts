@@ -1,4 +1,6 @@
-import { execute, rows, type SqlExecutor } from './sql.js';
+import type { EntityManager } from 'typeorm';
+import { DatabaseOriginEntity } from './entities/database-origin.entity.js';
+import { rows } from './sql.js';
 
 /** What tells a database from one that was restored from its backup, by name; some are not to be had everywhere. */
 export type OriginMarks = Readonly<Record<string, string>>;
@@ -28,7 +30,7 @@ const ASKED = [
 /** SQL of where the database comes from. */
 export class DatabaseOriginRepository {
   /** What can be read of the database as it is. */
-  async readMarks(manager: SqlExecutor): Promise<OriginMarks> {
+  async readMarks(manager: EntityManager): Promise<OriginMarks> {
     const allowed = await rows<{ name: string }>(
       manager,
       `select name
@@ -52,21 +54,14 @@ export class DatabaseOriginRepository {
   }
 
   /** What was noted of the database, or of the one that it was restored from; null: nothing yet. */
-  async findMarks(manager: SqlExecutor): Promise<OriginMarks | null> {
-    const [row] = await rows<{ marks: OriginMarks }>(manager, `select marks from database_origin`);
-    return row?.marks ?? null;
+  async findMarks(manager: EntityManager): Promise<OriginMarks | null> {
+    const origin = await manager.findOneBy(DatabaseOriginEntity, { onlyRow: true });
+    return origin?.marks ?? null;
   }
 
   /** Notes the marks. */
-  async saveMarks(manager: SqlExecutor, marks: OriginMarks): Promise<void> {
-    await execute(
-      manager,
-      `insert into database_origin (marks)
-       values ($1::jsonb)
-           on conflict (only_row) do update
-          set marks = excluded.marks`,
-      [JSON.stringify(marks)],
-    );
+  async saveMarks(manager: EntityManager, marks: OriginMarks): Promise<void> {
+    await manager.upsert(DatabaseOriginEntity, { onlyRow: true, marks }, ['onlyRow']);
   }
 }
 

@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
-import { FeedBranchesRepository } from './branches/feed-branches.repository.js';
+import { TypeOrmModule } from '@nestjs/typeorm';
+import { FeedBranchEntity, FeedBranchHeadEntity } from '../database/entities/feed.entity.js';
 import { FeedCursors } from './branches/feed-cursors.js';
 import { FEED_LIMITS, USUAL_FEED_LIMITS } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
@@ -15,11 +16,11 @@ import { FeedService } from './feed.service.js';
 
 /** The per-topic feeds that mirror the timelines. */
 @Module({
+  imports: [TypeOrmModule.forFeature([FeedBranchEntity, FeedBranchHeadEntity])],
   controllers: [FeedController],
   providers: [
     { provide: FEED_LIMITS, useValue: USUAL_FEED_LIMITS },
     FeedRepository,
-    FeedBranchesRepository,
     FeedCursors,
     FeedMirror,
     FeedMetrics,
@@ -30,6 +31,6 @@ import { FeedService } from './feed.service.js';
     FeedRetentionRepository,
     FeedRetention,
   ],
-  exports: [FeedMirror, FeedBranchesRepository],
+  exports: [FeedMirror, TypeOrmModule],
 })
 export class FeedModule {}

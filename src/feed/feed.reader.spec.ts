@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { DataSource } from 'typeorm';
-import { FeedBranchesRepository } from './branches/feed-branches.repository.js';
+import { FeedBranchEntity, FeedBranchHeadEntity } from '../database/entities/feed.entity.js';
 import { FeedCursors } from './branches/feed-cursors.js';
 import { encodeCursor } from './feed-cursor.js';
 import { USUAL_FEED_LIMITS } from './feed-limits.js';
@@ -32,7 +32,11 @@ function scene(maxQueries = 4) {
     dataSource,
     repository,
     new FeedMetrics(new Registry()),
-    new FeedCursors(dataSource, new FeedBranchesRepository(), repository),
+    new FeedCursors(
+      dataSource.getRepository(FeedBranchEntity),
+      dataSource.getRepository(FeedBranchHeadEntity),
+      repository,
+    ),
     { ...USUAL_FEED_LIMITS, maxQueries },
   );
   return { reader, asked: repository.asked };

@@ -1,7 +1,8 @@
 import { Injectable, Logger, type OnModuleInit } from '@nestjs/common';
+import { InjectRepository } from '@nestjs/typeorm';
 import { config, type Observable } from 'rxjs';
-import { DataSource } from 'typeorm';
-import { FeedBranchesRepository, type FeedBranch } from '../feed/branches/feed-branches.repository.js';
+import { DataSource, Repository } from 'typeorm';
+import { FeedBranchEntity } from '../database/entities/feed.entity.js';
 import { InvalidRequest } from '../http/domain-error.js';
 import { toCommittedEvent, type CommittedEvent } from './committed-event.js';
 import { CommittedEventRepository, type EventPlace } from './committed-event.repository.js';
@@ -39,7 +40,7 @@ export class RunEvents implements OnModuleInit {
   constructor(
     private readonly dataSource: DataSource,
     private readonly repository: CommittedEventRepository,
-    private readonly branches: FeedBranchesRepository,
+    @InjectRepository(FeedBranchEntity) private readonly branches: Repository<FeedBranchEntity>,
     watch: JournalWatch,
   ) {
     this.committed$ = watch.committed.asObservable();
@@ -66,7 +67,7 @@ export class RunEvents implements OnModuleInit {
     if (!Number.isInteger(limit) || limit < 1 || limit > MAX_EVENTS) {
       throw new InvalidRequest(`limit must be an integer from 1 to ${MAX_EVENTS}`);
     }
-    const branches = await this.branches.list(this.dataSource);
+    const branches = await this.branches.find();
     const found = await this.repository.list(this.dataSource, placeBehind(after, branches), {
       events: limit,
       bytes: MAX_BYTES,
@@ -81,7 +82,7 @@ export class RunEvents implements OnModuleInit {
 }
 
 /** @throws InvalidRequest for a malformed cursor */
-function placeBehind(after: string | null, branches: readonly FeedBranch[]): EventPlace {
+function placeBehind(after: string | null, branches: readonly FeedBranchEntity[]): EventPlace {
   if (after === null) return FIRST_PLACE;
   const cursor = decodeEventCursor(after);
   if (!cursor) throw new InvalidRequest('Malformed cursor');
@@ -89,7 +90,7 @@ function placeBehind(after: string | null, branches: readonly FeedBranch[]): Eve
 }
 
 /** Token of the restore after which an event was recorded; null: it was before any. */
-function tokenOf(place: EventPlace, branches: readonly FeedBranch[]): string | null {
+function tokenOf(place: EventPlace, branches: readonly FeedBranchEntity[]): string | null {
   const epoch = epochOf(place);
   return branches.find(({ number }) => number === epoch)?.token ?? null;
 }

@@ -1,4 +1,6 @@
 import { Module } from '@nestjs/common';
+import { TypeOrmModule } from '@nestjs/typeorm';
+import { AuditEntryEntity } from '../database/entities/audit-entry.entity.js';
 import { FeedModule } from '../feed/feed.module.js';
 import { HealthModule } from '../health/health.module.js';
 import { AttemptRepository } from './attempt.repository.js';
@@ -51,7 +53,7 @@ import { RunsStandingMetrics } from './runs-standing.metrics.js';
 
 /** Runs: their state machine, the journal that every change goes through, and their HTTP. */
 @Module({
-  imports: [FeedModule, HealthModule],
+  imports: [TypeOrmModule.forFeature([AuditEntryEntity]), FeedModule, HealthModule],
   // The routes of many runs first: `batch` is no run's id.
   controllers: [BulkRunsController, RunsController, AuditController],
   providers: [

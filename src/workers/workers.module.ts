@@ -1,4 +1,6 @@
 import { Module } from '@nestjs/common';
+import { TypeOrmModule } from '@nestjs/typeorm';
+import { WorkerDrainEntity } from '../database/entities/worker.entity.js';
 import { HealthModule } from '../health/health.module.js';
 import { RunsModule } from '../runs/runs.module.js';
 import { CapacityController } from './capacity/capacity.controller.js';
@@ -29,7 +31,7 @@ import { WorkersService } from './workers.service.js';
 
 /** Workers: who they are, and what they are given to do. */
 @Module({
-  imports: [RunsModule, HealthModule],
+  imports: [TypeOrmModule.forFeature([WorkerDrainEntity]), RunsModule, HealthModule],
   controllers: [
     WorkersController,
     ClaimsController,

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { afterEach, describe, it } from 'node:test';
 import type { DataSource } from 'typeorm';
 import { connectDatabase } from '../../src/database/connect.js';
+import { ENTITIES } from '../../src/database/entities/all.js';
 import { execute, rows } from '../../src/database/sql.js';
 import { noticeRestore } from '../../src/feed/branches/notice-restore.js';
 import { encodeCursor } from '../../src/feed/feed-cursor.js';
@@ -210,7 +211,7 @@ describe('a feed whose database is restored from a backup', () => {
       url: asRole.toString(),
       poolSize: 1,
       applicationName: role,
-      entities: [],
+      entities: ENTITIES,
       migrations: [],
     };
     const source = await connectDatabase(settings, { deadlineMs: 10_000 });

@@ -1,4 +1,5 @@
 import type { DataSource } from 'typeorm';
+import { WorkerDrainEntity } from '../../src/database/entities/worker.entity.js';
 import { Notifications } from '../../src/database/notifications.js';
 import { createLog } from '../../src/logging/logger.js';
 import { LostRunRepository } from '../../src/runs/lost-run.repository.js';
@@ -85,7 +86,11 @@ export class ClaimProcess {
     const dataSource = await database.open(3);
     const log = createLog({ logLevel: 'error' }, { destination: { write: () => undefined }, pretty: false });
     const times = { firstPause: reconnectMs, longestPause: reconnectMs, check: 60_000, answer: 5_000 };
-    const pool = await MemoryWorkerPool.open(3_600_000, dataSource, new WorkerDrainsRepository(), Date.now);
+    const pool = await MemoryWorkerPool.open(
+      3_600_000,
+      new WorkerDrainsRepository(dataSource.getRepository(WorkerDrainEntity)),
+      Date.now,
+    );
     const notifications = new Notifications(dataSource, log, times);
     return new ClaimProcess(dataSource, journalOn(dataSource).journal, notifications, pool, strategy);
   }

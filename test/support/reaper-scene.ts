@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { Registry } from 'prom-client';
 import type { DataSource } from 'typeorm';
+import { WorkerDrainEntity } from '../../src/database/entities/worker.entity.js';
 import { execute, rows } from '../../src/database/sql.js';
 import { createLog } from '../../src/logging/logger.js';
 import type { JsonObject } from '../../src/json/json-value.js';
@@ -79,7 +80,7 @@ export class ReaperScene {
 
   /** A process that listens and whose grace is over; nothing is in the pool. */
   static async open(dataSource: DataSource, options: SceneOptions = {}): Promise<ReaperScene> {
-    const drains = new WorkerDrainsRepository();
+    const drains = new WorkerDrainsRepository(dataSource.getRepository(WorkerDrainEntity));
     let scene: ReaperScene | undefined;
     const now = (): number => scene?.clock.now().wall ?? Date.now();
     if (options.pool === 'shared') {
@@ -88,7 +89,7 @@ export class ReaperScene {
       await repository.begin(dataSource);
       scene = new ReaperScene(dataSource, sharedPoolOn(dataSource, TIMEOUT_MS, repository), options);
     } else {
-      const pool = await MemoryWorkerPool.open(TIMEOUT_MS, dataSource, drains, now);
+      const pool = await MemoryWorkerPool.open(TIMEOUT_MS, drains, now);
       scene = new ReaperScene(dataSource, pool, options);
     }
     scene.grace.begin();

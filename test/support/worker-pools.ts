@@ -1,5 +1,6 @@
 import type { DataSource } from 'typeorm';
 import type { ForgettingPool } from '../../src/workers/pool/forgetting-pool.js';
+import { WorkerDrainEntity } from '../../src/database/entities/worker.entity.js';
 import { MemoryWorkerPool } from '../../src/workers/pool/memory-worker-pool.js';
 import { SharedPoolRepository } from '../../src/workers/pool/shared-pool.repository.js';
 import { SharedWorkerPool } from '../../src/workers/pool/shared-worker-pool.js';
@@ -38,7 +39,11 @@ function reported(id: string): ReportedRun {
 export async function memoryBench(dataSource: DataSource, timeoutMs: number): Promise<PoolBench> {
   let now = Date.parse('2026-01-01T00:00:00.000Z');
   const open = (): Promise<ForgettingPool> =>
-    MemoryWorkerPool.open(timeoutMs, dataSource, new WorkerDrainsRepository(), () => now);
+    MemoryWorkerPool.open(
+      timeoutMs,
+      new WorkerDrainsRepository(dataSource.getRepository(WorkerDrainEntity)),
+      () => now,
+    );
   let pool = await open();
   return {
     get pool() {
@@ -63,7 +68,13 @@ export function sharedPoolOn(
   repository = new SharedPoolRepository(),
 ): SharedWorkerPool {
   const connection = { open: () => Promise.resolve(dataSource), close: () => Promise.resolve() };
-  return new SharedWorkerPool(timeoutMs, dataSource, repository, new WorkerDrainsRepository(), connection);
+  return new SharedWorkerPool(
+    timeoutMs,
+    dataSource,
+    repository,
+    new WorkerDrainsRepository(dataSource.getRepository(WorkerDrainEntity)),
+    connection,
+  );
 }
 
 /** The shared pool; time passes by moving every stored time back. */

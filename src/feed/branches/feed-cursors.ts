@@ -1,9 +1,10 @@
 import { Injectable, type OnApplicationBootstrap } from '@nestjs/common';
-import { DataSource } from 'typeorm';
+import { InjectRepository } from '@nestjs/typeorm';
+import { Repository } from 'typeorm';
+import { FeedBranchEntity, FeedBranchHeadEntity } from '../../database/entities/feed.entity.js';
 import { cursorsOf, decodeCursor } from '../feed-cursor.js';
 import { FeedCursorInvalid, FeedCursorLost } from '../feed.errors.js';
 import { FeedRepository } from '../feed.repository.js';
-import { FeedBranchesRepository, type FeedBranch } from './feed-branches.repository.js';
 
 /**
  * Makes the cursors of the feeds, on the branch that the last restore of the database began, and judges those that
@@ -12,16 +13,16 @@ import { FeedBranchesRepository, type FeedBranch } from './feed-branches.reposit
 @Injectable()
 export class FeedCursors implements OnApplicationBootstrap {
   /** Another one can only begin while no process serves. */
-  #branches: readonly FeedBranch[] = [];
+  #branches: readonly FeedBranchEntity[] = [];
 
   constructor(
-    private readonly dataSource: DataSource,
-    private readonly repository: FeedBranchesRepository,
+    @InjectRepository(FeedBranchEntity) private readonly branches: Repository<FeedBranchEntity>,
+    @InjectRepository(FeedBranchHeadEntity) private readonly heads: Repository<FeedBranchHeadEntity>,
     private readonly feeds: FeedRepository,
   ) {}
 
   async onApplicationBootstrap(): Promise<void> {
-    this.#branches = await this.repository.list(this.dataSource);
+    this.#branches = await this.branches.find({ order: { number: 'ASC' } });
   }
 
   /** Makes cursors of one topic. */
@@ -41,7 +42,7 @@ export class FeedCursors implements OnApplicationBootstrap {
     if (branch === (this.#branches.at(-1)?.token ?? null)) return position;
     const shared = await this.#sharedWith(branch, topic);
     if (shared !== undefined && position <= shared) return position;
-    const { first } = await this.feeds.findBounds(this.dataSource, topic);
+    const { first } = await this.feeds.findBounds(this.branches.manager, topic);
     // Retention may have come past the end of what is shared.
     throw new FeedCursorLost(this.of(topic)(Math.max(shared ?? 0, first - 1)));
   }
@@ -51,6 +52,8 @@ export class FeedCursors implements OnApplicationBootstrap {
     const place = this.#branches.findIndex((branch) => branch.token === token);
     if (place < 0 && token !== null) return undefined;
     const next = this.#branches[place + 1];
-    return next && this.repository.findHead(this.dataSource, next.number, topic);
+    if (!next) return undefined;
+    const head = await this.heads.findOneBy({ number: next.number, topic });
+    return Number(head?.lastPosition ?? 0);
   }
 }

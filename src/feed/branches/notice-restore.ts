@@ -1,9 +1,15 @@
 import { randomBytes } from 'node:crypto';
-import type { DataSource } from 'typeorm';
+import type { DataSource, EntityManager } from 'typeorm';
 import { DatabaseOriginRepository, differ } from '../../database/database-origin.repository.js';
 import { isAloneInDeployment } from '../../database/deployment-lock.js';
+import {
+  FeedBranchEntity,
+  FeedBranchHeadEntity,
+  FeedTopicEntity,
+} from '../../database/entities/feed.entity.js';
+import { EntityTable } from '../../database/entity-table.js';
+import { rows } from '../../database/sql.js';
 import { TOKEN_BYTES } from '../feed-cursor.js';
-import { FeedBranchesRepository } from './feed-branches.repository.js';
 
 /** What began with a restored database. */
 export interface NoticedRestore {
@@ -34,7 +40,35 @@ export async function noticeRestore(dataSource: DataSource): Promise<NoticedRest
     }
     await origin.saveMarks(manager, present);
     const token = randomBytes(TOKEN_BYTES).toString('base64url');
-    const { number, topics } = await new FeedBranchesRepository().begin(manager, token);
-    return { branch: number, topics };
+    return beginBranch(manager, token);
   });
+}
+
+const BRANCHES = new EntityTable(FeedBranchEntity);
+const HEADS = new EntityTable(FeedBranchHeadEntity);
+const TOPICS = new EntityTable(FeedTopicEntity);
+
+/** Begins a branch at the present ends of all feeds: one statement, however many there are. */
+async function beginBranch(manager: EntityManager, token: string): Promise<NoticedRestore> {
+  const [row] = await rows<{ number: number; topics: string }>(
+    manager,
+    `with begun as (
+         insert into ${BRANCHES.name} (number, token, began_at)
+         select coalesce(max(number), 0) + 1, $1::text, now()
+           from ${BRANCHES.name}
+      returning number
+       ),
+       heads as (
+         insert into ${HEADS.name} (number, topic, last_position)
+         select b.number, t.topic, t.last_position
+           from ${TOPICS.name} t
+          cross join begun b
+      returning topic
+       )
+       select number, (select count(*) from heads) as topics
+         from begun`,
+    [token],
+  );
+  if (row === undefined) throw new Error('no branch was begun');
+  return { branch: row.number, topics: Number(row.topics) };
 }

@@ -1,19 +1,17 @@
 import { Controller, Get, Query } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
-import { DataSource } from 'typeorm';
+import { InjectRepository } from '@nestjs/typeorm';
+import { LessThan, Repository } from 'typeorm';
 import { AllowScopes } from '../../auth/access.js';
+import { AuditEntryEntity } from '../../database/entities/audit-entry.entity.js';
 import { ApiErrors } from '../../http/error.dto.js';
 import { AuditEntryDto, DEFAULT_AUDIT_LIMIT, ListAuditQueryDto, toAuditEntryDto } from './audit.dto.js';
-import { AuditRepository } from './audit.repository.js';
 
 /** HTTP of the audit log. */
 @ApiTags('operations')
 @Controller('audit')
 export class AuditController {
-  constructor(
-    private readonly dataSource: DataSource,
-    private readonly entries: AuditRepository,
-  ) {}
+  constructor(@InjectRepository(AuditEntryEntity) private readonly entries: Repository<AuditEntryEntity>) {}
 
   @Get()
   @AllowScopes('admin')
@@ -21,8 +19,11 @@ export class AuditController {
   @ApiOkResponse({ type: [AuditEntryDto] })
   @ApiErrors(400, 503)
   async list(@Query() query: ListAuditQueryDto): Promise<AuditEntryDto[]> {
-    const before = query.after === undefined ? null : String(query.after);
-    const limit = query.limit ?? DEFAULT_AUDIT_LIMIT;
-    return (await this.entries.list(this.dataSource.manager, before, limit)).map(toAuditEntryDto);
+    const found = await this.entries.find({
+      where: query.after === undefined ? {} : { id: LessThan(String(query.after)) },
+      order: { id: 'DESC' },
+      take: query.limit ?? DEFAULT_AUDIT_LIMIT,
+    });
+    return found.map(toAuditEntryDto);
   }
 }

@@ -1,7 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import type { AuditEntryEntity } from '../../database/entities/audit-entry.entity.js';
-import { execute, rows, unnestRows } from '../../database/sql.js';
+import { AuditEntryEntity } from '../../database/entities/audit-entry.entity.js';
+import { RunEntity } from '../../database/entities/run.entity.js';
+import { EntityTable } from '../../database/entity-table.js';
+import { execute, unnestRows } from '../../database/sql.js';
 import type { JsonObject } from '../../json/json-value.js';
 import type { Run } from '../run-machine/run.js';
 
@@ -14,7 +16,10 @@ export interface AuditRecord {
   readonly outputs?: JsonObject | undefined;
 }
 
-/** SQL of the table `audit_entries`. */
+const ENTRIES = new EntityTable(AuditEntryEntity);
+const RUNS = new EntityTable(RunEntity);
+
+/** Appends to the audit log, in the transaction of the mutation. */
 @Injectable()
 export class AuditRepository {
   /**
@@ -52,7 +57,7 @@ export class AuditRepository {
     );
     await execute(
       manager,
-      `insert into audit_entries (t, key_name, run_id, before, after)
+      `insert into ${ENTRIES.name} (${ENTRIES.columns(['t', 'keyName', 'runId', 'before', 'after'])})
        select v.t, v.key_name, v.run_id,
               case
                 when v.outputs_after is null
@@ -76,22 +81,9 @@ export class AuditRepository {
                      )
               end
          from ${source.sql}
-         join runs r on r.id = v.run_id
+         join ${RUNS.name} r on r.id = v.run_id
         order by v.n`,
       source.params,
-    );
-  }
-
-  /** Entries before an entry's id, newest first. @param before null: from the newest on */
-  list(manager: EntityManager, before: string | null, limit: number): Promise<AuditEntryEntity[]> {
-    return rows<AuditEntryEntity>(
-      manager,
-      `select id, t, key_name as "keyName", run_id as "runId", before, after
-         from audit_entries
-        ${before === null ? '' : 'where id < $2::bigint'}
-        order by id desc
-        limit $1`,
-      before === null ? [limit] : [limit, before],
     );
   }
 }

@@ -1,4 +1,3 @@
-import type { DataSource } from 'typeorm';
 import { FORGET_AFTER_MS, type ForgettingPool } from './forgetting-pool.js';
 import { inBatches } from '../../database/in-batches.js';
 import { RunReports } from './run-reports.js';
@@ -30,7 +29,6 @@ export class MemoryWorkerPool implements ForgettingPool {
 
   private constructor(
     private readonly timeoutMs: number,
-    private readonly dataSource: DataSource,
     private readonly drains: WorkerDrainsRepository,
     private readonly now: () => number,
     draining: readonly string[],
@@ -45,11 +43,10 @@ export class MemoryWorkerPool implements ForgettingPool {
    */
   static async open(
     timeoutMs: number,
-    dataSource: DataSource,
     drains: WorkerDrainsRepository,
     now: () => number = Date.now,
   ): Promise<MemoryWorkerPool> {
-    return new MemoryWorkerPool(timeoutMs, dataSource, drains, now, await drains.list(dataSource));
+    return new MemoryWorkerPool(timeoutMs, drains, now, await drains.list());
   }
 
   heartbeat(heartbeat: Heartbeat): Promise<PooledWorker> {
@@ -139,10 +136,10 @@ export class MemoryWorkerPool implements ForgettingPool {
       const entry = this.#entries.get(id);
       return entry ? [{ id, at: entry.said.lastHeartbeatAt }] : [];
     });
-    await this.drains.markSeen(this.dataSource, seen);
+    await this.drains.markSeen(seen);
     const limit = new Date(this.now() - FORGET_AFTER_MS);
     removed += await inBatches(BATCH, stop, async () => {
-      const ids = await this.drains.removeUnseen(this.dataSource, limit, BATCH);
+      const ids = await this.drains.removeUnseen(limit, BATCH);
       for (const id of ids) this.#draining.delete(id);
       return ids.length;
     });
@@ -156,10 +153,10 @@ export class MemoryWorkerPool implements ForgettingPool {
 
   async #writeDrain(id: string, draining: boolean): Promise<void> {
     if (draining) {
-      await this.drains.insert(this.dataSource, id, new Date(this.now()));
+      await this.drains.insert(id, new Date(this.now()));
       this.#draining.add(id);
     } else {
-      await this.drains.remove(this.dataSource, id);
+      await this.drains.remove(id);
       this.#draining.delete(id);
     }
   }

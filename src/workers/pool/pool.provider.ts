@@ -22,7 +22,7 @@ export const POOL_PROVIDER: FactoryProvider<ForgettingPool> = {
     metrics: DatabaseMetrics,
   ): ForgettingPool | Promise<ForgettingPool> => {
     const timeoutMs = settings.workerTimeout * 1000;
-    if (poolKindOf(settings) === 'memory') return MemoryWorkerPool.open(timeoutMs, dataSource, drains);
+    if (poolKindOf(settings) === 'memory') return MemoryWorkerPool.open(timeoutMs, drains);
     const connection = new ReservedConnection(dataSource);
     metrics.watch('heartbeats', connection.dataSource);
     return new SharedWorkerPool(timeoutMs, dataSource, repository, drains, connection);

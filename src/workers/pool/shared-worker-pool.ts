@@ -97,8 +97,8 @@ export class SharedWorkerPool implements ForgettingPool {
   async setDraining(id: string, draining: boolean): Promise<PooledWorker | null> {
     const worker = await this.find(id);
     if (!worker) return null;
-    if (draining) await this.drains.insert(this.dataSource, id, await currentTime(this.dataSource));
-    else await this.drains.remove(this.dataSource, id);
+    if (draining) await this.drains.insert(id, await currentTime(this.dataSource));
+    else await this.drains.remove(id);
     return { ...worker, isDraining: draining };
   }
 
@@ -114,15 +114,10 @@ export class SharedWorkerPool implements ForgettingPool {
   async forget(stop?: AbortSignal): Promise<number> {
     const { dataSource, drains } = this;
     const before = new Date((await currentTime(dataSource)).getTime() - FORGET_AFTER_MS);
-    await drains.markSeenByPool(dataSource);
+    await drains.markSeenByPool();
     const workers = await inBatches(BATCH, stop, () => this.repository.removeForgotten(dataSource, BATCH));
     return (
-      workers +
-      (await inBatches(
-        BATCH,
-        stop,
-        async () => (await drains.removeUnseen(dataSource, before, BATCH)).length,
-      ))
+      workers + (await inBatches(BATCH, stop, async () => (await drains.removeUnseen(before, BATCH)).length))
     );
   }
 
