@@ -1,6 +1,6 @@
 import { applyDecorators, SetMetadata, type ExecutionContext } from '@nestjs/common';
 import type { Reflector } from '@nestjs/core';
-import { ApiSecurity } from '@nestjs/swagger';
+import { ApiBearerAuth, ApiSecurity } from '@nestjs/swagger';
 import { ApiErrors } from '../http/error.dto.js';
 
 /** What an API key permits. `admin` includes the others. */
@@ -28,17 +28,17 @@ export const ACCESS = 'longshore:access';
 
 /** The route requires a key with one of the scopes, or with `admin`. */
 export function AllowScopes(...scopes: [Scope, ...Scope[]]): MethodDecorator & ClassDecorator {
-  return declare({ kind: 'scopes', scopes }, true);
+  return declare({ kind: 'scopes', scopes });
 }
 
 /** The route requires a valid key of any scope. */
 export function AllowAnyKey(): MethodDecorator & ClassDecorator {
-  return declare({ kind: 'any-key' }, true);
+  return declare({ kind: 'any-key' });
 }
 
 /** The route needs no key. */
 export function Public(): MethodDecorator & ClassDecorator {
-  return declare({ kind: 'public' }, false);
+  return declare({ kind: 'public' });
 }
 
 /** The access that the route's handler declares, or else its controller. `AccessCoverage` guarantees that one does. */
@@ -52,7 +52,15 @@ export function missingScope(access: Access, caller: Caller): Scope | undefined 
   return access.scopes.some((scope) => caller.scopes.has(scope)) ? undefined : access.scopes[0];
 }
 
-function declare(access: Access, secured: boolean): MethodDecorator & ClassDecorator {
+function declare(access: Access): MethodDecorator & ClassDecorator {
   const metadata = SetMetadata(ACCESS, access);
-  return secured ? applyDecorators(metadata, ApiSecurity('api-key'), ApiErrors(401, 403, 429)) : metadata;
+  if (access.kind === 'public') return metadata;
+  const documentation = [ApiSecurity('api-key'), ApiBearerAuth('bearer'), ApiErrors(401, 429)];
+  return applyDecorators(metadata, ...documentation, ...(excludesScope(access) ? [ApiErrors(403)] : []));
+}
+
+function excludesScope(access: Access): boolean {
+  return (
+    access.kind === 'scopes' && SCOPES.some((scope) => scope !== 'admin' && !access.scopes.includes(scope))
+  );
 }

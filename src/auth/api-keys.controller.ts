@@ -1,5 +1,6 @@
 import { Body, Controller, Delete, Get, Header, HttpCode, Param, Post, Query } from '@nestjs/common';
 import {
+  ApiBody,
   ApiCreatedResponse,
   ApiNoContentResponse,
   ApiOkResponse,
@@ -7,7 +8,8 @@ import {
   ApiParam,
   ApiTags,
 } from '@nestjs/swagger';
-import { ApiErrors } from '../http/error.dto.js';
+import { ApiErrors, NO_STORE_HEADER } from '../http/error.dto.js';
+import { API_KEY_ID_PARAM, BODY_EXAMPLES, namedExamples } from '../openapi/examples.js';
 import { AllowScopes, type Caller } from './access.js';
 import { CurrentCaller } from './api-key.guard.js';
 import { ApiKeysService } from './api-keys.service.js';
@@ -24,13 +26,11 @@ export class ApiKeysController {
   @Header('Cache-Control', 'no-store')
   @ApiOperation({
     operationId: 'createApiKey',
-    summary: 'Make an API key',
-    description: 'The answer holds the key, and nothing else ever will: only its hash is stored.',
+    summary: 'Create an API key',
+    description: 'Only this response holds the key: the service stores its hash.',
   })
-  @ApiCreatedResponse({
-    type: CreatedApiKeyDto,
-    headers: { 'Cache-Control': { schema: { type: 'string', enum: ['no-store'] } } },
-  })
+  @ApiBody({ type: CreateApiKeyDto, examples: namedExamples(BODY_EXAMPLES.createApiKey) })
+  @ApiCreatedResponse({ type: CreatedApiKeyDto, description: 'The key.', headers: NO_STORE_HEADER })
   @ApiErrors(400, 413, 415, 503)
   create(@Body() body: CreateApiKeyDto, @CurrentCaller() caller: Caller): Promise<CreatedApiKeyDto> {
     return this.keys.create(body, caller);
@@ -40,9 +40,9 @@ export class ApiKeysController {
   @ApiOperation({
     operationId: 'listApiKeys',
     summary: 'List API keys, newest first',
-    description: 'Expired and revoked ones too; not the keys that the service was started with.',
+    description: 'Includes expired and revoked keys. Excludes the keys in the settings of the service.',
   })
-  @ApiOkResponse({ type: [ApiKeyDto] })
+  @ApiOkResponse({ type: [ApiKeyDto], description: 'A page of API keys.' })
   @ApiErrors(400, 503)
   list(@Query() query: ListApiKeysQueryDto): Promise<ApiKeyDto[]> {
     return this.keys.list(query);
@@ -54,11 +54,11 @@ export class ApiKeysController {
     operationId: 'revokeApiKey',
     summary: 'Revoke an API key',
     description:
-      'Refused from now on by the process that answers, and within 5 seconds by every other one. ' +
+      'The process that answers refuses the key at once, every other process within 5 seconds. ' +
       'Revoking a revoked key changes nothing.',
   })
-  @ApiParam({ name: 'id', description: 'Id of the key', format: 'uuid' })
-  @ApiNoContentResponse({ description: 'Revoked, now or before.' })
+  @ApiParam(API_KEY_ID_PARAM)
+  @ApiNoContentResponse({ description: 'The key is revoked.' })
   @ApiErrors(400, 404, 503)
   revoke(@Param('id') id: string, @CurrentCaller() caller: Caller): Promise<void> {
     return this.keys.revoke(id, caller);

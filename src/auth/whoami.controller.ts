@@ -1,6 +1,6 @@
 import { Controller, Get, Header } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
-import { ApiErrors } from '../http/error.dto.js';
+import { ApiErrors, NO_STORE_HEADER } from '../http/error.dto.js';
 import { AllowAnyKey, type Caller } from './access.js';
 import { CurrentCaller } from './api-key.guard.js';
 import { toWhoamiDto, WhoamiDto } from './dto/whoami.dto.js';
@@ -12,11 +12,12 @@ export class WhoamiController {
   @Get()
   @AllowAnyKey()
   @Header('Cache-Control', 'no-store')
-  @ApiOperation({ operationId: 'whoami', summary: 'What the key of this request is called and may do' })
-  @ApiOkResponse({
-    type: WhoamiDto,
-    headers: { 'Cache-Control': { schema: { type: 'string', enum: ['no-store'] } } },
+  @ApiOperation({
+    operationId: 'whoami',
+    summary: 'Get the name and the scopes of the API key',
+    description: 'The API key is the one of the request.',
   })
+  @ApiOkResponse({ type: WhoamiDto, description: 'The API key.', headers: NO_STORE_HEADER })
   @ApiErrors(400, 503)
   get(@CurrentCaller() caller: Caller): WhoamiDto {
     return toWhoamiDto(caller);

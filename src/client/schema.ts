@@ -10,13 +10,13 @@ export interface paths {
         };
         /**
          * List API keys, newest first
-         * @description Expired and revoked ones too; not the keys that the service was started with.
+         * @description Includes expired and revoked keys. Excludes the keys in the settings of the service.
          */
         get: operations["listApiKeys"];
         put?: never;
         /**
-         * Make an API key
-         * @description The answer holds the key, and nothing else ever will: only its hash is stored.
+         * Create an API key
+         * @description Only this response holds the key: the service stores its hash.
          */
         post: operations["createApiKey"];
         delete?: never;
@@ -37,7 +37,7 @@ export interface paths {
         post?: never;
         /**
          * Revoke an API key
-         * @description Refused from now on by the process that answers, and within 5 seconds by every other one. Revoking a revoked key changes nothing.
+         * @description The process that answers refuses the key at once, every other process within 5 seconds. Revoking a revoked key changes nothing.
          */
         delete: operations["revokeApiKey"];
         options?: never;
@@ -52,7 +52,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List direct mutations of runs, newest first */
+        /**
+         * List direct changes of runs, newest first
+         * @description Each entry records a PATCH of a run by an admin.
+         */
         get: operations["listAudit"];
         put?: never;
         post?: never;
@@ -70,8 +73,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What pending runs and runs in execution ask for, and what the workers have: the signal to scale by
-         * @description The numbers are exact, also without any worker, and cost the same whatever number of runs is pending. Read them as often as you scale.
+         * Compare the constraints of runs with the hardware of workers, for autoscalers
+         * @description The numbers are exact. Their cost does not depend on the number of pending runs.
          */
         get: operations["getCapacity"];
         put?: never;
@@ -89,10 +92,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List all versions of all definitions, by id, the oldest version first */
+        /**
+         * List all versions of all definitions, by id, the oldest version first
+         * @description All of them, unless `limit` is given.
+         */
         get: operations["listDefinitions"];
         put?: never;
-        /** Store a version of a definition, or replace it */
+        /**
+         * Create a version of a definition, or replace it
+         * @description Other versions of the definition stay unchanged.
+         */
         post: operations["upsertDefinition"];
         delete?: never;
         options?: never;
@@ -107,7 +116,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get a version of a definition, or the latest */
+        /**
+         * Get a version of a definition, or the latest
+         * @description The latest version is the one that was created last.
+         */
         get: operations["getDefinition"];
         put?: never;
         post?: never;
@@ -126,7 +138,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Create a run of a definition */
+        /**
+         * Create a run of a definition
+         * @description Of the latest version, unless `version` is given.
+         */
         post: operations["createDefinitionRun"];
         delete?: never;
         options?: never;
@@ -141,7 +156,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the versions of a definition, the newest first */
+        /**
+         * List the versions of a definition, the newest first
+         * @description Continue with the last version of the page as `after`.
+         */
         get: operations["listDefinitionVersions"];
         put?: never;
         post?: never;
@@ -160,7 +178,7 @@ export interface paths {
         };
         /**
          * Read a page of the feed of a topic
-         * @description Events of all runs that name the topic, oldest first, in an order that is the same for every reader and never changes. Give `next_cursor` as `after` to go on; after an empty page, give the same `after` again. A cursor behind what retention has removed is answered with 410, whose detail names the oldest cursor that still works; so is one that a restore of the database from a backup has lost, with the cursor to go on from.
+         * @description Events of all runs with the topic, oldest first, in an order that is the same for every reader and never changes. Continue with `next_cursor` as `after`; after an empty page, with the same `after`. If retention has removed the events behind a cursor, the response is 410, whose detail names the oldest valid cursor; if a restore from a backup has lost them, 410 with the cursor to continue from.
          */
         get: operations["readFeed"];
         put?: never;
@@ -218,7 +236,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Is the service ready to do its work? */
+        /**
+         * Check that the service is ready
+         * @description For load balancers and readiness probes.
+         */
         get: operations["getHealth"];
         put?: never;
         post?: never;
@@ -235,7 +256,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Does the process answer? */
+        /**
+         * Check that the process answers
+         * @description For liveness probes; says nothing about the database.
+         */
         get: operations["getLiveness"];
         put?: never;
         post?: never;
@@ -252,7 +276,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the newest version of every definition, by id */
+        /**
+         * List the newest version of every definition, by id
+         * @description Continue with the last id of the page as `after`.
+         */
         get: operations["listLatestDefinitions"];
         put?: never;
         post?: never;
@@ -290,8 +317,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How things stand: runs by state, the last hour by the minute, workers and their capacity
-         * @description The counts are exact: they are kept by the commits that change runs.
+         * Count runs by state, the last hour by the minute, workers and their capacity
+         * @description The counts are exact: the transactions that change runs update them.
          */
         get: operations["getOverview"];
         put?: never;
@@ -309,10 +336,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List runs, newest first */
+        /**
+         * List runs, newest first
+         * @description Every filter that is given must match. Continue with the id of the last run as `starting_after`, or go back with the id of the first run as `ending_before`; only one of the two may be given.
+         */
         get: operations["listRuns"];
         put?: never;
-        /** Create a run of a container image */
+        /**
+         * Create a run of a container image
+         * @description The run is PENDING until a worker claims it. It belongs to no definition.
+         */
         post: operations["createRun"];
         delete?: never;
         options?: never;
@@ -327,7 +360,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get a run */
+        /**
+         * Get a run
+         * @description With the newest events of its timeline, unless `include_events` is false.
+         */
         get: operations["getRun"];
         put?: never;
         post?: never;
@@ -335,8 +371,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Mutate a run directly, for emergencies
-         * @description Leaves nothing on the timeline; the audit log keeps who did what.
+         * Change a run directly, for emergencies
+         * @description Adds no event to the timeline; the audit log records the change.
          */
         patch: operations["patchRun"];
         trace?: never;
@@ -348,7 +384,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the attempts of a run, oldest first */
+        /**
+         * List the attempts of a run, oldest first
+         * @description The last one is the current attempt.
+         */
         get: operations["listAttempts"];
         put?: never;
         post?: never;
@@ -385,12 +424,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read the timeline of a run */
+        /**
+         * Read the timeline of a run
+         * @description Give the largest `id` that you have as `after` to read only newer events.
+         */
         get: operations["pollEvents"];
         put?: never;
         /**
          * Report an event of a run
-         * @description STARTED, PROGRESS, COMPLETED, FAILED, CANCELLED and RETRIED act on the run; other types are only recorded. A reporter that says who it is and which attempt it means is refused when the run is no longer its own.
+         * @description STARTED, PROGRESS, COMPLETED, FAILED, CANCELLED and RETRIED change the run; other types are only recorded. With `X-Worker-Id` and `X-Run-Attempt`, an event of a worker that has lost the run is refused.
          */
         post: operations["addEvent"];
         delete?: never;
@@ -407,8 +449,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Explain why a run is where it is
-         * @description What a claim would do with a pending run is asked of the scheduling strategy itself, so the answer is what the claim does.
+         * Explain the state of a run
+         * @description For a pending run, the scheduling strategy itself says what a claim would do.
          */
         get: operations["explainRun"];
         put?: never;
@@ -449,7 +491,7 @@ export interface paths {
         get?: never;
         /**
          * Add the next chunk to the log of an attempt
-         * @description Chunks count up by one from 0 for each attempt. One that is stored already changes nothing, so a chunk may be sent again; one that is not the next is answered with 409. What was answered with 200 is kept, unless the limit of the log takes it out of the middle. The log of an attempt that has ended, or was taken from its worker, still takes what that worker sends.
+         * @description Chunks of an attempt are numbered from 0. A chunk that is stored already may be sent again and changes nothing; one that is not the next gets 409. A chunk that got 200 is stored, unless the size limit of the log removes it from the middle. A worker may send chunks of an attempt that has ended or was taken from it.
          */
         put: operations["putLogChunk"];
         post?: never;
@@ -510,7 +552,7 @@ export interface paths {
         put?: never;
         /**
          * Create up to 100 runs
-         * @description Each run is created or refused by itself, with the answer that it would get alone; one bad item harms no other. When the service cannot work at the moment and no item was taken, the answer to all is 503.
+         * @description Each run is created or refused independently, with the result that it would have alone. If the service is unavailable and has created none, the response is 503.
          */
         post: operations["createRuns"];
         delete?: never;
@@ -530,7 +572,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel up to 100 runs
-         * @description Each run is cancelled or refused by itself, as it would be alone. When the service cannot work at the moment and nothing was done to any of them, the answer to all is 503.
+         * @description Each run is cancelled or refused independently. If the service is unavailable and has changed none of them, the response is 503.
          */
         post: operations["cancelRuns"];
         delete?: never;
@@ -550,7 +592,7 @@ export interface paths {
         put?: never;
         /**
          * Open another attempt of up to 100 runs, whatever state they are in
-         * @description Each run is retried or refused by itself, as it would be alone. When the service cannot work at the moment and nothing was done to any of them, the answer to all is 503.
+         * @description Each run is retried or refused independently. If the service is unavailable and has changed none of them, the response is 503.
          */
         post: operations["retryRuns"];
         delete?: never;
@@ -566,7 +608,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the key of this request is called and may do */
+        /**
+         * Get the name and the scopes of the API key
+         * @description The API key is the one of the request.
+         */
         get: operations["whoami"];
         put?: never;
         post?: never;
@@ -583,7 +628,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List all registered workers, active or not */
+        /**
+         * List all registered workers, active or not
+         * @description The service keeps workers in memory only.
+         */
         get: operations["listWorkers"];
         put?: never;
         post?: never;
@@ -603,8 +651,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Ask for work
-         * @description With `wait`, an empty answer is held back until there is work or the time is over. What a claim got is assigned to the worker, whether its answer arrives or not: send a key, so that it can be had again.
+         * Claim runs for a worker
+         * @description Empty if there is no work or the worker is unknown. With `wait`, the service waits for work before it gives an empty answer. The runs stay assigned to the worker even if the answer is lost: send an `Idempotency-Key` to get them again.
          */
         post: operations["claimRuns"];
         delete?: never;
@@ -622,7 +670,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Keep a worker from claiming; what it has it finishes */
+        /**
+         * Stop a worker from claiming runs
+         * @description The worker finishes the runs that it has.
+         */
         post: operations["drainWorker"];
         delete?: never;
         options?: never;
@@ -641,7 +692,7 @@ export interface paths {
         put?: never;
         /**
          * Report up to 100 events of the runs of a worker
-         * @description Each event is recorded or refused by itself, as if it came alone with the worker in `X-Worker-Id` and its attempt, if it names one, in `X-Run-Attempt`. Events of one run are recorded in the order in which they stand here. When the service cannot work at the moment and no item was taken, the answer to all is 503.
+         * @description Each event is recorded or refused independently, as if it were sent alone with `X-Worker-Id` and, if it has an attempt, `X-Run-Attempt`. Events of one run are recorded in the order of the list. If the service is unavailable and has recorded none, the response is 503.
          */
         post: operations["reportEvents"];
         delete?: never;
@@ -659,7 +710,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Let a drained worker claim again */
+        /**
+         * Let a drained worker claim again
+         * @description Ends a drain.
+         */
         post: operations["resumeWorker"];
         delete?: never;
         options?: never;
@@ -676,7 +730,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Register a worker or refresh it */
+        /**
+         * Register a worker or refresh it
+         * @description A worker must send heartbeats more often than `X-Worker-Timeout`, else it loses its runs.
+         */
         post: operations["sendHeartbeat"];
         delete?: never;
         options?: never;
@@ -689,22 +746,7 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /** @description An event to add to the timeline of a run. */
-        AddEventRequest: {
-            /**
-             * @description Text, or for PROGRESS the percentage.
-             * @example 40
-             */
-            msg: string | number;
-            /** @description What belongs to the event; STARTED, COMPLETED, FAILED and RETRIED read fields of it. */
-            payload?: {
-                [key: string]: unknown;
-            };
-            /**
-             * @description STARTED, PROGRESS, COMPLETED, FAILED, CANCELLED, RETRIED, or a type of your own.
-             * @example PROGRESS
-             */
-            type: string;
-        };
+        AddEventRequest: components["schemas"]["StartedEvent"] | components["schemas"]["ProgressEvent"] | components["schemas"]["CompletedEvent"] | components["schemas"]["FailedEvent"] | components["schemas"]["CancelledEvent"] | components["schemas"]["RetriedEvent"] | components["schemas"]["CustomEvent"];
         /** @description An API key without its secret. */
         ApiKey: {
             /** Format: date-time */
@@ -735,7 +777,7 @@ export interface components {
              * @description From then on the key is refused; never unless given.
              * @example 2100-01-31T09:00:00Z
              */
-            expires_at?: string;
+            expires_at?: string | null;
             /** @description Says whose key it is; the audit log shows it. */
             name: string;
             /**
@@ -762,6 +804,23 @@ export interface components {
             run_id: string;
             /** Format: date-time */
             t: string;
+        };
+        /**
+         * @description Cancels the run.
+         * @example {
+         *       "type": "CANCELLED",
+         *       "msg": "Not needed any more"
+         *     }
+         */
+        CancelledEvent: {
+            /** @description A message for people. */
+            msg: string | number;
+            /** @description Further data of the event. */
+            payload?: {
+                [key: string]: unknown;
+            } | null;
+            /** @enum {string} */
+            type: "CANCELLED";
         };
         /** @description The resources of workers that accept runs, and what their runs use. */
         Capacity: {
@@ -801,6 +860,33 @@ export interface components {
             /** @description Empty when there is no work, and for a worker that is unknown or was silent for too long. */
             ops: components["schemas"]["WorkerOpRun"][];
         };
+        /**
+         * @description The container has succeeded. The run becomes COMPLETED.
+         * @example {
+         *       "type": "COMPLETED",
+         *       "msg": "Container exited with code 0",
+         *       "payload": {
+         *         "outputs": {
+         *           "words": 6
+         *         }
+         *       }
+         *     }
+         */
+        CompletedEvent: {
+            /** @description A message for people. */
+            msg: string | number;
+            /** @description Further data of the event. */
+            payload?: ({
+                /** @description Outputs of the run; absent: the outputs stay as they are. */
+                outputs?: {
+                    [key: string]: unknown;
+                } | null;
+            } & {
+                [key: string]: unknown;
+            }) | null;
+            /** @enum {string} */
+            type: "COMPLETED";
+        };
         /** @description Hardware requirements of a run, and its GPU. */
         Constraints: {
             /** @description CPUs; 0: no requirement, no limit. */
@@ -818,19 +904,19 @@ export interface components {
              * @description CPUs.
              * @example 1
              */
-            cpu?: number;
+            cpu?: number | null;
             /** @description Accepted and ignored: the scheduler chooses the GPU. */
             gpu_id?: number | null;
             /**
              * @description RAM in MB.
              * @example 256
              */
-            ram_mb?: number;
+            ram_mb?: number | null;
             /**
              * @description GPU memory in MB.
              * @example 0
              */
-            vram_mb?: number;
+            vram_mb?: number | null;
         };
         /** @description A new API key with its secret. */
         CreatedApiKey: {
@@ -883,6 +969,26 @@ export interface components {
             /** @enum {integer} */
             status: 201;
         };
+        /**
+         * @description An event of any other type. It is stored and does not change the run.
+         * @example {
+         *       "type": "CHECKPOINT",
+         *       "msg": "Saved page 3",
+         *       "payload": {
+         *         "page": 3
+         *       }
+         *     }
+         */
+        CustomEvent: {
+            /** @description A message for people. */
+            msg: string | number;
+            /** @description Further data of the event. */
+            payload?: {
+                [key: string]: unknown;
+            } | null;
+            /** @description Not STARTED, PROGRESS, COMPLETED, FAILED, CANCELLED, RETRIED, RECLAIMED. */
+            type: string;
+        };
         /** @description A run to create from a definition. */
         DefinitionRunCreate: {
             /**
@@ -893,13 +999,13 @@ export interface components {
              */
             inputs?: {
                 [key: string]: unknown;
-            };
+            } | null;
             /** @description Template that the container finds in its output file. */
             outputs?: {
                 [key: string]: unknown;
-            };
+            } | null;
             /** @description Higher is scheduled first; 0 unless given. */
-            priority?: number;
+            priority?: number | null;
         };
         /** @description The constraints of runs that have not ended. */
         Demand: {
@@ -1044,13 +1150,25 @@ export interface components {
         };
         /** @description The feed that mirrors a run's events. */
         EventDelivery: {
-            /** @description Labels for whoever reads the feed. */
+            /** @description Labels for readers of the feed. */
             attributes?: {
                 [key: string]: string;
             };
             /**
              * @description Topic of the event feed.
-             * @example orders
+             * @example word-counts
+             */
+            topic: string;
+        };
+        /** @description The feed that mirrors a run's events. */
+        EventDeliveryInput: {
+            /** @description Labels for readers of the feed. */
+            attributes?: {
+                [key: string]: string;
+            } | null;
+            /**
+             * @description Topic of the event feed.
+             * @example word-counts
              */
             topic: string;
         };
@@ -1193,6 +1311,29 @@ export interface components {
             /** @description Silent for longer than the worker timeout. */
             stale: number;
         };
+        /**
+         * @description The attempt has failed. The run becomes PENDING if its retry policy allows a further attempt, else FAILED.
+         * @example {
+         *       "type": "FAILED",
+         *       "msg": "Container failed",
+         *       "payload": {
+         *         "error_message": "exit code 1"
+         *       }
+         *     }
+         */
+        FailedEvent: {
+            /** @description A message for people. */
+            msg: string | number;
+            /** @description Further data of the event. */
+            payload?: ({
+                /** @description Why the attempt failed. */
+                error_message?: string | null;
+            } & {
+                [key: string]: unknown;
+            }) | null;
+            /** @enum {string} */
+            type: "FAILED";
+        };
         /** @description A position in a topic's feed. */
         FeedCursor: {
             /**
@@ -1272,7 +1413,7 @@ export interface components {
             /** @description 0, 1, 2 ... */
             id: number;
             /** @description Labels such as the family. */
-            tags?: string[];
+            tags?: string[] | null;
             /** @description Memory in MB. */
             vram_mb: number;
         };
@@ -1280,7 +1421,7 @@ export interface components {
         HeartbeatRequest: {
             resources: components["schemas"]["ResourcesInput"];
             /** @description Runs that the worker is executing; left out, what it said before stands. */
-            running_ops?: components["schemas"]["RunningOp"][];
+            running_ops?: components["schemas"]["RunningOp"][] | null;
             tags: string[];
             /** @example worker-1 */
             worker_id: string;
@@ -1299,9 +1440,9 @@ export interface components {
             /** @description Any JSON value of the type */
             default?: string | number | boolean | {
                 [key: string]: unknown;
-            } | unknown[];
+            } | unknown[] | null;
             /** @description Whether a run must have it; false unless given. */
-            required?: boolean;
+            required?: boolean | null;
             /**
              * @description string, integer, number, boolean, object or array are checked; another name is only a label.
              * @example string
@@ -1340,11 +1481,11 @@ export interface components {
              * @description True: nothing follows.
              * @default false
              */
-            is_last: boolean;
+            is_last: boolean | null;
             /** @description Empty only with is_last. */
             lines: components["schemas"]["LogChunkLine"][];
             /** @description Bytes of text of the lines that were left out before first_line; without it, their size is not known. */
-            skipped_bytes?: number;
+            skipped_bytes?: number | null;
         };
         /** @description A log line, as a worker sends it. */
         LogChunkLine: {
@@ -1352,7 +1493,7 @@ export interface components {
              * @description True for a piece that goes on where the line before it of the same stream was cut.
              * @default false
              */
-            continued: boolean;
+            continued: boolean | null;
             stream: components["schemas"]["LogStream"];
             /**
              * Format: date-time
@@ -1461,9 +1602,9 @@ export interface components {
         /** @description A version of a definition to create or replace. */
         OpDefinitionCreate: {
             /** @description Hardware that its runs need. */
-            constraints?: components["schemas"]["ConstraintsInput"];
+            constraints?: components["schemas"]["ConstraintsInput"] | null;
             /** @description Feed that mirrors the events of its runs. */
-            event_delivery?: components["schemas"]["EventDelivery"];
+            event_delivery?: components["schemas"]["EventDeliveryInput"] | null;
             /**
              * @description Name of the definition.
              * @example word-count
@@ -1477,15 +1618,15 @@ export interface components {
             /** @description Inputs by name. With any, a run may give only these. */
             input_specs?: {
                 [key: string]: components["schemas"]["InputSpecInput"];
-            };
+            } | null;
             /** @description Outputs by name. */
             output_specs?: {
-                [key: string]: components["schemas"]["OutputSpec"];
-            };
+                [key: string]: components["schemas"]["OutputSpecInput"];
+            } | null;
             /** @description How often a failed attempt of its runs is repeated. */
-            retry_policy?: components["schemas"]["RetryPolicyInput"];
+            retry_policy?: components["schemas"]["RetryPolicyInput"] | null;
             /** @description How long its runs may wait for their start and how long an attempt may run. */
-            timeouts?: components["schemas"]["Timeouts"];
+            timeouts?: components["schemas"]["TimeoutsInput"] | null;
             /** @example 1.0.0 */
             version: string;
         };
@@ -1543,9 +1684,9 @@ export interface components {
         /** @description A run to create. */
         OpRunCreate: {
             /** @description Hardware that the run needs. */
-            constraints?: components["schemas"]["ConstraintsInput"];
+            constraints?: components["schemas"]["ConstraintsInput"] | null;
             /** @description Feed that mirrors the run's events. */
-            event_delivery?: components["schemas"]["EventDelivery"];
+            event_delivery?: components["schemas"]["EventDeliveryInput"] | null;
             /**
              * @description Container image.
              * @example longshore/word-count
@@ -1559,20 +1700,20 @@ export interface components {
              */
             inputs?: {
                 [key: string]: unknown;
-            };
+            } | null;
             /** @description Template that the container finds in its output file. */
             outputs?: {
                 [key: string]: unknown;
-            };
+            } | null;
             /**
              * @description Higher is scheduled first; 0 unless given.
              * @example 0
              */
-            priority?: number;
+            priority?: number | null;
             /** @description How often a failed attempt is repeated. */
-            retry_policy?: components["schemas"]["RetryPolicyInput"];
+            retry_policy?: components["schemas"]["RetryPolicyInput"] | null;
             /** @description How long the run may wait for its start and how long an attempt may run. */
-            timeouts?: components["schemas"]["Timeouts"];
+            timeouts?: components["schemas"]["TimeoutsInput"] | null;
         };
         /** @description Ids of runs; each run is changed independently. */
         OpRunIds: {
@@ -1599,14 +1740,18 @@ export interface components {
             /** @description Replaces the outputs as a whole. */
             outputs?: {
                 [key: string]: unknown;
-            };
+            } | null;
             /** @description Higher is scheduled first. */
-            priority?: number;
+            priority?: number | null;
             /** @description Any state, from any state; PENDING makes the run claimable again, a terminal state locks it. */
-            state?: components["schemas"]["RunState"];
+            state?: components["schemas"]["RunState"] | null;
         };
         /** @description Declares an output of a definition. */
         OutputSpec: {
+            type: string;
+        };
+        /** @description Declares an output of a definition. */
+        OutputSpecInput: {
             /** @example integer */
             type: string;
         };
@@ -1675,6 +1820,23 @@ export interface components {
         PolledEvents: {
             events: components["schemas"]["PolledEvent"][];
         };
+        /**
+         * @description Sets the progress of the run.
+         * @example {
+         *       "type": "PROGRESS",
+         *       "msg": 40
+         *     }
+         */
+        ProgressEvent: {
+            /** @description Percentage. */
+            msg: number;
+            /** @description Further data of the event. */
+            payload?: {
+                [key: string]: unknown;
+            } | null;
+            /** @enum {string} */
+            type: "PROGRESS";
+        };
         /** @description The event was added. */
         RecordedEvent: {
             /**
@@ -1694,26 +1856,202 @@ export interface components {
              */
             status: 400 | 404 | 409 | 500 | 503;
         };
-        /** @description An event of one run. */
-        ReportedEvent: {
-            /** @description The attempt that is reported on; 409 when it is not the current one. */
-            attempt?: number;
-            /**
-             * @description Text, or for PROGRESS the percentage.
-             * @example 40
-             */
+        /**
+         * @description Cancels the run.
+         * @example {
+         *       "run_id": "019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b",
+         *       "attempt": 1,
+         *       "type": "CANCELLED",
+         *       "msg": "Not needed any more"
+         *     }
+         */
+        ReportedCancelledEvent: {
+            /** @description The attempt of the event; 409 if it is not the current one. */
+            attempt?: number | null;
+            /** @description A message for people. */
             msg: string | number;
-            /** @description What belongs to the event; STARTED, COMPLETED, FAILED and RETRIED read fields of it. */
+            /** @description Further data of the event. */
             payload?: {
                 [key: string]: unknown;
-            };
-            /** @description The run that it is about. */
+            } | null;
+            /** @description The run of the event. */
             run_id: string;
-            /**
-             * @description STARTED, PROGRESS, COMPLETED, FAILED, CANCELLED, RETRIED, or a type of your own.
-             * @example PROGRESS
-             */
+            /** @enum {string} */
+            type: "CANCELLED";
+        };
+        /**
+         * @description The container has succeeded. The run becomes COMPLETED.
+         * @example {
+         *       "run_id": "019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b",
+         *       "attempt": 1,
+         *       "type": "COMPLETED",
+         *       "msg": "Container exited with code 0",
+         *       "payload": {
+         *         "outputs": {
+         *           "words": 6
+         *         }
+         *       }
+         *     }
+         */
+        ReportedCompletedEvent: {
+            /** @description The attempt of the event; 409 if it is not the current one. */
+            attempt?: number | null;
+            /** @description A message for people. */
+            msg: string | number;
+            /** @description Further data of the event. */
+            payload?: ({
+                /** @description Outputs of the run; absent: the outputs stay as they are. */
+                outputs?: {
+                    [key: string]: unknown;
+                } | null;
+            } & {
+                [key: string]: unknown;
+            }) | null;
+            /** @description The run of the event. */
+            run_id: string;
+            /** @enum {string} */
+            type: "COMPLETED";
+        };
+        /**
+         * @description An event of any other type. It is stored and does not change the run.
+         * @example {
+         *       "run_id": "019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b",
+         *       "attempt": 1,
+         *       "type": "CHECKPOINT",
+         *       "msg": "Saved page 3",
+         *       "payload": {
+         *         "page": 3
+         *       }
+         *     }
+         */
+        ReportedCustomEvent: {
+            /** @description The attempt of the event; 409 if it is not the current one. */
+            attempt?: number | null;
+            /** @description A message for people. */
+            msg: string | number;
+            /** @description Further data of the event. */
+            payload?: {
+                [key: string]: unknown;
+            } | null;
+            /** @description The run of the event. */
+            run_id: string;
+            /** @description Not STARTED, PROGRESS, COMPLETED, FAILED, CANCELLED, RETRIED, RECLAIMED. */
             type: string;
+        };
+        /** @description An event of one run in a batch. */
+        ReportedEvent: components["schemas"]["ReportedStartedEvent"] | components["schemas"]["ReportedProgressEvent"] | components["schemas"]["ReportedCompletedEvent"] | components["schemas"]["ReportedFailedEvent"] | components["schemas"]["ReportedCancelledEvent"] | components["schemas"]["ReportedRetriedEvent"] | components["schemas"]["ReportedCustomEvent"];
+        /**
+         * @description The attempt has failed. The run becomes PENDING if its retry policy allows a further attempt, else FAILED.
+         * @example {
+         *       "run_id": "019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b",
+         *       "attempt": 1,
+         *       "type": "FAILED",
+         *       "msg": "Container failed",
+         *       "payload": {
+         *         "error_message": "exit code 1"
+         *       }
+         *     }
+         */
+        ReportedFailedEvent: {
+            /** @description The attempt of the event; 409 if it is not the current one. */
+            attempt?: number | null;
+            /** @description A message for people. */
+            msg: string | number;
+            /** @description Further data of the event. */
+            payload?: ({
+                /** @description Why the attempt failed. */
+                error_message?: string | null;
+            } & {
+                [key: string]: unknown;
+            }) | null;
+            /** @description The run of the event. */
+            run_id: string;
+            /** @enum {string} */
+            type: "FAILED";
+        };
+        /**
+         * @description Sets the progress of the run.
+         * @example {
+         *       "run_id": "019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b",
+         *       "attempt": 1,
+         *       "type": "PROGRESS",
+         *       "msg": 40
+         *     }
+         */
+        ReportedProgressEvent: {
+            /** @description The attempt of the event; 409 if it is not the current one. */
+            attempt?: number | null;
+            /** @description Percentage. */
+            msg: number;
+            /** @description Further data of the event. */
+            payload?: {
+                [key: string]: unknown;
+            } | null;
+            /** @description The run of the event. */
+            run_id: string;
+            /** @enum {string} */
+            type: "PROGRESS";
+        };
+        /**
+         * @description Opens a new attempt. The run becomes PENDING.
+         * @example {
+         *       "run_id": "019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b",
+         *       "attempt": 1,
+         *       "type": "RETRIED",
+         *       "msg": "Manual retry",
+         *       "payload": {
+         *         "force": true
+         *       }
+         *     }
+         */
+        ReportedRetriedEvent: {
+            /** @description The attempt of the event; 409 if it is not the current one. */
+            attempt?: number | null;
+            /** @description A message for people. */
+            msg: string | number;
+            /** @description Further data of the event. */
+            payload?: ({
+                /** @description True: also if the run has ended. */
+                force?: boolean | null;
+            } & {
+                [key: string]: unknown;
+            }) | null;
+            /** @description The run of the event. */
+            run_id: string;
+            /** @enum {string} */
+            type: "RETRIED";
+        };
+        /**
+         * @description The worker has started the container. The run becomes RUNNING.
+         * @example {
+         *       "run_id": "019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b",
+         *       "attempt": 1,
+         *       "type": "STARTED",
+         *       "msg": "Container started",
+         *       "payload": {
+         *         "worker_id": "worker-1",
+         *         "gpu_id": 0
+         *       }
+         *     }
+         */
+        ReportedStartedEvent: {
+            /** @description The attempt of the event; 409 if it is not the current one. */
+            attempt?: number | null;
+            /** @description A message for people. */
+            msg: string | number;
+            /** @description Further data of the event. */
+            payload: {
+                /** @description The GPU in use. */
+                gpu_id?: number | null;
+                /** @description The worker that executes the run. */
+                worker_id: string;
+            } & {
+                [key: string]: unknown;
+            };
+            /** @description The run of the event. */
+            run_id: string;
+            /** @enum {string} */
+            type: "STARTED";
         };
         /** @description The hardware of a worker. */
         Resources: {
@@ -1728,6 +2066,29 @@ export interface components {
             gpus: components["schemas"]["GpuInput"][];
             /** @description RAM in MB. */
             ram_mb: number;
+        };
+        /**
+         * @description Opens a new attempt. The run becomes PENDING.
+         * @example {
+         *       "type": "RETRIED",
+         *       "msg": "Manual retry",
+         *       "payload": {
+         *         "force": true
+         *       }
+         *     }
+         */
+        RetriedEvent: {
+            /** @description A message for people. */
+            msg: string | number;
+            /** @description Further data of the event. */
+            payload?: ({
+                /** @description True: also if the run has ended. */
+                force?: boolean | null;
+            } & {
+                [key: string]: unknown;
+            }) | null;
+            /** @enum {string} */
+            type: "RETRIED";
         };
         /** @description When a failed attempt is retried automatically. */
         RetryPolicy: {
@@ -1745,17 +2106,17 @@ export interface components {
              *     at random by up to a half; 0, the default, means at once.
              * @example 10
              */
-            backoff_s?: number;
+            backoff_s?: number | null;
             /**
              * @description Attempts that may fail before the run does; 1, the default, means no automatic retry.
              * @example 3
              */
-            max_attempts?: number;
+            max_attempts?: number | null;
             /**
              * @description Longest such wait in seconds; 0, the default, means no bound but a day.
              * @example 600
              */
-            max_backoff_s?: number;
+            max_backoff_s?: number | null;
         };
         /** @description Explains the state of a run. */
         RunExplanation: {
@@ -1810,6 +2171,32 @@ export interface components {
          * @enum {string}
          */
         Scope: "admin" | "client" | "worker";
+        /**
+         * @description The worker has started the container. The run becomes RUNNING.
+         * @example {
+         *       "type": "STARTED",
+         *       "msg": "Container started",
+         *       "payload": {
+         *         "worker_id": "worker-1",
+         *         "gpu_id": 0
+         *       }
+         *     }
+         */
+        StartedEvent: {
+            /** @description A message for people. */
+            msg: string | number;
+            /** @description Further data of the event. */
+            payload: {
+                /** @description The GPU in use. */
+                gpu_id?: number | null;
+                /** @description The worker that executes the run. */
+                worker_id: string;
+            } & {
+                [key: string]: unknown;
+            };
+            /** @enum {string} */
+            type: "STARTED";
+        };
         /** @description The hardware of the workers; sums and sizes cover active workers that accept runs. */
         Supply: {
             /** @description Cores. */
@@ -1918,15 +2305,28 @@ export interface components {
         /** @description Timeouts of a run; an absent one does not apply. */
         Timeouts: {
             /**
-             * @description Seconds that an attempt may run after STARTED; over it the attempt is FAILED, and the retry policy decides what follows.
+             * @description Seconds that an attempt may run after STARTED.
              * @example 900
              */
             attempt_s?: number;
             /**
-             * @description Seconds within which an attempt has to report STARTED once it can be claimed; over it the run is FAILED for good.
+             * @description Seconds within which a claimable attempt must report STARTED.
              * @example 3600
              */
             start_within_s?: number;
+        };
+        /** @description Timeouts of a run; an absent one does not apply. */
+        TimeoutsInput: {
+            /**
+             * @description Seconds that an attempt may run after STARTED; over it the attempt is FAILED, and the retry policy decides what follows.
+             * @example 900
+             */
+            attempt_s?: number | null;
+            /**
+             * @description Seconds within which an attempt has to report STARTED once it can be claimed; over it the run is FAILED for good.
+             * @example 3600
+             */
+            start_within_s?: number | null;
         };
         /** @description The total amount of a resource and the amount in use. */
         Usage: {
@@ -1984,10 +2384,26 @@ export interface components {
             tracestate?: string;
         };
     };
-    responses: never;
-    parameters: never;
+    responses: {
+        /** @description The request did not arrive in time. The service closes the connection. */
+        RequestTimeout: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+    };
+    parameters: {
+        /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+        RequestId: string;
+    };
     requestBodies: never;
-    headers: never;
+    headers: {
+        /** @description Id of the request in the log. */
+        RequestId: string;
+    };
     pathItems: never;
 }
 export type $defs = Record<string, never>;
@@ -2000,14 +2416,19 @@ export interface operations {
                 /** @description Keys of a page; 1,000 unless given. */
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description A page of API keys. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2017,6 +2438,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2028,6 +2450,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2037,17 +2460,20 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2059,6 +2485,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2070,7 +2497,10 @@ export interface operations {
     createApiKey: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -2080,9 +2510,12 @@ export interface operations {
             };
         };
         responses: {
+            /** @description The key. */
             201: {
                 headers: {
+                    /** @description The response must not be stored. */
                     "Cache-Control"?: "no-store";
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2092,6 +2525,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2103,6 +2537,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2112,15 +2547,18 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description The body is too large. */
             413: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2130,6 +2568,7 @@ export interface operations {
             /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2141,6 +2580,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2152,6 +2592,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2163,18 +2604,22 @@ export interface operations {
     revokeApiKey: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
-                /** @description Id of the key */
+                /** @description Id of the API key. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Revoked, now or before. */
+            /** @description The key is revoked. */
             204: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content?: never;
@@ -2182,6 +2627,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2193,6 +2639,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2202,6 +2649,7 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2211,17 +2659,20 @@ export interface operations {
             /** @description The resource does not exist. */
             404: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2233,6 +2684,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2249,14 +2701,19 @@ export interface operations {
                 /** @description Entries of a page; 100 unless given. */
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description A page of the audit log. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2266,6 +2723,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2277,6 +2735,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2286,17 +2745,20 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2308,6 +2770,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2322,14 +2785,19 @@ export interface operations {
                 /** @description Shapes of runs, and sizes of workers, that are told one by one at most; the others are taken together. */
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description The report. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2339,6 +2807,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2350,6 +2819,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2359,17 +2829,20 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2381,6 +2854,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2397,14 +2871,19 @@ export interface operations {
                 /** @description Versions of a page; all of them unless given. A page that holds fewer is the last. */
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description The versions. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2414,6 +2893,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2425,6 +2905,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2434,17 +2915,20 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2456,6 +2940,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2467,7 +2952,10 @@ export interface operations {
     upsertDefinition: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -2480,15 +2968,17 @@ export interface operations {
             /** @description The version was replaced; its createdAt stays. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["OpDefinition"];
                 };
             };
-            /** @description The version is new. */
+            /** @description The version was created. */
             201: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2498,6 +2988,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2509,6 +3000,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2518,15 +3010,18 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description The body is too large. */
             413: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2536,6 +3031,7 @@ export interface operations {
             /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2547,6 +3043,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2558,6 +3055,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2572,17 +3070,22 @@ export interface operations {
                 /** @description The latest, by time of creation, unless given. */
                 version?: string;
             };
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
-                /** @description Id of the definition */
+                /** @description Id of the definition. */
                 name: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description The version. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2592,6 +3095,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2603,6 +3107,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2612,6 +3117,7 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2621,17 +3127,20 @@ export interface operations {
             /** @description The resource does not exist. */
             404: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2643,6 +3152,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2662,9 +3172,11 @@ export interface operations {
                 "Idempotency-Key"?: string;
                 /** @description W3C Trace Context, together with `tracestate`. Kept with the run, and given to its container as TRACEPARENT; ignored when it is not valid. */
                 traceparent?: string;
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
-                /** @description Id of the definition */
+                /** @description Id of the definition. */
                 name: string;
             };
             cookie?: never;
@@ -2675,10 +3187,12 @@ export interface operations {
             };
         };
         responses: {
+            /** @description The created run. */
             201: {
                 headers: {
-                    /** @description `true` when an earlier request with the same key was carried out */
+                    /** @description `true` if an earlier request with the same key has succeeded. */
                     "Idempotency-Replayed"?: "true";
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2688,6 +3202,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2699,6 +3214,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2708,6 +3224,7 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2717,15 +3234,18 @@ export interface operations {
             /** @description The resource does not exist. */
             404: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description The request conflicts with the current state. */
             409: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2735,6 +3255,7 @@ export interface operations {
             /** @description The body is too large. */
             413: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2744,6 +3265,7 @@ export interface operations {
             /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2755,6 +3277,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2766,6 +3289,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2782,17 +3306,22 @@ export interface operations {
                 /** @description Versions of a page; 100 unless given. A page that holds fewer is the last. */
                 limit?: number;
             };
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
-                /** @description Id of the definition */
+                /** @description Id of the definition. */
                 name: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description A page of versions. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2802,6 +3331,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2813,6 +3343,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2822,6 +3353,7 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2831,17 +3363,20 @@ export interface operations {
             /** @description The resource does not exist. */
             404: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2853,6 +3388,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2873,14 +3409,19 @@ export interface operations {
                 /** @description Seconds to hold an empty page until an event arrives. */
                 wait?: number;
             };
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description A page of events. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2890,6 +3431,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2901,6 +3443,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2910,15 +3453,18 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description The requested events are no longer stored; `detail` names a cursor to continue from. */
             410: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2930,17 +3476,19 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. Without `Retry-After`, the feed is switched off. */
             503: {
                 headers: {
                     /** @description In seconds. */
-                    "Retry-After": number;
+                    "Retry-After"?: number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2957,14 +3505,19 @@ export interface operations {
                 /** @description Topic that runs name in their event_delivery. */
                 topic: string;
             };
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description The cursor. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2974,6 +3527,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2985,6 +3539,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -2994,28 +3549,32 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. Without `Retry-After`, the feed is switched off. */
             503: {
                 headers: {
                     /** @description In seconds. */
-                    "Retry-After": number;
+                    "Retry-After"?: number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3035,6 +3594,8 @@ export interface operations {
             header?: {
                 /** @description The last id that was received; wins over `after`. */
                 "Last-Event-ID"?: string;
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path?: never;
             cookie?: never;
@@ -3044,6 +3605,7 @@ export interface operations {
             /** @description The stream. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3057,6 +3619,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3068,6 +3631,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3077,15 +3641,18 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description The requested events are no longer stored; `detail` names a cursor to continue from. */
             410: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3097,17 +3664,19 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. */
+            /** @description The service cannot answer now. Retry after the number of seconds in `Retry-After`. Without `Retry-After`, the feed is switched off. */
             503: {
                 headers: {
                     /** @description In seconds. */
-                    "Retry-After": number;
+                    "Retry-After"?: number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3119,14 +3688,19 @@ export interface operations {
     getHealth: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description The service is ready. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3138,14 +3712,20 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
+            /** @description The service is not ready. */
             503: {
                 headers: {
+                    /** @description In seconds. */
+                    "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3159,14 +3739,19 @@ export interface operations {
     getLiveness: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description The process answers. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3178,12 +3763,14 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
         };
     };
     listLatestDefinitions: {
@@ -3196,14 +3783,19 @@ export interface operations {
                 /** @description Only definitions with this text in their id, whatever the case of its letters. */
                 search?: string;
             };
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description A page of definitions. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3213,6 +3805,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3224,6 +3817,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3233,17 +3827,20 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3255,6 +3852,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3266,14 +3864,19 @@ export interface operations {
     getMetrics: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description The metrics. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3283,6 +3886,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3294,26 +3898,20 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the required scope. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3325,6 +3923,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3336,14 +3935,19 @@ export interface operations {
     getOverview: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description The counts. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3353,6 +3957,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3364,6 +3969,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3373,17 +3979,20 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3395,6 +4004,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3406,13 +4016,13 @@ export interface operations {
     listRuns: {
         parameters: {
             query?: {
-                /** @description UNIX timestamp in seconds */
+                /** @description Created after this UNIX timestamp, in seconds. With curl, add `-g`. */
                 "created[gt]"?: number;
-                /** @description UNIX timestamp in seconds */
+                /** @description Created at this UNIX timestamp or later, in seconds. With curl, add `-g`: it reads brackets as a pattern. */
                 "created[gte]"?: number;
-                /** @description UNIX timestamp in seconds */
+                /** @description Created before this UNIX timestamp, in seconds. With curl, add `-g`. */
                 "created[lt]"?: number;
-                /** @description UNIX timestamp in seconds */
+                /** @description Created at this UNIX timestamp or earlier, in seconds. With curl, add `-g`. */
                 "created[lte]"?: number;
                 /** @description Id of a run: the page holds runs newer than it. */
                 ending_before?: string;
@@ -3420,7 +4030,7 @@ export interface operations {
                 image?: string;
                 /** @description false leaves `events` empty, for callers who poll states. */
                 include_events?: boolean;
-                /** @description Runs of a page; 10 unless given. */
+                /** @description Largest number of runs in the page. */
                 limit?: number;
                 /** @description Id of the definition that the run was made from. */
                 op_definition?: string;
@@ -3433,14 +4043,19 @@ export interface operations {
                 /** @description Topic that the run's events are mirrored to. */
                 topic?: string;
             };
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description A page of runs. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3450,6 +4065,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3461,26 +4077,20 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the required scope. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3492,6 +4102,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3508,6 +4119,8 @@ export interface operations {
                 "Idempotency-Key"?: string;
                 /** @description W3C Trace Context, together with `tracestate`. Kept with the run, and given to its container as TRACEPARENT; ignored when it is not valid. */
                 traceparent?: string;
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path?: never;
             cookie?: never;
@@ -3518,10 +4131,12 @@ export interface operations {
             };
         };
         responses: {
+            /** @description The created run. */
             201: {
                 headers: {
-                    /** @description `true` when an earlier request with the same key was carried out */
+                    /** @description `true` if an earlier request with the same key has succeeded. */
                     "Idempotency-Replayed"?: "true";
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3531,6 +4146,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3542,6 +4158,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3551,15 +4168,18 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description The request conflicts with the current state. */
             409: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3569,6 +4189,7 @@ export interface operations {
             /** @description The body is too large. */
             413: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3578,6 +4199,7 @@ export interface operations {
             /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3589,6 +4211,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3600,6 +4223,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3614,17 +4238,22 @@ export interface operations {
                 /** @description false leaves `events` empty, for callers who poll the state. */
                 include_events?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
-                /** @description Id of the run */
+                /** @description Id of the run. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description The run. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3634,6 +4263,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3645,15 +4275,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
-            /** @description The API key lacks the required scope. */
-            403: {
-                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3663,17 +4285,20 @@ export interface operations {
             /** @description The resource does not exist. */
             404: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3685,6 +4310,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3696,9 +4322,12 @@ export interface operations {
     patchRun: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
-                /** @description Id of the run */
+                /** @description Id of the run. */
                 id: string;
             };
             cookie?: never;
@@ -3709,8 +4338,10 @@ export interface operations {
             };
         };
         responses: {
+            /** @description The changed run. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3720,6 +4351,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3731,6 +4363,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3740,6 +4373,7 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3749,15 +4383,18 @@ export interface operations {
             /** @description The resource does not exist. */
             404: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description The body is too large. */
             413: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3767,6 +4404,7 @@ export interface operations {
             /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3778,6 +4416,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3789,6 +4428,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3800,17 +4440,22 @@ export interface operations {
     listAttempts: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
-                /** @description Id of the run */
+                /** @description Id of the run. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description The attempts. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3820,6 +4465,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3831,15 +4477,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
-            /** @description The API key lacks the required scope. */
-            403: {
-                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3849,17 +4487,20 @@ export interface operations {
             /** @description The resource does not exist. */
             404: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3871,6 +4512,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3882,17 +4524,22 @@ export interface operations {
     cancelRun: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
-                /** @description Id of the run */
+                /** @description Id of the run. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description The cancelled run. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3902,6 +4549,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3913,6 +4561,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3922,6 +4571,7 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3931,17 +4581,20 @@ export interface operations {
             /** @description The resource does not exist. */
             404: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3953,6 +4606,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3967,17 +4621,22 @@ export interface operations {
                 /** @description Only events with a greater index are returned; -1 means all. */
                 after?: number;
             };
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
-                /** @description Id of the run */
+                /** @description Id of the run. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description The events, oldest first. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3987,6 +4646,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -3998,15 +4658,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
-            /** @description The API key lacks the required scope. */
-            403: {
-                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4016,17 +4668,20 @@ export interface operations {
             /** @description The resource does not exist. */
             404: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4038,6 +4693,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4054,13 +4710,15 @@ export interface operations {
                 "Idempotency-Key"?: string;
                 /** @description `return=minimal`: the answer is 204 without a body. */
                 Prefer?: string;
-                /** @description The attempt that is reported on; 409 when it is not the current one. */
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The attempt of the event; 409 if it is not the current one. */
                 "X-Run-Attempt"?: number;
-                /** @description The worker that reports; 409 when the run is not assigned to it. */
+                /** @description The worker that reports; 409 if the run is not assigned to it. */
                 "X-Worker-Id"?: string;
             };
             path: {
-                /** @description Id of the run */
+                /** @description Id of the run. */
                 id: string;
             };
             cookie?: never;
@@ -4071,21 +4729,24 @@ export interface operations {
             };
         };
         responses: {
+            /** @description The run after the event. */
             200: {
                 headers: {
-                    /** @description `true` when an earlier request with the same key was carried out */
+                    /** @description `true` if an earlier request with the same key has succeeded. */
                     "Idempotency-Replayed"?: "true";
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["OpRun"];
                 };
             };
-            /** @description Recorded; asked for by `Prefer: return=minimal`. */
+            /** @description The event was added, for a request with `Prefer: return=minimal`. */
             204: {
                 headers: {
-                    /** @description `true` when an earlier request with the same key was carried out */
+                    /** @description `true` if an earlier request with the same key has succeeded. */
                     "Idempotency-Replayed"?: "true";
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content?: never;
@@ -4093,6 +4754,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4104,15 +4766,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
-            /** @description The API key lacks the required scope. */
-            403: {
-                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4122,15 +4776,18 @@ export interface operations {
             /** @description The resource does not exist. */
             404: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description The request conflicts with the current state. */
             409: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4140,6 +4797,7 @@ export interface operations {
             /** @description The body is too large. */
             413: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4149,6 +4807,7 @@ export interface operations {
             /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4160,6 +4819,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4171,6 +4831,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4182,17 +4843,22 @@ export interface operations {
     explainRun: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
-                /** @description Id of the run */
+                /** @description Id of the run. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description The explanation. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4202,6 +4868,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4213,15 +4880,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
-            /** @description The API key lacks the required scope. */
-            403: {
-                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4231,17 +4890,20 @@ export interface operations {
             /** @description The resource does not exist. */
             404: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4253,6 +4915,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4279,9 +4942,12 @@ export interface operations {
                 /** @description Seconds to hold an empty page while the log may still grow. */
                 wait?: number;
             };
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
-                /** @description Id of the run */
+                /** @description Id of the run. */
                 id: string;
             };
             cookie?: never;
@@ -4303,6 +4969,7 @@ export interface operations {
                     "X-Log-Next-Cursor": string;
                     /** @description Give it as `before` for what is in front of the page. */
                     "X-Log-Previous-Cursor": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4321,6 +4988,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4332,15 +5000,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
-            /** @description The API key lacks the required scope. */
-            403: {
-                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4350,17 +5010,20 @@ export interface operations {
             /** @description The resource does not exist. */
             404: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4372,6 +5035,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4384,15 +5048,17 @@ export interface operations {
         parameters: {
             query?: never;
             header: {
-                /** @description The attempt whose log it is; 409 when the run has no such attempt. */
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+                /** @description The attempt of the log; 409 if the run has no such attempt. */
                 "X-Run-Attempt": number;
-                /** @description The worker that sends it; 409 when the attempt was never in its hands. */
+                /** @description The worker that sends the chunk; 409 if the attempt was never assigned to it. */
                 "X-Worker-Id": string;
             };
             path: {
-                /** @description Number of the chunk */
+                /** @description Number of the chunk. */
                 chunk: number;
-                /** @description Id of the run */
+                /** @description Id of the run. */
                 id: string;
             };
             cookie?: never;
@@ -4403,8 +5069,10 @@ export interface operations {
             };
         };
         responses: {
+            /** @description What the log expects next. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4414,6 +5082,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4425,6 +5094,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4434,6 +5104,7 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4443,15 +5114,18 @@ export interface operations {
             /** @description The resource does not exist. */
             404: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description The request conflicts with the current state. */
             409: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4461,6 +5135,7 @@ export interface operations {
             /** @description The body is too large. */
             413: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4470,6 +5145,7 @@ export interface operations {
             /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4481,6 +5157,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4492,6 +5169,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4511,9 +5189,11 @@ export interface operations {
             header?: {
                 /** @description The last id that was received; wins over `after`. */
                 "Last-Event-ID"?: string;
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
-                /** @description Id of the run */
+                /** @description Id of the run. */
                 id: string;
             };
             cookie?: never;
@@ -4523,6 +5203,7 @@ export interface operations {
             /** @description The stream. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4539,6 +5220,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4550,15 +5232,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
-            /** @description The API key lacks the required scope. */
-            403: {
-                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4568,17 +5242,20 @@ export interface operations {
             /** @description The resource does not exist. */
             404: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4590,6 +5267,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4601,17 +5279,22 @@ export interface operations {
     retryRun: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
-                /** @description Id of the run */
+                /** @description Id of the run. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description The run, in its new attempt. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4621,6 +5304,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4632,6 +5316,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4641,6 +5326,7 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4650,17 +5336,20 @@ export interface operations {
             /** @description The resource does not exist. */
             404: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4672,6 +5361,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4690,6 +5380,8 @@ export interface operations {
                 Prefer?: string;
                 /** @description W3C Trace Context, together with `tracestate`. Kept with the run, and given to its container as TRACEPARENT; ignored when it is not valid. */
                 traceparent?: string;
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path?: never;
             cookie?: never;
@@ -4700,8 +5392,10 @@ export interface operations {
             };
         };
         responses: {
+            /** @description One result per run. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4711,6 +5405,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4722,6 +5417,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4731,15 +5427,18 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description The body is too large. */
             413: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4749,6 +5448,7 @@ export interface operations {
             /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4760,6 +5460,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4771,6 +5472,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4785,6 +5487,8 @@ export interface operations {
             header?: {
                 /** @description 1-255 printable ASCII characters. Each id has a key of its own, made of this one and its place: sent again, it is answered as it was. Kept for 48 hours. */
                 "Idempotency-Key"?: string;
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path?: never;
             cookie?: never;
@@ -4795,8 +5499,10 @@ export interface operations {
             };
         };
         responses: {
+            /** @description One result per run. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4806,6 +5512,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4817,6 +5524,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4826,15 +5534,18 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description The body is too large. */
             413: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4844,6 +5555,7 @@ export interface operations {
             /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4855,6 +5567,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4866,6 +5579,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4880,6 +5594,8 @@ export interface operations {
             header?: {
                 /** @description 1-255 printable ASCII characters. Each id has a key of its own, made of this one and its place: sent again, it opens no further attempt. Kept for 48 hours. */
                 "Idempotency-Key"?: string;
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path?: never;
             cookie?: never;
@@ -4890,8 +5606,10 @@ export interface operations {
             };
         };
         responses: {
+            /** @description One result per run. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4901,6 +5619,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4912,6 +5631,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4921,15 +5641,18 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description The body is too large. */
             413: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4939,6 +5662,7 @@ export interface operations {
             /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4950,6 +5674,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4961,6 +5686,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4972,15 +5698,21 @@ export interface operations {
     whoami: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description The API key. */
             200: {
                 headers: {
+                    /** @description The response must not be stored. */
                     "Cache-Control"?: "no-store";
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -4990,6 +5722,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5001,26 +5734,20 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the required scope. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5032,6 +5759,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5043,14 +5771,19 @@ export interface operations {
     listWorkers: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description The workers. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5060,6 +5793,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5071,6 +5805,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5080,17 +5815,20 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5102,6 +5840,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5121,17 +5860,21 @@ export interface operations {
             header?: {
                 /** @description 1-255 printable ASCII characters. The same key from the same worker answers with the runs of the first claim that are still assigned to it. Kept for 48 hours. */
                 "Idempotency-Key"?: string;
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
-                /** @description The worker that asks */
+                /** @description Id of the worker, as in its heartbeats. */
                 worker_id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description The assigned runs. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5141,6 +5884,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5152,6 +5896,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5161,26 +5906,20 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The resource does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5192,6 +5931,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5203,17 +5943,22 @@ export interface operations {
     drainWorker: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
-                /** @description The worker */
+                /** @description Id of the worker, as in its heartbeats. */
                 worker_id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description The worker. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5223,6 +5968,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5234,6 +5980,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5243,6 +5990,7 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5252,17 +6000,20 @@ export interface operations {
             /** @description The resource does not exist. */
             404: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5274,6 +6025,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5288,9 +6040,11 @@ export interface operations {
             header?: {
                 /** @description 1-255 printable ASCII characters. Each item has a key of its own, made of this one and its place: sent again, it is not recorded twice; with another content: 409 for that item. Kept for 48 hours. */
                 "Idempotency-Key"?: string;
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
             };
             path: {
-                /** @description The worker that reports */
+                /** @description Id of the worker, as in its heartbeats. */
                 worker_id: string;
             };
             cookie?: never;
@@ -5301,8 +6055,10 @@ export interface operations {
             };
         };
         responses: {
+            /** @description One result per event. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5312,6 +6068,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5323,33 +6080,18 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
-            /** @description The API key lacks the required scope. */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
-            /** @description The resource does not exist. */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            408: components["responses"]["RequestTimeout"];
             /** @description The body is too large. */
             413: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5359,6 +6101,7 @@ export interface operations {
             /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5370,6 +6113,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5381,6 +6125,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5392,17 +6137,22 @@ export interface operations {
     resumeWorker: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path: {
-                /** @description The worker */
+                /** @description Id of the worker, as in its heartbeats. */
                 worker_id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
+            /** @description The worker. */
             200: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5412,6 +6162,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5423,6 +6174,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5432,6 +6184,7 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5441,17 +6194,20 @@ export interface operations {
             /** @description The resource does not exist. */
             404: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description Too many requests. Retry after the number of seconds in `Retry-After`. */
             429: {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5463,6 +6219,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5474,7 +6231,10 @@ export interface operations {
     sendHeartbeat: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Id of the request in the log. The service generates one if it is absent or has another form. */
+                "X-Request-Id"?: components["parameters"]["RequestId"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -5484,9 +6244,11 @@ export interface operations {
             };
         };
         responses: {
+            /** @description The worker. */
             200: {
                 headers: {
-                    /** @description Seconds of silence after which the worker counts as lost */
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    /** @description Seconds without a heartbeat after which the worker is stale. */
                     "X-Worker-Timeout"?: number;
                     [name: string]: unknown;
                 };
@@ -5497,6 +6259,7 @@ export interface operations {
             /** @description The request is invalid, or the state of the resource does not allow it. */
             400: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5508,6 +6271,7 @@ export interface operations {
                 headers: {
                     /** @description The authentication scheme. */
                     "WWW-Authenticate": string;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5517,15 +6281,18 @@ export interface operations {
             /** @description The API key lacks the required scope. */
             403: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            408: components["responses"]["RequestTimeout"];
             /** @description The body is too large. */
             413: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5535,6 +6302,7 @@ export interface operations {
             /** @description The body is not `application/json` in UTF-8. */
             415: {
                 headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5546,6 +6314,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5557,6 +6326,7 @@ export interface operations {
                 headers: {
                     /** @description In seconds. */
                     "Retry-After": number;
+                    "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {

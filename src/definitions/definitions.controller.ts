@@ -1,8 +1,9 @@
 import { Body, Controller, Get, Param, Post, Query, Res } from '@nestjs/common';
-import { ApiCreatedResponse, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
+import { ApiBody, ApiCreatedResponse, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
 import { ApiErrors } from '../http/error.dto.js';
+import { BODY_EXAMPLES, DEFINITION_NAME_PARAM, namedExamples } from '../openapi/examples.js';
 import { OpRunDto } from '../runs/dto/op-run.dto.js';
 import { answerRun, ApiIdempotentCreation, IdempotencyOf } from '../runs/idempotency.js';
 import type { Idempotency } from '../runs/run-journal/key-book.js';
@@ -18,8 +19,6 @@ import {
   ListVersionsQueryDto,
 } from './dto/definition.dto.js';
 
-const NAME = { name: 'name', description: 'Id of the definition' } as const;
-
 /** HTTP of definitions. */
 @ApiTags('definitions')
 @Controller('definitions')
@@ -30,9 +29,11 @@ export class DefinitionsController {
   @AllowScopes('client')
   @ApiOperation({
     operationId: 'upsertDefinition',
-    summary: 'Store a version of a definition, or replace it',
+    summary: 'Create a version of a definition, or replace it',
+    description: 'Other versions of the definition stay unchanged.',
   })
-  @ApiCreatedResponse({ type: DefinitionDto, description: 'The version is new.' })
+  @ApiBody({ type: CreateDefinitionDto, examples: namedExamples(BODY_EXAMPLES.upsertDefinition) })
+  @ApiCreatedResponse({ type: DefinitionDto, description: 'The version was created.' })
   @ApiOkResponse({ type: DefinitionDto, description: 'The version was replaced; its createdAt stays.' })
   @ApiErrors(400, 413, 415, 503)
   async upsert(
@@ -49,8 +50,9 @@ export class DefinitionsController {
   @ApiOperation({
     operationId: 'listDefinitions',
     summary: 'List all versions of all definitions, by id, the oldest version first',
+    description: 'All of them, unless `limit` is given.',
   })
-  @ApiOkResponse({ type: [DefinitionDto] })
+  @ApiOkResponse({ type: [DefinitionDto], description: 'The versions.' })
   @ApiErrors(400, 503)
   list(@Query() query: ListDefinitionsQueryDto): Promise<DefinitionDto[]> {
     return this.definitions.list(query);
@@ -58,9 +60,13 @@ export class DefinitionsController {
 
   @Get(':name')
   @AllowScopes('client')
-  @ApiOperation({ operationId: 'getDefinition', summary: 'Get a version of a definition, or the latest' })
-  @ApiParam(NAME)
-  @ApiOkResponse({ type: DefinitionDto })
+  @ApiOperation({
+    operationId: 'getDefinition',
+    summary: 'Get a version of a definition, or the latest',
+    description: 'The latest version is the one that was created last.',
+  })
+  @ApiParam(DEFINITION_NAME_PARAM)
+  @ApiOkResponse({ type: DefinitionDto, description: 'The version.' })
   @ApiErrors(400, 404, 503)
   get(@Param('name') name: string, @Query() query: DefinitionVersionQueryDto): Promise<DefinitionDto> {
     return this.definitions.get(name, query.version);
@@ -71,9 +77,10 @@ export class DefinitionsController {
   @ApiOperation({
     operationId: 'listDefinitionVersions',
     summary: 'List the versions of a definition, the newest first',
+    description: 'Continue with the last version of the page as `after`.',
   })
-  @ApiParam(NAME)
-  @ApiOkResponse({ type: [DefinitionDto] })
+  @ApiParam(DEFINITION_NAME_PARAM)
+  @ApiOkResponse({ type: [DefinitionDto], description: 'A page of versions.' })
   @ApiErrors(400, 404, 503)
   listVersions(@Param('name') name: string, @Query() query: ListVersionsQueryDto): Promise<DefinitionDto[]> {
     return this.definitions.listVersions(name, query);
@@ -81,8 +88,13 @@ export class DefinitionsController {
 
   @Post(':name/runs')
   @AllowScopes('client')
-  @ApiOperation({ operationId: 'createDefinitionRun', summary: 'Create a run of a definition' })
-  @ApiParam(NAME)
+  @ApiOperation({
+    operationId: 'createDefinitionRun',
+    summary: 'Create a run of a definition',
+    description: 'Of the latest version, unless `version` is given.',
+  })
+  @ApiParam(DEFINITION_NAME_PARAM)
+  @ApiBody({ type: CreateDefinitionRunDto, examples: namedExamples(BODY_EXAMPLES.createDefinitionRun) })
   @ApiIdempotentCreation(OpRunDto)
   @ApiTraceparent()
   @ApiErrors(400, 404, 409, 413, 415, 503)

@@ -16,8 +16,9 @@ export class LatestDefinitionsController {
   @ApiOperation({
     operationId: 'listLatestDefinitions',
     summary: 'List the newest version of every definition, by id',
+    description: 'Continue with the last id of the page as `after`.',
   })
-  @ApiOkResponse({ type: [LatestDefinitionDto] })
+  @ApiOkResponse({ type: [LatestDefinitionDto], description: 'A page of definitions.' })
   @ApiErrors(400, 503)
   list(@Query() query: ListLatestQueryDto): Promise<LatestDefinitionDto[]> {
     return this.definitions.listLatest(query);

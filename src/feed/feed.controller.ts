@@ -1,11 +1,12 @@
 import { Controller, Get, Headers, Inject, Query, Req, Res } from '@nestjs/common';
-import { ApiHeader, ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiHeader, ApiOkResponse, ApiOperation, ApiTags, getSchemaPath } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
 import { JSON_TYPE } from '../http/error-answer.js';
-import { ApiErrors } from '../http/error.dto.js';
+import { ApiErrors, ApiSwitchedOffError } from '../http/error.dto.js';
 import { EventStreamResponse } from '../http/event-stream-response.js';
 import { FeedCursorDto } from './dto/feed-cursor.dto.js';
+import { FeedEventDto } from './dto/feed-event.dto.js';
 import { FeedPageDto } from './dto/feed-page.dto.js';
 import { FeedCursorQueryDto, FeedPageQueryDto, FeedStreamQueryDto } from './dto/feed-query.dto.js';
 import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
@@ -21,6 +22,12 @@ data: {"cursor":"AAAAAAAAAAEm6-5TRbw","run_id":"019a2b3c-4d5e-7f60-8a9b-0c1d2e3f
 "msg":"","t":"2026-01-02T03:04:05.678Z","state":"RUNNING","payload":{"worker_id":"w1"}}
 
 `;
+
+const EVENT_STREAM = {
+  type: 'string',
+  contentMediaType: 'text/event-stream',
+  contentSchema: { $ref: getSchemaPath(FeedEventDto) },
+};
 
 /** HTTP of the feed. */
 @ApiTags('feed')
@@ -39,13 +46,14 @@ export class FeedController {
     operationId: 'readFeed',
     summary: 'Read a page of the feed of a topic',
     description:
-      'Events of all runs that name the topic, oldest first, in an order that is the same for every reader and never ' +
-      'changes. Give `next_cursor` as `after` to go on; after an empty page, give the same `after` again. A cursor ' +
-      'behind what retention has removed is answered with 410, whose detail names the oldest cursor that still works; ' +
-      'so is one that a restore of the database from a backup has lost, with the cursor to go on from.',
+      'Events of all runs with the topic, oldest first, in an order that is the same for every reader and never ' +
+      'changes. Continue with `next_cursor` as `after`; after an empty page, with the same `after`. If retention has ' +
+      'removed the events behind a cursor, the response is 410, whose detail names the oldest valid cursor; if a ' +
+      'restore from a backup has lost them, 410 with the cursor to continue from.',
   })
-  @ApiOkResponse({ type: FeedPageDto })
-  @ApiErrors(400, 410, 503)
+  @ApiOkResponse({ type: FeedPageDto, description: 'A page of events.' })
+  @ApiErrors(400, 410)
+  @ApiSwitchedOffError('the feed')
   async getPage(
     @Query() query: FeedPageQueryDto,
     @Res({ passthrough: true }) response: Response,
@@ -63,8 +71,9 @@ export class FeedController {
     description:
       'For readers that begin with the newest events, or with those to come, instead of the oldest one that is kept.',
   })
-  @ApiOkResponse({ type: FeedCursorDto })
-  @ApiErrors(400, 503)
+  @ApiOkResponse({ type: FeedCursorDto, description: 'The cursor.' })
+  @ApiErrors(400)
+  @ApiSwitchedOffError('the feed')
   async getCursor(@Query() { topic, back = 0 }: FeedCursorQueryDto): Promise<FeedCursorDto> {
     return { cursor: await this.feed.getCursor(topic, back) };
   }
@@ -87,9 +96,10 @@ export class FeedController {
   })
   @ApiOkResponse({
     description: 'The stream.',
-    content: { 'text/event-stream': { schema: { type: 'string' }, example: STREAM_EXAMPLE } },
+    content: { 'text/event-stream': { schema: EVENT_STREAM, example: STREAM_EXAMPLE } },
   })
-  @ApiErrors(400, 410, 503)
+  @ApiErrors(400, 410)
+  @ApiSwitchedOffError('the feed')
   async stream(
     @Query() query: FeedStreamQueryDto,
     @Headers('last-event-id') lastEventId: string | undefined,

@@ -2,7 +2,7 @@ import { Controller, Get, Res } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiServiceUnavailableResponse, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { Public } from '../auth/access.js';
-import { ApiErrors } from '../http/error.dto.js';
+import { ApiErrors, RETRY_AFTER } from '../http/error.dto.js';
 import { HealthService } from './health.service.js';
 
 const STRINGS = { type: 'object', additionalProperties: { type: 'string' } } as const;
@@ -15,11 +15,18 @@ export class HealthController {
 
   @Get()
   @Public()
-  @ApiOperation({ operationId: 'getHealth', summary: 'Is the service ready to do its work?' })
+  @ApiOperation({
+    operationId: 'getHealth',
+    summary: 'Check that the service is ready',
+    description: 'For load balancers and readiness probes.',
+  })
   @ApiOkResponse({
+    description: 'The service is ready.',
     schema: { ...STRINGS, example: { status: 'ok', database: 'ok', journal: 'ok', reaper: 'ok' } },
   })
   @ApiServiceUnavailableResponse({
+    description: 'The service is not ready.',
+    headers: RETRY_AFTER,
     schema: {
       ...STRINGS,
       example: { status: 'unavailable', database: 'unreachable', journal: 'ok', reaper: 'ok' },
@@ -34,8 +41,12 @@ export class HealthController {
 
   @Get('live')
   @Public()
-  @ApiOperation({ operationId: 'getLiveness', summary: 'Does the process answer?' })
-  @ApiOkResponse({ schema: { ...STRINGS, example: { status: 'ok' } } })
+  @ApiOperation({
+    operationId: 'getLiveness',
+    summary: 'Check that the process answers',
+    description: 'For liveness probes; says nothing about the database.',
+  })
+  @ApiOkResponse({ description: 'The process answers.', schema: { ...STRINGS, example: { status: 'ok' } } })
   @ApiErrors(400)
   live(): Record<string, string> {
     return { status: 'ok' };

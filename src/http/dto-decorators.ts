@@ -1,11 +1,12 @@
 import { applyDecorators } from '@nestjs/common';
-import { ApiExtraModels, ApiProperty, getSchemaPath } from '@nestjs/swagger';
+import { ApiExtension, ApiExtraModels, ApiProperty, getSchemaPath } from '@nestjs/swagger';
 import { Transform, Type } from 'class-transformer';
 import type { TransformFnParams, TransformMetadata } from 'class-transformer';
 import { IsObject, IsOptional, ValidateBy, ValidateNested } from 'class-validator';
 import { PassByReference } from './free-form-json.js';
 import type { DtoClass } from './field-checks.js';
 import { isCleanText, lengthWithin } from '../json/text.js';
+import { IGNORES_UNKNOWN_FIELDS } from '../openapi/document-rules.js';
 
 /** Bounds of an integer, both inclusive. */
 export interface IntegerRange {
@@ -60,6 +61,7 @@ export function NestedList(type: () => DtoClass, { max = Infinity }: SizeLimit =
     IsObject({ each: true }),
     ValidateNested({ each: true }),
     Type(type),
+    ...(max === Infinity ? [] : [ApiProperty({ type: () => [type()], maxItems: max })]),
   );
 }
 
@@ -105,7 +107,10 @@ const ALLOWS_UNKNOWN = 'longshore:allows-unknown-fields';
 
 /** A body class that ignores fields it does not declare, in itself and in everything nested in it. */
 export function AllowUnknownFields(): ClassDecorator {
-  return (target) => Reflect.defineMetadata(ALLOWS_UNKNOWN, true, target);
+  return (target) => {
+    Reflect.defineMetadata(ALLOWS_UNKNOWN, true, target);
+    ApiExtension(IGNORES_UNKNOWN_FIELDS, true)(target);
+  };
 }
 
 /** Whether a class ignores fields it does not declare. */

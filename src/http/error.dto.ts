@@ -1,5 +1,11 @@
 import { applyDecorators } from '@nestjs/common';
-import { ApiProperty, ApiResponse, ApiSchema, type ApiResponseNoStatusOptions } from '@nestjs/swagger';
+import {
+  ApiProperty,
+  ApiResponse,
+  ApiSchema,
+  ApiServiceUnavailableResponse,
+  type ApiResponseNoStatusOptions,
+} from '@nestjs/swagger';
 
 @ApiSchema({ name: 'Error', description: 'The body of every error response.' })
 export class ErrorDto {
@@ -25,9 +31,18 @@ const DESCRIPTIONS = {
   503: 'The service cannot answer now. Retry after the number of seconds in `Retry-After`.',
 } as const;
 
-const RETRY_AFTER = {
+/** Documents the header that says when to retry. */
+export const RETRY_AFTER = {
   'Retry-After': { required: true, description: 'In seconds.', schema: { type: 'integer', minimum: 1 } },
 } as const;
+
+/** Documents the header of a response that must not be cached. */
+export const NO_STORE_HEADER = {
+  'Cache-Control': {
+    description: 'The response must not be stored.',
+    schema: { type: 'string', enum: ['no-store'] },
+  },
+} satisfies ApiResponseNoStatusOptions['headers'];
 
 /** Headers that come with every error response of a status. */
 const HEADERS: Readonly<Partial<Record<number, ApiResponseNoStatusOptions['headers']>>> = {
@@ -51,4 +66,13 @@ export function ApiErrors(...statuses: (keyof typeof DESCRIPTIONS)[]): MethodDec
       return ApiResponse(headers ? { ...response, headers } : response);
     }),
   );
+}
+
+/** Documents the 503 response of a route whose feature can be switched off. */
+export function ApiSwitchedOffError(feature: string): MethodDecorator & ClassDecorator {
+  return ApiServiceUnavailableResponse({
+    description: `${DESCRIPTIONS[503]} Without \`Retry-After\`, ${feature} is switched off.`,
+    type: ErrorDto,
+    headers: { 'Retry-After': { ...RETRY_AFTER['Retry-After'], required: false } },
+  });
 }

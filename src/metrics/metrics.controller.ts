@@ -22,7 +22,7 @@ export class MetricsController {
       'processes that ended had counted until they were last asked. Several hosts are several targets.',
   })
   @ApiErrors(400, 503)
-  @ApiOkResponse({ content: { 'text/plain': { schema: { type: 'string' } } } })
+  @ApiOkResponse({ description: 'The metrics.', content: { 'text/plain': { schema: { type: 'string' } } } })
   get(): Promise<string> {
     return this.page.text();
   }

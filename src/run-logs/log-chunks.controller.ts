@@ -1,7 +1,8 @@
 import { Body, Controller, Param, Put } from '@nestjs/common';
-import { ApiHeader, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
+import { ApiBody, ApiHeader, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import { AllowScopes } from '../auth/access.js';
 import { ApiErrors } from '../http/error.dto.js';
+import { BODY_EXAMPLES, EXAMPLE_WORKER_ID, namedExamples, RUN_ID_PARAM } from '../openapi/examples.js';
 import type { Reporter } from '../runs/run-machine/run-command.js';
 import { ReportedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER } from '../runs/reporter.js';
 import { LogChunkDto, LogPositionDto, toLogLine } from './dto/log-chunk.dto.js';
@@ -21,30 +22,30 @@ export class LogChunksController {
     operationId: 'putLogChunk',
     summary: 'Add the next chunk to the log of an attempt',
     description:
-      'Chunks count up by one from 0 for each attempt. One that is stored already changes nothing, so a chunk may be ' +
-      'sent again; one that is not the next is answered with 409. What was answered with 200 is kept, unless the ' +
-      'limit of the log takes it out of the middle. The log of an attempt that has ended, or was taken from its ' +
-      'worker, still takes what that worker sends.',
+      'Chunks of an attempt are numbered from 0. A chunk that is stored already may be sent again and changes nothing; ' +
+      'one that is not the next gets 409. A chunk that got 200 is stored, unless the size limit of the log removes it ' +
+      'from the middle. A worker may send chunks of an attempt that has ended or was taken from it.',
   })
-  @ApiParam({ name: 'id', description: 'Id of the run', format: 'uuid' })
+  @ApiParam(RUN_ID_PARAM)
   @ApiParam({
     name: 'chunk',
-    description: 'Number of the chunk',
-    schema: { type: 'integer', minimum: 0, maximum: LAST_CHUNK },
+    description: 'Number of the chunk.',
+    schema: { type: 'integer', minimum: 0, maximum: LAST_CHUNK, example: 0 },
   })
   @ApiHeader({
     name: WORKER_ID_HEADER,
     required: true,
-    description: 'The worker that sends it; 409 when the attempt was never in its hands.',
-    schema: { type: 'string', minLength: 1, maxLength: 128 },
+    description: 'The worker that sends the chunk; 409 if the attempt was never assigned to it.',
+    schema: { type: 'string', minLength: 1, maxLength: 128, example: EXAMPLE_WORKER_ID },
   })
   @ApiHeader({
     name: RUN_ATTEMPT_HEADER,
     required: true,
-    description: 'The attempt whose log it is; 409 when the run has no such attempt.',
-    schema: { type: 'integer', minimum: 1, maximum: 1000 },
+    description: 'The attempt of the log; 409 if the run has no such attempt.',
+    schema: { type: 'integer', minimum: 1, maximum: 1000, example: 1 },
   })
-  @ApiOkResponse({ type: LogPositionDto })
+  @ApiBody({ type: LogChunkDto, examples: namedExamples(BODY_EXAMPLES.putLogChunk) })
+  @ApiOkResponse({ type: LogPositionDto, description: 'What the log expects next.' })
   @ApiErrors(400, 404, 409, 413, 415, 503)
   async put(
     @Param('id') id: string,

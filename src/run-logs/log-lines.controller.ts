@@ -1,9 +1,18 @@
 import { Controller, Get, Headers, Inject, Param, Query, Req, Res } from '@nestjs/common';
-import { ApiExtraModels, ApiHeader, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
+import {
+  ApiExtraModels,
+  ApiHeader,
+  ApiOkResponse,
+  ApiOperation,
+  ApiParam,
+  ApiTags,
+  getSchemaPath,
+} from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
 import { ApiErrors } from '../http/error.dto.js';
 import { EventStreamResponse } from '../http/event-stream-response.js';
+import { RUN_ID_PARAM } from '../openapi/examples.js';
 import { LogGapDto, LogLineDto } from './dto/log-entry.dto.js';
 import { LogPageQueryDto, LogStreamQueryDto } from './dto/log-query.dto.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
@@ -12,10 +21,15 @@ import { LogReaders } from './log-readers.js';
 import { LogService } from './log.service.js';
 import type { LogPage } from './log-page.js';
 
-const RUN_ID = { name: 'id', description: 'Id of the run', format: 'uuid' } as const;
-
 const NDJSON = 'application/x-ndjson';
 const PLAIN = 'text/plain';
+const EVENT_STREAM = 'text/event-stream';
+
+/** The schema of a text whose lines or events each hold a log entry. */
+function logText(contentMediaType: string): object {
+  const contentSchema = { oneOf: [{ $ref: getSchemaPath(LogLineDto) }, { $ref: getSchemaPath(LogGapDto) }] };
+  return { type: 'string', contentMediaType, contentSchema };
+}
 
 const LINES_EXAMPLE = `{"cursor":"AAEAAAAAAAEAAAAAAAAAAgAAAABnK1yQ","line":0,"t":"2026-01-02T03:04:05.678Z","stream":"stdout","text":"hi"}
 {"cursor":"AAEAAAAAA-kAAAAAAAEAAgAAAABnK1yQ","line":1,"gap":{"lines":1000,"bytes":65536}}
@@ -52,11 +66,11 @@ export class LogLinesController {
       'Lines in the order in which they were printed, as JSON objects, one a line: LogLine, or LogGap where lines are ' +
       'missing. With `Accept: text/plain` the text alone. Give `X-Log-Next-Cursor` as `after` to go on.',
   })
-  @ApiParam(RUN_ID)
+  @ApiParam(RUN_ID_PARAM)
   @ApiOkResponse({
     description: 'The lines.',
     content: {
-      [NDJSON]: { schema: { type: 'string' }, example: LINES_EXAMPLE },
+      [NDJSON]: { schema: logText(NDJSON), example: LINES_EXAMPLE },
       [PLAIN]: { schema: { type: 'string' }, example: 'hi\n[... 1000 lines left out ...]\n' },
     },
     headers: {
@@ -123,7 +137,7 @@ export class LogLinesController {
       'event with the name `end`, and the stream closes. It may also close without (when the service stops, when its ' +
       'reader is too slow, when the run is removed): resume with the last id.',
   })
-  @ApiParam(RUN_ID)
+  @ApiParam(RUN_ID_PARAM)
   @ApiHeader({
     name: 'Last-Event-ID',
     required: false,
@@ -132,7 +146,7 @@ export class LogLinesController {
   })
   @ApiOkResponse({
     description: 'The stream.',
-    content: { 'text/event-stream': { schema: { type: 'string' }, example: STREAM_EXAMPLE } },
+    content: { [EVENT_STREAM]: { schema: logText(EVENT_STREAM), example: STREAM_EXAMPLE } },
   })
   @ApiErrors(400, 404, 503)
   async stream(

@@ -66,7 +66,7 @@ export function answerRun(response: Response, { run, replayed }: AnsweredRun): O
 
 const REPLAYED = {
   [REPLAYED_HEADER]: {
-    description: '`true` when an earlier request with the same key was carried out',
+    description: '`true` if an earlier request with the same key has succeeded.',
     schema: { type: 'string', enum: ['true'] },
   },
 } as const satisfies ApiResponseOptions['headers'];
@@ -89,7 +89,7 @@ export function ApiIdempotentCreation(type: Type): MethodDecorator {
     ApiIdempotencyKey(
       'The same key with the same body answers with the first run again; with another body: 409.',
     ),
-    ApiCreatedResponse({ type, headers: REPLAYED }),
+    ApiCreatedResponse({ type, description: 'The created run.', headers: REPLAYED }),
   );
 }
 
@@ -100,9 +100,9 @@ export function ApiIdempotentEvent(type: Type): MethodDecorator {
       'The same key with the same body does not record the event again and answers with the run as it is now; ' +
         'with another body: 409.',
     ),
-    ApiOkResponse({ type, headers: REPLAYED }),
+    ApiOkResponse({ type, description: 'The run after the event.', headers: REPLAYED }),
     ApiNoContentResponse({
-      description: 'Recorded; asked for by `Prefer: return=minimal`.',
+      description: 'The event was added, for a request with `Prefer: return=minimal`.',
       headers: REPLAYED,
     }),
   );

@@ -10,12 +10,19 @@ import {
   Res,
   type StreamableFile,
 } from '@nestjs/common';
-import { ApiHeader, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
+import { ApiBody, ApiHeader, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { AllowScopes, type Caller } from '../auth/access.js';
 import { CurrentCaller } from '../auth/api-key.guard.js';
 import { ApiErrors } from '../http/error.dto.js';
 import { PrefersMinimal } from '../http/prefer.js';
+import {
+  BODY_EXAMPLES,
+  EVENT_EXAMPLES,
+  EXAMPLE_WORKER_ID,
+  namedExamples,
+  RUN_ID_PARAM,
+} from '../openapi/examples.js';
 import type { TraceContext } from '../tracing/trace-context.js';
 import { AddEventDto } from './dto/add-event.dto.js';
 import { CreateRunDto } from './dto/create-run.dto.js';
@@ -40,8 +47,6 @@ import { RunReader } from './run.reader.js';
 import { RunsService } from './runs.service.js';
 import { ApiTraceparent, TraceOf } from './trace-of.js';
 
-const RUN_ID = { name: 'id', description: 'Id of the run', format: 'uuid' } as const;
-
 /** HTTP of runs. */
 @ApiTags('runs')
 @Controller('runs')
@@ -54,7 +59,12 @@ export class RunsController {
 
   @Post()
   @AllowScopes('client')
-  @ApiOperation({ operationId: 'createRun', summary: 'Create a run of a container image' })
+  @ApiOperation({
+    operationId: 'createRun',
+    summary: 'Create a run of a container image',
+    description: 'The run is PENDING until a worker claims it. It belongs to no definition.',
+  })
+  @ApiBody({ type: CreateRunDto, examples: namedExamples(BODY_EXAMPLES.createRun) })
   @ApiIdempotentCreation(OpRunDto)
   @ApiTraceparent()
   @ApiErrors(400, 409, 413, 415, 503)
@@ -69,8 +79,14 @@ export class RunsController {
 
   @Get()
   @AllowScopes('client', 'worker')
-  @ApiOperation({ operationId: 'listRuns', summary: 'List runs, newest first' })
-  @ApiOkResponse({ type: OpRunListDto })
+  @ApiOperation({
+    operationId: 'listRuns',
+    summary: 'List runs, newest first',
+    description:
+      'Every filter that is given must match. Continue with the id of the last run as `starting_after`, or go back ' +
+      'with the id of the first run as `ending_before`; only one of the two may be given.',
+  })
+  @ApiOkResponse({ type: OpRunListDto, description: 'A page of runs.' })
   @ApiErrors(400, 503)
   list(@Query() query: ListRunsQueryDto): Promise<OpRunListDto> {
     return this.lists.list(query);
@@ -80,11 +96,12 @@ export class RunsController {
   @AllowScopes('admin')
   @ApiOperation({
     operationId: 'patchRun',
-    summary: 'Mutate a run directly, for emergencies',
-    description: 'Leaves nothing on the timeline; the audit log keeps who did what.',
+    summary: 'Change a run directly, for emergencies',
+    description: 'Adds no event to the timeline; the audit log records the change.',
   })
-  @ApiParam(RUN_ID)
-  @ApiOkResponse({ type: OpRunDto })
+  @ApiParam(RUN_ID_PARAM)
+  @ApiBody({ type: UpdateRunDto, examples: namedExamples(BODY_EXAMPLES.patchRun) })
+  @ApiOkResponse({ type: OpRunDto, description: 'The changed run.' })
   @ApiErrors(400, 404, 413, 415, 503)
   patch(
     @Param('id') id: string,
@@ -96,9 +113,13 @@ export class RunsController {
 
   @Get(':id')
   @AllowScopes('client', 'worker')
-  @ApiOperation({ operationId: 'getRun', summary: 'Get a run' })
-  @ApiParam(RUN_ID)
-  @ApiOkResponse({ type: OpRunDto })
+  @ApiOperation({
+    operationId: 'getRun',
+    summary: 'Get a run',
+    description: 'With the newest events of its timeline, unless `include_events` is false.',
+  })
+  @ApiParam(RUN_ID_PARAM)
+  @ApiOkResponse({ type: OpRunDto, description: 'The run.' })
   @ApiErrors(400, 404, 503)
   get(@Param('id') id: string, @Query() query: GetRunQueryDto): Promise<OpRunDto> {
     return this.reader.getRun(id, query.include_events);
@@ -112,8 +133,8 @@ export class RunsController {
     summary: 'Open another attempt, whatever state the run is in',
     description: 'Records RETRIED. A run has 1,000 attempts at most.',
   })
-  @ApiParam(RUN_ID)
-  @ApiOkResponse({ type: OpRunDto })
+  @ApiParam(RUN_ID_PARAM)
+  @ApiOkResponse({ type: OpRunDto, description: 'The run, in its new attempt.' })
   @ApiErrors(400, 404, 503)
   retry(@Param('id') id: string): Promise<OpRunDto> {
     return this.runs.retry(id);
@@ -127,8 +148,8 @@ export class RunsController {
     summary: 'Cancel a run that has not ended',
     description: 'Records CANCELLED. The worker stops the container when it sees the state.',
   })
-  @ApiParam(RUN_ID)
-  @ApiOkResponse({ type: OpRunDto })
+  @ApiParam(RUN_ID_PARAM)
+  @ApiOkResponse({ type: OpRunDto, description: 'The cancelled run.' })
   @ApiErrors(400, 404, 503)
   cancel(@Param('id') id: string): Promise<OpRunDto> {
     return this.runs.cancel(id);
@@ -136,9 +157,13 @@ export class RunsController {
 
   @Get(':id/events')
   @AllowScopes('client', 'worker')
-  @ApiOperation({ operationId: 'pollEvents', summary: 'Read the timeline of a run' })
-  @ApiParam(RUN_ID)
-  @ApiOkResponse({ type: PolledEventsDto })
+  @ApiOperation({
+    operationId: 'pollEvents',
+    summary: 'Read the timeline of a run',
+    description: 'Give the largest `id` that you have as `after` to read only newer events.',
+  })
+  @ApiParam(RUN_ID_PARAM)
+  @ApiOkResponse({ type: PolledEventsDto, description: 'The events, oldest first.' })
   @ApiErrors(400, 404, 503)
   async pollEvents(
     @Param('id') id: string,
@@ -154,26 +179,30 @@ export class RunsController {
     operationId: 'addEvent',
     summary: 'Report an event of a run',
     description:
-      'STARTED, PROGRESS, COMPLETED, FAILED, CANCELLED and RETRIED act on the run; other types are only recorded. ' +
-      'A reporter that says who it is and which attempt it means is refused when the run is no longer its own.',
+      'STARTED, PROGRESS, COMPLETED, FAILED, CANCELLED and RETRIED change the run; other types are only recorded. ' +
+      'With `X-Worker-Id` and `X-Run-Attempt`, an event of a worker that has lost the run is refused.',
   })
-  @ApiParam(RUN_ID)
+  @ApiParam(RUN_ID_PARAM)
   @ApiHeader({
     name: WORKER_ID_HEADER,
     required: false,
-    description: 'The worker that reports; 409 when the run is not assigned to it.',
-    schema: { type: 'string', minLength: 1, maxLength: 128 },
+    description: 'The worker that reports; 409 if the run is not assigned to it.',
+    schema: { type: 'string', minLength: 1, maxLength: 128, example: EXAMPLE_WORKER_ID },
   })
   @ApiHeader({
     name: RUN_ATTEMPT_HEADER,
     required: false,
-    description: 'The attempt that is reported on; 409 when it is not the current one.',
-    schema: { type: 'integer', minimum: 1, maximum: 1000 },
+    description: 'The attempt of the event; 409 if it is not the current one.',
+    schema: { type: 'integer', minimum: 1, maximum: 1000, example: 1 },
   })
   @ApiHeader({
     name: 'Prefer',
     required: false,
     description: '`return=minimal`: the answer is 204 without a body.',
+  })
+  @ApiBody({
+    schema: { $ref: '#/components/schemas/AddEventRequest' },
+    examples: namedExamples(EVENT_EXAMPLES),
   })
   @ApiIdempotentEvent(OpRunDto)
   @ApiErrors(400, 404, 409, 413, 415, 503)
@@ -195,9 +224,13 @@ export class RunsController {
 
   @Get(':id/attempts')
   @AllowScopes('client', 'worker')
-  @ApiOperation({ operationId: 'listAttempts', summary: 'List the attempts of a run, oldest first' })
-  @ApiParam(RUN_ID)
-  @ApiOkResponse({ type: [OpAttemptDto] })
+  @ApiOperation({
+    operationId: 'listAttempts',
+    summary: 'List the attempts of a run, oldest first',
+    description: 'The last one is the current attempt.',
+  })
+  @ApiParam(RUN_ID_PARAM)
+  @ApiOkResponse({ type: [OpAttemptDto], description: 'The attempts.' })
   @ApiErrors(400, 404, 503)
   async listAttempts(@Param('id') id: string): Promise<StreamableFile> {
     return answerList(await this.reader.listAttempts(id));

@@ -1,8 +1,9 @@
 import { Body, Controller, Get, HttpCode, Param, Post, Res, type StreamableFile } from '@nestjs/common';
-import { ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
+import { ApiBody, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
 import { ApiErrors } from '../http/error.dto.js';
+import { BODY_EXAMPLES, namedExamples, WORKER_ID_PARAM } from '../openapi/examples.js';
 import { answerList } from '../runs/json-stream.js';
 import { Settings } from '../settings/settings.js';
 import { HeartbeatDto, toHeartbeat } from './dto/heartbeat.dto.js';
@@ -20,8 +21,12 @@ export class WorkersController {
 
   @Get()
   @AllowScopes('client')
-  @ApiOperation({ operationId: 'listWorkers', summary: 'List all registered workers, active or not' })
-  @ApiOkResponse({ type: [WorkerDto] })
+  @ApiOperation({
+    operationId: 'listWorkers',
+    summary: 'List all registered workers, active or not',
+    description: 'The service keeps workers in memory only.',
+  })
+  @ApiOkResponse({ type: [WorkerDto], description: 'The workers.' })
   @ApiErrors(400, 503)
   async list(): Promise<StreamableFile> {
     return answerList(toDtos(await this.workers.list()));
@@ -30,12 +35,18 @@ export class WorkersController {
   @Post('heartbeat')
   @HttpCode(200)
   @AllowScopes('worker')
-  @ApiOperation({ operationId: 'sendHeartbeat', summary: 'Register a worker or refresh it' })
+  @ApiOperation({
+    operationId: 'sendHeartbeat',
+    summary: 'Register a worker or refresh it',
+    description: 'A worker must send heartbeats more often than `X-Worker-Timeout`, else it loses its runs.',
+  })
+  @ApiBody({ type: HeartbeatDto, examples: namedExamples(BODY_EXAMPLES.sendHeartbeat) })
   @ApiOkResponse({
     type: WorkerDto,
+    description: 'The worker.',
     headers: {
       'X-Worker-Timeout': {
-        description: 'Seconds of silence after which the worker counts as lost',
+        description: 'Seconds without a heartbeat after which the worker is stale.',
         schema: { type: 'number' },
       },
     },
@@ -55,10 +66,11 @@ export class WorkersController {
   @AllowScopes('admin')
   @ApiOperation({
     operationId: 'drainWorker',
-    summary: 'Keep a worker from claiming; what it has it finishes',
+    summary: 'Stop a worker from claiming runs',
+    description: 'The worker finishes the runs that it has.',
   })
-  @ApiParam({ name: 'worker_id', description: 'The worker' })
-  @ApiOkResponse({ type: WorkerDto })
+  @ApiParam(WORKER_ID_PARAM)
+  @ApiOkResponse({ type: WorkerDto, description: 'The worker.' })
   @ApiErrors(400, 404, 503)
   async drain(@Param('worker_id') workerId: string): Promise<WorkerDto> {
     return toDto(await this.workers.setDraining(workerId, true));
@@ -67,9 +79,13 @@ export class WorkersController {
   @Post(':worker_id/resume')
   @HttpCode(200)
   @AllowScopes('admin')
-  @ApiOperation({ operationId: 'resumeWorker', summary: 'Let a drained worker claim again' })
-  @ApiParam({ name: 'worker_id', description: 'The worker' })
-  @ApiOkResponse({ type: WorkerDto })
+  @ApiOperation({
+    operationId: 'resumeWorker',
+    summary: 'Let a drained worker claim again',
+    description: 'Ends a drain.',
+  })
+  @ApiParam(WORKER_ID_PARAM)
+  @ApiOkResponse({ type: WorkerDto, description: 'The worker.' })
   @ApiErrors(400, 404, 503)
   async resume(@Param('worker_id') workerId: string): Promise<WorkerDto> {
     return toDto(await this.workers.setDraining(workerId, false));

@@ -1,11 +1,11 @@
 import { ApiSchema } from '@nestjs/swagger';
 import { IsText, Nested, NestedMap, OptionalField } from '../../http/dto-decorators.js';
 import { ConstraintsInputDto } from '../../runs/dto/constraints.dto.js';
-import { EventDeliveryDto } from '../../runs/dto/event-delivery.dto.js';
+import { EventDeliveryInputDto } from '../../runs/dto/event-delivery.dto.js';
 import { RetryPolicyInputDto } from '../../runs/dto/retry-policy.dto.js';
-import { InputSpecInputDto, OutputSpecDto } from './specs.dto.js';
+import { InputSpecInputDto, OutputSpecInputDto } from './specs.dto.js';
 import { IMAGE_REFERENCE } from '../../runs/dto/field-shapes.js';
-import { TimeoutsDto } from '../../runs/dto/timeouts.dto.js';
+import { TimeoutsInputDto } from '../../runs/dto/timeouts.dto.js';
 
 const NAME = {
   min: 1,
@@ -35,8 +35,8 @@ export class CreateDefinitionDto {
 
   /** Outputs by name. */
   @OptionalField()
-  @NestedMap(() => OutputSpecDto)
-  output_specs?: Map<string, OutputSpecDto>;
+  @NestedMap(() => OutputSpecInputDto)
+  output_specs?: Map<string, OutputSpecInputDto>;
 
   /** Hardware that its runs need. */
   @OptionalField()
@@ -50,11 +50,11 @@ export class CreateDefinitionDto {
 
   /** How long its runs may wait for their start and how long an attempt may run. */
   @OptionalField()
-  @Nested(() => TimeoutsDto)
-  timeouts?: TimeoutsDto;
+  @Nested(() => TimeoutsInputDto)
+  timeouts?: TimeoutsInputDto;
 
   /** Feed that mirrors the events of its runs. */
   @OptionalField()
-  @Nested(() => EventDeliveryDto)
-  event_delivery?: EventDeliveryDto;
+  @Nested(() => EventDeliveryInputDto)
+  event_delivery?: EventDeliveryInputDto;
 }

@@ -31,8 +31,8 @@ export class InputSpecInputDto {
   default?: JsonValue;
 }
 
-@ApiSchema({ name: 'OutputSpec', description: 'Declares an output of a definition.' })
-export class OutputSpecDto {
+@ApiSchema({ name: 'OutputSpecInput', description: 'Declares an output of a definition.' })
+export class OutputSpecInputDto {
   /** @example integer */
   @IsText({ min: 1, max: 128 })
   type: string;
@@ -45,4 +45,9 @@ export class InputSpecDto {
   /** null is none. */
   @ApiProperty({ oneOf: [...ANY_VALUE, { type: 'null' }], description: 'Any JSON value of the type' })
   default: JsonValue;
+}
+
+@ApiSchema({ name: 'OutputSpec', description: 'Declares an output of a definition.' })
+export class OutputSpecDto {
+  type: string;
 }

@@ -15,8 +15,12 @@ export class AuditController {
 
   @Get()
   @AllowScopes('admin')
-  @ApiOperation({ operationId: 'listAudit', summary: 'List direct mutations of runs, newest first' })
-  @ApiOkResponse({ type: [AuditEntryDto] })
+  @ApiOperation({
+    operationId: 'listAudit',
+    summary: 'List direct changes of runs, newest first',
+    description: 'Each entry records a PATCH of a run by an admin.',
+  })
+  @ApiOkResponse({ type: [AuditEntryDto], description: 'A page of the audit log.' })
   @ApiErrors(400, 503)
   async list(@Query() query: ListAuditQueryDto): Promise<AuditEntryDto[]> {
     const found = await this.entries.find({

@@ -1,8 +1,9 @@
 import { Body, Controller, HttpCode, Post } from '@nestjs/common';
-import { ApiHeader, ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiBody, ApiHeader, ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import { AllowScopes } from '../../auth/access.js';
 import { ApiErrors } from '../../http/error.dto.js';
 import { PrefersMinimal } from '../../http/prefer.js';
+import { BODY_EXAMPLES, namedExamples } from '../../openapi/examples.js';
 import type { TraceContext } from '../../tracing/trace-context.js';
 import { ApiIdempotencyKey } from '../idempotency.js';
 import { ApiTraceparent, TraceOf } from '../trace-of.js';
@@ -12,11 +13,10 @@ import { BulkRunsService } from './bulk-runs.service.js';
 import { ChangeRunsDto, ChangeRunsResultDto } from './change-runs.dto.js';
 import { CreateRunsDto, CreateRunsResultDto } from './create-runs.dto.js';
 
-const ALL_AWAY =
-  'When the service cannot work at the moment and nothing was done to any of them, the answer to all is 503.';
+const UNAVAILABLE = 'If the service is unavailable and has changed none of them, the response is 503.';
 
 /** HTTP of many runs at once. */
-@ApiTags('runs')
+@ApiTags('bulk')
 @Controller('runs')
 export class BulkRunsController {
   constructor(private readonly bulk: BulkRunsService) {}
@@ -28,8 +28,8 @@ export class BulkRunsController {
     operationId: 'createRuns',
     summary: 'Create up to 100 runs',
     description:
-      'Each run is created or refused by itself, with the answer that it would get alone; one bad item harms no other. ' +
-      'When the service cannot work at the moment and no item was taken, the answer to all is 503.',
+      'Each run is created or refused independently, with the result that it would have alone. ' +
+      'If the service is unavailable and has created none, the response is 503.',
   })
   @ApiHeader({
     name: 'Prefer',
@@ -41,7 +41,8 @@ export class BulkRunsController {
       'with the first run; with another content: 409 for that item.',
   )
   @ApiTraceparent()
-  @ApiOkResponse({ type: CreateRunsResultDto })
+  @ApiBody({ type: CreateRunsDto, examples: namedExamples(BODY_EXAMPLES.createRuns) })
+  @ApiOkResponse({ type: CreateRunsResultDto, description: 'One result per run.' })
   @ApiErrors(400, 413, 415, 503)
   async create(
     @Body() { runs }: CreateRunsDto,
@@ -58,12 +59,13 @@ export class BulkRunsController {
   @ApiOperation({
     operationId: 'cancelRuns',
     summary: 'Cancel up to 100 runs',
-    description: `Each run is cancelled or refused by itself, as it would be alone. ${ALL_AWAY}`,
+    description: `Each run is cancelled or refused independently. ${UNAVAILABLE}`,
   })
   @ApiIdempotencyKey(
     'Each id has a key of its own, made of this one and its place: sent again, it is answered as it was.',
   )
-  @ApiOkResponse({ type: ChangeRunsResultDto })
+  @ApiBody({ type: ChangeRunsDto, examples: namedExamples(BODY_EXAMPLES.changeRuns) })
+  @ApiOkResponse({ type: ChangeRunsResultDto, description: 'One result per run.' })
   @ApiErrors(400, 413, 415, 503)
   async cancel(@Body() { ids }: ChangeRunsDto, @BulkKeysOf() keys: BulkKeys): Promise<ChangeRunsResultDto> {
     return { results: await this.bulk.record(USER_CANCEL, ids, keys) };
@@ -75,12 +77,13 @@ export class BulkRunsController {
   @ApiOperation({
     operationId: 'retryRuns',
     summary: 'Open another attempt of up to 100 runs, whatever state they are in',
-    description: `Each run is retried or refused by itself, as it would be alone. ${ALL_AWAY}`,
+    description: `Each run is retried or refused independently. ${UNAVAILABLE}`,
   })
   @ApiIdempotencyKey(
     'Each id has a key of its own, made of this one and its place: sent again, it opens no further attempt.',
   )
-  @ApiOkResponse({ type: ChangeRunsResultDto })
+  @ApiBody({ type: ChangeRunsDto, examples: namedExamples(BODY_EXAMPLES.changeRuns) })
+  @ApiOkResponse({ type: ChangeRunsResultDto, description: 'One result per run.' })
   @ApiErrors(400, 413, 415, 503)
   async retry(@Body() { ids }: ChangeRunsDto, @BulkKeysOf() keys: BulkKeys): Promise<ChangeRunsResultDto> {
     return { results: await this.bulk.record(MANUAL_RETRY, ids, keys) };

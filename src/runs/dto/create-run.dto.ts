@@ -2,10 +2,10 @@ import { ApiSchema } from '@nestjs/swagger';
 import { IsJsonInteger, IsText, JsonObject, Nested, OptionalField } from '../../http/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '../../json/json-value.js';
 import { ConstraintsInputDto } from './constraints.dto.js';
-import { EventDeliveryDto } from './event-delivery.dto.js';
+import { EventDeliveryInputDto } from './event-delivery.dto.js';
 import { RetryPolicyInputDto } from './retry-policy.dto.js';
 import { IMAGE_REFERENCE, PRIORITY } from './field-shapes.js';
-import { TimeoutsDto } from './timeouts.dto.js';
+import { TimeoutsInputDto } from './timeouts.dto.js';
 
 @ApiSchema({ name: 'OpRunCreate', description: 'A run to create.' })
 export class CreateRunDto {
@@ -40,11 +40,11 @@ export class CreateRunDto {
 
   /** How long the run may wait for its start and how long an attempt may run. */
   @OptionalField()
-  @Nested(() => TimeoutsDto)
-  timeouts?: TimeoutsDto;
+  @Nested(() => TimeoutsInputDto)
+  timeouts?: TimeoutsInputDto;
 
   /** Feed that mirrors the run's events. */
   @OptionalField()
-  @Nested(() => EventDeliveryDto)
-  event_delivery?: EventDeliveryDto;
+  @Nested(() => EventDeliveryInputDto)
+  event_delivery?: EventDeliveryInputDto;
 }

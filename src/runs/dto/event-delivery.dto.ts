@@ -4,13 +4,15 @@ import { IsText, JsonObject, OptionalField } from '../../http/dto-decorators.js'
 import { isJsonObject } from '../../json/json-value.js';
 import { NO_CONTROL_CHARACTERS } from '../../json/text.js';
 
-@ApiSchema({ name: 'EventDelivery', description: "The feed that mirrors a run's events." })
-export class EventDeliveryDto {
-  /** Topic of the event feed. @example orders */
+const DESCRIPTION = "The feed that mirrors a run's events.";
+
+@ApiSchema({ name: 'EventDeliveryInput', description: DESCRIPTION })
+export class EventDeliveryInputDto {
+  /** Topic of the event feed. @example word-counts */
   @IsText({ min: 1, max: 255, pattern: NO_CONTROL_CHARACTERS, form: 'a string without control characters' })
   topic: string;
 
-  /** Labels for whoever reads the feed. */
+  /** Labels for readers of the feed. */
   @OptionalField()
   @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
   @JsonObject()
@@ -22,5 +24,15 @@ export class EventDeliveryDto {
       defaultMessage: () => '$property must be an object whose values are strings',
     },
   })
+  attributes?: Record<string, string>;
+}
+
+@ApiSchema({ name: 'EventDelivery', description: DESCRIPTION })
+export class EventDeliveryDto {
+  /** Topic of the event feed. @example word-counts */
+  topic: string;
+
+  /** Labels for readers of the feed. */
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
   attributes?: Record<string, string>;
 }

@@ -1,11 +1,13 @@
-import { ApiSchema } from '@nestjs/swagger';
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsJsonInteger, OptionalField } from '../../http/dto-decorators.js';
 
 /** A time budget in seconds: up to 366 days. */
 const BUDGET = { min: 1, max: 31_622_400 } as const;
 
-@ApiSchema({ name: 'Timeouts', description: 'Timeouts of a run; an absent one does not apply.' })
-export class TimeoutsDto {
+const DESCRIPTION = 'Timeouts of a run; an absent one does not apply.';
+
+@ApiSchema({ name: 'TimeoutsInput', description: DESCRIPTION })
+export class TimeoutsInputDto {
   /**
    * Seconds within which an attempt has to report STARTED once it can be claimed; over it the run is FAILED for good.
    * @example 3600
@@ -23,6 +25,17 @@ export class TimeoutsDto {
   attempt_s?: number;
 }
 
+@ApiSchema({ name: 'Timeouts', description: DESCRIPTION })
+export class TimeoutsDto {
+  /** Seconds within which a claimable attempt must report STARTED. */
+  @ApiProperty({ type: 'integer', required: false, example: 3600 })
+  start_within_s?: number;
+
+  /** Seconds that an attempt may run after STARTED. */
+  @ApiProperty({ type: 'integer', required: false, example: 900 })
+  attempt_s?: number;
+}
+
 /** Time budgets as they are stored, in seconds; null: not limited. */
 export interface StoredTimeouts {
   readonly startWithinS: number | null;
@@ -30,7 +43,7 @@ export interface StoredTimeouts {
 }
 
 /** What is stored of the budgets that a request gave. */
-export function storedTimeouts(timeouts: TimeoutsDto | null | undefined): StoredTimeouts {
+export function storedTimeouts(timeouts: TimeoutsInputDto | null | undefined): StoredTimeouts {
   return {
     startWithinS: timeouts?.start_within_s ?? null,
     attemptTimeoutS: timeouts?.attempt_s ?? null,

@@ -15,16 +15,14 @@ export const LATEST_CREATED = 253_402_300_799;
 
 const UNIX_TIME = {
   type: 'integer',
-  description: 'UNIX timestamp in seconds',
   minimum: EARLIEST_CREATED,
   maximum: LATEST_CREATED,
-  // The rule below it reads text, which has a length.
-  minLength: undefined,
 } as const;
 
 /** Query of GET /runs. All filters that are given must hold. */
 export class ListRunsQueryDto {
-  /** Runs of a page; 10 unless given. */
+  /** Largest number of runs in the page. */
+  @ApiProperty({ required: false, default: DEFAULT_RUN_LIMIT })
   @IsOptional()
   @QueryInteger({ min: 1, max: 100 })
   limit?: number;
@@ -66,25 +64,25 @@ export class ListRunsQueryDto {
   @QueryString()
   topic?: string;
 
-  /** Created at this time or after it. */
+  /** Created at this UNIX timestamp or later, in seconds. With curl, add `-g`: it reads brackets as a pattern. */
   @ApiProperty({ ...UNIX_TIME, required: false })
   @IsOptional()
   @QueryString()
   'created[gte]'?: string;
 
-  /** Created at this time or before it. */
+  /** Created at this UNIX timestamp or earlier, in seconds. With curl, add `-g`. */
   @ApiProperty({ ...UNIX_TIME, required: false })
   @IsOptional()
   @QueryString()
   'created[lte]'?: string;
 
-  /** Created after this time. */
+  /** Created after this UNIX timestamp, in seconds. With curl, add `-g`. */
   @ApiProperty({ ...UNIX_TIME, required: false })
   @IsOptional()
   @QueryString()
   'created[gt]'?: string;
 
-  /** Created before this time. */
+  /** Created before this UNIX timestamp, in seconds. With curl, add `-g`. */
   @ApiProperty({ ...UNIX_TIME, required: false })
   @IsOptional()
   @QueryString()

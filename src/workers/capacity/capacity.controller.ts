@@ -16,13 +16,10 @@ export class CapacityController {
   @AllowScopes('client')
   @ApiOperation({
     operationId: 'getCapacity',
-    summary:
-      'What pending runs and runs in execution ask for, and what the workers have: the signal to scale by',
-    description:
-      'The numbers are exact, also without any worker, and cost the same whatever number of runs is pending. Read them ' +
-      'as often as you scale.',
+    summary: 'Compare the constraints of runs with the hardware of workers, for autoscalers',
+    description: 'The numbers are exact. Their cost does not depend on the number of pending runs.',
   })
-  @ApiOkResponse({ type: CapacityReportDto })
+  @ApiOkResponse({ type: CapacityReportDto, description: 'The report.' })
   @ApiErrors(400, 503)
   async get(@Query() { limit = DEFAULT_SHAPES }: CapacityQueryDto): Promise<CapacityReportDto> {
     return toCapacityReportDto(await this.capacity.read(limit), limit);

@@ -4,6 +4,7 @@ import type { Response } from 'express';
 import { AllowScopes } from '../../auth/access.js';
 import { ApiErrors } from '../../http/error.dto.js';
 import { HeldRequests } from '../../http/held-requests.js';
+import { WORKER_ID_PARAM } from '../../openapi/examples.js';
 import { ApiIdempotencyKey, IdempotencyOf } from '../../runs/idempotency.js';
 import type { Idempotency } from '../../runs/run-journal/key-book.js';
 import { ClaimedOpsDto, toWorkerOpRunDto } from '../dto/worker-op-run.dto.js';
@@ -28,17 +29,18 @@ export class ClaimsController {
   @AllowScopes('worker')
   @ApiOperation({
     operationId: 'claimRuns',
-    summary: 'Ask for work',
+    summary: 'Claim runs for a worker',
     description:
-      'With `wait`, an empty answer is held back until there is work or the time is over. ' +
-      'What a claim got is assigned to the worker, whether its answer arrives or not: send a key, so that it can be had again.',
+      'Empty if there is no work or the worker is unknown. With `wait`, the service waits for work before it gives an ' +
+      'empty answer. The runs stay assigned to the worker even if the answer is lost: send an `Idempotency-Key` to ' +
+      'get them again.',
   })
-  @ApiParam({ name: 'worker_id', description: 'The worker that asks' })
+  @ApiParam(WORKER_ID_PARAM)
   @ApiIdempotencyKey(
     'The same key from the same worker answers with the runs of the first claim that are still assigned to it.',
   )
-  @ApiOkResponse({ type: ClaimedOpsDto })
-  @ApiErrors(400, 404, 503)
+  @ApiOkResponse({ type: ClaimedOpsDto, description: 'The assigned runs.' })
+  @ApiErrors(400, 503)
   async claim(
     @Param('worker_id') workerId: string,
     @Query() { wait = 0, max }: ClaimQueryDto,

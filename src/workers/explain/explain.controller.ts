@@ -2,6 +2,7 @@ import { Controller, Get, Param } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import { AllowScopes } from '../../auth/access.js';
 import { ApiErrors } from '../../http/error.dto.js';
+import { RUN_ID_PARAM } from '../../openapi/examples.js';
 import { RunExplanationDto } from './explain.dto.js';
 import { ExplainService } from './explain.service.js';
 
@@ -15,13 +16,11 @@ export class ExplainController {
   @AllowScopes('client', 'worker')
   @ApiOperation({
     operationId: 'explainRun',
-    summary: 'Explain why a run is where it is',
-    description:
-      'What a claim would do with a pending run is asked of the scheduling strategy itself, so the answer is what ' +
-      'the claim does.',
+    summary: 'Explain the state of a run',
+    description: 'For a pending run, the scheduling strategy itself says what a claim would do.',
   })
-  @ApiParam({ name: 'id', description: 'Id of the run', format: 'uuid' })
-  @ApiOkResponse({ type: RunExplanationDto })
+  @ApiParam(RUN_ID_PARAM)
+  @ApiOkResponse({ type: RunExplanationDto, description: 'The explanation.' })
   @ApiErrors(400, 404, 503)
   explain(@Param('id') id: string): Promise<RunExplanationDto> {
     return this.explanations.explain(id);

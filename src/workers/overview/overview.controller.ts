@@ -15,10 +15,10 @@ export class OverviewController {
   @AllowScopes('client')
   @ApiOperation({
     operationId: 'getOverview',
-    summary: 'How things stand: runs by state, the last hour by the minute, workers and their capacity',
-    description: 'The counts are exact: they are kept by the commits that change runs.',
+    summary: 'Count runs by state, the last hour by the minute, workers and their capacity',
+    description: 'The counts are exact: the transactions that change runs update them.',
   })
-  @ApiOkResponse({ type: OverviewDto })
+  @ApiOkResponse({ type: OverviewDto, description: 'The counts.' })
   @ApiErrors(400, 503)
   async get(): Promise<OverviewDto> {
     return toOverviewDto(await this.overview.read());

@@ -1,14 +1,15 @@
 import { Body, Controller, HttpCode, Param, Post } from '@nestjs/common';
-import { ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
+import { ApiBody, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import { AllowScopes } from '../../auth/access.js';
 import { ApiErrors } from '../../http/error.dto.js';
+import { BODY_EXAMPLES, namedExamples, WORKER_ID_PARAM } from '../../openapi/examples.js';
 import { BulkKeysOf, type BulkKeys } from '../../runs/bulk/bulk-keys.js';
 import { BulkRunsService } from '../../runs/bulk/bulk-runs.service.js';
 import { ReportEventsDto, ReportEventsResultDto } from '../../runs/bulk/report-events.dto.js';
 import { ApiIdempotencyKey } from '../../runs/idempotency.js';
 
 /** HTTP of what workers report. */
-@ApiTags('workers')
+@ApiTags('bulk')
 @Controller('workers')
 export class ReportsController {
   constructor(private readonly bulk: BulkRunsService) {}
@@ -20,17 +21,18 @@ export class ReportsController {
     operationId: 'reportEvents',
     summary: 'Report up to 100 events of the runs of a worker',
     description:
-      'Each event is recorded or refused by itself, as if it came alone with the worker in `X-Worker-Id` and its attempt, ' +
-      'if it names one, in `X-Run-Attempt`. Events of one run are recorded in the order in which they stand here. ' +
-      'When the service cannot work at the moment and no item was taken, the answer to all is 503.',
+      'Each event is recorded or refused independently, as if it were sent alone with `X-Worker-Id` and, if it has an ' +
+      'attempt, `X-Run-Attempt`. Events of one run are recorded in the order of the list. ' +
+      'If the service is unavailable and has recorded none, the response is 503.',
   })
-  @ApiParam({ name: 'worker_id', description: 'The worker that reports' })
+  @ApiParam(WORKER_ID_PARAM)
+  @ApiBody({ type: ReportEventsDto, examples: namedExamples(BODY_EXAMPLES.reportEvents) })
   @ApiIdempotencyKey(
     'Each item has a key of its own, made of this one and its place: sent again, it is not recorded twice; ' +
       'with another content: 409 for that item.',
   )
-  @ApiOkResponse({ type: ReportEventsResultDto })
-  @ApiErrors(400, 404, 413, 415, 503)
+  @ApiOkResponse({ type: ReportEventsResultDto, description: 'One result per event.' })
+  @ApiErrors(400, 413, 415, 503)
   async report(
     @Param('worker_id') workerId: string,
     @Body() { events }: ReportEventsDto,

@@ -7,6 +7,7 @@ export interface Schema {
   readonly $ref?: string;
   readonly allOf?: readonly Schema[];
   readonly oneOf?: readonly Schema[];
+  readonly anyOf?: readonly Schema[];
   readonly type?: string | readonly string[];
   readonly enum?: readonly unknown[];
   readonly format?: string;
@@ -31,27 +32,40 @@ export interface Parameter {
   readonly schema: Schema;
 }
 
+interface Reference {
+  readonly $ref: string;
+}
+
 interface Media {
   readonly schema: Schema;
 }
 
+interface Header extends Media {
+  readonly required?: boolean;
+}
+
 interface Answer {
-  readonly headers?: Readonly<Record<string, Media & { readonly required?: boolean }>>;
+  readonly headers?: Readonly<Record<string, Header | Reference>>;
   readonly content?: Readonly<Record<string, Media>>;
 }
 
 interface Documented {
   readonly operationId: string;
-  readonly parameters?: readonly Parameter[];
+  readonly parameters?: readonly (Parameter | Reference)[];
   readonly requestBody?: { readonly content: Readonly<Record<string, Media>> };
-  readonly responses: Readonly<Record<string, Answer>>;
-  readonly security?: readonly unknown[];
+  readonly responses: Readonly<Record<string, Answer | Reference>>;
+  readonly security: readonly unknown[];
 }
 
 /** The parts of the document that the tests read. */
 export interface ApiDocument {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Documented>>>>;
-  readonly components: { readonly schemas: Readonly<Record<string, Schema>> };
+  readonly components: {
+    readonly schemas: Readonly<Record<string, Schema>>;
+    readonly parameters: Readonly<Record<string, Parameter>>;
+    readonly headers: Readonly<Record<string, Header>>;
+    readonly responses: Readonly<Record<string, Answer>>;
+  };
 }
 
 /** One operation of the API. */
@@ -88,10 +102,17 @@ export class ApiDescription {
         id: documented.operationId,
         method: method.toUpperCase(),
         path,
-        parameters: documented.parameters ?? [],
+        parameters: (documented.parameters ?? []).map((parameter) =>
+          dereference(document.components.parameters, parameter),
+        ),
         body: documented.requestBody?.content['application/json']?.schema,
-        responses: documented.responses,
-        secured: documented.security !== undefined,
+        responses: Object.fromEntries(
+          Object.entries(documented.responses).map(([status, answer]) => [
+            status,
+            dereference(document.components.responses, answer),
+          ]),
+        ),
+        secured: documented.security.length > 0,
       })),
     );
     // OpenAPI's own keywords (example, discriminator ...) are no errors.
@@ -103,13 +124,10 @@ export class ApiDescription {
 
   /** The schema that a reference stands for, or the schema itself. */
   resolve(schema: Schema): Schema {
-    const [only, ...others] = schema.allOf ?? [];
-    if (only && others.length === 0) return this.resolve(only);
-    if (schema.$ref === undefined) return schema;
-    const name = schema.$ref.split('/').at(-1) ?? '';
-    const found = this.#document.components.schemas[name];
-    assert.ok(found, `${schema.$ref} is in the document`);
-    return this.resolve(found);
+    const { $ref } = schema;
+    return $ref === undefined
+      ? schema
+      : this.resolve(dereference(this.#document.components.schemas, { $ref }));
   }
 
   /** Whether the body is one that the description allows. @param lenient unknown fields are allowed */
@@ -132,13 +150,15 @@ export class ApiDescription {
     if (mediaType === 'application/json') {
       this.#assertValid([...place, 'content', mediaType, 'schema'], answer.body, text);
     }
-    for (const [name, { schema, required }] of Object.entries(documented.headers ?? {})) {
+    for (const [name, header] of Object.entries(documented.headers ?? {})) {
+      const { schema, required } = dereference(this.#document.components.headers, header);
       const value = headers.get(name);
       assert.ok(value !== null || required !== true, `header ${name} is there`);
       if (value === null) continue;
       const { type } = this.resolve(schema);
       const read = type === 'integer' || type === 'number' ? Number(value) : value;
-      this.#assertValid([...place, 'headers', name, 'schema'], read, `header ${name}: ${value}`);
+      const at = '$ref' in header ? header.$ref.split('/').slice(1) : [...place, 'headers', name];
+      this.#assertValid([...at, 'schema'], read, `header ${name}: ${value}`);
     }
   }
 
@@ -159,6 +179,14 @@ export class ApiDescription {
     assert.ok(validate, `${place.join(' ')} has a schema`);
     return validate;
   }
+}
+
+/** What a reference of the document stands for, or the thing itself. */
+function dereference<T extends object>(known: Readonly<Record<string, T>>, thing: T | Reference): T {
+  if (!('$ref' in thing)) return thing;
+  const found = known[String(thing.$ref).split('/').at(-1) ?? ''];
+  assert.ok(found, `${String(thing.$ref)} is in the document`);
+  return found;
 }
 
 /** The same document, whose objects hold nothing but the fields they declare. */

@@ -169,8 +169,8 @@ function drawDraft(api: ApiDescription, operation: Operation, draw: Draw, known:
     headers: new Map([
       ['X-API-Key', KEYS.admin],
       ...(operation.body === undefined ? [] : [['Content-Type', 'application/json'] as const]),
-      // No client sends other characters in a header.
-      ...chosen('header').map(([name, value]) => [name, value.replaceAll(/[^ -~]/g, 'h')] as const),
+      // No client sends other characters in a header, or spaces around its value.
+      ...chosen('header').map(([name, value]) => [name, value.replaceAll(/[^ -~]|^ | $/g, 'h')] as const),
     ]),
     value: operation.body === undefined ? undefined : values.valid(operation.body, 'body'),
     body: undefined,

@@ -20,7 +20,8 @@ export class SchemaValues {
   valid(given: Schema, name: string): unknown {
     const schema = this.api.resolve(given);
     if (schema.enum) return this.draw.pick(schema.enum);
-    if (schema.oneOf) return this.valid(this.draw.pick(schema.oneOf) ?? {}, name);
+    const members = schema.oneOf ?? schema.anyOf;
+    if (members) return this.valid(this.draw.pick(members) ?? {}, name);
     const types = typeof schema.type === 'string' ? [schema.type] : (schema.type ?? []);
     switch (this.draw.pick(types)) {
       case 'null':
@@ -35,7 +36,7 @@ export class SchemaValues {
       case 'array':
         return this.#list(schema, name);
       case 'object':
-        return this.#object(schema, name);
+        return this.#object(schema);
       case undefined:
       default:
         return this.draw.json();
@@ -64,29 +65,15 @@ export class SchemaValues {
     return uniqueItems ? [...new Set(list)] : list;
   }
 
-  #object(schema: Schema, name: string): object {
+  #object(schema: Schema): object {
     const { properties = {}, required = [], additionalProperties: others } = schema;
     const declared = Object.entries(properties)
       .filter(([key]) => required.includes(key) || this.draw.chance(50))
       .map(([key, property]) => [key, this.valid(property, key)] as const);
-    if (others === true) return name === 'payload' ? this.#payload() : this.draw.object();
+    if (others === true) return { ...this.draw.object(), ...Object.fromEntries(declared) };
     if (typeof others !== 'object') return Object.fromEntries(declared);
     const keys = Object.keys(this.draw.object());
     return Object.fromEntries([...declared, ...keys.map((key) => [key, this.valid(others, key)] as const)]);
-  }
-
-  /** What special events look into, among other things. */
-  #payload(): object {
-    const worker = this.known.suggest('worker_id', this.path, this.draw);
-    return (
-      this.draw.pick([
-        { worker_id: worker },
-        { worker_id: worker, gpu_id: this.draw.int(0, 3) },
-        { outputs: this.draw.object() },
-        { error_message: this.draw.text(0, 40) },
-        { force: this.draw.chance(80) },
-      ]) ?? {}
-    );
   }
 }
 

@@ -1,0 +1,181 @@
+import type { OpenAPIObject } from '@nestjs/swagger';
+type OperationObject = NonNullable<OpenAPIObject['paths'][string]['get']>;
+type Response = OperationObject['responses'][string];
+type ReferenceObject = Extract<Response, { readonly $ref: string }>;
+type ResponseObject = Exclude<NonNullable<Response>, ReferenceObject>;
+type Schema = NonNullable<NonNullable<OpenAPIObject['components']>['schemas']>[string];
+type SchemaObject = Exclude<Schema, ReferenceObject>;
+
+const METHODS = ['get', 'post', 'put', 'patch', 'delete', 'head', 'options'] as const;
+const NULL = { type: 'null' } as const;
+
+/** Marks the schema of a class that ignores unknown fields; `closeInputSchemas` replaces it by a keyword. */
+export const IGNORES_UNKNOWN_FIELDS = 'x-ignores-unknown-fields';
+
+/** All operations of the document. */
+export function operationsOf(document: OpenAPIObject): OperationObject[] {
+  return Object.values(document.paths).flatMap((item) => METHODS.flatMap((method) => item[method] ?? []));
+}
+
+/** Replaces `allOf` with one member by that member, which may be a `$ref`: OpenAPI 3.1 allows keywords beside it. */
+export function unwrapSingleAllOf(document: OpenAPIObject): void {
+  forEachSchema(document, (schema) => {
+    const [member, ...others] = schema.allOf ?? [];
+    if (member === undefined || others.length > 0) return;
+    delete schema.allOf;
+    Object.assign(schema, member);
+  });
+}
+
+/** Removes the length of text that a decorator of query parameters declares from parameters that are integers. */
+export function removeLengthOfIntegers(document: OpenAPIObject): void {
+  forEachSchema(document, (schema) => {
+    if (schema.type === 'integer') delete schema.minLength;
+  });
+}
+
+/** Allows null for optional fields of request bodies: the service treats null as absent. */
+export function allowNullInOptionalInput(document: OpenAPIObject): void {
+  for (const schema of inputSchemas(document)) {
+    for (const [name, property] of Object.entries(schema.properties ?? {})) {
+      if (schema.required?.includes(name) !== true) allowNull(property);
+    }
+  }
+}
+
+/** Forbids unknown fields in request bodies, except where the service ignores them. */
+export function closeInputSchemas(document: OpenAPIObject): void {
+  for (const schema of inputSchemas(document)) {
+    if (schema.properties && !Reflect.has(schema, IGNORES_UNKNOWN_FIELDS)) {
+      schema.additionalProperties ??= false;
+    }
+  }
+  for (const schema of Object.values(document.components?.schemas ?? {})) {
+    Reflect.deleteProperty(schema, IGNORES_UNKNOWN_FIELDS);
+  }
+}
+
+/** Declares that operations without a security requirement need no credentials. */
+export function declarePublicOperations(document: OpenAPIObject): void {
+  for (const operation of operationsOf(document)) operation.security ??= [];
+}
+
+/** Documents what every operation has in common: the request id and the refusal of a request that arrives too slowly. */
+export function addCommonParts(document: OpenAPIObject): void {
+  const requestId = { type: 'string', pattern: '^[A-Za-z0-9._-]{1,64}$', example: 'req-42' };
+  document.components = {
+    ...document.components,
+    parameters: {
+      RequestId: {
+        name: 'X-Request-Id',
+        in: 'header',
+        required: false,
+        description:
+          'Id of the request in the log. The service generates one if it is absent or has another form.',
+        schema: requestId,
+      },
+    },
+    headers: { RequestId: { description: 'Id of the request in the log.', schema: requestId } },
+    responses: {
+      RequestTimeout: {
+        description: 'The request did not arrive in time. The service closes the connection.',
+        content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
+      },
+    },
+  };
+  for (const operation of operationsOf(document)) {
+    operation.parameters = [...(operation.parameters ?? []), { $ref: '#/components/parameters/RequestId' }];
+    for (const response of Object.values(operation.responses)) {
+      if (isResponse(response)) {
+        response.headers = {
+          ...response.headers,
+          'X-Request-Id': { $ref: '#/components/headers/RequestId' },
+        };
+      }
+    }
+    operation.responses['408'] = { $ref: '#/components/responses/RequestTimeout' };
+  }
+}
+
+/** Orders the paths as the document orders its tags; paths of one tag stay in the order of registration. */
+export function sortPathsByTag(document: OpenAPIObject): void {
+  const tags = document.tags?.map(({ name }) => name) ?? [];
+  const place = ([, item]: (typeof paths)[number]): number => {
+    const tag = METHODS.flatMap((method) => item[method]?.tags ?? [])[0] ?? '';
+    return tags.includes(tag) ? tags.indexOf(tag) : tags.length;
+  };
+  const paths = Object.entries(document.paths);
+  document.paths = Object.fromEntries(paths.toSorted((a, b) => place(a) - place(b)));
+}
+
+/** The object schemas that occur in request bodies and not in responses. */
+function inputSchemas(document: OpenAPIObject): SchemaObject[] {
+  const operations = operationsOf(document);
+  const inputs = reachable(
+    document,
+    operations.map(({ requestBody }) => requestBody),
+  );
+  const outputs = reachable(
+    document,
+    operations.map(({ responses }) => responses),
+  );
+  return [...inputs].filter((schema) => !outputs.has(schema));
+}
+
+/** The schemas that a part of the document holds or references, directly and indirectly. */
+function reachable(document: OpenAPIObject, part: unknown): Set<SchemaObject> {
+  const found = new Set<SchemaObject>();
+  const visit = (schema: SchemaObject): void => {
+    if (found.has(schema)) return;
+    found.add(schema);
+    const name = Reflect.get(schema, '$ref')?.split('/').at(-1);
+    const target = name === undefined ? undefined : document.components?.schemas?.[name];
+    walkSchema(target, visit);
+  };
+  forEachSchema(part, visit);
+  return found;
+}
+
+function allowNull(schema: Schema): void {
+  if ('$ref' in schema) {
+    const { $ref } = schema;
+    Reflect.deleteProperty(schema, '$ref');
+    Object.assign(schema, { anyOf: [{ $ref }, NULL] });
+    return;
+  }
+  if (schema.enum && !schema.enum.includes(null)) schema.enum = [...schema.enum, null];
+  if (schema.type !== undefined) schema.type = [...new Set([schema.type, 'null'].flat())];
+  const members = schema.oneOf ?? schema.anyOf;
+  if (members?.every((member) => !('type' in member) || member.type !== 'null')) members.push(NULL);
+}
+
+function isResponse(response: Response): response is ResponseObject {
+  return response !== undefined && !('$ref' in response);
+}
+
+/** Calls `visit` with every schema in a part of the document, the outer ones first. */
+function forEachSchema(part: unknown, visit: (schema: SchemaObject) => void): void {
+  if (typeof part !== 'object' || part === null) return;
+  for (const [key, value] of Object.entries(part)) {
+    if (key === 'schema') walkSchema(value, visit);
+    else if (key === 'schemas') Object.values(Object(value)).forEach((schema) => walkSchema(schema, visit));
+    else if (!key.startsWith('example')) forEachSchema(value, visit);
+  }
+}
+
+function walkSchema(schema: unknown, visit: (schema: SchemaObject) => void): void {
+  // `additionalProperties` may be a boolean.
+  if (typeof schema !== 'object' || schema === null) return;
+  visit(schema);
+  const { properties, items, additionalProperties, contentSchema, allOf, oneOf, anyOf } = Object(schema);
+  const members = [allOf, oneOf, anyOf].flatMap((list) => list ?? []);
+  for (const inner of [
+    ...Object.values(properties ?? {}),
+    items,
+    additionalProperties,
+    contentSchema,
+    ...members,
+  ]) {
+    walkSchema(inner, visit);
+  }
+}

@@ -1,0 +1,130 @@
+// The examples of the API description. They tell one story: definition `word-count`, one of its runs, worker `worker-1`.
+
+export const EXAMPLE_RUN_ID = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
+export const EXAMPLE_WORKER_ID = 'worker-1';
+
+const IMAGE = 'longshore/word-count:1.0';
+const TOPIC = 'word-counts';
+const INPUTS = { text: 'to be or not to be' };
+const OUTPUTS = { words: 6 };
+const CONSTRAINTS = { cpu: 1, ram_mb: 256 };
+const RETRY_POLICY = { max_attempts: 3, backoff_s: 10, max_backoff_s: 600 };
+const TIMEOUTS = { start_within_s: 3600, attempt_s: 900 };
+
+/** Path parameters, for `@ApiParam`. */
+export const RUN_ID_PARAM = {
+  name: 'id',
+  description: 'Id of the run.',
+  format: 'uuid',
+  example: EXAMPLE_RUN_ID,
+} as const;
+export const WORKER_ID_PARAM = {
+  name: 'worker_id',
+  description: 'Id of the worker, as in its heartbeats.',
+  example: EXAMPLE_WORKER_ID,
+} as const;
+export const DEFINITION_NAME_PARAM = {
+  name: 'name',
+  description: 'Id of the definition.',
+  example: 'word-count',
+} as const;
+export const API_KEY_ID_PARAM = {
+  name: 'id',
+  description: 'Id of the API key.',
+  format: 'uuid',
+  example: '019a2b3c-0000-7000-8000-0c1d2e3f4a5b',
+} as const;
+
+/** Events of each type by name, for `@ApiBody`. */
+export const EVENT_EXAMPLES = {
+  STARTED: {
+    type: 'STARTED',
+    msg: 'Container started',
+    payload: { worker_id: EXAMPLE_WORKER_ID, gpu_id: 0 },
+  },
+  PROGRESS: { type: 'PROGRESS', msg: 40 },
+  COMPLETED: { type: 'COMPLETED', msg: 'Container exited with code 0', payload: { outputs: OUTPUTS } },
+  FAILED: { type: 'FAILED', msg: 'Container failed', payload: { error_message: 'exit code 1' } },
+  CANCELLED: { type: 'CANCELLED', msg: 'Not needed any more' },
+  RETRIED: { type: 'RETRIED', msg: 'Manual retry', payload: { force: true } },
+  custom: { type: 'CHECKPOINT', msg: 'Saved page 3', payload: { page: 3 } },
+} as const;
+
+/** Request bodies by operation and name, for `@ApiBody`. */
+export const BODY_EXAMPLES = {
+  createRun: {
+    minimal: { image: IMAGE },
+    full: {
+      image: IMAGE,
+      priority: 5,
+      inputs: INPUTS,
+      outputs: { words: null },
+      constraints: { ...CONSTRAINTS, vram_mb: 0 },
+      retry_policy: RETRY_POLICY,
+      timeouts: TIMEOUTS,
+      event_delivery: { topic: TOPIC, attributes: { team: 'search' } },
+    },
+  },
+  patchRun: { priority: { priority: 9 }, outputs: { outputs: OUTPUTS }, state: { state: 'CANCELLED' } },
+  upsertDefinition: {
+    'word-count': {
+      id: 'word-count',
+      version: '1.0.0',
+      image: IMAGE,
+      input_specs: { text: { type: 'string', required: true } },
+      output_specs: { words: { type: 'integer' } },
+      constraints: CONSTRAINTS,
+      retry_policy: RETRY_POLICY,
+      timeouts: TIMEOUTS,
+      event_delivery: { topic: TOPIC },
+    },
+  },
+  createDefinitionRun: { 'word-count': { inputs: INPUTS, priority: 5 } },
+  sendHeartbeat: {
+    idle: {
+      worker_id: EXAMPLE_WORKER_ID,
+      resources: { cpu_cores: 8, ram_mb: 32_000, gpus: [{ id: 0, vram_mb: 24_000, tags: ['ada'] }] },
+      tags: ['linux'],
+    },
+    executing: {
+      worker_id: EXAMPLE_WORKER_ID,
+      resources: { cpu_cores: 8, ram_mb: 32_000, gpus: [] },
+      tags: ['linux'],
+      running_ops: [{ id: EXAMPLE_RUN_ID, image: IMAGE, inputs: INPUTS, constraints: CONSTRAINTS }],
+    },
+  },
+  putLogChunk: {
+    lines: {
+      first_line: 0,
+      lines: [
+        { t: '2026-01-02T03:04:05.678Z', stream: 'stdout', text: 'counting' },
+        { t: '2026-01-02T03:04:06.001Z', stream: 'stderr', text: 'no punctuation found' },
+      ],
+    },
+  },
+  createApiKey: {
+    client: { name: 'nightly import', scopes: ['client'], expires_at: '2100-01-31T09:00:00Z' },
+  },
+  createRuns: {
+    'two runs': {
+      runs: [
+        { image: IMAGE, inputs: INPUTS },
+        { image: IMAGE, priority: 5 },
+      ],
+    },
+  },
+  changeRuns: { 'one run': { ids: [EXAMPLE_RUN_ID] } },
+  reportEvents: {
+    'two events': {
+      events: [
+        { run_id: EXAMPLE_RUN_ID, attempt: 1, ...EVENT_EXAMPLES.STARTED },
+        { run_id: EXAMPLE_RUN_ID, attempt: 1, ...EVENT_EXAMPLES.PROGRESS },
+      ],
+    },
+  },
+} as const;
+
+/** The form in which OpenAPI expects named examples. */
+export function namedExamples(values: Readonly<Record<string, unknown>>): Record<string, { value: unknown }> {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { value }]));
+}
