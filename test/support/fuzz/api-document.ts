@@ -184,8 +184,8 @@ export class ApiDescription {
 /** What a reference of the document stands for, or the thing itself. */
 function dereference<T extends object>(known: Readonly<Record<string, T>>, thing: T | Reference): T {
   if (!('$ref' in thing)) return thing;
-  const found = known[String(thing.$ref).split('/').at(-1) ?? ''];
-  assert.ok(found, `${String(thing.$ref)} is in the document`);
+  const found = known[thing.$ref.split('/').at(-1) ?? ''];
+  assert.ok(found, `${thing.$ref} is in the document`);
   return found;
 }
 
