@@ -11,7 +11,11 @@ export class LogLineDto {
   /** When it was printed, ISO 8601. */
   @ApiProperty({ type: 'string', format: 'date-time' })
   t: string;
-  @ApiProperty({ enum: LOG_STREAMS, enumName: 'LogStream' })
+  @ApiProperty({
+    enum: LOG_STREAMS,
+    enumName: 'LogStream',
+    enumSchema: { description: 'The stream that a line was printed to.' },
+  })
   stream: LogStream;
   text: string;
   /** Present on a piece that goes on where the line before it of the same stream was cut. */

@@ -16,7 +16,7 @@ import { TimeoutsDto, toTimeoutsDto } from './timeouts.dto.js';
 export class OpRunDto {
   /** UUID version 7. @example 019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b */
   id: string;
-  @ApiProperty({ enum: RUN_STATES, enumName: 'RunState' })
+  @ApiProperty({ enum: RUN_STATES, enumName: 'RunState', enumSchema: { description: 'State of a run.' } })
   state: RunState;
   /** Higher is scheduled first. */
   @ApiProperty({ type: 'integer' })
