@@ -47,7 +47,8 @@ describe('tools for OpenAPI, on the API description', () => {
   });
 
   /** Type checks and compiles a generated file, and gives its exports. */
-  const load = async (name: string): Promise<Readonly<Record<string, unknown>>> => {
+  // oxlint-disable-next-line typescript/no-explicit-any -- the code is generated while the test runs
+  const load = async (name: string): Promise<Readonly<Record<string, any>>> => {
     const options =
       '--ignoreConfig --module nodenext --target es2023 --lib es2023,dom --strict --skipLibCheck --types node';
     await run(join(BIN, 'tsc'), [...options.split(' '), join(folder, `${name}.ts`)]);
@@ -65,7 +66,7 @@ describe('tools for OpenAPI, on the API description', () => {
     await writeFile(join(folder, 'orval.config.json'), JSON.stringify({ longshore: config }));
     await run(join(BIN, 'orval'), ['--config', join(folder, 'orval.config.json')], { cwd: folder });
     const generated = await load('orval');
-    const validator = (name: string): Validator | undefined => generated[name] as Validator | undefined;
+    const validator = (name: string): Validator | undefined => generated[name];
     const used = new Set<string>();
     const check = (name: string, value: unknown): void => {
       const found = validator(name);
@@ -95,7 +96,6 @@ describe('tools for OpenAPI, on the API description', () => {
     const paths = [join(folder, 'openapi.json'), '--output', join(folder, 'zodios.ts')];
     await run(join(BIN, 'openapi-zod-client'), [...paths, '--export-schemas']);
     const { createApiClient } = await load('zodios');
-    assert.ok(typeof createApiClient === 'function');
     const client = createApiClient(service.url, {
       axiosConfig: { headers: { Authorization: `Bearer ${KEYS.admin}` } },
     });
