@@ -1550,7 +1550,10 @@ export interface components {
              */
             next_line: number;
         };
-        /** @enum {string} */
+        /**
+         * @description The stream that a line was printed to.
+         * @enum {string}
+         */
         LogStream: "stdout" | "stderr";
         /** @description An attempt of a run. */
         OpAttempt: {
@@ -2164,7 +2167,10 @@ export interface components {
             PENDING: number;
             RUNNING: number;
         };
-        /** @enum {string} */
+        /**
+         * @description State of a run.
+         * @enum {string}
+         */
         RunState: "PENDING" | "ASSIGNED" | "RUNNING" | "CANCELLED" | "COMPLETED" | "FAILED";
         /**
          * @description What the key is allowed to do; `admin` includes the others.
