@@ -58,9 +58,9 @@ describe('access to the routes of the OpenAPI document', () => {
     assert.deepEqual(unknown, []);
   });
 
-  test('is documented: every route but the public ones asks for the API key', () => {
+  test('is documented: every route but the public ones asks for the API key, in either header', () => {
     for (const [route, { security }] of routes) {
-      const expected = ROUTE_ACCESS[route] === 'public' ? undefined : [{ 'api-key': [] }];
+      const expected = ROUTE_ACCESS[route] === 'public' ? [] : [{ 'api-key': [] }, { bearer: [] }];
       assert.deepEqual(security, expected, route);
     }
   });
