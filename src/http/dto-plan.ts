@@ -222,10 +222,5 @@ function typed({ plan, primitive, isMap }: FieldPlan, value: unknown, reading: R
 
 function toPrimitive(value: unknown, primitive: NonNullable<FieldPlan['primitive']>): unknown {
   if (Array.isArray(value)) return value.map((item) => toPrimitive(item, primitive));
-  try {
-    return value === null ? value : primitive(value);
-  } catch {
-    // An object whose own toString is no function: the field's constraints judge it.
-    return copyJson(value);
-  }
+  return value === null ? value : primitive(copyJson(value));
 }

@@ -1,13 +1,13 @@
 import { Transform } from 'class-transformer';
 import type { TransformFnParams } from 'class-transformer';
 
-// Nest's ValidationPipe removes these keys: class-transformer reads `constructor` as a class.
-const UNSAFE_KEYS = new Set(['__proto__', 'constructor', 'prototype']);
-
 /** The source of each object that {@link copyJson} made. */
 const sources = new WeakMap<object, object>();
 
-/** Copies JSON without the keys that class-transformer cannot copy. Other objects are returned as they are. */
+/**
+ * Copies JSON without the keys that ValidationPipe or class-transformer drop: `prototype` and the members of Object, such
+ * as `__proto__`, `constructor` and `toString`. Objects that are not plain are returned as they are.
+ */
 export function copyJson(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map(copyJson);
@@ -15,7 +15,7 @@ export function copyJson(value: unknown): unknown {
   if (prototype !== Object.prototype && prototype !== null) return value;
   const copy: Record<string, unknown> = {};
   for (const [key, item] of Object.entries(value)) {
-    if (!UNSAFE_KEYS.has(key)) copy[key] = copyJson(item);
+    if (key !== 'prototype' && !(key in Object.prototype)) copy[key] = copyJson(item);
   }
   sources.set(copy, value);
   return copy;

@@ -257,7 +257,7 @@ describe('DTO classes as Nest, class-validator and class-transformer document th
       class: 'RenamedDto',
     });
     await refuses(
-      post('renamed', { born: 'never' }),
+      post('renamed', { born: { toString: 1 } }),
       'firstName is required',
       'born must be a Date instance',
     );
