@@ -17,7 +17,7 @@ const METHODS: ReadonlySet<string> = new Set([
   'TRACE',
 ]);
 
-/** Where the router that found a route leaves it, be it Express or the direct one. */
+/** Express keeps the route of a request on it. */
 type RoutedRequest = IncomingMessage & { readonly route?: { readonly path?: unknown } | undefined };
 
 /**

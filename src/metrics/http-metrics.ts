@@ -89,7 +89,7 @@ export class HttpMetrics {
   }
 }
 
-/** The route that took the request, as it is declared: whoever routes it, this service or Express, leaves it on the request. */
+/** The path pattern of the route that handled the request, which Express keeps on the request. */
 function routeOf(request: IncomingMessage & { readonly route?: { readonly path?: unknown } }): string {
   const path = request.route?.path;
   return typeof path === 'string' ? path : UNMATCHED;

@@ -35,17 +35,26 @@ import {
   type MessageEvent,
 } from '@nestjs/common';
 import { FileInterceptor, type NestExpressApplication } from '@nestjs/platform-express';
+import { Type } from 'class-transformer';
+import { IsInt, IsString, MaxLength } from 'class-validator';
 import type { Request, Response } from 'express';
 import { of, type Observable } from 'rxjs';
 import { AllowScopes, type Caller } from '../../src/auth/access.js';
 import { CurrentCaller } from '../../src/auth/api-key.guard.js';
 import { FastExpressAdapter } from '../../src/http/fast-express.adapter.js';
-import { IsText } from '../../src/http/dto-decorators.js';
 import { RawConnection, requestText } from '../support/raw-http.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';
 
 class BudgetDto {
-  @IsText() team: string;
+  @IsString() team: string;
+}
+
+class TeamDto {
+  @MaxLength(3) team: string;
+}
+
+class PageDto {
+  @IsInt() @Type(() => Number) size: number;
 }
 
 const FromHeader = createParamDecorator(
@@ -108,6 +117,26 @@ class TeamController {
     return { ...body, dry };
   }
 
+  @Post('field')
+  field(@Body('team') team: string, @Body('limit', ParseIntPipe) limit: number): object {
+    return { team, limit };
+  }
+
+  @Get('page')
+  page(@Query() { size }: PageDto): object {
+    return { size };
+  }
+
+  @Get('anything')
+  anything(@Query() query: Record<string, string>): object {
+    return { ...query };
+  }
+
+  @Get('typed/:team')
+  typed(@Param() params: TeamDto): object {
+    return { team: params.team, isTyped: params instanceof TeamDto };
+  }
+
   @Post('raw')
   raw(@RawBody() raw: Buffer): object {
     return { raw: raw.toString() };
@@ -115,8 +144,8 @@ class TeamController {
 
   @Post('upload')
   @UseInterceptors(FileInterceptor('file'))
-  upload(@UploadedFile() file: { originalname: string; size: number }): object {
-    return { name: file.originalname, size: file.size };
+  upload(@UploadedFile() file: { originalname: string; size: number }, @Body() fields: object): object {
+    return { name: file.originalname, size: file.size, fields };
   }
 
   @Post('none')
@@ -199,9 +228,17 @@ describe("handlers of an extension use Nest's decorators", { timeout: 60_000 }, 
     const expected = 'Validation failed (numeric string is expected)';
     assert.deepEqual(await get('number/x'), [400, { detail: expected }]);
     assert.deepEqual(await get('flag?on=true'), [200, { on: true }]);
-    assert.deepEqual((await get('flag?on=1'))[0], 400);
     assert.deepEqual(await get('custom', { 'x-count': '3' }), [200, { count: 3, name: 'settings:admin' }]);
     assert.deepEqual(await get('custom', { 'x-count': 'x' }), [400, { detail: expected }]);
+  });
+
+  test('parameters of a DTO class, and of none', async () => {
+    assert.deepEqual(await get('page?size=7'), [200, { size: 7 }]);
+    assert.equal((await get('page?size=x'))[0], 400);
+    assert.equal((await get('page?size=7&other=1'))[0], 400);
+    assert.deepEqual(await get('anything?a=1&b=x%20y'), [200, { a: '1', b: 'x y' }]);
+    assert.deepEqual(await get('typed/abc'), [200, { team: 'abc', isTyped: true }]);
+    assert.equal((await get('typed/abcd'))[0], 400);
   });
 
   test('all path parameters, a header, the address', async () => {
@@ -236,7 +273,8 @@ describe("handlers of an extension use Nest's decorators", { timeout: 60_000 }, 
     assert.equal((await get('flag?on=true&x=1'))[0], 400);
   });
 
-  test('the raw body, an upload, no body', async () => {
+  test('fields of the body, the raw body, an upload, no body', async () => {
+    assert.deepEqual(await post('field', { team: 'a', limit: '3' }), [201, { team: 'a', limit: 3 }]);
     assert.deepEqual(await post('raw', '{"a": 1}'), [201, { raw: '{"a": 1}' }]);
     const form = new FormData();
     form.set('note', 'n');
@@ -246,7 +284,7 @@ describe("handlers of an extension use Nest's decorators", { timeout: 60_000 }, 
       body: form,
       headers: { 'X-API-Key': 'test-admin-key' },
     });
-    assert.deepEqual(await answer.json(), { name: 'five.txt', size: 5 });
+    assert.deepEqual(await answer.json(), { name: 'five.txt', size: 5, fields: { note: 'n' } });
     assert.deepEqual(await post('none', 'whatever', { 'Content-Type': 'image/png' }), [201, {}]);
   });
 
