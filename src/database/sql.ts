@@ -108,13 +108,21 @@ export class UnnestColumns<K extends string> {
   }
 
   /**
-   * The array literals of the columns.
+   * The array literals of the columns, read from the rows or computed for each of them. Copying rows to add properties
+   * would cost more than all the rest.
    * @throws TypeError when a row lacks a column; RangeError for an invalid Date
    */
-  params(source: readonly { readonly [key in K]: UnnestValue }[]): string[] {
-    return this.columns.map(({ key, type }) =>
-      arrayLiteral(source, key, isJson(type) ? jsonElement : element),
-    );
+  params<R extends Readonly<Record<Exclude<K, C>, UnnestValue>>, C extends K = never>(
+    source: readonly R[],
+    computed?: { readonly [key in C]: (row: R, index: number) => UnnestValue },
+  ): string[] {
+    const functions: Partial<Record<string, (row: R, index: number) => UnnestValue>> = computed ?? {};
+    const byKey: readonly { readonly [key: string]: UnnestValue | undefined }[] = source;
+    return this.columns.map(({ key, type }) => {
+      const compute = functions[key];
+      const values = compute ? source.map(compute) : byKey.map((row) => row[key]);
+      return arrayLiteral(values, key, isJson(type) ? jsonElement : element);
+    });
   }
 }
 
@@ -127,13 +135,12 @@ interface Outcome {
 
 /** The array literal of one column, written here because the driver's own escaping costs several times as much. */
 function arrayLiteral(
-  source: readonly { readonly [column: string]: UnnestValue }[],
+  values: readonly (UnnestValue | undefined)[],
   column: string,
   write: (value: UnnestValue) => string,
 ): string {
   let literal = '{';
-  for (const [row, values] of source.entries()) {
-    const value = values[column];
+  for (const [row, value] of values.entries()) {
     if (value === undefined) throw new TypeError(`row ${row} has no value for column '${column}'`);
     literal += row === 0 ? write(value) : `,${write(value)}`;
   }

@@ -103,7 +103,7 @@ export class FeedRepository {
    * are in commit order; therefore it is the last statement of its transaction.
    */
   async append(manager: EntityManager, entries: readonly FeedAppend[]): Promise<void> {
-    await execute(manager, APPEND, NEW_ENTRIES.params(entries.map((entry, n) => ({ ...entry, n }))));
+    await execute(manager, APPEND, NEW_ENTRIES.params(entries, { n: (_, n) => n }));
   }
 
   /** How far a topic's feed reaches. */

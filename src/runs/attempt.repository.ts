@@ -28,11 +28,10 @@ export class AttemptRepository {
    * before the row is written over.
    */
   async insert(manager: EntityManager, ended: readonly EndedAttempt[]): Promise<void> {
-    const values = ended.map((attempt) => ({
-      ...attempt,
-      sets_outputs: attempt.outputs !== undefined,
-      outputs: attempt.outputs ? JSON.stringify(attempt.outputs) : null,
-    }));
-    await execute(manager, INSERT, ENDED.params(values));
+    const params = ENDED.params(ended, {
+      sets_outputs: (attempt) => attempt.outputs !== undefined,
+      outputs: (attempt) => (attempt.outputs ? JSON.stringify(attempt.outputs) : null),
+    });
+    await execute(manager, INSERT, params);
   }
 }

@@ -81,7 +81,9 @@ export class EventRepository {
     const values = entries.map((entry) => {
       const msg = JSON.stringify(entry.msg);
       const payload = jsonText(entry.payload);
-      return { ...entry, msg, payload, size: Buffer.byteLength(msg) + Buffer.byteLength(payload) };
+      const { runId, index, attempt, type, state, t } = entry;
+      const size = Buffer.byteLength(msg) + Buffer.byteLength(payload);
+      return { runId, index, attempt, type, state, t, msg, payload, size };
     });
     await execute(manager, INSERT, NEW_EVENTS.params(values));
   }

@@ -88,8 +88,8 @@ export class IdempotencyRepository {
    * @throws QueryFailedError 23505 when that one kept its runs first
    */
   async insertClaims(manager: EntityManager, keys: readonly ClaimKey[]): Promise<void> {
-    const values = keys.map((key) => ({ ...key, claimed: JSON.stringify(key.runIds) }));
-    await execute(manager, INSERT_CLAIMS, NEW_CLAIMS.params(values));
+    const params = NEW_CLAIMS.params(keys, { claimed: ({ runIds }) => JSON.stringify(runIds) });
+    await execute(manager, INSERT_CLAIMS, params);
   }
 
   /** Has the commit tell every process that the named one serves claims with keys. */
@@ -125,7 +125,10 @@ export class IdempotencyRepository {
     return key ?? null;
   }
 
-  /** Removes keys that are older than the time, a bounded number of them; answers how many. */
+  /**
+   * Removes keys that are older than the time, a bounded number of them, and returns how many. In SQL because the query
+   * builder has no `delete` with a limit and `skip locked`.
+   */
   removeBefore(manager: EntityManager, time: Date, limit: number): Promise<number> {
     return execute(
       manager,

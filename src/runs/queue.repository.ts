@@ -39,7 +39,7 @@ export class QueueRepository {
   /** Puts pending runs into the queue, or takes over their new priority when they are in it. */
   async put(manager: EntityManager, pending: readonly Run[]): Promise<void> {
     for (const spot of pending) this.#marks?.put(spot);
-    await execute(manager, PUT, NEW_ENTRIES.params(pending.map((run) => ({ ...run, runId: run.id }))));
+    await execute(manager, PUT, NEW_ENTRIES.params(pending, { runId: (run) => run.id }));
   }
 
   /** Takes runs out of the queue. */

@@ -134,28 +134,41 @@ export class RunRepository {
     manager: EntityManager,
     created: readonly { readonly run: Run; readonly fresh: NewRun }[],
   ): Promise<void> {
-    const given = created.map(({ run, fresh }) => ({
-      ...run,
-      image: fresh.image,
-      inputs: jsonText(fresh.inputs),
-      outputsTemplate: jsonText(fresh.outputsTemplate),
-      attributes: fresh.eventDelivery?.attributes ? JSON.stringify(fresh.eventDelivery.attributes) : null,
-      definitionId: fresh.definition?.id ?? null,
-      definitionVersion: fresh.definition?.version ?? null,
-      traceparent: fresh.trace?.traceparent ?? null,
-      tracestate: fresh.trace?.tracestate ?? null,
-    }));
-    await execute(manager, INSERT, NEW_RUNS.params(given));
+    const params = NEW_RUNS.params(
+      created.map(({ run, fresh }) => ({
+        id: run.id,
+        attemptId: run.attemptId,
+        priority: run.priority,
+        maxAttempts: run.maxAttempts,
+        backoffS: run.backoffS,
+        maxBackoffS: run.maxBackoffS,
+        startWithinS: run.startWithinS,
+        attemptTimeoutS: run.attemptTimeoutS,
+        ramMb: run.ramMb,
+        vramMb: run.vramMb,
+        cpu: run.cpu,
+        topic: run.topic,
+        createdAt: run.createdAt,
+        image: fresh.image,
+        inputs: jsonText(fresh.inputs),
+        outputsTemplate: jsonText(fresh.outputsTemplate),
+        attributes: fresh.eventDelivery?.attributes ? JSON.stringify(fresh.eventDelivery.attributes) : null,
+        definitionId: fresh.definition?.id ?? null,
+        definitionVersion: fresh.definition?.version ?? null,
+        traceparent: fresh.trace?.traceparent ?? null,
+        tracestate: fresh.trace?.tracestate ?? null,
+      })),
+    );
+    await execute(manager, INSERT, params);
   }
 
   /** Writes what the machine changed; the rows are locked by the caller. Outputs are touched only where they were set. */
   async update(manager: EntityManager, changed: readonly Run[]): Promise<void> {
-    const rewritten = changed.map((run) => ({
-      ...run,
-      sets_outputs: run.outputs !== undefined,
-      outputs: run.outputs ? jsonText(run.outputs) : null,
-    }));
-    await execute(manager, UPDATE, CHANGED_RUNS.params(rewritten));
+    const params = CHANGED_RUNS.params(changed, {
+      sets_outputs: (run) => run.outputs !== undefined,
+      outputs: (run) => (run.outputs ? jsonText(run.outputs) : null),
+    });
+    await execute(manager, UPDATE, params);
   }
 
   /** Writes assignments and answers what the workers need; the rows are locked by the caller. */
