@@ -1,4 +1,5 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
+
 type OperationObject = NonNullable<OpenAPIObject['paths'][string]['get']>;
 type Response = OperationObject['responses'][string];
 type ReferenceObject = Extract<Response, { readonly $ref: string }>;
@@ -13,7 +14,7 @@ const NULL = { type: 'null' } as const;
 export const IGNORES_UNKNOWN_FIELDS = 'x-ignores-unknown-fields';
 
 /** All operations of the document. */
-export function operationsOf(document: OpenAPIObject): OperationObject[] {
+function operationsOf(document: OpenAPIObject): OperationObject[] {
   return Object.values(document.paths).flatMap((item) => METHODS.flatMap((method) => item[method] ?? []));
 }
 
