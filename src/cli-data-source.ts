@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { DataSource, type DataSourceOptions, type Migration } from 'typeorm';
+import { DataSource, type DataSourceOptions, type Migration, type MigrationInterface } from 'typeorm';
 import { MIGRATIONS } from '../migrations/all.js';
 import { dataSourceOptions } from './database/data-source.js';
 import { ENTITIES } from './database/entities/all.js';
@@ -28,8 +28,21 @@ class CliDataSource extends DataSource {
     }
   }
 
+  /** Runs the service's own migrations before those of extensions, as the service does. */
   override runMigrations(options?: Parameters<DataSource['runMigrations']>[0]): Promise<Migration[]> {
-    return underMigrationLock(this, {}, () => super.runMigrations(options));
+    return underMigrationLock(this, {}, async () => {
+      const { migrations } = this;
+      const isOwn = (migration: MigrationInterface): boolean =>
+        MIGRATIONS.some((type) => migration instanceof type);
+      try {
+        Object.assign(this, { migrations: migrations.filter(isOwn) });
+        const own = await super.runMigrations(options);
+        Object.assign(this, { migrations });
+        return [...own, ...(await super.runMigrations(options))];
+      } finally {
+        Object.assign(this, { migrations });
+      }
+    });
   }
 
   override undoLastMigration(options?: Parameters<DataSource['undoLastMigration']>[0]): Promise<void> {

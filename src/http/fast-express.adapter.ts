@@ -74,16 +74,20 @@ export class FastExpressAdapter extends ExpressAdapter {
     });
   }
 
-  /** Sends JSON in one piece with its length, and no body for no value; leaves everything else to Express. */
+  /**
+   * Sends JSON in one piece with its length; sends no body when there is no value or the status allows none; leaves
+   * everything else to Express.
+   */
   override reply(response: Response, body: unknown, statusCode?: number): unknown {
-    if (body === undefined || body === null) {
-      if (statusCode !== undefined) response.statusCode = statusCode;
+    const status = statusCode ?? response.statusCode;
+    if (body === undefined || body === null || status === 204 || status === 304) {
+      response.statusCode = status;
       return response.end();
     }
     if (!isPlainJson(body) || response.hasHeader('Content-Type')) {
       return super.reply(response, body, statusCode);
     }
-    if (statusCode !== undefined) response.statusCode = statusCode;
+    response.statusCode = status;
     const text = JSON.stringify(body);
     response.setHeader('Content-Type', JSON_TYPE);
     response.setHeader('Content-Length', Buffer.byteLength(text));

@@ -160,6 +160,12 @@ class TeamController {
     return { passed: true };
   }
 
+  @Get('discarded')
+  @HttpCode(204)
+  discarded(): object {
+    return { discarded: true };
+  }
+
   @Get('moved')
   @Redirect('/runs', 307)
   moved(): void {}
@@ -303,6 +309,8 @@ describe("handlers of an extension use Nest's decorators", { timeout: 60_000 }, 
       [passed.status, passed.headers.get('x-team'), passed.body],
       [202, 'a', { passed: true }],
     );
+    const { status, text, headers } = await app.send('GET', '/team/discarded');
+    assert.deepEqual([status, text, headers.get('content-length')], [204, '', null]);
     const moved = await fetch(`${app.url}/team/moved`, {
       redirect: 'manual',
       headers: { 'X-API-Key': 'test-admin-key' },

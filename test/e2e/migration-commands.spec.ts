@@ -1,15 +1,33 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { MIGRATIONS } from '../../migrations/all.js';
+import { rows } from '../../src/database/sql.js';
+import { PROJECT } from '../support/service-process.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 const NAMES = MIGRATIONS.map(({ name }) => name);
+
+/** An extension whose migration is older than the service's and refers to a table of theirs. */
+const NOTES = `
+import { Module } from '@nestjs/common';
+export class NotesModule {}
+Module({ providers: [] })(NotesModule);
+export class AddNotes1600000000000 {
+  async up(queryRunner) {
+    await queryRunner.query('create table notes (run_id uuid primary key references runs on delete cascade)');
+  }
+  async down(queryRunner) {
+    await queryRunner.query('drop table notes');
+  }
+}
+export const migrations = [AddNotes1600000000000];
+`;
 
 interface Ended {
   readonly code: number | null;
@@ -70,6 +88,30 @@ describe('the migration commands', () => {
     assert.equal((await typeorm('run', env)).code, 0);
     const generated = await typeorm('generate', env, join(dataDir, 'nothing'));
     assert.match(generated.output, /No changes in database schema were found/);
+  });
+
+  it("run the service's own migrations before those of an extension, whatever their timestamps", async () => {
+    // Inside the project, so that its packages are found from there.
+    await mkdir(join(PROJECT, '.build'), { recursive: true });
+    const folder = await mkdtemp(join(PROJECT, '.build', 'migrations-'));
+    const empty = await openTestDatabase({ migrations: [], entities: [] });
+    try {
+      const file = join(folder, 'notes.mjs');
+      await writeFile(file, NOTES);
+      const ran = await typeorm('run', { DATABASE_URL: empty.url, SERVICE_EXTENSIONS: file });
+      assert.equal(ran.code, 0, ran.output);
+      const recorded = await rows<{ name: string }>(
+        empty.dataSource,
+        'select name from migrations order by id',
+      );
+      assert.deepEqual(
+        recorded.map(({ name }) => name),
+        [...NAMES, 'AddNotes1600000000000'],
+      );
+    } finally {
+      await empty.close();
+      await rm(folder, { recursive: true });
+    }
   });
 
   it('start the embedded PostgreSQL without DATABASE_URL, and stop it', async () => {
