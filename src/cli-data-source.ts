@@ -32,8 +32,6 @@ class CliDataSource extends DataSource {
   override runMigrations(options?: Parameters<DataSource['runMigrations']>[0]): Promise<Migration[]> {
     return underMigrationLock(this, {}, async () => {
       const { migrations } = this;
-      const isOwn = (migration: MigrationInterface): boolean =>
-        MIGRATIONS.some((type) => migration instanceof type);
       try {
         Object.assign(this, { migrations: migrations.filter(isOwn) });
         const own = await super.runMigrations(options);
@@ -53,6 +51,10 @@ class CliDataSource extends DataSource {
     await super.destroy();
     await this.opened.close();
   }
+}
+
+function isOwn(migration: MigrationInterface): boolean {
+  return MIGRATIONS.some((type) => migration instanceof type);
 }
 
 /** Uses the settings of the service: DATABASE_URL or the embedded PostgreSQL, and the migrations of extensions. */
