@@ -24,16 +24,20 @@ export async function startService(
   { dist = process.env.BENCH_DIST ?? 'dist', nodeOptions = [] } = {},
 ) {
   const folder = await makeDataFolder();
-  const child = spawn(process.execPath, [...nodeOptions, resolvePath(ROOT, dist, 'src/main.js'), '--port', '0'], {
-    env: {
-      PATH: process.env.PATH,
-      SERVICE_DATA_DIR: folder.path,
-      SERVICE_API_KEYS: `admin:${KEY}`,
-      SERVICE_LOG_LEVEL: 'warning',
-      ...env,
+  const child = spawn(
+    process.execPath,
+    [...nodeOptions, resolvePath(ROOT, dist, 'src/main.js'), '--port', '0'],
+    {
+      env: {
+        PATH: process.env.PATH,
+        SERVICE_DATA_DIR: folder.path,
+        SERVICE_API_KEYS: `admin:${KEY}`,
+        SERVICE_LOG_LEVEL: 'warning',
+        ...env,
+      },
+      stdio: ['ignore', 'pipe', 'inherit'],
     },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+  );
   const gone = once(child, 'exit');
   const stop = stoppedAtTheEnd(async () => {
     child.kill('SIGTERM');
