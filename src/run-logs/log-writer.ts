@@ -11,7 +11,7 @@ import type { LogChunk } from './log-chunk.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
 import { LogMetrics } from './log-metrics.js';
 import { packLines } from './log-packing.js';
-import { addChunk, type LogRow, type LogState } from './log-plan.js';
+import { addChunk, EMPTY_LOG, type LogRow, type LogState } from './log-plan.js';
 import { LogChunkRefused, LogStoreOverloaded } from './run-logs.errors.js';
 import { RunLogRepository, type LogStanding, type PackedRow } from './run-log.repository.js';
 
@@ -65,16 +65,18 @@ export class LogWriter {
 
   async #store(address: ChunkAddress, chunk: LogChunk, textBytes: number): Promise<LogPosition> {
     for (let tries = 0; tries < TRIES; tries += 1) {
-      const state = await this.#readState(address);
-      if (state === null) {
-        await this.repository.open(this.dataSource, address, address.workerId);
-        continue;
-      }
+      const stored = await this.#readState(address);
+      const state = stored ?? EMPTY_LOG;
       if (address.chunk < state.nextChunk) return positionOf(state);
       if (address.chunk > state.nextChunk) {
         throw new LogChunkRefused(
           `Chunk ${address.chunk} is not the next one; chunk ${state.nextChunk} is expected`,
         );
+      }
+      if (stored === null) {
+        await this.repository.open(this.dataSource, address, address.workerId);
+        // Another worker may have opened the log at the same time: read whose it is.
+        continue;
       }
       const change = addChunk(state, chunk, this.settings.logLimitBytes);
       if ('refusal' in change) throw new LogChunkRefused(change.refusal);

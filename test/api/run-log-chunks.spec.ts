@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { rows } from '../../src/database/sql.js';
 import { assertError } from '../support/answer-shapes.js';
 import { putChunk, readLog, readWhole, told } from '../support/run-log.js';
 import { RunSteps } from '../support/run-steps.js';
@@ -51,6 +52,8 @@ describe('PUT /runs/{id}/logs/{chunk}', () => {
     const { id: run } = await steps.running();
     const early = await putChunk(send, { run }, 1, { firstLine: 0, texts: ['a'] });
     assertError(early, 409, 'Chunk 1 is not the next one; chunk 0 is expected');
+    const logs = await rows(service.dataSource, 'select from run_logs where run_id = $1', [run]);
+    assert.deepEqual(logs, [], 'a refused chunk began a log');
     await putChunk(send, { run }, 0, { firstLine: 0, texts: ['a', 'b'] });
     const back = await putChunk(send, { run }, 1, { firstLine: 1, texts: ['b'] });
     assertError(back, 409, 'Line 1 is there already; 2 is expected');
