@@ -218,7 +218,7 @@ describe('the images in an engine', { skip: forTests.skip }, () => {
       { built: build.stage('modules'), paths: ['longshore/node_modules'] },
       {
         built: build.stage('build'),
-        paths: ['package.json', 'bin', 'dist', 'state'].map((path) => `longshore/${path}`),
+        paths: ['package.json', 'bin', 'dist', 'ui/dist', 'state'].map((path) => `longshore/${path}`),
       },
     ]);
     references = { service: await images.build('service'), worker: await images.build('worker') };
