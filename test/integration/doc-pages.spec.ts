@@ -36,7 +36,7 @@ const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string
   [/^npm test -- /, 'test/integration/test-script.spec.ts', '--only'],
   [/^npm run lint$/, '.ci/run', 'npm run lint'],
   [/^npm run build$/, 'docker/Dockerfile', 'RUN npm run build'],
-  [/^npx nest (?:build|start --watch)$/, 'test/e2e/nest-cli.spec.ts', 'nest(['],
+  [/^npx nest (?:build|start --watch)$/, 'test/e2e/nest-cli.spec.ts', 'launch(NEST'],
   [/^npm run generate$/, '.ci/run', 'npm run generate:check'],
   // Minutes to hours each: by hand, before docs/performance.md is written.
   [/^(?:BENCH_\w+=\S+ )?npm run bench -- \S+$/, 'bench/run.mjs', 'process.argv'],
