@@ -3,17 +3,8 @@ import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 
-/**
- * Environment variable of a service that is run by {@link runWithReload}: its arguments as JSON. The Nest CLI would quote
- * arguments for a shell, and a shell would not pass signals on.
- */
-const ARGUMENTS = 'SERVICE_RELOAD_ARGUMENTS';
-
-/** The arguments of a service that is run by {@link runWithReload}; undefined in any other process. */
-export function reloadedArguments(env: NodeJS.ProcessEnv): readonly string[] | undefined {
-  const text = env[ARGUMENTS];
-  return text === undefined ? undefined : JSON.parse(text);
-}
+/** Environment variable of a service that is already run by {@link runWithReload}. */
+export const RELOAD_CHILD = 'SERVICE_RELOAD_CHILD';
 
 /**
  * Runs the service as a child that restarts on changes, until SIGTERM or SIGINT: with `nest start --watch` where the
@@ -24,9 +15,9 @@ export function reloadedArguments(env: NodeJS.ProcessEnv): readonly string[] | u
  */
 export async function runWithReload(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   const { args, cwd } = watchCommand();
-  const child = spawn(process.execPath, args, {
+  const child = spawn(process.execPath, [...args, ...argv], {
     cwd,
-    env: { ...env, [ARGUMENTS]: JSON.stringify(argv) },
+    env: { ...env, [RELOAD_CHILD]: '1' },
     stdio: 'inherit',
   });
   let stopping = false;
@@ -44,12 +35,12 @@ export async function runWithReload(argv: readonly string[], env: NodeJS.Process
   return stopping ? 0 : (code ?? 1);
 }
 
-/** The arguments of node, and the working directory. */
+/** The arguments of node up to those of the service, and the working directory. */
 function watchCommand(): { readonly args: readonly string[]; readonly cwd?: string } {
   const project = dirname(dirname(import.meta.dirname));
   const cli = findNestCli();
   if (cli !== undefined && existsSync(join(project, 'nest-cli.json'))) {
-    return { args: [cli, 'start', '--watch', '--preserveWatchOutput', '--no-shell'], cwd: project };
+    return { args: [cli, 'start', '--watch', '--preserveWatchOutput', '--'], cwd: project };
   }
   return { args: ['--watch', '--watch-preserve-output', join(import.meta.dirname, 'main.js')] };
 }

@@ -6,7 +6,7 @@ import { PrimaryLink } from './cluster/primary-link.js';
 import { ServerProcessFailed } from './cluster/server-process-failed.js';
 import { createLog, type Log } from './logging/logger.js';
 import type { StartContext } from './open-database.js';
-import { reloadedArguments, runWithReload } from './reload.js';
+import { RELOAD_CHILD, runWithReload } from './reload.js';
 import type { RunningService } from './serve.js';
 import { answerWithoutStarting } from './settings-table/help.js';
 import { SettingsError } from './settings-table/setting.js';
@@ -18,13 +18,11 @@ const USAGE_ERROR = 2;
 
 /**
  * Runs the service from its settings to its end, or one of its several server processes.
- * @param given arguments after the script's name
+ * @param argv arguments after the script's name
  * @param stop aborts when the service is told to end
  * @returns the exit code: 0 after a stop, 2 for wrong settings, 1 for any other failure, which standard error tells
  */
-export async function runProgram(given: readonly string[], stop: AbortSignal): Promise<number> {
-  const reloaded = reloadedArguments(process.env);
-  const argv = reloaded ?? given;
+export async function runProgram(argv: readonly string[], stop: AbortSignal): Promise<number> {
   if (cluster.isWorker && process.env[SERVER_PROCESS] !== undefined) return runServerProcess(argv, stop);
   try {
     const answer = answerWithoutStarting('npm start -- [flags]', SETTING_KEYS, argv);
@@ -36,7 +34,7 @@ export async function runProgram(given: readonly string[], stop: AbortSignal): P
     const { settings } = configuration;
     const problems = tracingProblems(process.env);
     if (problems.length > 0) throw new SettingsError(problems);
-    if (settings.reload && reloaded === undefined) {
+    if (settings.reload && process.env[RELOAD_CHILD] === undefined) {
       return await runWithReload(argv, process.env);
     }
     return await runService({ ...configuration, log: createLog(settings), stop }, argv);
