@@ -6,7 +6,7 @@ import { PrimaryLink } from './cluster/primary-link.js';
 import { ServerProcessFailed } from './cluster/server-process-failed.js';
 import { createLog, type Log } from './logging/logger.js';
 import type { StartContext } from './open-database.js';
-import { RELOAD_CHILD, runWithReload } from './reload.js';
+import { RELOAD_CHILD, runWithReload } from './reload-supervisor.js';
 import type { RunningService } from './serve.js';
 import { answerWithoutStarting } from './settings-table/help.js';
 import { SettingsError } from './settings-table/setting.js';

@@ -3,17 +3,10 @@ import { existsSync } from 'node:fs';
 import { appendFile, cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import {
-  launch,
-  PROJECT,
-  whenListening,
-  type ServiceProcess,
-  type TestProcess,
-} from '../support/service-process.js';
+import { launch, PROJECT, whenListening, type TestProcess } from '../support/service-process.js';
 import { senderTo } from '../support/test-app.js';
-import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
+import { openTestDatabase } from '../support/test-database.js';
 
-const KEY = 'key-of-the-test';
 const NEST = join(PROJECT, 'node_modules', '@nestjs', 'cli', 'bin', 'nest.js');
 
 describe('the Nest CLI', () => {
@@ -30,8 +23,12 @@ describe('the Nest CLI', () => {
 
   afterEach(() => rm(checkout, { recursive: true }));
 
+  function nest(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<TestProcess> {
+    return launch(NEST, { args, env, cwd: checkout });
+  }
+
   async function build(): Promise<void> {
-    const process: TestProcess = await launch(NEST, { args: ['build'], cwd: checkout });
+    const process = await nest(['build']);
     const { code } = await process.exited;
     assert.equal(code, 0, process.output);
   }
@@ -51,54 +48,32 @@ describe('the Nest CLI', () => {
     assert.ok(existsSync(join(checkout, 'ui', 'dist', 'index.html')));
   });
 
-  describe('with the sources of the service', () => {
-    let database: TestDatabase;
-
-    beforeEach(async () => {
-      const isSpec = /\.(?:spec|fixtures)\.ts$/;
-      for (const name of ['src', 'migrations']) {
-        await cp(join(PROJECT, name), join(checkout, name), {
-          recursive: true,
-          filter: (path) => !isSpec.test(path),
-        });
-      }
-      database = await openTestDatabase();
-    });
-
-    afterEach(() => database.close());
-
-    /** Starts a script on the database of the test. */
-    async function startListening(script: string, args: readonly string[]): Promise<ServiceProcess> {
-      const env = { DATABASE_URL: database.url, SERVICE_API_KEYS: `admin:${KEY}` };
-      const started = await launch(script, { args: [...args, '--port', '0'], env, cwd: checkout });
-      return whenListening(Object.assign(started, { dataDir: checkout, givenKey: KEY }));
+  it('starts the service by nest start, again after a change with --watch, and Ctrl-C ends it in order', async () => {
+    const isSpec = /\.(?:spec|fixtures)\.ts$/;
+    for (const name of ['src', 'migrations']) {
+      await cp(join(PROJECT, name), join(checkout, name), {
+        recursive: true,
+        filter: (path) => !isSpec.test(path),
+      });
     }
-
-    it('starts the service by nest start, and Ctrl-C ends it in order', async () => {
-      const service = await startListening(NEST, ['start', '--']);
+    const database = await openTestDatabase();
+    try {
+      const started = await nest(['start', '--watch', '--', '--port', '0'], {
+        DATABASE_URL: database.url,
+        SERVICE_API_KEYS: 'admin:key-of-the-test',
+      });
+      const launched = Object.assign(started, { dataDir: checkout, givenKey: 'key-of-the-test' });
+      const service = await whenListening(launched);
       const { status, body } = await senderTo(service.url)('GET', '/health/live');
       assert.equal(status, 200);
       assert.ok(body);
+      await appendFile(join(checkout, 'src', 'main.ts'), '\nexport {};\n');
+      await service.untilOutput(/listening on [^]*listening on /);
       service.signal('SIGINT', 'group');
       await service.exited;
       assert.match(service.output, /"msg":"stopped"/);
-    });
-
-    it('restarts with --reload after a change: of a source, or without sources of the build', async () => {
-      await build();
-      const main = join(checkout, 'dist', 'src', 'main.js');
-      const ofSources = await startListening(main, ['--reload']);
-      await appendFile(join(checkout, 'src', 'main.ts'), '\nexport {};\n');
-      await ofSources.untilOutput(/"stopped"[^]*listening on /);
-      ofSources.signal('SIGTERM');
-      assert.equal((await ofSources.exited).code, 0);
-
-      await rm(join(checkout, 'nest-cli.json'));
-      const ofBuild = await startListening(main, ['--reload']);
-      await appendFile(main, '\nexport {};\n');
-      await ofBuild.untilOutput(/"stopped"[^]*listening on /);
-      ofBuild.signal('SIGTERM');
-      assert.equal((await ofBuild.exited).code, 0);
-    });
+    } finally {
+      await database.close();
+    }
   });
 });
