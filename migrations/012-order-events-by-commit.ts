@@ -5,9 +5,9 @@ import type { MigrationInterface, QueryRunner } from 'typeorm';
  * that is committed later sorts before one that a reader was given. Events from before this migration have 0.
  *
  * The upper 15 bits of `commit_order` are the number of the last restore (`feed_branches`), after which the ids of
- * transactions may begin anew. The other 48 bits are the id of the event's transaction, or, if that is greater, the upper
- * bound of the transactions that had ended when the event was inserted: a transaction that changes a run after another
- * may have the smaller id. Every transaction that is still open, or begins later, has or gets an id of at least
+ * transactions may begin anew. The other 48 bits are the id of the event's transaction, or, if that is greater, the
+ * highest id of the transactions that had ended when the event was inserted: a transaction that changes a run after
+ * another may have the smaller id. Every transaction that is still open, or begins later, has or gets an id of at least
  * `pg_snapshot_xmin`, so a reader takes the events below that bound.
  */
 export class OrderEventsByCommit1795000000012 implements MigrationInterface {
@@ -15,7 +15,10 @@ export class OrderEventsByCommit1795000000012 implements MigrationInterface {
     await q.query(`
       create function next_commit_order() returns bigint stable
         return (coalesce((select max(number) from feed_branches), 0)::bigint << 48)
-             + greatest(pg_current_xact_id(), pg_snapshot_xmax(pg_current_snapshot()))::text::bigint;
+             + greatest(
+                 pg_current_xact_id()::text::bigint,
+                 pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1
+               );
 
       create function commit_order_bound() returns bigint stable
         return (coalesce((select max(number) from feed_branches), 0)::bigint << 48)

@@ -1,7 +1,6 @@
 import { Injectable, Logger, type OnModuleInit } from '@nestjs/common';
-import { InjectRepository } from '@nestjs/typeorm';
 import { config, type Observable } from 'rxjs';
-import { DataSource, Repository } from 'typeorm';
+import { DataSource, type EntityManager } from 'typeorm';
 import { FeedBranchEntity } from '../database/entities/feed.entity.js';
 import { InvalidRequest } from '../http/domain-error.js';
 import { toCommittedEvent, type CommittedEvent } from './committed-event.js';
@@ -40,7 +39,6 @@ export class RunEvents implements OnModuleInit {
   constructor(
     private readonly dataSource: DataSource,
     private readonly repository: CommittedEventRepository,
-    @InjectRepository(FeedBranchEntity) private readonly branches: Repository<FeedBranchEntity>,
     watch: JournalWatch,
   ) {
     this.committed$ = watch.committed.asObservable();
@@ -61,14 +59,19 @@ export class RunEvents implements OnModuleInit {
    * @param after cursor of an earlier page; null for the oldest event. After a restore of the database it goes on with
    * what the restored database has recorded; if the cursor is from another restore, with the oldest event.
    * @param limit events at most, 1 to 500; large events make a page shorter
+   * @param manager the transaction to read in, so that a reader that keeps its cursor there needs one connection only
    * @throws InvalidRequest for a cursor that no page gave out, or another limit
    */
-  async read(after: string | null, limit: number): Promise<EventPage> {
+  async read(
+    after: string | null,
+    limit: number,
+    manager: EntityManager = this.dataSource.manager,
+  ): Promise<EventPage> {
     if (!Number.isInteger(limit) || limit < 1 || limit > MAX_EVENTS) {
       throw new InvalidRequest(`limit must be an integer from 1 to ${MAX_EVENTS}`);
     }
-    const branches = await this.branches.find();
-    const found = await this.repository.list(this.dataSource, placeBehind(after, branches), {
+    const branches = await manager.find(FeedBranchEntity);
+    const found = await this.repository.list(manager, placeBehind(after, branches), {
       events: limit,
       bytes: MAX_BYTES,
     });

@@ -113,6 +113,7 @@ describe('the example of an extension, an outside package', { timeout: 240_000 }
   });
 
   test('describes its routes in /docs-json, with their security', async () => {
+    assert.equal((await admin('GET', '/ui/', { key: null })).status, 200, 'the package lacks the dashboard');
     const { body } = await admin('GET', '/docs-json', { key: null });
     const { put } = body.paths['/team-budgets/{team}'];
     assert.deepEqual(put.security, body.paths['/runs'].post.security);

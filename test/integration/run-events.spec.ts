@@ -4,7 +4,6 @@ import { afterEach, beforeEach, describe, it } from 'node:test';
 import { Registry } from 'prom-client';
 import type { DataSource, QueryRunner } from 'typeorm';
 import { execute, rows } from '../../src/database/sql.js';
-import { FeedBranchEntity } from '../../src/database/entities/feed.entity.js';
 import { noticeRestore } from '../../src/feed/branches/notice-restore.js';
 import type { CommittedEvent } from '../../src/runs/committed-event.js';
 import { CommittedEventRepository } from '../../src/runs/committed-event.repository.js';
@@ -21,12 +20,7 @@ const note = (msg: number) => eventCommand({ type: 'NOTE', msg });
 
 function eventsOf(dataSource: DataSource): RunEvents {
   const watch = new JournalWatch(new JournalMetrics(new Registry()), new JournalTracer(null));
-  return new RunEvents(
-    dataSource,
-    new CommittedEventRepository(),
-    dataSource.getRepository(FeedBranchEntity),
-    watch,
-  );
+  return new RunEvents(dataSource, new CommittedEventRepository(), watch);
 }
 
 const keyOf = ({ run_id, index }: CommittedEvent): string => `${run_id} ${index}`;

@@ -1,9 +1,8 @@
 import { Injectable, Logger, type OnModuleInit } from '@nestjs/common';
 import { Interval } from '@nestjs/schedule';
-import { InjectRepository } from '@nestjs/typeorm';
 import { RunEntity, RunEvents, type CommittedEvent } from 'longshore/extension';
 import { auditTime, filter } from 'rxjs';
-import { DataSource, In, Repository, type EntityManager } from 'typeorm';
+import { DataSource, In, type EntityManager } from 'typeorm';
 import { OutcomesCursorEntity } from './run-outcome.entity.js';
 
 const ENDS = new Set(['COMPLETED', 'FAILED', 'CANCELLED']);
@@ -16,7 +15,6 @@ export class OutcomesService implements OnModuleInit {
   constructor(
     private readonly dataSource: DataSource,
     private readonly events: RunEvents,
-    @InjectRepository(RunEntity) private readonly runs: Repository<RunEntity>,
   ) {}
 
   /** Events of this process are counted soon. The interval counts those of other processes, and what was missed. */
@@ -41,9 +39,9 @@ export class OutcomesService implements OnModuleInit {
     });
     // Another process is counting.
     if (!place) return false;
-    const page = await this.events.read(place.cursor, 500);
+    const page = await this.events.read(place.cursor, 500, manager);
     const ends = page.events.filter(endsRun);
-    const images = await this.imagesOf(ends);
+    const images = await imagesOf(manager, ends);
     for (const { run_id: id, state } of ends) {
       const image = images.get(id);
       // Retention has removed the run.
@@ -57,12 +55,15 @@ export class OutcomesService implements OnModuleInit {
     await manager.update(OutcomesCursorEntity, { id: 1 }, { cursor: page.next_cursor });
     return page.has_more;
   }
+}
 
-  private async imagesOf(events: readonly CommittedEvent[]): Promise<Map<string, string>> {
-    const ids = [...new Set(events.map(({ run_id: id }) => id))];
-    const runs = await this.runs.find({ select: { id: true, image: true }, where: { id: In(ids) } });
-    return new Map(runs.map(({ id, image }) => [id, image]));
-  }
+async function imagesOf(
+  manager: EntityManager,
+  events: readonly CommittedEvent[],
+): Promise<Map<string, string>> {
+  const ids = [...new Set(events.map(({ run_id: id }) => id))];
+  const runs = await manager.find(RunEntity, { select: { id: true, image: true }, where: { id: In(ids) } });
+  return new Map(runs.map(({ id, image }) => [id, image]));
 }
 
 /** A failed attempt that is retried leaves the run PENDING. */
