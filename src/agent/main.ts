@@ -37,7 +37,7 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
     name: 'longshore-worker',
     warn: (reason) => logger.warn({ reason }, 'spans of traces may be lost'),
   });
-  const runtime = await chooseRuntime({ env, workerId, log: logger });
+  const runtime = await chooseRuntime({ ...settings, env, log: logger });
   const resources = await detectResources();
   if (shutdown.signal.aborted) return 0;
   logger.info({ service: serviceUrl, runtime: runtime.name, resources }, 'the worker starts');

@@ -1,3 +1,4 @@
+import { loadAgentSettings } from '../agent/agent-settings.js';
 import { RunFolders } from '../agent/run-folder.js';
 import { chooseRuntime } from '../agent/runtime/choose-runtime.js';
 
@@ -7,7 +8,7 @@ import { chooseRuntime } from '../agent/runtime/choose-runtime.js';
  */
 export async function removeRuns(env: NodeJS.ProcessEnv, workerId: string): Promise<void> {
   const log = { info: () => undefined, warn: () => undefined };
-  const runtime = await chooseRuntime({ env, workerId, log });
+  const runtime = await chooseRuntime({ ...loadAgentSettings([], env), env, workerId, log });
   await runtime.removeLeftovers();
   await new RunFolders(workerId).prepare();
 }

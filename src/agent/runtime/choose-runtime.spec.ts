@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { FakeDockerEngine, silence } from '../../../test/support/fake-docker-engine.js';
 import { MemoryLog } from '../../../test/support/run-folder.js';
+import { loadAgentSettings } from '../agent-settings.js';
 import { chooseRuntime } from './choose-runtime.js';
 import { dockerAvailable } from './docker.runtime.js';
 
@@ -26,8 +27,11 @@ describe('choice of the runtime', { timeout: 30_000 }, () => {
     rmSync(root, { recursive: true });
   });
 
-  function choose(env: NodeJS.ProcessEnv, log = new MemoryLog()) {
-    return chooseRuntime({ env, workerId: 'w:1/a', log, stateDir: join(root, 'state') });
+  /** Chooses by the settings that the worker program reads from these variables. */
+  async function choose(env: NodeJS.ProcessEnv, log = new MemoryLog()) {
+    const variables = { SERVICE_URL: 'http://localhost', SERVICE_API_KEY: 'k', ...env };
+    const { runtime, imagesDir } = loadAgentSettings([], variables, 'host');
+    return chooseRuntime({ runtime, imagesDir, env, workerId: 'w:1/a', log, stateDir: join(root, 'state') });
   }
 
   it('takes Docker when an engine answers, also with example images at hand', async () => {
@@ -66,7 +70,7 @@ describe('choice of the runtime', { timeout: 30_000 }, () => {
   it('refuses a runtime that does not exist, and an address that makes no sense', async () => {
     await assert.rejects(
       choose({ SERVICE_WORKER_RUNTIME: 'podman' }),
-      /must be docker or process, not 'podman'/,
+      /must be docker or process, got "podman"/,
     );
     await assert.rejects(
       choose({ SERVICE_WORKER_RUNTIME: 'docker', DOCKER_HOST: 'ssh://x' }),

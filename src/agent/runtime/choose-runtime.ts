@@ -9,7 +9,11 @@ import type { Runtime } from './runtime.js';
 
 /** What the choice depends on. */
 export interface RuntimeChoice {
-  /** SERVICE_WORKER_RUNTIME, SERVICE_WORKER_IMAGES_DIR, DOCKER_HOST and what belongs to it, PATH, LANG, TZ. */
+  /** SERVICE_WORKER_RUNTIME; null: not set. */
+  readonly runtime: 'docker' | 'process' | null;
+  /** SERVICE_WORKER_IMAGES_DIR; null: not set. */
+  readonly imagesDir: string | null;
+  /** DOCKER_HOST and what belongs to it, PATH, LANG, TZ. */
   readonly env: NodeJS.ProcessEnv;
   readonly workerId: string;
   readonly log: RuntimeLog;
@@ -26,39 +30,36 @@ const DEFAULT_IMAGES_DIR = 'examples/images';
  * @throws Error fit for the operator when the named runtime cannot be used, or none can
  */
 export async function chooseRuntime(choice: RuntimeChoice): Promise<Runtime> {
-  const { env, workerId, log } = choice;
-  const name = env['SERVICE_WORKER_RUNTIME'] ?? '';
-  if (name === 'process') return processRuntime(choice);
-  if (name !== '' && name !== 'docker') {
-    throw new Error(`SERVICE_WORKER_RUNTIME must be docker or process, not '${name}'`);
-  }
+  const { runtime, env, workerId, log } = choice;
+  if (runtime === 'process') return processRuntime(choice);
   const problem = await engineProblem(env);
   if (problem === null) return new DockerRuntime({ env, workerId, log });
-  if (name === 'docker') throw new Error(`SERVICE_WORKER_RUNTIME is docker, but ${problem}`);
-  if (!existsSync(imagesDir(env))) {
+  if (runtime === 'docker') throw new Error(`SERVICE_WORKER_RUNTIME is docker, but ${problem}`);
+  const imagesDir = folderOf(choice);
+  if (!existsSync(imagesDir)) {
     throw new Error(
       `No runtime for containers: ${problem}. Start an engine, point DOCKER_HOST to one, ` +
         'or set SERVICE_WORKER_RUNTIME=process with SERVICE_WORKER_IMAGES_DIR to run example programs without isolation',
     );
   }
   log.warn(
-    { reason: problem, imagesDir: imagesDir(env) },
+    { reason: problem, imagesDir },
     'NO CONTAINER ENGINE: runs are executed as plain child processes, without isolation and without limits',
   );
   return processRuntime(choice);
 }
 
-function processRuntime({ env, workerId, stateDir }: RuntimeChoice): Runtime {
+function processRuntime(choice: RuntimeChoice): Runtime {
+  const { env, workerId, stateDir } = choice;
   return new ProcessRuntime({
-    imagesDir: imagesDir(env),
+    imagesDir: folderOf(choice),
     stateDir: stateDir ?? defaultStateDir(workerId),
     env,
   });
 }
 
-function imagesDir(env: NodeJS.ProcessEnv): string {
-  const configured = env['SERVICE_WORKER_IMAGES_DIR'] ?? '';
-  return configured === '' ? DEFAULT_IMAGES_DIR : configured;
+function folderOf({ imagesDir }: Pick<RuntimeChoice, 'imagesDir'>): string {
+  return imagesDir ?? DEFAULT_IMAGES_DIR;
 }
 
 /** Worker ids may hold characters that file names may not. */
