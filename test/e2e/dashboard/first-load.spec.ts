@@ -3,9 +3,8 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { COMPILED } from '../../support/service-process.js';
+import { DASHBOARD_FOLDER as SITE } from '../../../src/dashboard/dashboard-files.js';
 
-const SITE = join(COMPILED, 'ui', 'site');
 const MOST_BYTES = 250 * 1024;
 
 describe('the built dashboard', () => {
