@@ -7,10 +7,13 @@ import { TooManyRequests } from './auth.errors.js';
 
 const MINUTE_MS = 60_000;
 
-/** The limit of the settings, in the terms of the throttler. */
+/**
+ * The limit of the settings. It has a name of its own, so that `@SkipThrottle()` and `@Throttle()` of an extension, which
+ * are for the throttlers of the extension's own ThrottlerModule, do not change it.
+ */
 export function rateLimitOptions({ rateLimit }: Pick<Settings, 'rateLimit'>): ThrottlerModuleOptions {
   return {
-    throttlers: [{ ttl: MINUTE_MS, limit: rateLimit }],
+    throttlers: [{ name: 'service', ttl: MINUTE_MS, limit: rateLimit }],
     setHeaders: false,
   };
 }

@@ -1,5 +1,9 @@
+import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { Controller, Get, Module } from '@nestjs/common';
+import { SkipThrottle, Throttle } from '@nestjs/throttler';
+import { AllowScopes } from '../../src/auth/access.js';
 import { assertError } from '../support/answer-shapes.js';
 import { HeldClock, issueKey, knock } from '../support/api-keys.js';
 import { KEYS, startTestApp, type TestApp } from '../support/test-app.js';
@@ -115,6 +119,40 @@ describe('with a rate limit, a key', () => {
     assert.ok(refused > 10 * LIMIT, `${refused} refused`);
     assert.ok(Math.max(...waits) < 2_000, `${Math.max(...waits)} ms`);
   });
+});
+
+@Controller('team')
+@AllowScopes('client')
+class TeamController {
+  @Get('skipped')
+  @SkipThrottle()
+  skipped(): void {}
+
+  @Get('throttled')
+  @Throttle({ default: { limit: 1, ttl: 1000 } })
+  throttled(): void {}
+}
+
+@Module({ controllers: [TeamController] })
+class TeamModule {}
+
+test('decorators of the throttler on an extension do not change the limit of the service', async () => {
+  const service = await startTestApp({ env: { SERVICE_RATE_LIMIT: '4' }, extensions: [TeamModule] });
+  try {
+    const statuses: number[] = [];
+    for (const path of [
+      '/team/throttled',
+      '/team/throttled',
+      '/team/skipped',
+      '/team/skipped',
+      '/team/skipped',
+    ]) {
+      statuses.push((await service.send('GET', path, { key: KEYS.client })).status);
+    }
+    assert.deepEqual(statuses, [200, 200, 200, 200, 429]);
+  } finally {
+    await service.close();
+  }
 });
 
 test('without a rate limit nothing is counted', async () => {
