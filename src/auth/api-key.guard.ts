@@ -1,13 +1,8 @@
-import {
-  createParamDecorator,
-  Inject,
-  Injectable,
-  type CanActivate,
-  type ExecutionContext,
-} from '@nestjs/common';
+import { Inject, Injectable, type CanActivate, type ExecutionContext } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import type { Request, Response } from 'express';
 import type passport from 'passport';
+import { createHeaderDecorator } from '../http/handler-needs.js';
 import { accessOf, type Caller } from './access.js';
 import { InvalidApiKey, MissingApiKey } from './auth.errors.js';
 import { API_KEY_STRATEGIES, AUTHENTICATOR } from './authenticator.js';
@@ -81,7 +76,7 @@ export function findCaller(request: Request): Caller | null {
 }
 
 /** Parameter: the caller of the request. */
-export const CurrentCaller = createParamDecorator((_: unknown, context: ExecutionContext): Caller =>
+export const CurrentCaller = createHeaderDecorator((_: unknown, context: ExecutionContext): Caller =>
   callerOf(context.switchToHttp().getRequest<Request>()),
 );
 

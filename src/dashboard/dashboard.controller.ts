@@ -32,8 +32,8 @@ export class DashboardController {
   @Get()
   @Public()
   @IgnoreQuery()
-  redirect(@Res() response: Response): void {
-    response.redirect(308, '/ui/');
+  redirect(@Req() request: Request, @Res() response: Response): void {
+    response.redirect(308, `${request.path}/`);
   }
 
   /** The query holds the filters of a page, which the page reads itself. */

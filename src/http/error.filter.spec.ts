@@ -88,7 +88,7 @@ describe('the error filter', () => {
     assert.equal(answerTo(new BodyTooLarge(5)).body, '{"detail":"Request body is larger than 5 bytes"}');
   });
 
-  const exceptions: [title: string, exception: HttpException, status: number, body: object][] = [
+  const exceptions: [title: string, exception: Error, status: number, body: object][] = [
     ['a text', new NotFoundException('No budget x'), 404, { detail: 'No budget x' }],
     ['no text', new NotFoundException(), 404, { detail: 'Not Found' }],
     [
@@ -98,6 +98,12 @@ describe('the error filter', () => {
       { detail: 'Forbidden resource' },
     ],
     ['any status', new HttpException('short and stout', 418), 418, { detail: 'short and stout' }],
+    [
+      'an error of http-errors',
+      Object.assign(new Error('No coffee'), { expose: true, statusCode: 418 }),
+      418,
+      { detail: 'No coffee' },
+    ],
     ['a 5xx', new HttpException('The engine is off', 503), 503, { detail: 'The engine is off' }],
     ['a 500', new HttpException('The engine broke', 500), 500, { detail: 'The engine broke' }],
     [

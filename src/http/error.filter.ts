@@ -48,6 +48,7 @@ export class ErrorFilter implements ExceptionFilter {
   private answerTo(error: unknown, requestId: string | undefined): ErrorAnswer {
     if (error instanceof DomainError) return answerToDomainError(error);
     if (error instanceof HttpException) return answerToHttpException(error);
+    if (isHttpError(error)) return answerToHttpException(new HttpException(error.message, error.statusCode));
     const known = this.classifier?.classify(error);
     if (known === undefined) return FAULT;
     this.logger.debug(known.message, { error, requestId });
@@ -58,4 +59,15 @@ export class ErrorFilter implements ExceptionFilter {
   private isTooLong(request: Request): boolean {
     return Number(request.headers['content-length'] ?? 0) > this.options.maxBodyBytes;
   }
+}
+
+/** An error of the package http-errors whose text is meant for the client. */
+function isHttpError(error: unknown): error is Error & { readonly statusCode: number } {
+  return (
+    error instanceof Error &&
+    'expose' in error &&
+    error.expose === true &&
+    'statusCode' in error &&
+    typeof error.statusCode === 'number'
+  );
 }

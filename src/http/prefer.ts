@@ -1,5 +1,6 @@
-import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
+import type { ExecutionContext } from '@nestjs/common';
 import type { Request } from 'express';
+import { createHeaderDecorator } from './handler-needs.js';
 
 /** True when the client asked for an answer without a body (`Prefer: return=minimal`, RFC 7240). */
 export function prefersMinimal(header: string | string[] | undefined): boolean {
@@ -8,6 +9,6 @@ export function prefersMinimal(header: string | string[] | undefined): boolean {
 }
 
 /** Parameter: whether the client prefers an answer without a body. */
-export const PrefersMinimal = createParamDecorator((_: unknown, context: ExecutionContext): boolean =>
+export const PrefersMinimal = createHeaderDecorator((_: unknown, context: ExecutionContext): boolean =>
   prefersMinimal(context.switchToHttp().getRequest<Request>().headers['prefer']),
 );

@@ -50,7 +50,8 @@ export class RequestGuard implements CanActivate {
   }
 }
 
-function isBodyToRead(request: Request, { body }: HandlerNeeds): boolean {
+function isBodyToRead(request: Request, { body, multipart }: HandlerNeeds): boolean {
+  if (multipart && request.headers['content-type']?.startsWith('multipart/form-data') === true) return false;
   // A body parser that an application adds as middleware has read the body already.
   if (body === 'none' || request.body !== undefined) return false;
   return body === 'required' || hasJsonBody(request);

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { applyDecorators, createParamDecorator, type ExecutionContext, type Type } from '@nestjs/common';
+import { applyDecorators, type ExecutionContext, type Type } from '@nestjs/common';
 import {
   ApiCreatedResponse,
   ApiHeader,
@@ -10,6 +10,7 @@ import {
 import type { Request, Response } from 'express';
 import { callerOf } from '../auth/api-key.guard.js';
 import { InvalidRequest } from '../http/domain-error.js';
+import { createHeaderDecorator } from '../http/handler-needs.js';
 import { queryOf } from '../http/query-parser.js';
 import { canonicalJson } from '../json/canonical-json.js';
 import type { JsonValue } from '../json/json-value.js';
@@ -48,7 +49,7 @@ export function readKeyScope(request: Request): string | undefined {
 }
 
 /** Parameter: the idempotency of the request, undefined without a key. */
-export const IdempotencyOf = createParamDecorator(
+export const IdempotencyOf = createHeaderDecorator(
   (_: unknown, context: ExecutionContext): Idempotency | undefined =>
     readIdempotency(context.switchToHttp().getRequest<Request>()),
 );

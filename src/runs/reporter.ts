@@ -1,5 +1,6 @@
-import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
+import type { ExecutionContext } from '@nestjs/common';
 import type { Request } from 'express';
+import { createHeaderDecorator } from '../http/handler-needs.js';
 import { InvalidRequest } from '../http/domain-error.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from './run-machine/run.js';
 import type { Reporter } from './run-machine/run-command.js';
@@ -43,6 +44,6 @@ function isAttempt(value: string | string[]): boolean {
 }
 
 /** The reporter of the request, from its fencing headers. */
-export const ReportedBy = createParamDecorator((_: unknown, context: ExecutionContext): Reporter =>
+export const ReportedBy = createHeaderDecorator((_: unknown, context: ExecutionContext): Reporter =>
   readReporter(context.switchToHttp().getRequest<Request>().headers),
 );

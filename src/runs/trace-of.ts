@@ -1,11 +1,12 @@
-import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
+import type { ExecutionContext } from '@nestjs/common';
 import { ApiHeader } from '@nestjs/swagger';
 import type { Request } from 'express';
+import { createHeaderDecorator } from '../http/handler-needs.js';
 import { currentSpan } from '../tracing/current-span.js';
 import { readTraceContext, type TraceContext } from '../tracing/trace-context.js';
 
 /** Parameter: where in a trace the runs belong that the request creates: under its own span, else where the client says. */
-export const TraceOf = createParamDecorator((_: unknown, context: ExecutionContext): TraceContext | null => {
+export const TraceOf = createHeaderDecorator((_: unknown, context: ExecutionContext): TraceContext | null => {
   const { headers } = context.switchToHttp().getRequest<Request>();
   return currentSpan()?.context ?? readTraceContext(headers['traceparent'], headers['tracestate']);
 });

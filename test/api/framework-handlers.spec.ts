@@ -34,7 +34,7 @@ import {
   type ExecutionContext,
   type MessageEvent,
 } from '@nestjs/common';
-import { FileInterceptor, type NestExpressApplication } from '@nestjs/platform-express';
+import { FileInterceptor, NoFilesInterceptor, type NestExpressApplication } from '@nestjs/platform-express';
 import { Type } from 'class-transformer';
 import { IsInt, IsString, MaxLength } from 'class-validator';
 import type { Request, Response } from 'express';
@@ -60,6 +60,10 @@ class PageDto {
 const FromHeader = createParamDecorator(
   (name: string, context: ExecutionContext) => context.switchToHttp().getRequest<Request>().headers[name],
 );
+
+const Sent = createParamDecorator((name: 'body' | 'query', context: ExecutionContext) => {
+  return context.switchToHttp().getRequest<Request>()[name];
+});
 
 /** Keeps what a guard behind authentication sees. */
 @Injectable()
@@ -99,6 +103,17 @@ class TeamController {
   @Get('custom')
   custom(@FromHeader('x-count', ParseIntPipe) count: number, @CurrentCaller() { name }: Caller): object {
     return { count, name };
+  }
+
+  @Post('sent')
+  sent(@Sent('body') body: object, @Sent('query') query: object): object {
+    return { body, query };
+  }
+
+  @Post('form')
+  @UseInterceptors(NoFilesInterceptor())
+  form(@Body() body: Record<string, string>): object {
+    return { ...body };
   }
 
   @Get('request')
@@ -234,6 +249,7 @@ describe("handlers of an extension use Nest's decorators", { timeout: 60_000 }, 
     const expected = 'Validation failed (numeric string is expected)';
     assert.deepEqual(await get('number/x'), [400, { detail: expected }]);
     assert.deepEqual(await get('flag?on=true'), [200, { on: true }]);
+    assert.deepEqual(await post('sent?a=1', { b: 2 }), [201, { body: { b: 2 }, query: { a: '1' } }]);
     assert.deepEqual(await get('custom', { 'x-count': '3' }), [200, { count: 3, name: 'settings:admin' }]);
     assert.deepEqual(await get('custom', { 'x-count': 'x' }), [400, { detail: expected }]);
   });
@@ -245,6 +261,14 @@ describe("handlers of an extension use Nest's decorators", { timeout: 60_000 }, 
     assert.deepEqual(await get('anything?a=1&b=x%20y'), [200, { a: '1', b: 'x y' }]);
     assert.deepEqual(await get('typed/abc'), [200, { team: 'abc', isTyped: true }]);
     assert.equal((await get('typed/abcd'))[0], 400);
+  });
+
+  test('a form that an interceptor reads', async () => {
+    const body = new FormData();
+    body.set('team', 'vision');
+    const headers = { 'X-API-Key': 'test-admin-key' };
+    const answer = await fetch(`${app.url}/team/form`, { method: 'POST', headers, body });
+    assert.deepEqual([answer.status, await answer.json()], [201, { team: 'vision' }]);
   });
 
   test('all path parameters, a header, the address', async () => {

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
-import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
+import type { ExecutionContext } from '@nestjs/common';
 import type { Request } from 'express';
+import { createHeaderDecorator } from '../../http/handler-needs.js';
 import { canonicalJson } from '../../json/canonical-json.js';
 import type { JsonValue } from '../../json/json-value.js';
 import { readKeyScope } from '../idempotency.js';
@@ -19,7 +20,7 @@ export class BulkKeys {
 }
 
 /** Parameter: the idempotency keys of a bulk request's items. */
-export const BulkKeysOf = createParamDecorator(
+export const BulkKeysOf = createHeaderDecorator(
   (_: unknown, context: ExecutionContext): BulkKeys =>
     new BulkKeys(readKeyScope(context.switchToHttp().getRequest<Request>())),
 );
