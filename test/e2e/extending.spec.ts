@@ -119,7 +119,7 @@ describe('the example of an extension, an outside package', { timeout: 240_000 }
     assert.deepEqual(put.security, body.paths['/runs'].post.security);
     assert.deepEqual(
       Object.keys(put.responses).filter((status) => status.startsWith('4')),
-      ['401', '403', '429'],
+      ['401', '403', '408', '429'],
     );
     assert.equal(body.components.schemas.SetTeamBudgetDto.properties.runs_per_day.type, 'integer');
   });
