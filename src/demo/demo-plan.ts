@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { dirname, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
+import { packageFolder } from '../settings-table/package-version.js';
 import type { Settings } from '../settings/settings.js';
 
 /** Where everything of a demo is, and what its children are told. */
@@ -25,7 +25,7 @@ export async function planDemo(settings: Settings, env: NodeJS.ProcessEnv): Prom
   const imagesDir = env['SERVICE_WORKER_IMAGES_DIR'] ?? '';
   return {
     dataDir,
-    imagesDir: imagesDir === '' ? join(projectFolder(), 'examples', 'images') : resolve(imagesDir),
+    imagesDir: imagesDir === '' ? join(packageFolder(), 'examples', 'images') : resolve(imagesDir),
     host,
     port: port !== 0 && (await isTaken(host, port)) ? 0 : port,
     // Each data directory has a worker of its own, the same in every demo, which so finds what an earlier one left.
@@ -63,13 +63,6 @@ export function workerEnvironment(
     SERVICE_WORKER_ID: plan.workerId,
     SERVICE_WORKER_RUNTIME: service.runtime,
   };
-}
-
-/** The checkout that this file belongs to. */
-function projectFolder(): string {
-  let folder = import.meta.dirname;
-  while (!existsSync(join(folder, 'package.json')) && dirname(folder) !== folder) folder = dirname(folder);
-  return folder;
 }
 
 function isTaken(host: string, port: number): Promise<boolean> {

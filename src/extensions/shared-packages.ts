@@ -1,6 +1,7 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
+import { packageFolder } from '../settings-table/package-version.js';
 
 /** Packages whose classes or registries the service and its extensions must share. */
 const SHARED_PACKAGES = [
@@ -27,7 +28,8 @@ export interface SecondCopy {
 export function secondCopies(file: string): SecondCopy[] {
   return SHARED_PACKAGES.flatMap((name) => {
     const folder = findPackage(name, file);
-    const ours = name === 'longshore' ? ownFolder() : findPackage(name, import.meta.filename);
+    const ours =
+      name === 'longshore' ? realpathSync(packageFolder()) : findPackage(name, import.meta.filename);
     return folder === undefined || folder === ours ? [] : [{ name, folder }];
   });
 }
@@ -37,10 +39,4 @@ function findPackage(name: string, file: string): string | undefined {
   const folders = (createRequire(file).resolve.paths(name) ?? []).map((folder) => join(folder, name));
   const found = folders.find((folder) => existsSync(join(folder, 'package.json')));
   return found === undefined ? undefined : realpathSync(found);
-}
-
-function ownFolder(): string {
-  let folder = import.meta.dirname;
-  while (!existsSync(join(folder, 'package.json'))) folder = dirname(folder);
-  return realpathSync(folder);
 }

@@ -1,17 +1,18 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** Version in the package.json that this file belongs to. */
-export function packageVersion(): string {
+/** The folder of the package that this file belongs to: the nearest one above it with a package.json. */
+export function packageFolder(): string {
   let folder = import.meta.dirname;
-  while (!existsSync(join(folder, 'package.json'))) {
-    const parent = dirname(folder);
-    if (parent === folder) {
-      return 'unknown';
-    }
-    folder = parent;
-  }
-  const content: unknown = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+  while (!existsSync(join(folder, 'package.json')) && dirname(folder) !== folder) folder = dirname(folder);
+  return folder;
+}
+
+/** Version in the package.json of the package; `unknown` without one. */
+export function packageVersion(): string {
+  const manifest = join(packageFolder(), 'package.json');
+  if (!existsSync(manifest)) return 'unknown';
+  const content: unknown = JSON.parse(readFileSync(manifest, 'utf8'));
   const known = typeof content === 'object' && content !== null && 'version' in content;
   return known ? String(content.version) : 'unknown';
 }
