@@ -5,17 +5,16 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { BuildError, buildIfNeeded } from './build-if-needed.mjs';
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
-const PROGRAMS = join(ROOT, 'dist', 'src');
 
 /**
  * Builds when needed, then becomes a program of the build. The program runs in this very process, so a signal that
  * reaches it through npm, through the process group or directly is the same signal.
- * @param {string} program its path below dist/src
+ * @param {string} program its compiled main file below the project's folder
  * @param {(line: string) => void} [say] where the build says what it does; default: standard error, because standard
  *   output belongs to the program
  */
 export async function become(program, say = (line) => console.error(line)) {
-  const main = join(PROGRAMS, program);
+  const main = join(ROOT, program);
   const abort = new AbortController();
   let building = true;
 

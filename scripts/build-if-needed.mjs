@@ -1,5 +1,5 @@
 /* oxlint-disable no-console -- a command for the terminal */
-// Builds dist/ (the service, by `nest build`) and ui/dist/ (the dashboard, by Vite) when the sources have changed.
+// Builds dist/ (the service, by `nest build`) and packages/*/dist (the packages; the dashboard by Vite) when the sources have changed.
 // `node scripts/build-if-needed.mjs [--force]`, or buildIfNeeded() from another script.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -10,9 +10,19 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 const PROJECT = dirname(dirname(fileURLToPath(import.meta.url)));
-const SOURCE_FOLDERS = ['src', 'migrations', 'test', 'ui'];
-const OUTPUTS = ['dist', 'ui/dist'];
-const SOURCE_FILES = ['tsconfig.json', 'nest-cli.json', 'package.json', 'package-lock.json'];
+const SOURCE_FOLDERS = ['src', 'migrations', 'demo', 'test', 'packages'];
+const DASHBOARD = join('packages', 'dashboard');
+const OUTPUTS = ['dist', join(DASHBOARD, 'dist')];
+const SOURCE_FILES = [
+  'openapi.json',
+  'tsconfig.base.json',
+  'tsconfig.json',
+  'nest-cli.json',
+  'package.json',
+  'package-lock.json',
+];
+/** Made from openapi.json, and not committed. */
+const CLIENT_TYPES = join('packages', 'client', 'src', 'schema.ts');
 const STAMP = '.build-stamp';
 const LOCK_REFRESH_MS = 1000;
 /** A lock that nobody refreshed for this long belongs to a process that is gone, whatever its id says. */
@@ -69,8 +79,13 @@ async function fingerprintOf(root) {
     );
     for (const entry of entries) {
       const path = join(entry.parentPath ?? entry.path, entry.name);
-      const isOutput = relative(root, path).startsWith(join('ui', 'dist'));
-      if (entry.isFile() && !isOutput && (folder === 'ui' || entry.name.endsWith('.ts'))) {
+      const local = relative(root, path);
+      const isOutput = /^packages.[^/\\]+.(dist|build)/.test(local) || local === CLIENT_TYPES;
+      if (
+        entry.isFile() &&
+        !isOutput &&
+        (local.startsWith(DASHBOARD) || /\.ts$|\bpackage\.json$|\btsconfig.*\.json$/.test(local))
+      ) {
         files.push(path);
       }
     }
@@ -103,6 +118,19 @@ async function build(root, fingerprint, signal) {
     await writeFile(
       config,
       JSON.stringify({ extends: '../tsconfig.json', compilerOptions: { outDir: '../dist.next' } }),
+    );
+    await generateClientTypes(root);
+    await runTool(
+      root,
+      ['typescript', 'bin', 'tsc'],
+      ['-b', 'packages'],
+      signal ?? new AbortController().signal,
+    );
+    await runTool(
+      root,
+      ['typescript', 'bin', 'tsc'],
+      ['-p', join(DASHBOARD, 'tsconfig.spec.json')],
+      signal ?? new AbortController().signal,
     );
     await inParallel(signal, [
       (stopped) => compileService(root, relative(root, config), stopped),
@@ -138,12 +166,20 @@ async function inParallel(signal, steps) {
   }
 }
 
+async function generateClientTypes(root) {
+  const { default: openapiTypescript, astToString } = await import('openapi-typescript');
+  const document = JSON.parse(await readFile(join(root, 'openapi.json'), 'utf8'));
+  const text = `// Generated from openapi.json.\n\n${astToString(await openapiTypescript(document, { alphabetize: true }))}`;
+  const path = join(root, CLIENT_TYPES);
+  if ((await readFile(path, 'utf8').catch(() => undefined)) !== text) await writeFile(path, text);
+}
+
 async function compileService(root, config, signal) {
   await runTool(root, ['@nestjs', 'cli', 'bin', 'nest.js'], ['build', '--path', config], signal);
 }
 
 async function bundleDashboard(root, outDir, signal) {
-  const argv = ['build', join(root, 'ui'), '--outDir', outDir, '--emptyOutDir', '--logLevel', 'warn'];
+  const argv = ['build', join(root, DASHBOARD), '--outDir', outDir, '--emptyOutDir', '--logLevel', 'warn'];
   await runTool(root, ['vite', 'bin', 'vite.js'], argv, signal);
 }
 

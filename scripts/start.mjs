@@ -1,4 +1,4 @@
 // `npm start -- [flags]`: the service.
 import { become } from './become.mjs';
 
-await become('main.js');
+await become('dist/src/main.js');

@@ -46,14 +46,26 @@ function readArguments() {
 }
 
 function kindOf(path) {
-  const folder = /^test[/\\](integration|api|e2e)[/\\]/.exec(path);
+  const folder = /^dist[/\\]test[/\\](integration|api|e2e)[/\\]/.exec(path);
   return folder?.[1] ?? 'unit';
 }
 
-/** Spec files as paths relative to dist/. */
+/** Compiled spec files as paths relative to the project's folder. */
 async function findSpecs({ kinds, filters }) {
-  const entries = await readdir(DIST, { recursive: true });
+  const packages = await readdir(join(ROOT, 'packages')).catch(() => []);
+  const folders = [
+    'dist',
+    ...packages.flatMap((name) => ['dist', 'build'].map((output) => join('packages', name, output))),
+  ];
+  const entries = await Promise.all(
+    folders.map(async (folder) =>
+      (await readdir(join(ROOT, folder), { recursive: true }).catch(() => [])).map((path) =>
+        join(folder, path),
+      ),
+    ),
+  );
   return entries
+    .flat()
     .filter((path) => path.endsWith('.spec.js') && kinds.includes(kindOf(path)))
     .filter(
       (path) => filters.length === 0 || filters.some((part) => path.includes(part.replace(/\.ts$/, '.js'))),
@@ -95,7 +107,7 @@ async function runSpec(path, env, folder) {
       '--enable-source-maps',
       `--test-reporter=${join(ROOT, 'scripts', 'test-reporter.mjs')}`,
       `--test-reporter-destination=${resultFile}`,
-      join(DIST, path),
+      join(ROOT, path),
     ],
     { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'], detached: true },
   );

@@ -15,12 +15,12 @@ export {
   NotFound,
   type DomainErrorOptions,
   type ErrorKind,
-} from './http/domain-error.js';
-export type { OpRunDto } from './runs/dto/op-run.dto.js';
-export type { CommittedEvent } from './runs/committed-event.js';
-export { RunEvents, type EventPage } from './runs/run-events.js';
-export type { RunRequest } from './runs/new-run.js';
-export { RunReader } from './runs/run.reader.js';
+} from './common/http/domain-error.js';
+export type { OpRunDto } from './runs/http/dto/op-run.dto.js';
+export type { CommittedEvent } from './runs/events/committed-event.js';
+export { RunEvents, type EventPage } from './runs/events/run-events.js';
+export type { RunRequest } from './runs/storage/new-run.js';
+export { RunReader } from './runs/storage/run.reader.js';
 export { IdempotencyMismatch, RunNotFound, RunRejected } from './runs/run.errors.js';
 export { RunsService, type AnsweredRun } from './runs/runs.service.js';
 export type {

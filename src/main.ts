@@ -8,6 +8,6 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     stop.abort();
   });
 }
-const { runProgram } = await import('./service-program.js');
+const { runProgram } = await import('./bootstrap/service-program.js');
 isLoaded = true;
 process.exit(await runProgram(process.argv.slice(2), stop.signal));

@@ -146,7 +146,7 @@ function completion(url, topic) {
 
 async function startAgent(url, dockerHost) {
   const folder = await mkdtemp(join(tmpdir(), 'longshore-bench-agent-'));
-  const child = spawn(process.execPath, [join(DIST, 'src/agent/main.js')], {
+  const child = spawn(process.execPath, [join(ROOT, 'packages/worker/dist/main.js')], {
     env: {
       PATH: process.env.PATH,
       SERVICE_URL: url,

@@ -13,7 +13,7 @@ import { ROOT } from './root.mjs';
 export async function startCluster({ migrated = false } = {}) {
   const folder = await makeDataFolder();
   try {
-    const { startEmbeddedPostgres } = await built('src/database/embedded-postgres/embedded-postgres.js');
+    const { startEmbeddedPostgres } = await import('@longshore/embedded-postgres');
     const server = await startEmbeddedPostgres({ dataDir: folder.path, log: () => undefined });
     const stop = stoppedAtTheEnd(async () => {
       await server.stop();

@@ -5,7 +5,7 @@ import { Socket } from 'node:net';
 import { describe, test } from 'node:test';
 import { Reflector } from '@nestjs/core';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
-import { createLog } from '../logging/logger.js';
+import { createLog } from '../common/logging/logger.js';
 import { AllowAnyKey, AllowScopes, Public, type Caller } from './access.js';
 import { ApiKeyGuard } from './api-key.guard.js';
 import { ApiKeyVerifier } from './api-key-verifier.js';

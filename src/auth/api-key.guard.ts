@@ -2,7 +2,7 @@ import { Inject, Injectable, type CanActivate, type ExecutionContext } from '@ne
 import { Reflector } from '@nestjs/core';
 import type { Request, Response } from 'express';
 import type passport from 'passport';
-import { createHeaderDecorator } from '../http/handler-needs.js';
+import { createHeaderDecorator } from '../common/http/handler-needs.js';
 import { accessOf, type Caller } from './access.js';
 import { InvalidApiKey, MissingApiKey } from './auth.errors.js';
 import { API_KEY_STRATEGIES, AUTHENTICATOR } from './authenticator.js';

@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { v7 as uuidv7 } from 'uuid';
-import { InvalidRequest } from '../http/domain-error.js';
-import { VALIDATION_FAILED } from '../http/problems.js';
-import { Log } from '../logging/logger.js';
+import { InvalidRequest } from '../common/http/domain-error.js';
+import { VALIDATION_FAILED } from '../common/http/problems.js';
+import { Log } from '../common/logging/logger.js';
 import type { Caller, Scope } from './access.js';
 import { hashApiKey, makeApiKey, prefixOf } from './api-key.js';
 import { ApiKeysRepository, type KeyPlace } from './api-keys.repository.js';
@@ -15,7 +15,7 @@ import {
   type CreatedApiKeyDto,
   type ListApiKeysQueryDto,
 } from './dto/api-key.dto.js';
-import { readTimestamp } from '../json/read-timestamp.js';
+import { readTimestamp } from '@longshore/common/json/read-timestamp';
 import { StoredKeys } from './stored-keys.js';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;

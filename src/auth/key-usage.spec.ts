@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { createLog } from '../logging/logger.js';
+import { createLog } from '../common/logging/logger.js';
 import { KeyUsage, USE_INTERVAL_MS } from './key-usage.js';
 import { FakeKeys } from './testing/fake-keys.js';
 import { ManualClock } from './testing/manual-clock.js';

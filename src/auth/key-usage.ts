@@ -1,5 +1,5 @@
 import { Injectable, type BeforeApplicationShutdown } from '@nestjs/common';
-import { Log } from '../logging/logger.js';
+import { Log } from '../common/logging/logger.js';
 import { ApiKeysRepository } from './api-keys.repository.js';
 import { MonotonicClock } from './monotonic-clock.js';
 

@@ -1,7 +1,7 @@
 import { Injectable, type ExecutionContext } from '@nestjs/common';
 import { ThrottlerGuard, type ThrottlerModuleOptions } from '@nestjs/throttler';
 import type { Request } from 'express';
-import type { Settings } from '../settings/settings.js';
+import type { Settings } from '../config/settings.js';
 import { callerOf, findCaller } from './api-key.guard.js';
 import { TooManyRequests } from './auth.errors.js';
 

@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { createLog, type Log } from '../logging/logger.js';
+import { createLog, type Log } from '../common/logging/logger.js';
 import { isApiKey } from './api-key.js';
 import { startingKeys, type StartingKey } from './starting-keys.js';
 import { FakeKeys } from './testing/fake-keys.js';

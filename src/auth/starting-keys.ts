@@ -1,6 +1,6 @@
-import type { Log } from '../logging/logger.js';
-import type { ApiKeySetting } from '../settings/api-keys-setting.js';
-import type { Settings } from '../settings/settings.js';
+import type { Log } from '../common/logging/logger.js';
+import type { ApiKeySetting } from '../config/api-keys-setting.js';
+import type { Settings } from '../config/settings.js';
 import { ensureAdminKey, hasAdminKey } from './admin-key-file.js';
 import type { ApiKeysRepository } from './api-keys.repository.js';
 

@@ -1,10 +1,14 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
-import { extname, join, sep } from 'node:path';
+import { createRequire } from 'node:module';
+import { dirname, extname, join, sep } from 'node:path';
 
-/** Where the build puts the dashboard: `ui/dist` of the project, so that `nest build` does not remove it. */
-export const DASHBOARD_FOLDER = join(import.meta.dirname, '..', '..', '..', 'ui', 'dist');
+/** Where the build puts the dashboard: `dist` of its package. */
+export const DASHBOARD_FOLDER = join(
+  dirname(createRequire(import.meta.url).resolve('@longshore/dashboard/package.json')),
+  'dist',
+);
 
 /** The encodings in which a file may be kept, smallest first, and the endings of their files. */
 const ENCODINGS = [

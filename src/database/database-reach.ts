@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { Log } from '../logging/logger.js';
+import { Log } from '../common/logging/logger.js';
 import { OutageGate } from './outage-gate.js';
 
 /** Says whether the database is there, and logs when it goes and when it is back. */

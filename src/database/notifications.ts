@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable, Optional, type OnApplicationShutdown } from '@nestjs/common';
 import { Client } from 'pg';
 import { DataSource } from 'typeorm';
-import { Log } from '../logging/logger.js';
+import { Log } from '../common/logging/logger.js';
 import { JOIN_DEPLOYMENT } from './deployment-lock.js';
 
 /**

@@ -1,4 +1,4 @@
-import { errorType, type Span, type Tracing } from '../tracing/tracing.js';
+import { errorType, type Span, type Tracing } from '@longshore/common/tracing/tracing';
 
 /** Names of statements that are remembered at most. */
 const MAX_NAMES = 500;

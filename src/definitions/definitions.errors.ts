@@ -1,4 +1,4 @@
-import { DomainError } from '../http/domain-error.js';
+import { DomainError } from '../common/http/domain-error.js';
 
 /** There is no such definition, or not in this version. */
 export class DefinitionNotFound extends DomainError {

@@ -1,11 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import type { DefinitionEntity } from '../database/entities/definition.entity.js';
-import { InvalidRequest } from '../http/domain-error.js';
-import { storedRetryPolicy, toRetryPolicyDto } from '../runs/dto/retry-policy.dto.js';
-import { storedTimeouts, toTimeoutsDto } from '../runs/dto/timeouts.dto.js';
-import type { Idempotency } from '../runs/run-journal/key-book.js';
+import { InvalidRequest } from '../common/http/domain-error.js';
+import { storedRetryPolicy, toRetryPolicyDto } from '../runs/http/dto/retry-policy.dto.js';
+import { storedTimeouts, toTimeoutsDto } from '../runs/http/dto/timeouts.dto.js';
+import type { Idempotency } from '../runs/journal/key-book.js';
 import { RunsService, type AnsweredRun } from '../runs/runs.service.js';
-import type { TraceContext } from '../tracing/trace-context.js';
+import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { DefinitionRepository, type DefinitionRow, type VersionName } from './definition.repository.js';
 import { DefinitionNotFound, InvalidInputs } from './definitions.errors.js';
 import type { CreateDefinitionRunDto } from './dto/create-definition-run.dto.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { JsonObject, JsonValue } from '../json/json-value.js';
+import type { JsonObject, JsonValue } from '@longshore/common/json/json-value';
 import { checkDefaults, completeInputs, typeProblem, type InputSpec } from './input-specs.js';
 
 function specs(given: Record<string, Partial<InputSpec>>): Map<string, InputSpec> {

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../json/json-value.js';
+import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
 
 /** What a definition says of one input. */
 export interface InputSpec {

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { Settings } from '../settings/settings.js';
+import { Settings } from '../config/settings.js';
 import { FeedRepository, type FeedAppend } from './feed.repository.js';
 
 /** What the journal writes the feeds through. */

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { Notifications } from '../database/notifications.js';
-import { ChannelNews } from '../news/channel-news.js';
+import { ChannelNews } from '../common/notifications/channel-news.js';
 import { FEED_CHANNEL } from './feed.repository.js';
 
 /** Tells readers that a feed has grown. */

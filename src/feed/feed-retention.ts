@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { whenAlone } from '../database/try-lock.js';
-import { Settings } from '../settings/settings.js';
+import { Settings } from '../config/settings.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedRetentionRepository } from './feed-retention.repository.js';
 

@@ -4,7 +4,7 @@ import { EventEntity } from '../database/entities/event.entity.js';
 import { FeedEntryEntity, FeedTopicEntity } from '../database/entities/feed.entity.js';
 import { EntityTable } from '../database/entity-table.js';
 import { execute, rows, type SqlExecutor } from '../database/sql.js';
-import type { JsonObject } from '../json/json-value.js';
+import type { JsonObject } from '@longshore/common/json/json-value';
 
 /** Channel on which appends are announced, as `<last position> <topic>`. */
 export const FEED_CHANNEL = 'longshore_feed';

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { outlastOutage } from '../database/outlast-outage.js';
-import type { TopicWatch } from '../news/topic-watch.js';
-import { Settings } from '../settings/settings.js';
+import type { TopicWatch } from '../common/notifications/topic-watch.js';
+import { Settings } from '../config/settings.js';
 import { FeedCursors } from './branches/feed-cursors.js';
 import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';

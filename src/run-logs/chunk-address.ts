@@ -1,7 +1,7 @@
-import { InvalidRequest } from '../http/domain-error.js';
-import { VALIDATION_FAILED } from '../http/problems.js';
-import { RUN_ATTEMPT_HEADER, WORKER_ID_HEADER } from '../runs/reporter.js';
-import type { Reporter } from '../runs/run-machine/run-command.js';
+import { InvalidRequest } from '../common/http/domain-error.js';
+import { VALIDATION_FAILED } from '../common/http/problems.js';
+import { RUN_ATTEMPT_HEADER, WORKER_ID_HEADER } from '../runs/storage/reporter.js';
+import type { Reporter } from '../runs/machine/run-command.js';
 import { LAST_CHUNK } from './log-shapes.js';
 
 /** Which chunk of which log, and who sends it. */

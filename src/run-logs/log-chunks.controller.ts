@@ -1,10 +1,15 @@
 import { Body, Controller, Param, Put } from '@nestjs/common';
 import { ApiBody, ApiHeader, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import { AllowScopes } from '../auth/access.js';
-import { ApiErrors } from '../http/error.dto.js';
-import { BODY_EXAMPLES, EXAMPLE_WORKER_ID, namedExamples, RUN_ID_PARAM } from '../openapi/examples.js';
-import type { Reporter } from '../runs/run-machine/run-command.js';
-import { ReportedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER } from '../runs/reporter.js';
+import { ApiErrors } from '../common/http/error.dto.js';
+import {
+  BODY_EXAMPLES,
+  EXAMPLE_WORKER_ID,
+  namedExamples,
+  RUN_ID_PARAM,
+} from '../bootstrap/openapi/examples.js';
+import type { Reporter } from '../runs/machine/run-command.js';
+import { ReportedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER } from '../runs/storage/reporter.js';
 import { LogChunkDto, LogPositionDto, toLogLine } from './dto/log-chunk.dto.js';
 import { readChunkAddress } from './chunk-address.js';
 import { LogWriter } from './log-writer.js';

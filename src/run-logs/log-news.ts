@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { Notifications } from '../database/notifications.js';
-import { ChannelNews } from '../news/channel-news.js';
+import { ChannelNews } from '../common/notifications/channel-news.js';
 import { LOG_CHANNEL, type LogId } from './run-log.repository.js';
 
 /** Tells readers that a log has grown. */

@@ -1,11 +1,11 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { Turns } from '../database/turns.js';
-import { InvalidRequest } from '../http/domain-error.js';
-import { VALIDATION_FAILED } from '../http/problems.js';
+import { InvalidRequest } from '../common/http/domain-error.js';
+import { VALIDATION_FAILED } from '../common/http/problems.js';
 import { RunNotFound } from '../runs/run.errors.js';
-import { isRunId } from '../runs/run.reader.js';
-import { Settings } from '../settings/settings.js';
+import { isRunId } from '../runs/storage/run.reader.js';
+import { Settings } from '../config/settings.js';
 import type { ChunkAddress } from './chunk-address.js';
 import type { LogChunk } from './log-chunk.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';

@@ -1,9 +1,9 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { outlastOutage } from '../database/outlast-outage.js';
-import { InvalidRequest } from '../http/domain-error.js';
-import { VALIDATION_FAILED } from '../http/problems.js';
+import { InvalidRequest } from '../common/http/domain-error.js';
+import { VALIDATION_FAILED } from '../common/http/problems.js';
 import { RunNotFound } from '../runs/run.errors.js';
-import { isRunId } from '../runs/run.reader.js';
+import { isRunId } from '../runs/storage/run.reader.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
 import { LogNews, topicOf } from './log-news.js';
 import { LogPage, type LogStretch } from './log-page.js';

@@ -1,5 +1,5 @@
-import { DomainError, type ErrorKind } from '../http/domain-error.js';
-import { rejectionDetail, type Rejection } from './run-machine/rejection.js';
+import { DomainError, type ErrorKind } from '../common/http/domain-error.js';
+import { rejectionDetail, type Rejection } from './machine/rejection.js';
 
 /** No run has this id. */
 export class RunNotFound extends DomainError {

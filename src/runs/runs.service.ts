@@ -1,19 +1,19 @@
 import { Injectable } from '@nestjs/common';
-import type { TraceContext } from '../tracing/trace-context.js';
-import type { AddEventDto } from './dto/add-event.dto.js';
-import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
-import type { UpdateRunDto } from './dto/update-run.dto.js';
-import { checkedEvent, eventCommand } from './event-command.js';
-import { newRun, type RunRequest } from './new-run.js';
-import type { Reporter } from './run-machine/run-command.js';
-import { MANUAL_RETRY, USER_CANCEL, type RunEvent } from './run-machine/run-event.js';
-import type { Idempotency } from './run-journal/key-book.js';
-import type { Effect } from './run-journal/journal-member.js';
-import { RunJournal, type ChangeOptions } from './run-journal/run-journal.js';
-import { checkedState } from './run-list/run-filter.js';
+import type { TraceContext } from '@longshore/common/tracing/trace-context';
+import type { AddEventDto } from './http/dto/add-event.dto.js';
+import { toOpRunDto, type OpRunDto } from './http/dto/op-run.dto.js';
+import type { UpdateRunDto } from './http/dto/update-run.dto.js';
+import { checkedEvent, eventCommand } from './events/event-command.js';
+import { newRun, type RunRequest } from './storage/new-run.js';
+import type { Reporter } from './machine/run-command.js';
+import { MANUAL_RETRY, USER_CANCEL, type RunEvent } from './machine/run-event.js';
+import type { Idempotency } from './journal/key-book.js';
+import type { Effect } from './journal/journal-member.js';
+import { RunJournal, type ChangeOptions } from './journal/run-journal.js';
+import { checkedState } from './list/run-filter.js';
 import { RunNotFound } from './run.errors.js';
-import { isRunId, RunReader } from './run.reader.js';
-import { recordOfNewRun } from './run-record.js';
+import { isRunId, RunReader } from './storage/run.reader.js';
+import { recordOfNewRun } from './storage/run-record.js';
 
 /** A run as a request left it. */
 export interface AnsweredRun {

@@ -1,5 +1,5 @@
 import type { SqlExecutor } from '../database/sql.js';
-import type { Run } from './run-machine/run.js';
+import type { Run } from './machine/run.js';
 
 /** A GPU of a worker. */
 export interface Gpu {

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { HeldRunRepository } from '../runs/held-run.repository.js';
+import { HeldRunRepository } from '../runs/storage/held-run.repository.js';
 import type { HeldRun } from '../runs/scheduling-strategy.js';
 import { RefusedClaims } from './claims/refused-claims.js';
 import { freeResources, type FreeResources } from './free-resources.js';

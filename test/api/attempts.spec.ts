@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { RunJournal } from '../../src/runs/run-journal/run-journal.js';
+import { RunJournal } from '../../src/runs/journal/run-journal.js';
 import { assertError, bodyOf } from '../support/answer-shapes.js';
 import { eventCommand } from '../support/journal.js';
 import { RunSteps } from '../support/run-steps.js';

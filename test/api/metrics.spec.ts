@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { MetricsPage } from '../../src/metrics/metrics-page.js';
-import { DeadlineJob } from '../../src/runs/deadlines/deadline.job.js';
+import { MetricsPage } from '../../src/common/metrics/metrics-page.js';
+import { DeadlineJob } from '../../src/runs/timeouts/deadline.job.js';
 import { RawWorker } from '../support/raw-worker.js';
 import { RunSteps } from '../support/run-steps.js';
 import { Scrape } from '../support/scrape.js';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { ENTITIES } from '../../src/database/entities/all.js';
-import { RUN_STATES } from '../../src/runs/run-machine/run-state.js';
+import { RUN_STATES } from '../../src/runs/machine/run-state.js';
 import { rows } from '../../src/database/sql.js';
 import { beginSequence, MODEL_COMMANDS, type Processes } from '../support/model-commands.js';
 import { checkInvariants } from '../support/run-invariants.js';

@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { Registry } from 'prom-client';
 import { parse } from 'yaml';
-import { ClusterMetrics } from '../../src/cluster/cluster-metrics.js';
+import { ClusterMetrics } from '../../src/bootstrap/cluster/cluster-metrics.js';
 import { readExpression } from '../support/promql.js';
 import { RawConnection } from '../support/raw-http.js';
 import { RawWorker } from '../support/raw-worker.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { ENTITIES } from '../../src/database/entities/all.js';
-import { RunJournal } from '../../src/runs/run-journal/run-journal.js';
+import { RunJournal } from '../../src/runs/journal/run-journal.js';
 import { bodyOf } from '../support/answer-shapes.js';
 import { eventCommand } from '../support/journal.js';
 import { histogramTotals, since, type HistogramTotals } from '../support/metrics.js';

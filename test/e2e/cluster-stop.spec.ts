@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { readPostmasterFile } from '../../src/database/embedded-postgres/postmaster-file.js';
+import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
 import { beginRequest, finishRequest, untilNobodyListens } from '../support/half-request.js';
 import { linesWith, readyPids, startCluster, untilGone, untilReady } from '../support/server-processes.js';
 import { launchService, makeDataDir, until, type ServiceProcess } from '../support/service-process.js';

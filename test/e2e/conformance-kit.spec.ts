@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { ConformanceKit } from '../../src/conformance/kit.js';
-import { SCENARIOS } from '../../src/conformance/scenarios/all.js';
+import { ConformanceKit } from '@longshore/conformance/kit';
+import { SCENARIOS } from '@longshore/conformance/scenarios/all';
 import { makeDataDir } from '../support/service-process.js';
 import { MUTANTS, whyNoPython, writeMutant, type Mutant } from '../support/worker-mutants.js';
 

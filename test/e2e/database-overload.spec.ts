@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises';
 import { describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
-import { readPostmasterFile } from '../../src/database/embedded-postgres/postmaster-file.js';
-import { serverUrl } from '../../src/database/embedded-postgres/server-process.js';
+import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
+import { serverUrl } from '@longshore/embedded-postgres/server-process';
 import { startService, type ServiceProcess } from '../support/service-process.js';
 import { senderTo } from '../support/test-app.js';
 

@@ -4,7 +4,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { assertNothingLeft, demoEnvironment, startDemo } from '../support/demo-process.js';
-import { ordinaryUser } from '../support/ordinary-user.js';
+import { ordinaryUser } from '@longshore/worker/testing/ordinary-user';
 import { COMPILED, launch, makeDataDir, PROJECT } from '../support/service-process.js';
 
 const TIME = String.raw`\d\d:\d\d:\d\d\.\d{3}`;

@@ -3,11 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { after, afterEach, describe, it } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { PIDS_LIMIT } from '../../src/agent/runtime/container-options.js';
-import { dockerAvailable, DockerRuntime } from '../../src/agent/runtime/docker.runtime.js';
-import type { RunningContainer } from '../../src/agent/runtime/runtime.js';
+import { PIDS_LIMIT } from '@longshore/worker/runtime/container-options';
+import { dockerAvailable, DockerRuntime } from '@longshore/worker/runtime/docker.runtime';
+import type { RunningContainer } from '@longshore/worker/runtime/runtime';
 import { startTestEngine } from '../support/docker-engine.js';
-import { MemoryLog, outputsOf, readToEnd, RunFolders, textsOf } from '../support/run-folder.js';
+import { MemoryLog, outputsOf, readToEnd, RunFolders, textsOf } from '@longshore/worker/testing/run-folder';
 
 const NEVER = new AbortController().signal;
 const MB = 1024 * 1024;

@@ -10,7 +10,7 @@ import { startTestEngine } from '../support/docker-engine.js';
 import { freePort } from '../support/free-port.js';
 import { ImageBuild, sizeOf } from '../support/image-build.js';
 import { ImageContainer, ImagesInEngine } from '../support/images-in-engine.js';
-import { ordinaryUser } from '../support/ordinary-user.js';
+import { ordinaryUser } from '@longshore/worker/testing/ordinary-user';
 import { makeDataDir, PROJECT, until, type TestProcess } from '../support/service-process.js';
 import { senderTo, type Send } from '../support/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import { readPostmasterFile } from '../../src/database/embedded-postgres/postmaster-file.js';
-import { processRuns } from '../../src/database/embedded-postgres/process-identity.js';
-import { serverUrl } from '../../src/database/embedded-postgres/server-process.js';
+import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
+import { processRuns } from '@longshore/embedded-postgres/process-identity';
+import { serverUrl } from '@longshore/embedded-postgres/server-process';
 import { assertHealth } from '../support/health.js';
 import { assertNothingLost, RunLoad } from '../support/run-load.js';
 import { makeDataDir, startService, until, type ServiceProcess } from '../support/service-process.js';

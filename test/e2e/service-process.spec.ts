@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { readPostmasterFile } from '../../src/database/embedded-postgres/postmaster-file.js';
+import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
 import { beginRequest, finishRequest, untilNobodyListens } from '../support/half-request.js';
-import { ordinaryUser } from '../support/ordinary-user.js';
+import { ordinaryUser } from '@longshore/worker/testing/ordinary-user';
 import {
   launchService,
   makeDataDir,

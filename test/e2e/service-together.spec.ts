@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, describe, it } from 'node:test';
 import { Client } from 'pg';
-import { readPostmasterFile } from '../../src/database/embedded-postgres/postmaster-file.js';
+import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
 import {
   launchService,
   makeDataDir,

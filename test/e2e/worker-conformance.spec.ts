@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { SCENARIOS } from '../../src/conformance/scenarios/all.js';
+import { SCENARIOS } from '@longshore/conformance/scenarios/all';
 import { COMPILED, launch } from '../support/service-process.js';
 import { EXAMPLE_WORKER, whyNoPython } from '../support/worker-mutants.js';
 

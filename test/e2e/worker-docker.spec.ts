@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { startTestEngine } from '../support/docker-engine.js';
 import {
-  COMPILED,
   launch,
   makeDataDir,
   startService,
@@ -14,7 +14,7 @@ import {
 } from '../support/service-process.js';
 import { senderTo, type Send } from '../support/test-app.js';
 
-const AGENT_MAIN = join(COMPILED, 'src', 'agent', 'main.js');
+const AGENT_MAIN = fileURLToPath(import.meta.resolve('@longshore/worker/main'));
 const KEYS = { SERVICE_API_KEYS: 'admin:e2e-admin-key,worker:e2e-worker-key' };
 
 // oxlint-disable-next-line typescript/no-explicit-any -- a run as it comes

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { rows } from '../../src/database/sql.js';
 import { BulkKeys } from '../../src/runs/bulk/bulk-keys.js';
 import { BulkRunsService } from '../../src/runs/bulk/bulk-runs.service.js';
-import { RunJournal } from '../../src/runs/run-journal/run-journal.js';
+import { RunJournal } from '../../src/runs/journal/run-journal.js';
 import { assertError } from '../support/answer-shapes.js';
 import { BulkSteps } from '../support/bulk-steps.js';
 import { freshRun } from '../support/journal.js';

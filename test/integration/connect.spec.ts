@@ -5,7 +5,7 @@ import { after, before, describe, it } from 'node:test';
 import { inspect } from 'node:util';
 import { connectDatabase, DatabaseConnectError, describeUrl } from '../../src/database/connect.js';
 import type { DatabaseSettings } from '../../src/database/data-source.js';
-import { socketPath } from '../../src/database/embedded-postgres/socket-directory.js';
+import { socketPath } from '@longshore/embedded-postgres/socket-directory';
 import { rows } from '../../src/database/sql.js';
 import { freePort } from '../support/free-port.js';
 import { databaseUrl, openTestDatabase } from '../support/test-database.js';

@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
-import { startEmbeddedPostgres } from '../../src/database/embedded-postgres/embedded-postgres.js';
-import { processRuns } from '../../src/database/embedded-postgres/process-identity.js';
-import { readPostmasterFile, servesCluster } from '../../src/database/embedded-postgres/postmaster-file.js';
-import { socketPath } from '../../src/database/embedded-postgres/socket-directory.js';
+import { startEmbeddedPostgres } from '@longshore/embedded-postgres/embedded-postgres';
+import { processRuns } from '@longshore/embedded-postgres/process-identity';
+import { readPostmasterFile, servesCluster } from '@longshore/embedded-postgres/postmaster-file';
+import { socketPath } from '@longshore/embedded-postgres/socket-directory';
 import { startEmbeddedPostgresProcess } from '../support/embedded-postgres-process.js';
 import { endServer, makeTestDirectory } from '../support/test-cluster.js';
 

@@ -18,11 +18,12 @@ import { dirname, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
-import { accountForNewCluster } from '../../src/database/embedded-postgres/database-account.js';
-import { startEmbeddedPostgres } from '../../src/database/embedded-postgres/embedded-postgres.js';
-import { readPostmasterFile } from '../../src/database/embedded-postgres/postmaster-file.js';
-import { openSocketDirectory, socketPath } from '../../src/database/embedded-postgres/socket-directory.js';
+import { accountForNewCluster } from '@longshore/embedded-postgres/database-account';
+import { startEmbeddedPostgres } from '@longshore/embedded-postgres/embedded-postgres';
+import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
+import { openSocketDirectory, socketPath } from '@longshore/embedded-postgres/socket-directory';
 import { startEmbeddedPostgresProcess } from '../support/embedded-postgres-process.js';
+import { PROJECT } from '../support/service-process.js';
 import { endServer, makeTestDirectory, THROW_AWAY } from '../support/test-cluster.js';
 
 const root = process.getuid?.() === 0;
@@ -154,7 +155,7 @@ describe('the place of the embedded PostgreSQL', () => {
     if (user !== undefined) {
       await chown(home, user.uid, user.gid);
       const here = fileURLToPath(import.meta.url);
-      const { accountCan } = await import('../../src/database/embedded-postgres/account-access.js');
+      const { accountCan } = await import('@longshore/embedded-postgres/account-access');
       const nobody = { ...user, name: 'nobody', runAs: user };
       if (!(await accountCan(nobody, '-r', here)))
         return context.skip('an ordinary user cannot read this checkout');
@@ -234,13 +235,15 @@ describe('the place of the embedded PostgreSQL', () => {
 /** What a checkout needs to start the embedded PostgreSQL: our compiled files and the packages they load. */
 async function copyCheckout(checkout: string): Promise<void> {
   const compiled = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-  for (const part of ['src/database', 'test/support', 'package.json']) {
+  for (const part of ['test/support', 'package.json']) {
     await cp(join(compiled, part), join(checkout, 'dist', part), { recursive: true }).catch(
       (error: unknown) => {
         if (part !== 'package.json') throw error;
       },
     );
   }
+  const own = join(checkout, 'node_modules', '@longshore', 'embedded-postgres');
+  await cp(join(PROJECT, 'packages', 'embedded-postgres'), own, { recursive: true });
   const packages = await neededPackages(['pg', 'embedded-postgres']);
   for (const [name, path] of packages) {
     await cp(path, join(checkout, 'node_modules', name), { recursive: true, verbatimSymlinks: true });

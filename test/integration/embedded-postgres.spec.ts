@@ -3,10 +3,10 @@ import { readFile, rm, stat } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { Client } from 'pg';
-import { startEmbeddedPostgres } from '../../src/database/embedded-postgres/embedded-postgres.js';
-import { readPostmasterFile, servesCluster } from '../../src/database/embedded-postgres/postmaster-file.js';
-import { boundServerLog, logPath } from '../../src/database/embedded-postgres/server-log.js';
-import { socketPath } from '../../src/database/embedded-postgres/socket-directory.js';
+import { startEmbeddedPostgres } from '@longshore/embedded-postgres/embedded-postgres';
+import { readPostmasterFile, servesCluster } from '@longshore/embedded-postgres/postmaster-file';
+import { boundServerLog, logPath } from '@longshore/embedded-postgres/server-log';
+import { socketPath } from '@longshore/embedded-postgres/socket-directory';
 import { startEmbeddedPostgresProcess } from '../support/embedded-postgres-process.js';
 import { endServer, makeTestDirectory, THROW_AWAY } from '../support/test-cluster.js';
 

@@ -4,8 +4,8 @@ import { after, before, describe, test } from 'node:test';
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { MIGRATIONS } from '../../migrations/all.js';
 import { rows } from '../../src/database/sql.js';
-import { createLog } from '../../src/logging/logger.js';
-import { prepareDatabase } from '../../src/open-database.js';
+import { createLog } from '../../src/common/logging/logger.js';
+import { prepareDatabase } from '../../src/bootstrap/open-database.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 /** Written long before the service's migrations, and refers to a table of theirs. */

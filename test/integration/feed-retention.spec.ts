@@ -7,7 +7,7 @@ import { FeedMetrics } from '../../src/feed/feed-metrics.js';
 import { FeedRepository } from '../../src/feed/feed.repository.js';
 import { FeedRetention } from '../../src/feed/feed-retention.js';
 import { FeedRetentionRepository } from '../../src/feed/feed-retention.repository.js';
-import { loadSettings } from '../../src/settings/load-settings.js';
+import { loadSettings } from '../../src/config/load-settings.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 const DAY = 86_400_000;

@@ -8,8 +8,8 @@ import { Column, Entity, PrimaryColumn, Repository } from 'typeorm';
 import { AppModule } from '../../src/app.module.js';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { WorkerDrainEntity } from '../../src/database/entities/worker.entity.js';
-import { createLog } from '../../src/logging/logger.js';
-import { SettingsModule } from '../../src/settings/settings.module.js';
+import { createLog } from '../../src/common/logging/logger.js';
+import { SettingsModule } from '../../src/config/settings.module.js';
 import { openTestDatabase } from '../support/test-database.js';
 
 const CONFIGURATION = await SettingsModule.load(['--port', '0', '--log-level', 'error'], {

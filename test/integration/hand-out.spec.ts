@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { v7 as uuidv7 } from 'uuid';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { execute } from '../../src/database/sql.js';
-import { MANUAL_RETRY } from '../../src/runs/run-machine/run-event.js';
+import { MANUAL_RETRY } from '../../src/runs/machine/run-event.js';
 import type { ClaimDesk } from '../../src/runs/scheduling-strategy.js';
 import { FitStrategy } from '../../src/workers/strategies/fit.strategy.js';
 import { createOn, journalOn } from '../support/journal.js';

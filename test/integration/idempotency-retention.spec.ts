@@ -2,8 +2,11 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { execute, rows } from '../../src/database/sql.js';
-import { IdempotencyRepository } from '../../src/runs/idempotency.repository.js';
-import { IdempotencyRetentionJob, KEEP_KEYS_MS } from '../../src/runs/idempotency-retention.job.js';
+import { IdempotencyRepository } from '../../src/runs/idempotency/idempotency.repository.js';
+import {
+  IdempotencyRetentionJob,
+  KEEP_KEYS_MS,
+} from '../../src/runs/idempotency/idempotency-retention.job.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 const NOW = new Date('2026-03-10T12:00:00.000Z');

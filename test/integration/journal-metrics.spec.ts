@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Registry } from 'prom-client';
 import { ENTITIES } from '../../src/database/entities/all.js';
-import type { RunJournal } from '../../src/runs/run-journal/run-journal.js';
+import type { RunJournal } from '../../src/runs/journal/run-journal.js';
 import { JournalOverloaded } from '../../src/runs/run.errors.js';
 import { changeOn, createOn, eventCommand, freshRun, journalOn } from '../support/journal.js';
 import { Scrape } from '../support/scrape.js';

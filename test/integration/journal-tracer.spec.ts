@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { claimOf, freshRun } from '../support/journal.js';
-import { JournalTracer } from '../../src/runs/run-journal/journal-tracer.js';
-import type { Member } from '../../src/runs/run-journal/journal-member.js';
-import { spanStorage } from '../../src/tracing/current-span.js';
-import { startTracing } from '../../src/tracing/start-tracing.js';
-import type { Tracing } from '../../src/tracing/tracing.js';
+import { JournalTracer } from '../../src/runs/journal/journal-tracer.js';
+import type { Member } from '../../src/runs/journal/journal-member.js';
+import { spanStorage } from '@longshore/common/tracing/current-span';
+import { startTracing } from '@longshore/common/tracing/start-tracing';
+import type { Tracing } from '@longshore/common/tracing/tracing';
 import { linkTo } from '../support/traced-app.js';
 import type { ReceivedSpan } from '../support/otlp-decode.js';
 import { OtlpReceiver } from '../support/otlp-receiver.js';

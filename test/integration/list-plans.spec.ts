@@ -2,12 +2,8 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { execute, rows } from '../../src/database/sql.js';
-import type { RunFilter } from '../../src/runs/run-list/run-filter.js';
-import {
-  RunListRepository,
-  type RunPlace,
-  type RunWalk,
-} from '../../src/runs/run-list/run-list.repository.js';
+import type { RunFilter } from '../../src/runs/list/run-filter.js';
+import { RunListRepository, type RunPlace, type RunWalk } from '../../src/runs/list/run-list.repository.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 const RUNS = 50_000;

@@ -4,8 +4,8 @@ import { describe, it } from 'node:test';
 import { Module, type OnApplicationBootstrap } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
-import { listen } from '../../src/listen.js';
-import { Opened } from '../../src/opened.js';
+import { listen } from '../../src/bootstrap/listen.js';
+import { Opened } from '../../src/bootstrap/opened.js';
 
 @Module({})
 class FailingModule implements OnApplicationBootstrap {

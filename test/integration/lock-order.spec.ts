@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { rows } from '../../src/database/sql.js';
-import type { RunJournal } from '../../src/runs/run-journal/run-journal.js';
-import type { NewRun } from '../../src/runs/run-machine/run.js';
+import type { RunJournal } from '../../src/runs/journal/run-journal.js';
+import type { NewRun } from '../../src/runs/machine/run.js';
 import { eventCommand, freshRun, journalOn } from '../support/journal.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 

@@ -5,7 +5,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { DataSource } from 'typeorm';
 import { Notifications, type NotificationTimes } from '../../src/database/notifications.js';
-import { createLog, type Log } from '../../src/logging/logger.js';
+import { createLog, type Log } from '../../src/common/logging/logger.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 const TIMES: NotificationTimes = { firstPause: 10, longestPause: 100, check: 60_000, answer: 5_000 };

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execute, rows } from '../../src/database/sql.js';
-import type { RunJournal as Journal } from '../../src/runs/run-journal/run-journal.js';
-import { RunJournal } from '../../src/runs/run-journal/run-journal.js';
-import { RUN_STATES } from '../../src/runs/run-machine/run-state.js';
+import type { RunJournal as Journal } from '../../src/runs/journal/run-journal.js';
+import { RunJournal } from '../../src/runs/journal/run-journal.js';
+import { RUN_STATES } from '../../src/runs/machine/run-state.js';
 import { createOn, freshRun } from '../support/journal.js';
 import {
   backwards,

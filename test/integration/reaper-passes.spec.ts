@@ -5,7 +5,7 @@ import { ENTITIES } from '../../src/database/entities/all.js';
 import { execute, rows } from '../../src/database/sql.js';
 import { HOLDERS_PER_PAGE, RUNS_PER_PAGE } from '../../src/workers/reaper/lost-run-search.js';
 import { RUNS_PER_BATCH } from '../../src/workers/reaper/reaper.js';
-import { MAX_ATTEMPTS_OF_A_RUN } from '../../src/runs/run-machine/run.js';
+import { MAX_ATTEMPTS_OF_A_RUN } from '../../src/runs/machine/run.js';
 import { DatabaseProxy } from '../support/database-proxy.js';
 import { until } from '../support/passing-time.js';
 import { forgetEverything, ReaperScene, TIMEOUT_MS } from '../support/reaper-scene.js';

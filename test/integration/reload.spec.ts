@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { supervise, type ReloadOptions } from '../../src/reload-supervisor.js';
+import { supervise, type ReloadOptions } from '../../src/bootstrap/reload/reload-supervisor.js';
 
 /** A service in small: writes its life into a journal, drains for a moment on SIGTERM. */
 const SERVICE = `
@@ -215,7 +215,7 @@ describe('reloading', () => {
 /** Entry of a service that reloads as main.ts does. */
 const MAIN = `
 import { readFileSync } from 'node:fs';
-import { RELOAD_CHILD, runWithReload } from './reload-supervisor.js';
+import { RELOAD_CHILD, runWithReload } from './bootstrap/reload/reload-supervisor.js';
 if (process.env[RELOAD_CHILD] === undefined) {
   process.exit(await runWithReload(process.argv.slice(2), process.env));
 }
@@ -230,12 +230,15 @@ describe('a service started with reload', () => {
 
   beforeEach(async () => {
     project = await mkdtemp(join(tmpdir(), 'longshore-reload-'));
-    await mkdir(join(project, 'dist', 'src'), { recursive: true });
+    await mkdir(join(project, 'dist', 'src', 'bootstrap', 'reload'), { recursive: true });
     await writeFile(join(project, 'package.json'), '{"type":"module"}');
     await writeFile(join(project, 'dist', 'src', 'main.js'), MAIN);
     await writeFile(join(project, 'dist', 'src', 'version.js'), 'v1');
     for (const file of ['reload-supervisor.js', 'tree-watcher.js']) {
-      await copyFile(join(import.meta.dirname, '..', '..', 'src', file), join(project, 'dist', 'src', file));
+      await copyFile(
+        join(import.meta.dirname, '..', '..', 'src', 'bootstrap', 'reload', file),
+        join(project, 'dist', 'src', 'bootstrap', 'reload', file),
+      );
     }
   });
 

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { rows } from '../../src/database/sql.js';
-import { RunCountsRepository, type RunCounts } from '../../src/runs/run-counts/run-counts.repository.js';
-import { RunCountsRollUp } from '../../src/runs/run-counts/run-counts.roll-up.js';
-import { RunTally } from '../../src/runs/run-counts/run-tally.js';
-import { RUN_STATES, type RunState } from '../../src/runs/run-machine/run-state.js';
-import type { RunCommand } from '../../src/runs/run-machine/run-command.js';
-import type { RunJournal } from '../../src/runs/run-journal/run-journal.js';
+import { RunCountsRepository, type RunCounts } from '../../src/runs/counts/run-counts.repository.js';
+import { RunCountsRollUp } from '../../src/runs/counts/run-counts.roll-up.js';
+import { RunTally } from '../../src/runs/counts/run-tally.js';
+import { RUN_STATES, type RunState } from '../../src/runs/machine/run-state.js';
+import type { RunCommand } from '../../src/runs/machine/run-command.js';
+import type { RunJournal } from '../../src/runs/journal/run-journal.js';
 import { claimOf, claimOn, createOn, eventCommand, freshRun, journalOn } from '../support/journal.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 

@@ -2,9 +2,9 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { execute, rows } from '../../src/database/sql.js';
-import { RunDemandRepository, type RunDemand } from '../../src/runs/run-demand/run-demand.repository.js';
-import { RunDemandRollUp } from '../../src/runs/run-demand/run-demand.roll-up.js';
-import type { RunJournal } from '../../src/runs/run-journal/run-journal.js';
+import { RunDemandRepository, type RunDemand } from '../../src/runs/demand/run-demand.repository.js';
+import { RunDemandRollUp } from '../../src/runs/demand/run-demand.roll-up.js';
+import type { RunJournal } from '../../src/runs/journal/run-journal.js';
 import { changeOn, claimOn, createOn, eventCommand, journalOn } from '../support/journal.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 

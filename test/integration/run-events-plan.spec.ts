@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { DataSource } from 'typeorm';
 import { execute } from '../../src/database/sql.js';
-import { CommittedEventRepository } from '../../src/runs/committed-event.repository.js';
+import { CommittedEventRepository } from '../../src/runs/events/committed-event.repository.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 interface Plan {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { execute, rows } from '../../src/database/sql.js';
-import { newId } from '../../src/runs/new-id.js';
-import { RunJournal } from '../../src/runs/run-journal/run-journal.js';
+import { newId } from '../../src/runs/storage/new-id.js';
+import { RunJournal } from '../../src/runs/journal/run-journal.js';
 import { changeOn } from '../support/journal.js';
 import { assertDense, putChunk, readLog, readWhole, told, type ReadEntry } from '../support/run-log.js';
 import { RunSteps } from '../support/run-steps.js';

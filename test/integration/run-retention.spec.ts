@@ -10,10 +10,10 @@ import { FeedRetentionRepository } from '../../src/feed/feed-retention.repositor
 import { rows } from '../../src/database/sql.js';
 import { EVENTS_PER_BATCH, RUNS_PER_BATCH, RunRetention } from '../../src/runs/retention/run-retention.js';
 import { RunRetentionRepository } from '../../src/runs/retention/run-retention.repository.js';
-import { RunCountsRepository } from '../../src/runs/run-counts/run-counts.repository.js';
-import type { RunJournal } from '../../src/runs/run-journal/run-journal.js';
-import type { NewRun } from '../../src/runs/run-machine/run.js';
-import { loadSettings } from '../../src/settings/load-settings.js';
+import { RunCountsRepository } from '../../src/runs/counts/run-counts.repository.js';
+import type { RunJournal } from '../../src/runs/journal/run-journal.js';
+import type { NewRun } from '../../src/runs/machine/run.js';
+import { loadSettings } from '../../src/config/load-settings.js';
 import { changeOn, createOn, eventCommand, journalOn } from '../support/journal.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 

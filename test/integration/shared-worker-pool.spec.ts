@@ -3,7 +3,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import type { DataSource } from 'typeorm';
 import { Notifications } from '../../src/database/notifications.js';
 import type { SqlExecutor } from '../../src/database/sql.js';
-import { createLog } from '../../src/logging/logger.js';
+import { createLog } from '../../src/common/logging/logger.js';
 import { emptyIfFirst } from '../../src/workers/pool/empty-if-first.js';
 import { SharedPoolRepository, type HeartbeatRow } from '../../src/workers/pool/shared-pool.repository.js';
 import type { SharedWorkerPool } from '../../src/workers/pool/shared-worker-pool.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { startTracing } from '../../src/tracing/start-tracing.js';
-import type { Tracing } from '../../src/tracing/tracing.js';
+import { startTracing } from '@longshore/common/tracing/start-tracing';
+import type { Tracing } from '@longshore/common/tracing/tracing';
 import { OtlpReceiver } from '../support/otlp-receiver.js';
 
 const QUEUE = 2048;

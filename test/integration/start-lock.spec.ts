@@ -5,11 +5,11 @@ import { mkdir, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promis
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ownProcessToken, tokenIsAlive } from '../../src/database/embedded-postgres/process-identity.js';
-import { withStartLock } from '../../src/database/embedded-postgres/start-lock.js';
+import { ownProcessToken, tokenIsAlive } from '@longshore/embedded-postgres/process-identity';
+import { withStartLock } from '@longshore/embedded-postgres/start-lock';
 import { makeTestDirectory } from '../support/test-cluster.js';
 
-const LOCK_MODULE = new URL('../../src/database/embedded-postgres/start-lock.js', import.meta.url).href;
+const LOCK_MODULE = import.meta.resolve('@longshore/embedded-postgres/start-lock');
 
 describe('the start lock', () => {
   let directory: string;

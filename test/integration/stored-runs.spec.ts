@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { v7 as uuidv7 } from 'uuid';
 import { RunEntity } from '../../src/database/entities/run.entity.js';
-import { createRun } from '../../src/runs/run-machine/create-run.js';
-import type { Run } from '../../src/runs/run-machine/run.js';
-import { RunRepository } from '../../src/runs/run.repository.js';
+import { createRun } from '../../src/runs/machine/create-run.js';
+import type { Run } from '../../src/runs/machine/run.js';
+import { RunRepository } from '../../src/runs/storage/run.repository.js';
 import { freshRun } from '../support/journal.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { RUN_STATES } from '../../src/runs/run-machine/run-state.js';
+import { RUN_STATES } from '../../src/runs/machine/run-state.js';
 import type { TestAnswer } from './test-app.js';
 
 /** Says at which path a value is not what it must be, by throwing. */

@@ -1,11 +1,11 @@
 import type { DataSource } from 'typeorm';
 import { WorkerDrainEntity } from '../../src/database/entities/worker.entity.js';
 import { Notifications } from '../../src/database/notifications.js';
-import { createLog } from '../../src/logging/logger.js';
-import { LostRunRepository } from '../../src/runs/lost-run.repository.js';
-import type { Claim, ClaimOutcome } from '../../src/runs/run-journal/claim.js';
-import type { Idempotency } from '../../src/runs/run-journal/key-book.js';
-import type { RunJournal } from '../../src/runs/run-journal/run-journal.js';
+import { createLog } from '../../src/common/logging/logger.js';
+import { LostRunRepository } from '../../src/runs/storage/lost-run.repository.js';
+import type { Claim, ClaimOutcome } from '../../src/runs/journal/claim.js';
+import type { Idempotency } from '../../src/runs/journal/key-book.js';
+import type { RunJournal } from '../../src/runs/journal/run-journal.js';
 import type { SchedulingStrategy } from '../../src/runs/scheduling-strategy.js';
 import { ClaimOutlook } from '../../src/workers/claims/claim-outlook.js';
 import { ClaimService } from '../../src/workers/claims/claim.service.js';

@@ -1,9 +1,9 @@
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { COMPILED, launch, makeDataDir, PROJECT, type Outputs, type TestProcess } from './service-process.js';
+import { launch, makeDataDir, PROJECT, type Outputs, type TestProcess } from './service-process.js';
 
 /** The built command line. */
-export const CLI_MAIN = join(COMPILED, 'src', 'cli', 'main.js');
+export const CLI_MAIN = join(PROJECT, 'packages', 'cli', 'dist', 'main.js');
 
 /** How the command line ended, and what it printed. */
 export interface CliEnd extends Outputs {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import { readPostmasterFile } from '../../src/database/embedded-postgres/postmaster-file.js';
+import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
 import {
   COMPILED,
   launch,
@@ -19,7 +19,7 @@ export interface DemoProcess extends TestProcess {
 /** Starts the demo on a free port, with the runtime that needs no container engine. */
 export async function startDemo(options: ProcessOptions = {}): Promise<DemoProcess> {
   const dataDir = await makeDataDir(options.user);
-  const demo = await launch(join(COMPILED, 'src', 'demo', 'main.js'), {
+  const demo = await launch(join(COMPILED, 'demo', 'main.js'), {
     ...options,
     env: demoEnvironment(dataDir, options.env),
   });
@@ -41,7 +41,7 @@ export async function childPids(
   { dataDir }: Pick<DemoProcess, 'dataDir'>,
   name: 'service' | 'worker',
 ): Promise<readonly number[]> {
-  const script = name === 'service' ? '/src/main.js' : '/src/agent/main.js';
+  const script = name === 'service' ? '/src/main.js' : '/worker/dist/main.js';
   const found = (await processesOf(dataDir)).filter(({ command }) => command.includes(script));
   return found.map(({ pid }) => pid);
 }

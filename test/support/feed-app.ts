@@ -4,11 +4,11 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule } from '../../src/app.module.js';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { FEED_LIMITS, USUAL_FEED_LIMITS, type FeedLimits } from '../../src/feed/feed-limits.js';
-import { Drain } from '../../src/http/drain.js';
-import { FastExpressAdapter } from '../../src/http/fast-express.adapter.js';
-import { createLog } from '../../src/logging/logger.js';
-import { NestLogger } from '../../src/logging/nest-logger.js';
-import { SettingsModule } from '../../src/settings/settings.module.js';
+import { Drain } from '../../src/common/http/drain.js';
+import { FastExpressAdapter } from '../../src/common/http/fast-express.adapter.js';
+import { createLog } from '../../src/common/logging/logger.js';
+import { NestLogger } from '../../src/common/logging/nest-logger.js';
+import { SettingsModule } from '../../src/config/settings.module.js';
 import { KEYS, senderTo, type Send, type TestApp } from './test-app.js';
 import { openTestDatabase, type TestDatabase } from './test-database.js';
 

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { createRun } from '../../src/runs/run-machine/create-run.js';
+import { createRun } from '../../src/runs/machine/create-run.js';
 import {
   MANUAL_RETRY,
   readEvent,
   USER_CANCEL,
   type ReportedEvent,
   type RunEvent,
-} from '../../src/runs/run-machine/run-event.js';
+} from '../../src/runs/machine/run-event.js';
 import { freshRun } from './journal.js';
 import { ModelRun } from './run-model.js';
 import { RunSteps } from './run-steps.js';

@@ -1,7 +1,7 @@
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { readPostmasterFile } from '../../src/database/embedded-postgres/postmaster-file.js';
-import { processRuns } from '../../src/database/embedded-postgres/process-identity.js';
+import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
+import { processRuns } from '@longshore/embedded-postgres/process-identity';
 import { startEmbeddedPostgresProcess, type EmbeddedPostgresProcess } from './embedded-postgres-process.js';
 import { endServer, makeTestDirectory, THROW_AWAY } from './test-cluster.js';
 import { until } from './service-process.js';

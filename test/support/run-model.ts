@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { decide } from '../../src/runs/run-machine/decide.js';
-import { isRejected, type RunCommand } from '../../src/runs/run-machine/run-command.js';
-import { rejectionDetail, type Rejection } from '../../src/runs/run-machine/rejection.js';
-import type { EndedAttempt, Run, TimelineEntry } from '../../src/runs/run-machine/run.js';
+import { decide } from '../../src/runs/machine/decide.js';
+import { isRejected, type RunCommand } from '../../src/runs/machine/run-command.js';
+import { rejectionDetail, type Rejection } from '../../src/runs/machine/rejection.js';
+import type { EndedAttempt, Run, TimelineEntry } from '../../src/runs/machine/run.js';
 import { assertError, bodyOf } from './answer-shapes.js';
 import type { Send, TestAnswer } from './test-app.js';
 

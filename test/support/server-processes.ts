@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { processRuns } from '../../src/database/embedded-postgres/process-identity.js';
-import { readPostmasterFile } from '../../src/database/embedded-postgres/postmaster-file.js';
-import { serverUrl } from '../../src/database/embedded-postgres/server-process.js';
+import { processRuns } from '@longshore/embedded-postgres/process-identity';
+import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
+import { serverUrl } from '@longshore/embedded-postgres/server-process';
 import { startService, until, type ServiceOptions, type ServiceProcess } from './service-process.js';
 
 /** A line of the log. */

@@ -2,11 +2,11 @@ import 'reflect-metadata';
 import type { Type } from '@nestjs/common';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import type { DataSource } from 'typeorm';
-import { createApp } from '../../src/create-app.js';
+import { createApp } from '../../src/bootstrap/create-app.js';
 import { ENTITIES } from '../../src/database/entities/all.js';
-import { createLog, type LogTarget } from '../../src/logging/logger.js';
-import { SettingsModule } from '../../src/settings/settings.module.js';
-import type { Tracing } from '../../src/tracing/tracing.js';
+import { createLog, type LogTarget } from '../../src/common/logging/logger.js';
+import { SettingsModule } from '../../src/config/settings.module.js';
+import type { Tracing } from '@longshore/common/tracing/tracing';
 import { openTestDatabase, type TestDatabase } from './test-database.js';
 
 /** Keys that every test application knows, one per scope. */

@@ -2,9 +2,9 @@ import { chmod, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startEmbeddedPostgres } from '../../src/database/embedded-postgres/embedded-postgres.js';
-import { readPostmasterFile, servesCluster } from '../../src/database/embedded-postgres/postmaster-file.js';
-import { ownProcessToken, tokenIsAlive } from '../../src/database/embedded-postgres/process-identity.js';
+import { startEmbeddedPostgres } from '@longshore/embedded-postgres/embedded-postgres';
+import { readPostmasterFile, servesCluster } from '@longshore/embedded-postgres/postmaster-file';
+import { ownProcessToken, tokenIsAlive } from '@longshore/embedded-postgres/process-identity';
 
 const PREFIX = 'longshore-test-';
 const OWNER_FILE = 'owner';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { startTracing } from '../../src/tracing/start-tracing.js';
+import { startTracing } from '@longshore/common/tracing/start-tracing';
 import { OtlpReceiver } from './otlp-receiver.js';
 import type { ReceivedSpan } from './otlp-decode.js';
 import { startTestApp, type TestApp, type TestAppOptions } from './test-app.js';

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { COMPILED, launch, makeDataDir, type TestProcess } from './service-process.js';
+import { fileURLToPath } from 'node:url';
+import { launch, makeDataDir, type TestProcess } from './service-process.js';
 
-const AGENT_MAIN = join(COMPILED, 'src', 'agent', 'main.js');
+const AGENT_MAIN = fileURLToPath(import.meta.resolve('@longshore/worker/main'));
 
 /** Whom a worker works for, and as who. */
 export interface WorkerOptions {

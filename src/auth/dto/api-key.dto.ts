@@ -1,10 +1,10 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional, ValidateBy } from 'class-validator';
-import { IsText, OptionalField } from '../../http/dto-decorators.js';
-import { QueryInteger, QueryString } from '../../http/query-decorators.js';
+import { IsText, OptionalField } from '../../common/http/dto-decorators.js';
+import { QueryInteger, QueryString } from '../../common/http/query-decorators.js';
 import { SCOPES, type Scope } from '../access.js';
 import type { ApiKeyRow } from '../api-keys.repository.js';
-import { readTimestamp } from '../../json/read-timestamp.js';
+import { readTimestamp } from '@longshore/common/json/read-timestamp';
 
 /** Keys of a page unless asked otherwise, and at most. */
 export const MOST_LISTED_KEYS = 1000;

@@ -1,5 +1,5 @@
 import { Check, Column, Entity, ForeignKey, PrimaryColumn } from 'typeorm';
-import type { JsonObject } from '../../json/json-value.js';
+import type { JsonObject } from '@longshore/common/json/json-value';
 import { RunEntity } from './run.entity.js';
 
 /** A row of `attempts`: an attempt that ended and was followed by another. */

@@ -1,5 +1,5 @@
 import { Column, Entity, PrimaryGeneratedColumn } from 'typeorm';
-import type { JsonObject } from '../../json/json-value.js';
+import type { JsonObject } from '@longshore/common/json/json-value';
 
 /** A row of `audit_entries`: a direct mutation of a run by an admin. */
 @Entity('audit_entries')

@@ -1,5 +1,5 @@
 import { Check, Column, Entity, Index, PrimaryColumn } from 'typeorm';
-import type { JsonObject } from '../../json/json-value.js';
+import type { JsonObject } from '@longshore/common/json/json-value';
 
 /** A row of `definitions`: one version of a template. */
 @Entity('definitions')

@@ -1,5 +1,5 @@
 import { Check, Column, Entity, PrimaryColumn } from 'typeorm';
-import type { JsonValue } from '../../json/json-value.js';
+import type { JsonValue } from '@longshore/common/json/json-value';
 
 /** A row of `worker_drains`: a worker that must not claim. */
 @Entity('worker_drains')

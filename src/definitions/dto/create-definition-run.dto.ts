@@ -1,7 +1,7 @@
 import { ApiSchema } from '@nestjs/swagger';
-import { IsJsonInteger, JsonObject, OptionalField } from '../../http/dto-decorators.js';
-import type { JsonObject as JsonObjectValue } from '../../json/json-value.js';
-import { PRIORITY } from '../../runs/dto/field-shapes.js';
+import { IsJsonInteger, JsonObject, OptionalField } from '../../common/http/dto-decorators.js';
+import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
+import { PRIORITY } from '../../runs/http/dto/field-shapes.js';
 
 @ApiSchema({ name: 'DefinitionRunCreate', description: 'A run to create from a definition.' })
 export class CreateDefinitionRunDto {

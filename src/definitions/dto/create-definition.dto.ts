@@ -1,11 +1,11 @@
 import { ApiSchema } from '@nestjs/swagger';
-import { IsText, Nested, NestedMap, OptionalField } from '../../http/dto-decorators.js';
-import { ConstraintsInputDto } from '../../runs/dto/constraints.dto.js';
-import { EventDeliveryInputDto } from '../../runs/dto/event-delivery.dto.js';
-import { RetryPolicyInputDto } from '../../runs/dto/retry-policy.dto.js';
+import { IsText, Nested, NestedMap, OptionalField } from '../../common/http/dto-decorators.js';
+import { ConstraintsInputDto } from '../../runs/http/dto/constraints.dto.js';
+import { EventDeliveryInputDto } from '../../runs/http/dto/event-delivery.dto.js';
+import { RetryPolicyInputDto } from '../../runs/http/dto/retry-policy.dto.js';
 import { InputSpecInputDto, OutputSpecInputDto } from './specs.dto.js';
-import { IMAGE_REFERENCE } from '../../runs/dto/field-shapes.js';
-import { TimeoutsInputDto } from '../../runs/dto/timeouts.dto.js';
+import { IMAGE_REFERENCE } from '../../runs/http/dto/field-shapes.js';
+import { TimeoutsInputDto } from '../../runs/http/dto/timeouts.dto.js';
 
 const NAME = {
   min: 1,

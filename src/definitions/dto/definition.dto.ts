@@ -1,12 +1,12 @@
 import { ApiProperty, ApiSchema, getSchemaPath, ApiExtraModels } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import type { DefinitionEntity } from '../../database/entities/definition.entity.js';
-import { QueryInteger, QueryString } from '../../http/query-decorators.js';
-import type { JsonObject } from '../../json/json-value.js';
-import { ConstraintsDto } from '../../runs/dto/constraints.dto.js';
-import { EventDeliveryDto } from '../../runs/dto/event-delivery.dto.js';
-import { RetryPolicyDto, toRetryPolicyDto } from '../../runs/dto/retry-policy.dto.js';
-import { TimeoutsDto, toTimeoutsDto } from '../../runs/dto/timeouts.dto.js';
+import { QueryInteger, QueryString } from '../../common/http/query-decorators.js';
+import type { JsonObject } from '@longshore/common/json/json-value';
+import { ConstraintsDto } from '../../runs/http/dto/constraints.dto.js';
+import { EventDeliveryDto } from '../../runs/http/dto/event-delivery.dto.js';
+import { RetryPolicyDto, toRetryPolicyDto } from '../../runs/http/dto/retry-policy.dto.js';
+import { TimeoutsDto, toTimeoutsDto } from '../../runs/http/dto/timeouts.dto.js';
 import { InputSpecDto, OutputSpecDto } from './specs.dto.js';
 
 /** Entries of a page of the shorter lists unless asked otherwise. */

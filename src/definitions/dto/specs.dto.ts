@@ -1,8 +1,8 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { Allow, IsBoolean } from 'class-validator';
-import { IsText, OptionalField } from '../../http/dto-decorators.js';
-import { PassByReference } from '../../http/free-form-json.js';
-import type { JsonValue } from '../../json/json-value.js';
+import { IsText, OptionalField } from '../../common/http/dto-decorators.js';
+import { PassByReference } from '../../common/http/free-form-json.js';
+import type { JsonValue } from '@longshore/common/json/json-value';
 
 const ANY_VALUE = [
   { type: 'string' },

@@ -1,5 +1,5 @@
 import type { DefinitionEntity } from '../../database/entities/definition.entity.js';
-import { isJsonObject } from '../../json/json-value.js';
+import { isJsonObject } from '@longshore/common/json/json-value';
 import type { InputSpec } from '../input-specs.js';
 import type { InputSpecInputDto } from './specs.dto.js';
 

@@ -1,5 +1,5 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import type { JsonObject } from '../../json/json-value.js';
+import type { JsonObject } from '@longshore/common/json/json-value';
 import type { FeedEventRow } from '../feed.repository.js';
 
 @ApiSchema({ name: 'FeedEvent', description: "An event of a topic's feed." })

@@ -1,8 +1,8 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
-import { QueryInteger, QueryString } from '../../http/query-decorators.js';
-import { NO_CONTROL_CHARACTERS } from '../../json/text.js';
+import { QueryInteger, QueryString } from '../../common/http/query-decorators.js';
+import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 
 function FeedTopic(): PropertyDecorator {
   return applyDecorators(

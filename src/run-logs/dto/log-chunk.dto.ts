@@ -1,7 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsBoolean, IsIn, ValidateBy } from 'class-validator';
-import { IsJsonInteger, IsText, NestedList, OptionalField } from '../../http/dto-decorators.js';
-import { readTimestamp } from '../../json/read-timestamp.js';
+import { IsJsonInteger, IsText, NestedList, OptionalField } from '../../common/http/dto-decorators.js';
+import { readTimestamp } from '@longshore/common/json/read-timestamp';
 import {
   LAST_LINE,
   LOG_STREAMS,

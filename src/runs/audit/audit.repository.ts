@@ -4,8 +4,8 @@ import { AuditEntryEntity } from '../../database/entities/audit-entry.entity.js'
 import { RunEntity } from '../../database/entities/run.entity.js';
 import { EntityTable } from '../../database/entity-table.js';
 import { execute, unnestRows } from '../../database/sql.js';
-import type { JsonObject } from '../../json/json-value.js';
-import type { Run } from '../run-machine/run.js';
+import type { JsonObject } from '@longshore/common/json/json-value';
+import type { Run } from '../machine/run.js';
 
 /** A direct mutation, as the audit log keeps it. */
 export interface AuditRecord {

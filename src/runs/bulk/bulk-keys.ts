@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto';
 import type { ExecutionContext } from '@nestjs/common';
 import type { Request } from 'express';
-import { createHeaderDecorator } from '../../http/handler-needs.js';
-import { canonicalJson } from '../../json/canonical-json.js';
-import type { JsonValue } from '../../json/json-value.js';
-import { readKeyScope } from '../idempotency.js';
-import type { Idempotency } from '../run-journal/key-book.js';
+import { createHeaderDecorator } from '../../common/http/handler-needs.js';
+import { canonicalJson } from '@longshore/common/json/canonical-json';
+import type { JsonValue } from '@longshore/common/json/json-value';
+import { readKeyScope } from '../idempotency/idempotency.js';
+import type { Idempotency } from '../journal/key-book.js';
 
 /** The idempotency keys of a bulk request's items: each has one of its own, made of the request's key and its place. */
 export class BulkKeys {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { InvalidRequest } from '../../http/domain-error.js';
-import { ItemErrors } from '../../http/item-errors.js';
-import type { Effect } from '../run-journal/journal-member.js';
+import { InvalidRequest } from '../../common/http/domain-error.js';
+import { ItemErrors } from '../../common/http/item-errors.js';
+import type { Effect } from '../journal/journal-member.js';
 import { JournalOverloaded } from '../run.errors.js';
 import { carryOut } from './carry-out.js';
 

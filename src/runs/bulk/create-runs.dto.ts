@@ -1,8 +1,8 @@
 import { ApiExtraModels, ApiProperty, ApiSchema, getSchemaPath } from '@nestjs/swagger';
-import { BulkItems } from '../../http/bulk-items.js';
-import type { JsonValue } from '../../json/json-value.js';
-import { CreateRunDto } from '../dto/create-run.dto.js';
-import { OpRunDto } from '../dto/op-run.dto.js';
+import { BulkItems } from '../../common/http/bulk-items.js';
+import type { JsonValue } from '@longshore/common/json/json-value';
+import { CreateRunDto } from '../http/dto/create-run.dto.js';
+import { OpRunDto } from '../http/dto/op-run.dto.js';
 import { RefusedItemDto } from './refused-item.dto.js';
 
 @ApiSchema({ name: 'OpRunBatchCreate', description: 'Runs to create; each succeeds or fails independently.' })

@@ -1,9 +1,9 @@
 import { ApiExtraModels, ApiProperty, ApiSchema, getSchemaPath } from '@nestjs/swagger';
-import { BulkItems } from '../../http/bulk-items.js';
-import { IsJsonInteger, IsText, OptionalField } from '../../http/dto-decorators.js';
-import type { JsonValue } from '../../json/json-value.js';
-import { AddEventDto } from '../dto/add-event.dto.js';
-import { MAX_ATTEMPTS_OF_A_RUN } from '../run-machine/run.js';
+import { BulkItems } from '../../common/http/bulk-items.js';
+import { IsJsonInteger, IsText, OptionalField } from '../../common/http/dto-decorators.js';
+import type { JsonValue } from '@longshore/common/json/json-value';
+import { AddEventDto } from '../http/dto/add-event.dto.js';
+import { MAX_ATTEMPTS_OF_A_RUN } from '../machine/run.js';
 import { RefusedItemDto } from './refused-item.dto.js';
 
 @ApiSchema({ name: 'ReportedEvent', description: 'An event of one run.' })

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { inBatches } from '../../database/in-batches.js';
 import { execute, rows } from '../../database/sql.js';
-import type { TerminalState } from '../run-machine/run-state.js';
+import type { TerminalState } from '../machine/run-state.js';
 
 /**
  * Tables with rows that belong to a run and go with it, by the column that names the run. Not among them: the audit log,

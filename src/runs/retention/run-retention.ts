@@ -1,10 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { whenAlone } from '../../database/try-lock.js';
-import { Settings } from '../../settings/settings.js';
-import { RunCountsRepository } from '../run-counts/run-counts.repository.js';
-import { RunTally } from '../run-counts/run-tally.js';
-import { TERMINAL_STATES, type TerminalState } from '../run-machine/run-state.js';
+import { Settings } from '../../config/settings.js';
+import { RunCountsRepository } from '../counts/run-counts.repository.js';
+import { RunTally } from '../counts/run-tally.js';
+import { TERMINAL_STATES, type TerminalState } from '../machine/run-state.js';
 import { RunRetentionRepository, type EndedPlace, type EndedRun } from './run-retention.repository.js';
 
 const DAY_MS = 86_400_000;

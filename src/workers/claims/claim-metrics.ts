@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { ClaimOutcome } from '../../runs/run-journal/claim.js';
+import type { ClaimOutcome } from '../../runs/journal/claim.js';
 
 /**
  * What a claim came to: runs; those of an earlier claim with its key; none; none because its worker is unknown, silent

@@ -1,8 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { LostRunRepository, type HolderPage } from '../../runs/lost-run.repository.js';
-import type { Claim, ClaimOutcome } from '../../runs/run-journal/claim.js';
-import { RunJournal } from '../../runs/run-journal/run-journal.js';
+import { LostRunRepository, type HolderPage } from '../../runs/storage/lost-run.repository.js';
+import type { Claim, ClaimOutcome } from '../../runs/journal/claim.js';
+import { RunJournal } from '../../runs/journal/run-journal.js';
 import { ServedNews } from './served-news.js';
 import { WaitingClaims } from './waiting-claims.js';
 

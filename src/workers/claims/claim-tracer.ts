@@ -1,9 +1,9 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { HELD } from '../../http/held-requests.js';
-import type { ClaimedRun, ClaimOutcome } from '../../runs/run-journal/claim.js';
-import { currentSpan, spanStorage } from '../../tracing/current-span.js';
-import { TRACING } from '../../tracing/tracing.module.js';
-import { errorType, type Tracing } from '../../tracing/tracing.js';
+import { HELD } from '../../common/http/held-requests.js';
+import type { ClaimedRun, ClaimOutcome } from '../../runs/journal/claim.js';
+import { currentSpan, spanStorage } from '@longshore/common/tracing/current-span';
+import { TRACING } from '../../common/tracing/tracing.module.js';
+import { errorType, type Tracing } from '@longshore/common/tracing/tracing';
 
 /** What a claim's span says of it. */
 interface AskedFor {

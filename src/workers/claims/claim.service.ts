@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
-import type { Idempotency } from '../../runs/run-journal/key-book.js';
-import { NOTHING } from '../../runs/run-journal/claim.js';
-import type { ClaimOutcome } from '../../runs/run-journal/claim.js';
+import type { Idempotency } from '../../runs/journal/key-book.js';
+import { NOTHING } from '../../runs/journal/claim.js';
+import type { ClaimOutcome } from '../../runs/journal/claim.js';
 import type { ClaimDesk, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { WorkerPool } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';

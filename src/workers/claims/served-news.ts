@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Inject, Injectable, Optional, type OnModuleDestroy } from '@nestjs/common';
 import { Notifications } from '../../database/notifications.js';
-import { SERVED_CHANNEL } from '../../runs/idempotency.repository.js';
+import { SERVED_CHANNEL } from '../../runs/idempotency/idempotency.repository.js';
 
 /** When processes tell each other that they hand runs out, in milliseconds. */
 export interface ServedTimes {

@@ -1,10 +1,10 @@
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { Notifications } from '../../database/notifications.js';
-import { untilWoken } from '../../http/until-woken.js';
-import { readQueueNews } from '../../runs/queue-news.js';
-import { QUEUE_CHANNEL, ROOM_CHANNEL } from '../../runs/queue.repository.js';
-import { RunJournal } from '../../runs/run-journal/run-journal.js';
-import type { ClaimOutcome } from '../../runs/run-journal/claim.js';
+import { untilWoken } from '../../common/http/until-woken.js';
+import { readQueueNews } from '../../runs/queue/queue-news.js';
+import { QUEUE_CHANNEL, ROOM_CHANNEL } from '../../runs/queue/queue.repository.js';
+import { RunJournal } from '../../runs/journal/run-journal.js';
+import type { ClaimOutcome } from '../../runs/journal/claim.js';
 import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 import { RoomNews, type RoomWatch } from './room-news.js';

@@ -1,8 +1,8 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { AllowUnknownFields, IsText, JsonObject } from '../../http/dto-decorators.js';
-import type { JsonObject as JsonObjectValue } from '../../json/json-value.js';
-import { ConstraintsDto } from '../../runs/dto/constraints.dto.js';
-import type { ClaimedRun } from '../../runs/run-journal/claim.js';
+import { AllowUnknownFields, IsText, JsonObject } from '../../common/http/dto-decorators.js';
+import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
+import { ConstraintsDto } from '../../runs/http/dto/constraints.dto.js';
+import type { ClaimedRun } from '../../runs/journal/claim.js';
 
 @ApiSchema({ name: 'RunningOp', description: 'A run in execution, as reported by its worker.' })
 @AllowUnknownFields()

@@ -1,4 +1,4 @@
-import { assertNever } from '../../json/assert-never.js';
+import { assertNever } from '@longshore/common/json/assert-never';
 import type { RunExplanationDto } from './explain.dto.js';
 
 /** The explanation in one or two sentences. */

@@ -1,5 +1,5 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { RUN_STATES, type RunState } from '../../runs/run-machine/run-state.js';
+import { RUN_STATES, type RunState } from '../../runs/machine/run-state.js';
 
 /** Budgets that can run down. */
 export const BUDGETS = ['start_within_s', 'attempt_s'] as const;

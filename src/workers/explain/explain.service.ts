@@ -1,8 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
-import { HeldRunRepository } from '../../runs/held-run.repository.js';
-import { dueAt } from '../../runs/run-machine/deadlines.js';
-import { RunStandingReader, type RunStanding } from '../../runs/run-standing.reader.js';
+import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
+import { dueAt } from '../../runs/machine/deadlines.js';
+import { RunStandingReader, type RunStanding } from '../../runs/queue/run-standing.reader.js';
 import type { HeldRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { WorkerPool, type PooledWorker } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';

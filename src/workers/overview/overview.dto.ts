@@ -1,5 +1,5 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import type { RunState } from '../../runs/run-machine/run-state.js';
+import type { RunState } from '../../runs/machine/run-state.js';
 import type { Overview } from './overview.service.js';
 import type { Usage } from './workers-summary.js';
 

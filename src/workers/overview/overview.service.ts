@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { OldestPendingRepository } from '../../runs/oldest-pending.repository.js';
-import { RunCountsRepository, type RunCounts } from '../../runs/run-counts/run-counts.repository.js';
-import { SHOWN_MINUTES } from '../../runs/run-counts/run-counts.roll-up.js';
+import { OldestPendingRepository } from '../../runs/queue/oldest-pending.repository.js';
+import { RunCountsRepository, type RunCounts } from '../../runs/counts/run-counts.repository.js';
+import { SHOWN_MINUTES } from '../../runs/counts/run-counts.roll-up.js';
 import { WorkersService } from '../workers.service.js';
 import { summariseWorkers, type WorkersSummary } from './workers-summary.js';
 

@@ -1,4 +1,4 @@
-import type { Settings, WorkerPoolKind } from '../../settings/settings.js';
+import type { Settings, WorkerPoolKind } from '../../config/settings.js';
 
 /** Which pool a process uses: as set, else the one in memory for a single server process. */
 export function poolKindOf({

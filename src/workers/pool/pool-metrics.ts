@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { Gauge } from 'prom-client';
-import { ServiceRegistry } from '../../metrics/service-registry.js';
-import { SharedReading } from '../../metrics/shared-reading.js';
+import { ServiceRegistry } from '../../common/metrics/service-registry.js';
+import { SharedReading } from '../../common/metrics/shared-reading.js';
 import { WORKER_GROUPS, WorkerPool } from './worker-pool.js';
 
 /** Tells how many workers there are, by one short look a scrape. While that fails the gauge is left out. */

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable, type OnApplicationBootstrap } from '@nestjs/common';
 import { Notifications } from '../../database/notifications.js';
-import { Log } from '../../logging/logger.js';
-import { Settings } from '../../settings/settings.js';
+import { Log } from '../../common/logging/logger.js';
+import { Settings } from '../../config/settings.js';
 import { poolKindOf } from './pool-kind.js';
 
 /** Longest that a start waits for the connection, in milliseconds. */

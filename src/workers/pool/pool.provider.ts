@@ -2,7 +2,7 @@ import type { FactoryProvider } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { DatabaseMetrics } from '../../database/database-metrics.js';
 import { ReservedConnection } from '../../database/reserved-connection.js';
-import { Settings } from '../../settings/settings.js';
+import { Settings } from '../../config/settings.js';
 import { ForgettingPool } from './forgetting-pool.js';
 import { MemoryWorkerPool } from './memory-worker-pool.js';
 import { poolKindOf } from './pool-kind.js';

@@ -1,5 +1,5 @@
 import type { SqlExecutor } from '../../database/sql.js';
-import type { JsonObject } from '../../json/json-value.js';
+import type { JsonObject } from '@longshore/common/json/json-value';
 import type { ClaimingWorker } from '../../runs/scheduling-strategy.js';
 
 /** A run that a worker says it is executing. */

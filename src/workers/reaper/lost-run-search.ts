@@ -5,7 +5,7 @@ import {
   type Holder,
   type HolderPage,
   type RunInHands,
-} from '../../runs/lost-run.repository.js';
+} from '../../runs/storage/lost-run.repository.js';
 import { WorkerPool } from '../pool/worker-pool.js';
 import { ReaperClock } from './reaper-clock.js';
 import { ReaperGrace } from './reaper-grace.js';

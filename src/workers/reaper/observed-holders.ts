@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { LostRunRepository, type HolderPage } from '../../runs/lost-run.repository.js';
+import { LostRunRepository, type HolderPage } from '../../runs/storage/lost-run.repository.js';
 import { ClaimOutlook } from '../claims/claim-outlook.js';
 
 /** What the reaper reads, and tells the outlook for claims: idle workers then need no statements of their own. */

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { HealthChecks } from '../../health/health-checks.js';
-import { Settings } from '../../settings/settings.js';
+import { Settings } from '../../config/settings.js';
 import { ReaperGrace } from './reaper-grace.js';
 import { ReaperReport } from './reaper-report.js';
 

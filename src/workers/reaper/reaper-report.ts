@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { Counter, Gauge, Registry } from 'prom-client';
-import { Log } from '../../logging/logger.js';
+import { Log } from '../../common/logging/logger.js';
 import { LOSS_REASONS, type LostRun } from './lost-run-search.js';
 import { ReaperClock } from './reaper-clock.js';
 

@@ -1,6 +1,6 @@
 import type { Provider } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { Settings } from '../../settings/settings.js';
+import { Settings } from '../../config/settings.js';
 import { WorkerPool } from '../pool/worker-pool.js';
 import { LostRunSearch } from './lost-run-search.js';
 import { ObservedHolders } from './observed-holders.js';

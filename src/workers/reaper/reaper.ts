@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
-import { newId } from '../../runs/new-id.js';
+import { newId } from '../../runs/storage/new-id.js';
 import { isDatabaseUnavailable, isStatementGivenUp } from '../../database/unavailable.js';
 import { JournalOverloaded, RunNotFound, RunRejected } from '../../runs/run.errors.js';
-import { RunJournal } from '../../runs/run-journal/run-journal.js';
-import { Settings } from '../../settings/settings.js';
+import { RunJournal } from '../../runs/journal/run-journal.js';
+import { Settings } from '../../config/settings.js';
 import { LostRunSearch, type LostRun } from './lost-run-search.js';
 import { ReaperGrace } from './reaper-grace.js';
 import { ReaperReport, type ReaperCounts } from './reaper-report.js';

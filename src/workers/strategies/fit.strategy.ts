@@ -1,5 +1,5 @@
 import { isDeepStrictEqual as isSame } from 'node:util';
-import type { Run } from '../../runs/run-machine/run.js';
+import type { Run } from '../../runs/machine/run.js';
 import type {
   CandidateQuery,
   Choice,

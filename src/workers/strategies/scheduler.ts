@@ -1,6 +1,6 @@
 import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
-import { SettingsError } from '../../settings-table/setting.js';
-import type { Settings } from '../../settings/settings.js';
+import { SettingsError } from '@longshore/common/settings/setting';
+import type { Settings } from '../../config/settings.js';
 import { DirectStrategy } from './direct.strategy.js';
 import { FitStrategy } from './fit.strategy.js';
 

@@ -1,6 +1,6 @@
 import { Module, type DynamicModule, type Type } from '@nestjs/common';
 import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
-import { Settings } from '../../settings/settings.js';
+import { Settings } from '../../config/settings.js';
 import { exportedStrategies } from './exported-strategies.js';
 import { builtInStrategies, SCHEDULER, selectStrategy } from './scheduler.js';
 

@@ -1,4 +1,4 @@
-import { createRun } from '../../runs/run-machine/create-run.js';
+import { createRun } from '../../runs/machine/create-run.js';
 import type { Claimant, HeldRun, QueuedRun, Shape } from '../../runs/scheduling-strategy.js';
 
 /** The present of the specs. */

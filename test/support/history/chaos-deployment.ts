@@ -3,12 +3,9 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
-import {
-  startEmbeddedPostgres,
-  type EmbeddedPostgres,
-} from '../../../src/database/embedded-postgres/embedded-postgres.js';
-import { readPostmasterFile } from '../../../src/database/embedded-postgres/postmaster-file.js';
-import { socketPath } from '../../../src/database/embedded-postgres/socket-directory.js';
+import { startEmbeddedPostgres, type EmbeddedPostgres } from '@longshore/embedded-postgres/embedded-postgres';
+import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
+import { socketPath } from '@longshore/embedded-postgres/socket-directory';
 import { startService, until, type ServiceProcess } from '../service-process.js';
 import { endServer, makeTestDirectory } from '../test-cluster.js';
 import { TcpProxy, type ProxyRoute } from '../tcp-proxy.js';

@@ -1,9 +1,6 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import {
-  startEmbeddedPostgres,
-  type EmbeddedPostgres,
-} from '../../../src/database/embedded-postgres/embedded-postgres.js';
+import { startEmbeddedPostgres, type EmbeddedPostgres } from '@longshore/embedded-postgres/embedded-postgres';
 import { CHAOS_SETTINGS } from '../history/chaos-deployment.js';
 import { Wire } from '../history/wire.js';
 import { SERVICE_MAIN, startService, type ServiceProcess } from '../service-process.js';

@@ -1,0 +1,243 @@
+import { mkdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { serviceProgram } from '@longshore/common/service-program';
+import { createLongshoreClient, type LongshoreClient } from '@longshore/client/client';
+import type { Settings } from '../src/config/settings.js';
+import { removeRuns } from './abandoned-runs.js';
+import { ChildProgram, type ChildPlan } from '@longshore/common/child-program';
+import { planDemo, serviceEnvironment, workerEnvironment, type DemoPlan } from './demo-plan.js';
+import { chooseDemoRuntime, type DemoRuntime } from './example-images.js';
+import { EXAMPLES, imageName, type Example } from './examples.js';
+import { RunDisplay } from './run-display.js';
+import { createRun, followRun } from './run-follower.js';
+import type { Terminal } from './terminal.js';
+
+const LISTENING = /listening on (https?:\/\/[^\s"\\]+)/;
+
+/** The service drains for 10 s at most, and then stops its database; the worker stops its containers. */
+const STOP_MS = 60_000;
+const HOPELESS_STOP_MS = 2_000;
+/** The examples take seconds; pulling their base images may take longer. */
+const RUNS_MS = 300_000;
+
+/** What a demo is given. */
+export interface DemoParts {
+  readonly settings: Settings;
+  readonly env: NodeJS.ProcessEnv;
+  readonly terminal: Terminal;
+  /** Ends the demo when it aborts. */
+  readonly stop: AbortSignal;
+}
+
+interface Service {
+  readonly url: string;
+  readonly apiKey: string;
+  readonly keyFile: string;
+}
+
+interface Child {
+  readonly name: string;
+  readonly program: ChildProgram;
+  /** Removes what it leaves behind when it dies. */
+  readonly removeRemains: () => Promise<void>;
+}
+
+/** Runs the service, a worker and a run of each example, and cleans up behind them. */
+export class Demo {
+  private readonly children: Child[] = [];
+
+  constructor(private readonly parts: DemoParts) {}
+
+  /**
+   * Starts everything, shows the runs until they end, and tells how to go on.
+   * @returns the ways in which the runs ended otherwise than expected, in words; empty when all is well
+   * @throws ChildEnded when service or worker end; the signal's reason when `stop` aborts
+   */
+  async run(): Promise<readonly string[]> {
+    const { settings, env, terminal, stop } = this.parts;
+    const plan = await planDemo(settings, env);
+    if (plan.port !== settings.port) {
+      terminal.say(`port ${settings.port} is taken: the demo uses a free one`);
+    }
+    if ((env['DATABASE_URL'] ?? '') !== '') {
+      terminal.say('DATABASE_URL is set; the demo uses the embedded PostgreSQL all the same');
+    }
+    await mkdir(plan.dataDir, { recursive: true });
+    terminal.say(`starting the service on the embedded PostgreSQL in ${plan.dataDir}`);
+    const service = await this.startService(plan);
+    this.describe(service);
+    const runtime = await this.whileAlive(this.chooseRuntime(plan));
+    stop.throwIfAborted();
+    await this.startWorker(plan, service, runtime);
+    const client = createLongshoreClient({ baseUrl: service.url, apiKey: service.apiKey });
+    const problems = await this.whileAlive(this.runExamples(client));
+    this.suggest(service);
+    return problems;
+  }
+
+  /** Resolves never. @throws ChildEnded when service or worker end; the signal's reason when `stop` aborts */
+  async serve(): Promise<never> {
+    this.parts.terminal.say('serving until Ctrl-C');
+    return this.whileAlive(new Promise<never>(() => undefined));
+  }
+
+  /**
+   * Stops worker, service and database, in this order, and removes what one of them left behind that died.
+   * @returns what did not stop as it should, in words
+   */
+  async close(): Promise<readonly string[]> {
+    const problems: string[] = [];
+    for (const { name, program, removeRemains } of this.children.toReversed()) {
+      // Without a service the worker cannot report how its runs end, and would try for a minute.
+      const isHopeless = this.children.some((child) => child.name === 'service' && child.program.isLost);
+      const wasLost = program.isLost;
+      const how = await program.stop(isHopeless ? HOPELESS_STOP_MS : STOP_MS);
+      if (how === null) continue;
+      if (!wasLost && !isHopeless) problems.push(`the ${name} did not stop cleanly (${how})`);
+      await removeRemains().catch((error: unknown) => {
+        problems.push(`what the ${name} left could not be removed: ${String(error)}`);
+      });
+    }
+    return problems;
+  }
+
+  private async startService(plan: DemoPlan): Promise<Service> {
+    const env = serviceEnvironment(plan, this.parts.env);
+    const program = this.start({
+      ...servicePlan(plan, env, 'demo-service.log'),
+      removeRemains: () => stopDatabase(plan, env),
+    });
+    const [, url = ''] = await this.whileAlive(program.untilLine(LISTENING));
+    const keyFile = join(plan.dataDir, 'admin-key');
+    return { url, apiKey: (await readFile(keyFile, 'utf8')).trim(), keyFile };
+  }
+
+  private async startWorker(plan: DemoPlan, service: Service, runtime: DemoRuntime): Promise<void> {
+    const { terminal } = this.parts;
+    terminal.say(
+      runtime.name === 'docker'
+        ? `the worker runs containers: ${runtime.reason}`
+        : `the worker runs the examples as plain processes, without isolation: ${runtime.reason}`,
+    );
+    const env = workerEnvironment(plan, this.parts.env, { ...service, runtime: runtime.name });
+    const program = this.start({
+      name: 'worker',
+      script: fileURLToPath(import.meta.resolve('@longshore/worker/main')),
+      env,
+      logFile: join(plan.dataDir, 'demo-worker.log'),
+      removeRemains: () => removeRuns(env, plan.workerId),
+    });
+    await this.whileAlive(program.untilLine(/./));
+  }
+
+  private start({ removeRemains, ...plan }: ChildPlan & Pick<Child, 'removeRemains'>): ChildProgram {
+    this.parts.stop.throwIfAborted();
+    const program = new ChildProgram(plan);
+    this.children.push({ name: plan.name, program, removeRemains });
+    return program;
+  }
+
+  private chooseRuntime({ imagesDir }: DemoPlan): Promise<DemoRuntime> {
+    const { env, terminal, stop } = this.parts;
+    const images = new Map(EXAMPLES.map(({ name }) => [name, imageName(name)]));
+    return chooseDemoRuntime({
+      env,
+      imagesDir,
+      images,
+      say: (line) => terminal.say(line),
+      signal: stop,
+    });
+  }
+
+  private async runExamples(client: LongshoreClient): Promise<readonly string[]> {
+    const { terminal, stop } = this.parts;
+    terminal.say('creating a run of each example');
+    terminal.say('');
+    const display = new RunDisplay(terminal.out, terminal.style, terminal.live);
+    const late = AbortSignal.timeout(RUNS_MS);
+    try {
+      const signal = AbortSignal.any([stop, late]);
+      const found = await Promise.all(
+        EXAMPLES.map((example) => this.runExample(client, example, { display, signal })),
+      );
+      display.finish();
+      terminal.say('');
+      return found.flat();
+    } catch (error) {
+      stop.throwIfAborted();
+      if (!late.aborted) throw error;
+      return [`the runs did not end within ${RUNS_MS / 1000} s`];
+    }
+  }
+
+  private async runExample(
+    client: LongshoreClient,
+    { name, inputs, verify }: Example,
+    { display, signal }: { display: RunDisplay; signal: AbortSignal },
+  ): Promise<string[]> {
+    const { id } = await createRun(client, { image: imageName(name), inputs: { ...inputs } });
+    const { run, events } = await followRun(client, id, (news) => display.show(name, news), signal);
+    const types = events.map(({ type }) => type);
+    return verify(run, types).map((problem) => `${name}: ${problem}`);
+  }
+
+  private describe({ url, apiKey, keyFile }: Service): void {
+    const { terminal } = this.parts;
+    terminal.say('');
+    terminal.say(`  API         ${terminal.strong(url)}`);
+    terminal.say(`  Dashboard   ${terminal.strong(`${url}/ui/`)}`);
+    terminal.say(`  Swagger UI  ${terminal.strong(`${url}/docs`)}`);
+    terminal.say(`  API key     ${terminal.strong(apiKey)}`);
+    terminal.say(`              kept in ${keyFile}`);
+    terminal.say('');
+  }
+
+  private suggest({ url, apiKey }: Service): void {
+    const { terminal } = this.parts;
+    const body = JSON.stringify({ image: imageName('word-count'), inputs: { text: 'one more run' } });
+    terminal.say('Create the next run:');
+    terminal.say('');
+    terminal.say(
+      `curl -sS ${url}/runs -H 'X-API-Key: ${apiKey}' -H 'Content-Type: application/json' -d '${body}'`,
+    );
+    terminal.say('');
+  }
+
+  /** @throws ChildEnded when service or worker end before the work; the signal's reason when `stop` aborts */
+  private async whileAlive<T>(work: Promise<T>): Promise<T> {
+    const { stop } = this.parts;
+    let onAbort: (() => void) | undefined;
+    const stopped = new Promise<never>((_resolve, reject) => {
+      onAbort = () => reject(stop.reason instanceof Error ? stop.reason : new Error('stopped'));
+      stop.addEventListener('abort', onAbort, { once: true });
+      if (stop.aborted) onAbort();
+    });
+    // The work may fail after it has lost the race: nobody waits for it then.
+    work.catch(() => undefined);
+    try {
+      return await Promise.race([stopped, ...this.children.map(({ program }) => program.lost), work]);
+    } finally {
+      if (onAbort !== undefined) stop.removeEventListener('abort', onAbort);
+    }
+  }
+}
+
+function servicePlan({ dataDir }: DemoPlan, env: NodeJS.ProcessEnv, log: string): ChildPlan {
+  return {
+    name: 'service',
+    script: serviceProgram(),
+    env,
+    logFile: join(dataDir, log),
+  };
+}
+
+/** The database outlives a service that dies; a second service finds it, and stops it at its own end. */
+async function stopDatabase(plan: DemoPlan, env: NodeJS.ProcessEnv): Promise<void> {
+  const program = new ChildProgram(
+    servicePlan(plan, { ...env, SERVICE_PORT: '0' }, 'demo-service-cleanup.log'),
+  );
+  await program.untilLine(LISTENING);
+  const how = await program.stop(STOP_MS);
+  if (how !== null) throw new Error(`the service that was to stop the database ended with ${how}`);
+}

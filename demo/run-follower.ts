@@ -1,0 +1,97 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { LongshoreClient, Schemas } from '@longshore/client/client';
+
+const POLL_MS = 200;
+const REQUEST_MS = 10_000;
+
+/** What is known of a run while it goes on. */
+export interface RunNews {
+  readonly state: Schemas['RunState'];
+  /** 0-100. */
+  readonly progress: number;
+  /** Events that were not told before, oldest first. */
+  readonly events: readonly Schemas['PolledEvent'][];
+}
+
+/** A run that has ended, with the whole of its timeline. */
+export interface EndedRun {
+  readonly run: Schemas['OpRun'];
+  readonly events: readonly Schemas['PolledEvent'][];
+}
+
+/** Creates a run. @throws Error with the service's answer when it refuses */
+export async function createRun(
+  client: LongshoreClient,
+  body: Schemas['OpRunCreate'],
+): Promise<Schemas['OpRun']> {
+  const { data, error } = await client.POST('/runs', { body, signal: AbortSignal.timeout(REQUEST_MS) });
+  return data ?? refuse(`create a run of ${body.image}`, error);
+}
+
+/**
+ * Tells what happens to a run until it has ended. A request that brings no answer is made again.
+ * @throws Error with the service's answer when it refuses; the signal's reason when it aborts
+ */
+export async function followRun(
+  client: LongshoreClient,
+  id: string,
+  onNews: (news: RunNews) => void,
+  signal: AbortSignal,
+): Promise<EndedRun> {
+  const known: Schemas['PolledEvent'][] = [];
+  for (;;) {
+    const run = await persistently(() => getRun(client, id), signal);
+    // Read after the run: a run that has ended takes no further events, so these are all of them.
+    const fresh = await persistently(() => getEvents(client, id, known.length - 1), signal);
+    known.push(...fresh);
+    onNews({ state: run.state, progress: run.progress, events: fresh });
+    if (isTerminal(run.state)) return { run, events: known };
+    await sleep(POLL_MS, undefined, { signal });
+  }
+}
+
+/** Whether a run in this state is locked. */
+export function isTerminal(state: Schemas['RunState']): boolean {
+  return state === 'COMPLETED' || state === 'FAILED' || state === 'CANCELLED';
+}
+
+async function getRun(client: LongshoreClient, id: string): Promise<Schemas['OpRun']> {
+  const params = { path: { id }, query: { include_events: false } };
+  const { data, error } = await client.GET('/runs/{id}', {
+    params,
+    signal: AbortSignal.timeout(REQUEST_MS),
+  });
+  return data ?? refuse(`read run ${id}`, error);
+}
+
+async function getEvents(
+  client: LongshoreClient,
+  id: string,
+  after: number,
+): Promise<Schemas['PolledEvent'][]> {
+  const params = { path: { id }, query: { after } };
+  const { data, error } = await client.GET('/runs/{id}/events', {
+    params,
+    signal: AbortSignal.timeout(REQUEST_MS),
+  });
+  return data?.events ?? refuse(`read the events of run ${id}`, error);
+}
+
+class Refused extends Error {}
+
+function refuse(what: string, answer: unknown): never {
+  throw new Refused(`the service did not ${what}: ${JSON.stringify(answer)}`);
+}
+
+/** A connection may break while the service is busy; whether it is gone for good, others watch. */
+async function persistently<T>(call: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  for (;;) {
+    signal.throwIfAborted();
+    try {
+      return await call();
+    } catch (error) {
+      if (error instanceof Refused) throw error;
+    }
+    await sleep(POLL_MS, undefined, { signal });
+  }
+}

@@ -1,0 +1,8 @@
+#!/usr/bin/env node
+// The command line. In a checkout it is built first when its sources have changed.
+import { existsSync } from 'node:fs';
+
+const become = new URL('../../../scripts/become.mjs', import.meta.url);
+const isCheckout = existsSync(new URL('../src', import.meta.url));
+if (isCheckout) await (await import(become.href)).become('packages/cli/dist/main.js');
+else await import('../dist/main.js');

@@ -1,0 +1,137 @@
+import type { Command } from 'commander';
+import type { Schemas } from '@longshore/client/client';
+import type { CliContext } from '../cli-context.js';
+import { callsService, openSession, type ServiceFlags } from '../command-kit.js';
+import { readInputs, readJsonFile, readJsonObject } from '../inputs.js';
+import { makeRun } from '../new-run.js';
+import { takesNewRunFlags, type NewRunFlags } from '../run-flags.js';
+import { ago, formatTable, type Column } from '../table.js';
+
+type Definition = Schemas['OpDefinition'];
+type VersionFlags = ServiceFlags & { readonly version?: string };
+
+const PAGE = 1000;
+const COLUMNS: readonly Column<Definition>[] = [
+  { title: 'ID', text: ({ id }) => id },
+  { title: 'VERSION', text: ({ version }) => version },
+  { title: 'AGE', text: ({ createdAt }) => ago(createdAt) },
+  {
+    title: 'INPUTS',
+    text: ({ input_specs: specs }) =>
+      Object.entries(specs)
+        .map(([name, { required }]) => (required ? name : `[${name}]`))
+        .join(' ') || '-',
+    isElastic: true,
+  },
+  { title: 'IMAGE', text: ({ image }) => image, isElastic: true },
+];
+
+/** `def ...` */
+export function addDefinitions(program: Command, context: CliContext): void {
+  const parent = program
+    .command('def')
+    .helpCommand(false)
+    .description('definitions: versioned templates of runs');
+  addApply(parent, context);
+  addList(parent, context);
+  addGet(parent, context);
+  addRun(parent, context);
+}
+
+function addApply(parent: Command, context: CliContext): void {
+  const command = parent
+    .command('apply')
+    .description('store definitions, each in place of the one with its id and version')
+    .requiredOption('-f, --file <file>', 'a definition in JSON, or a list of them; - for standard input');
+  callsService(command, 'def apply -f word-count.json').action(
+    async (flags: ServiceFlags & { readonly file: string }) => {
+      const content = await readJsonFile(flags.file, context.stdin);
+      const session = await openSession(flags, context);
+      const { output } = context;
+      for (const definition of Array.isArray(content) ? content : [content]) {
+        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the service says what is wrong with it
+        const body = definition as Schemas['OpDefinitionCreate'];
+        const { stored, isNew } = await session.ask(async (init) => {
+          const { data, error, response } = await session.client.POST('/definitions', { body, ...init });
+          return { ...(data && { data: { stored: data, isNew: response.status === 201 } }), error, response };
+        });
+        const done = isNew ? 'created' : 'replaced';
+        await (flags.json ? output.json(stored) : output.line(`${stored.id}/${stored.version} ${done}`));
+      }
+    },
+  );
+}
+
+function addList(parent: Command, context: CliContext): void {
+  const command = parent.command('list').description('list definitions, all versions');
+  callsService(command, 'def list').action(async (flags: ServiceFlags) => {
+    const session = await openSession(flags, context);
+    const { output } = context;
+    const shown: Definition[] = [];
+    for (let after: string | undefined; ;) {
+      const query = { limit: PAGE, ...(after === undefined ? {} : { after }) };
+      const page = await session.ask((init) =>
+        session.client.GET('/definitions', { params: { query }, ...init }),
+      );
+      if (flags.json) await output.json(...page);
+      else shown.push(...page);
+      const last = page.at(-1);
+      if (last === undefined || page.length < PAGE) break;
+      after = `${last.id}/${last.version}`;
+    }
+    if (flags.json) return;
+    if (shown.length === 0) output.note('no definitions');
+    else await output.write(formatTable(COLUMNS, shown, output));
+  });
+}
+
+function addGet(parent: Command, context: CliContext): void {
+  const command = parent
+    .command('get')
+    .description('print a definition as JSON, fit for def apply after an edit')
+    .argument('<name>', 'id of the definition')
+    .option('--version <version>', 'its version (else the newest)');
+  callsService(command, 'def get word-count').action(async (name: string, flags: VersionFlags) => {
+    const session = await openSession(flags, context);
+    const params = { path: { name }, query: versionOf(flags) };
+    const definition = await session.ask((init) =>
+      session.client.GET('/definitions/{name}', { params, ...init }),
+    );
+    const { output } = context;
+    if (flags.json) {
+      await output.json(definition);
+      return;
+    }
+    const { createdAt: _, updatedAt: __, event_delivery: delivery, ...rest } = definition;
+    const shown = { ...rest, ...(delivery === null ? {} : { event_delivery: delivery }) };
+    await output.line(JSON.stringify(shown, null, 2));
+  });
+}
+
+function addRun(parent: Command, context: CliContext): void {
+  const command = parent
+    .command('run')
+    .description('create a run from a definition, and print its id')
+    .argument('<name>', 'id of the definition')
+    .option('--version <version>', 'its version (else the newest)');
+  takesNewRunFlags(command);
+  callsService(command, 'def run word-count --input text="to be" --wait').action(
+    async (name: string, flags: VersionFlags & NewRunFlags) => {
+      const { stdin } = context;
+      const body = {
+        inputs: await readInputs(flags, stdin),
+        ...(flags.outputs === undefined ? {} : { outputs: await readJsonObject(flags.outputs, stdin) }),
+        ...(flags.priority === undefined ? {} : { priority: flags.priority }),
+      };
+      const session = await openSession(flags, context);
+      const params = { path: { name }, query: versionOf(flags) };
+      await makeRun(session, context, flags, (init) =>
+        session.client.POST('/definitions/{name}/runs', { params, body, ...init }),
+      );
+    },
+  );
+}
+
+function versionOf({ version }: VersionFlags): { version?: string } {
+  return version === undefined ? {} : { version };
+}

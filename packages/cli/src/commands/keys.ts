@@ -1,0 +1,115 @@
+import { InvalidArgumentError, Option, type Command } from 'commander';
+import type { Schemas } from '@longshore/client/client';
+import type { CliContext } from '../cli-context.js';
+import { callsService, instant, openSession, type ServiceFlags } from '../command-kit.js';
+import { ago, formatTable, type Column } from '../table.js';
+
+type ApiKey = Schemas['ApiKey'];
+type Scope = Schemas['Scope'];
+
+const SCOPES: readonly Scope[] = ['client', 'worker', 'admin'];
+const PAGE = 1000;
+
+const COLUMNS: readonly Column<ApiKey>[] = [
+  { title: 'ID', text: ({ id }) => id },
+  { title: 'NAME', text: ({ name }) => name, isElastic: true },
+  { title: 'PREFIX', text: ({ prefix }) => prefix },
+  { title: 'SCOPES', text: ({ scopes }) => scopes.join(',') },
+  { title: 'AGE', text: ({ created_at: t }) => ago(t) },
+  { title: 'USED', text: ({ last_used_at: t }) => ago(t) },
+  { title: 'STATE', text: standing, colour: (key) => (standing(key) === 'valid' ? 'green' : 'red') },
+];
+
+/** `keys ...` */
+export function addKeys(program: Command, context: CliContext): void {
+  const parent = program
+    .command('keys')
+    .helpCommand(false)
+    .description('API keys; needs a key with the scope admin');
+  addCreate(parent, context);
+  addList(parent, context);
+  addRevoke(parent, context);
+}
+
+function addCreate(parent: Command, context: CliContext): void {
+  const command = parent
+    .command('create')
+    .description('make a key and print it: it is shown this once')
+    .argument('<name>', 'what it is for')
+    .addOption(
+      new Option('-s, --scope <scope>', `one of ${SCOPES.join(', ')}; may be given several times`)
+        .argParser(severalScopes)
+        .makeOptionMandatory(),
+    )
+    .option('--expires <time>', 'when it ends: 90d, ISO 8601 or UNIX seconds (else never)', instant(1));
+  callsService(command, 'keys create ci --scope client --expires 90d').action(
+    async (
+      name: string,
+      flags: ServiceFlags & { readonly scope: readonly Scope[]; readonly expires?: number },
+    ) => {
+      const session = await openSession(flags, context);
+      const body = {
+        name,
+        scopes: [...flags.scope],
+        ...(flags.expires === undefined ? {} : { expires_at: new Date(flags.expires * 1000).toISOString() }),
+      };
+      const made = await session.askOnce((init) => session.client.POST('/api-keys', { body, ...init }));
+      const { output } = context;
+      if (flags.json) {
+        await output.json(made);
+        return;
+      }
+      output.note(`key ${made.id} (${made.scopes.join(', ')}), shown this once:`);
+      await output.line(made.key);
+    },
+  );
+}
+
+function addList(parent: Command, context: CliContext): void {
+  const command = parent.command('list').description('list keys, newest first, ended ones too');
+  callsService(command, 'keys list').action(async (flags: ServiceFlags) => {
+    const session = await openSession(flags, context);
+    const { output } = context;
+    const shown: ApiKey[] = [];
+    for (let after: string | undefined; ;) {
+      const query = { limit: PAGE, ...(after === undefined ? {} : { after }) };
+      const page = await session.ask((init) =>
+        session.client.GET('/api-keys', { params: { query }, ...init }),
+      );
+      if (flags.json) await output.json(...page);
+      else shown.push(...page);
+      after = page.at(-1)?.id;
+      if (after === undefined || page.length < PAGE) break;
+    }
+    if (flags.json) return;
+    if (shown.length === 0) output.note('no keys but those that the service was started with');
+    else await output.write(formatTable(COLUMNS, shown, output));
+  });
+}
+
+function addRevoke(parent: Command, context: CliContext): void {
+  const command = parent
+    .command('revoke')
+    .description('end a key for good')
+    .argument('<id>', 'id of the key, as keys list shows it');
+  callsService(command, 'keys revoke $KEY_ID').action(async (id: string, flags: ServiceFlags) => {
+    const session = await openSession(flags, context);
+    await session.ask(async (init) => {
+      const params = { path: { id } };
+      const { error, response } = await session.client.DELETE('/api-keys/{id}', { params, ...init });
+      return { data: response.status, error, response };
+    });
+    if (!flags.json) await context.output.line(`${id} revoked`);
+  });
+}
+
+function severalScopes(text: string, before: readonly Scope[] = []): readonly Scope[] {
+  const scope = SCOPES.find((one) => one === text);
+  if (scope === undefined) throw new InvalidArgumentError(`It must be one of ${SCOPES.join(', ')}.`);
+  return [...before, scope];
+}
+
+function standing({ revoked_at: revoked, expires_at: expires }: ApiKey): string {
+  if (revoked !== null) return 'revoked';
+  return expires !== null && Date.parse(expires) <= Date.now() ? 'expired' : 'valid';
+}

@@ -1,0 +1,120 @@
+import { Option, type Command } from 'commander';
+import type { Schemas } from '@longshore/client/client';
+import type { CliContext } from '../cli-context.js';
+import { callsService, instant, integerOption, openSession, type ServiceFlags } from '../command-kit.js';
+import { formatTable } from '../table.js';
+import { explanationText } from '../views/explanation-view.js';
+import { RUN_COLUMNS, runDetails } from '../views/run-view.js';
+
+const PAGE = 100;
+const STATES: readonly Schemas['RunState'][] = [
+  'PENDING',
+  'ASSIGNED',
+  'RUNNING',
+  'COMPLETED',
+  'FAILED',
+  'CANCELLED',
+];
+
+interface ListFlags extends ServiceFlags {
+  readonly state?: Schemas['RunState'];
+  readonly def?: string;
+  readonly image?: string;
+  readonly topic?: string;
+  readonly since?: number;
+  readonly until?: number;
+  readonly limit: number;
+  readonly all?: true;
+}
+
+/** `run get`, `run list`, `run explain` */
+export function addRunReading(parent: Command, context: CliContext): void {
+  addGet(parent, context);
+  addList(parent, context);
+  addExplain(parent, context);
+}
+
+function addGet(parent: Command, context: CliContext): void {
+  const command = parent.command('get').description('show a run').argument('<id>', 'id of the run');
+  callsService(command, 'run get $RUN', 'run get $RUN --json').action(
+    async (id: string, flags: ServiceFlags) => {
+      const session = await openSession(flags, context);
+      const params = { path: { id } };
+      const run = await session.ask((init) => session.client.GET('/runs/{id}', { params, ...init }));
+      const { output } = context;
+      await (flags.json ? output.json(run) : output.write(runDetails(run, output.colours)));
+    },
+  );
+}
+
+function addList(parent: Command, context: CliContext): void {
+  const command = parent
+    .command('list')
+    .description('list runs, newest first')
+    .addOption(
+      new Option('-s, --state <state>', 'runs in this state')
+        .choices(STATES)
+        .argParser((text) => text.toUpperCase()),
+    )
+    .option('-d, --def <name>', 'runs of this definition')
+    .option('--image <image>', 'runs of this image')
+    .option('-t, --topic <topic>', 'runs with this topic')
+    .option('--since <time>', 'created at or after: 2h, 3d, ISO 8601 or UNIX seconds', instant(-1))
+    .option('--until <time>', 'created at or before', instant(-1))
+    .addOption(integerOption('-n, --limit <n>', 'so many at most', 1, 1_000_000).default(20))
+    .option('--all', 'all of them');
+  callsService(command, 'run list --state FAILED --since 24h', 'run list --all --json').action(
+    async (flags: ListFlags) => {
+      const session = await openSession(flags, context);
+      const { output } = context;
+      let left = flags.all ? Number.POSITIVE_INFINITY : flags.limit;
+      const shown: Schemas['OpRun'][] = [];
+      for (let last: string | undefined; left > 0;) {
+        const query = {
+          ...filtersOf(flags),
+          limit: Math.min(left, PAGE),
+          ...(last === undefined ? {} : { starting_after: last }),
+        };
+        const { data, has_more: hasMore } = await session.ask((init) =>
+          session.client.GET('/runs', { params: { query }, ...init }),
+        );
+        if (flags.json) await output.json(...data);
+        else shown.push(...data);
+        left -= data.length;
+        last = data.at(-1)?.id;
+        if (!hasMore || last === undefined) break;
+      }
+      if (flags.json) return;
+      if (shown.length === 0) output.note('no runs');
+      else await output.write(formatTable(RUN_COLUMNS, shown, output));
+    },
+  );
+}
+
+function filtersOf({ state, def, image, topic, since, until }: ListFlags) {
+  return {
+    include_events: false,
+    ...(state === undefined ? {} : { state }),
+    ...(def === undefined ? {} : { op_definition: def }),
+    ...(image === undefined ? {} : { image }),
+    ...(topic === undefined ? {} : { topic }),
+    ...(since === undefined ? {} : { 'created[gte]': since }),
+    ...(until === undefined ? {} : { 'created[lte]': until }),
+  };
+}
+
+function addExplain(parent: Command, context: CliContext): void {
+  const command = parent
+    .command('explain')
+    .description('say why a run is where it is')
+    .argument('<id>', 'id of the run');
+  callsService(command, 'run explain $RUN').action(async (id: string, flags: ServiceFlags) => {
+    const session = await openSession(flags, context);
+    const params = { path: { id } };
+    const explained = await session.ask((init) =>
+      session.client.GET('/runs/{id}/explain', { params, ...init }),
+    );
+    const { output } = context;
+    await (flags.json ? output.json(explained) : output.write(explanationText(explained, output)));
+  });
+}

@@ -1,0 +1,80 @@
+import { readFile } from 'node:fs/promises';
+import { text as readAll } from 'node:stream/consumers';
+import type { Readable } from 'node:stream';
+import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
+import { usageError } from './cli-error.js';
+
+/**
+ * Reads `name=value`. A value that is JSON is taken as such, anything else as text: `n=3` is a number, `n="3"` (quotes
+ * included) and `n=three` are texts.
+ * @throws CliError when there is no `=` or no name
+ */
+export function readAssignment(assignment: string): readonly [string, JsonValue] {
+  const [name, text] = splitAssignment(assignment);
+  return [name, readValue(text)];
+}
+
+/** Splits `name=value` at the first `=`. @throws CliError when there is none, or no name */
+export function splitAssignment(assignment: string): readonly [string, string] {
+  const at = assignment.indexOf('=');
+  if (at < 1) throw usageError(`expected name=value, got ${JSON.stringify(assignment)}`);
+  return [assignment.slice(0, at), assignment.slice(at + 1)];
+}
+
+/** Inputs from a file, with single ones on top. @throws CliError when they cannot be read */
+export async function readInputs(
+  {
+    inputs,
+    input = [],
+  }: { readonly inputs?: string | undefined; readonly input?: readonly string[] | undefined },
+  stdin: Readable,
+): Promise<JsonObject> {
+  const fromFile = inputs === undefined ? {} : await readJsonObject(inputs, stdin);
+  // Not by assignment: a name may be `__proto__`.
+  return Object.fromEntries([...Object.entries(fromFile), ...input.map(readAssignment)]);
+}
+
+/** A JSON object from a file; `-` is standard input. @throws CliError when it cannot be read or is none */
+export async function readJsonObject(file: string, stdin: Readable): Promise<JsonObject> {
+  const value = await readJsonFile(file, stdin);
+  if (!isJsonObject(value)) throw usageError(`${nameOf(file)} must hold a JSON object`);
+  return value;
+}
+
+/** JSON from a file; `-` is standard input. @throws CliError when it cannot be read or is none */
+export async function readJsonFile(file: string, stdin: Readable): Promise<unknown> {
+  let text: string;
+  try {
+    text = file === '-' ? await readAll(stdin) : await readFile(file, 'utf8');
+  } catch (error) {
+    throw usageError(`cannot read ${file}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  try {
+    const value: unknown = JSON.parse(text);
+    return value;
+  } catch (error) {
+    throw usageError(
+      `${nameOf(file)} holds no JSON: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
+}
+
+function nameOf(file: string): string {
+  return file === '-' ? 'standard input' : file;
+}
+
+function readValue(text: string): JsonValue {
+  try {
+    const value: JsonValue = JSON.parse(text);
+    // A number that a double cannot hold would come out as another one: such ids are texts.
+    return typeof value === 'number' && String(value) !== text.trim() && !isSameNumber(value, text)
+      ? text
+      : value;
+  } catch {
+    return text;
+  }
+}
+
+function isSameNumber(value: number, text: string): boolean {
+  return Number.isFinite(value) && (!/^-?\d+$/.test(text.trim()) || Number.isSafeInteger(value));
+}

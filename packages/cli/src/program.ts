@@ -1,0 +1,53 @@
+import { Command } from 'commander';
+import tab from '@bomb.sh/tab/commander';
+import { packageVersion } from '@longshore/common/settings/package-version';
+import type { CliContext } from './cli-context.js';
+import { addCapacity } from './commands/capacity.js';
+import { addDefinitions } from './commands/definitions.js';
+import { addFeed } from './commands/feed.js';
+import { addKeys } from './commands/keys.js';
+import { addLogin } from './commands/login.js';
+import { addRunChanges } from './commands/run-change.js';
+import { addRunCreate } from './commands/run-create.js';
+import { addRunReading } from './commands/run-read.js';
+import { addRunWatching } from './commands/run-watch.js';
+import { addServe } from './commands/serve.js';
+import { addWorker } from './commands/worker.js';
+import { addWorkers } from './commands/workers.js';
+
+const AFTERWORD = `
+Exit codes: 0 done, of a run that is followed COMPLETED; 1 refused, or the run is FAILED or CANCELLED; 2 wrong arguments;
+3 the service gives no answer or refuses the key; 130 Ctrl-C.
+
+Every command has a --help with examples. Start with: longshore login`;
+
+/** The whole command line. Parsing throws a CommanderError in the place of ending the process. */
+export function makeProgram(context: CliContext): Command {
+  const program = new Command('longshore')
+    .description('Queue runs of container images, watch them, and look after the service.')
+    .version(packageVersion(), '--version', 'print the version')
+    .helpOption('-h, --help', 'print this text')
+    .helpCommand(false)
+    .enablePositionalOptions()
+    .exitOverride()
+    .showSuggestionAfterError()
+    .addHelpText('after', AFTERWORD)
+    .configureOutput({
+      outputError: (text, write) => write(text.replace(/^error: /, 'longshore: ')),
+    });
+  addServe(program, context);
+  addWorker(program, context);
+  const run = program.command('run').helpCommand(false).description('runs: create, look at, follow, change');
+  addRunCreate(run, context);
+  addRunReading(run, context);
+  addRunWatching(run, context);
+  addRunChanges(run, context);
+  addDefinitions(program, context);
+  addWorkers(program, context);
+  addCapacity(program, context);
+  addFeed(program, context);
+  addKeys(program, context);
+  addLogin(program, context);
+  tab(program, { completionCommandName: 'completion' });
+  return program;
+}

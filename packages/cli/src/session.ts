@@ -1,0 +1,168 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createLongshoreClient, type LongshoreClient } from '@longshore/client/client';
+import { CliError, EXIT } from './cli-error.js';
+import type { Connection } from './connection.js';
+import { answersLater, refusalOf } from './refusal.js';
+import { failureText, hasNeverLeft } from './network-failure.js';
+import type { Output } from './output.js';
+
+const REQUEST_MS = 30_000;
+/** How long a service that was never reached is tried. */
+const FIRST_PATIENCE_MS = 3_000;
+/** How long a request that may have been carried out is repeated. */
+const PATIENCE_MS = 60_000;
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 5_000;
+
+/** What a call of the generated client answers. */
+export interface Answered<T> {
+  readonly data?: T;
+  readonly error?: unknown;
+  readonly response: Response;
+}
+
+/** What every call is made with. */
+export interface CallInit {
+  readonly signal: AbortSignal;
+  /** Following a redirect would hand the API key to whatever it names. */
+  readonly redirect: 'manual';
+}
+
+/** How a call may be made. */
+export interface CallRules {
+  /** Whether the request may be sent again when its answer was lost: it changes nothing, or carries a key. */
+  readonly isRepeatable: boolean;
+  /** Milliseconds without an answer after which the service counts as away. */
+  readonly patienceMs?: number;
+}
+
+/** Calls to one service, with what people need to know about those that fail. */
+export class Session {
+  readonly client: LongshoreClient;
+
+  constructor(
+    connection: Connection,
+    readonly output: Output,
+    /** Aborts at Ctrl-C. */
+    readonly stop: AbortSignal,
+  ) {
+    this.client = createLongshoreClient({ baseUrl: connection.url, apiKey: connection.apiKey });
+    this.url = connection.url;
+  }
+
+  readonly url: string;
+
+  /** A key under which a request is carried out once, however often it is sent. */
+  newKey(): string {
+    return randomUUID();
+  }
+
+  /** Makes a call that may be repeated, until it is answered. @throws CliError */
+  ask<T>(call: (init: CallInit) => Promise<Answered<T>>, patienceMs?: number): Promise<T> {
+    return this.call(call, { isRepeatable: true, ...(patienceMs === undefined ? {} : { patienceMs }) });
+  }
+
+  /** Makes a call that must not be repeated once it may have arrived. @throws CliError */
+  askOnce<T>(call: (init: CallInit) => Promise<Answered<T>>): Promise<T> {
+    return this.call(call, { isRepeatable: false });
+  }
+
+  private async call<T>(call: (init: CallInit) => Promise<Answered<T>>, rules: CallRules): Promise<T> {
+    const began = Date.now();
+    let mayHaveArrived = false;
+    for (let pauses = new Pauses(); ;) {
+      const outcome = await this.tryOnce(call);
+      if (outcome.kind === 'answer') return outcome.value;
+      mayHaveArrived ||= outcome.mayHaveArrived;
+      if (mayHaveArrived && !rules.isRepeatable) {
+        throw this.away(`${outcome.reason}; it may have been carried out all the same`, true);
+      }
+      const patienceMs =
+        rules.patienceMs ?? (mayHaveArrived || outcome.isUp ? PATIENCE_MS : FIRST_PATIENCE_MS);
+      const pauseMs = Math.max(pauses.next(), outcome.retryAfterMs);
+      if (Date.now() + pauseMs - began > patienceMs) {
+        throw this.away(outcome.reason, mayHaveArrived);
+      }
+      if (pauses.count === NOTED_AT)
+        this.output.note(`${this.url} does not answer (${outcome.reason}), trying again`);
+      await this.pause(pauseMs);
+    }
+  }
+
+  /** Waits. @throws CliError at Ctrl-C */
+  async pause(ms: number): Promise<void> {
+    await sleep(ms, undefined, { signal: this.stop }).catch(() => this.throwIfStopped());
+  }
+
+  /** @throws CliError after Ctrl-C */
+  throwIfStopped(): void {
+    if (this.stop.aborted) throw new CliError(EXIT.interrupted, 'interrupted');
+  }
+
+  /** What to say of a service that gives no answer. */
+  away(reason: string, mayHaveArrived = false): CliError {
+    return new CliError(
+      EXIT.unreachable,
+      `cannot reach the service at ${this.url}: ${reason}`,
+      mayHaveArrived,
+    );
+  }
+
+  private async tryOnce<T>(call: (init: CallInit) => Promise<Answered<T>>): Promise<Outcome<T>> {
+    this.throwIfStopped();
+    const signal = AbortSignal.any([this.stop, AbortSignal.timeout(REQUEST_MS)]);
+    try {
+      const { data, error, response } = await call({ signal, redirect: 'manual' });
+      if (response.ok && data !== undefined) return { kind: 'answer', value: data };
+      if (!answersLater(response.status)) throw refusalOf(error, response, this.url);
+      const seconds = Number(response.headers.get('Retry-After') ?? 0);
+      return {
+        kind: 'none',
+        reason: refusalOf(error, response, this.url).message,
+        // 429 and 503 say that nothing was done; a gateway's 502 and 504 do not know.
+        mayHaveArrived: response.status === 502 || response.status === 504,
+        isUp: true,
+        retryAfterMs: seconds > 0 && seconds < 3600 ? seconds * 1000 : 0,
+      };
+    } catch (error) {
+      this.throwIfStopped();
+      if (error instanceof CliError) throw error;
+      if (error instanceof SyntaxError) {
+        throw new CliError(EXIT.unreachable, `${this.url} does not answer as a Longshore service does`);
+      }
+      const reason = failureText(error);
+      return { kind: 'none', reason, mayHaveArrived: !hasNeverLeft(error), isUp: false, retryAfterMs: 0 };
+    }
+  }
+}
+
+/** The pause before which people are told. */
+const NOTED_AT = 4;
+
+type Outcome<T> =
+  | { readonly kind: 'answer'; readonly value: T }
+  | {
+      readonly kind: 'none';
+      readonly reason: string;
+      readonly mayHaveArrived: boolean;
+      /** Whether something answers there. */
+      readonly isUp: boolean;
+      readonly retryAfterMs: number;
+    };
+
+/** Pauses between tries: each longer than the one before, and not the same for all who wait. */
+export class Pauses {
+  count = 0;
+
+  /** @returns milliseconds */
+  next(): number {
+    this.count += 1;
+    const full = Math.min(FIRST_PAUSE_MS * 2 ** (this.count - 1), LONGEST_PAUSE_MS);
+    return full * (0.75 + Math.random() / 4);
+  }
+
+  reset(): void {
+    this.count = 0;
+  }
+}

@@ -1,0 +1,76 @@
+import type { Schemas } from '@longshore/client/client';
+import { colourOfState, oneLine, paint } from '../style.js';
+import { ago, formatFields, type Column } from '../table.js';
+
+type Run = Schemas['OpRun'];
+
+const LONGEST_DETAIL = 500;
+
+/** Whether a run in this state is locked. */
+export function isTerminal(state: Schemas['RunState']): boolean {
+  return state === 'COMPLETED' || state === 'FAILED' || state === 'CANCELLED';
+}
+
+/** Columns of a list of runs. */
+export const RUN_COLUMNS: readonly Column<Run>[] = [
+  { title: 'ID', text: ({ id }) => id },
+  { title: 'STATE', text: ({ state }) => state, colour: ({ state }) => colourOfState(state) },
+  { title: 'DONE', text: ({ progress }) => `${progress} %` },
+  {
+    title: 'ATTEMPT',
+    text: ({ current_attempt: n, retry_policy: { max_attempts: most } }) => `${n}/${Math.max(n, most)}`,
+  },
+  { title: 'AGE', text: ({ createdAt }) => ago(createdAt) },
+  { title: 'DEFINITION', text: (run) => definitionOf(run) ?? '-', isElastic: true },
+  { title: 'IMAGE', text: ({ image }) => image, isElastic: true },
+];
+
+/** Everything about one run, a line each. */
+export function runDetails(run: Run, colours: boolean): string {
+  const { execution_summary: summary, constraints: needs, retry_policy: retries, timeouts } = run;
+  const limits = [
+    timeouts?.start_within_s === undefined ? '' : `start within ${timeouts.start_within_s} s`,
+    timeouts?.attempt_s === undefined ? '' : `${timeouts.attempt_s} s an attempt`,
+  ].filter((part) => part !== '');
+  return formatFields(
+    [
+      ['id', run.id],
+      ['state', paint(run.state, colourOfState(run.state), colours)],
+      ['progress', `${run.progress} %`],
+      ['attempt', `${run.current_attempt} of ${Math.max(retries.max_attempts, run.current_attempt)}`],
+      ['image', oneLine(run.image)],
+      ['definition', definitionOf(run)],
+      ['priority', String(run.priority)],
+      ['needs', `${needs.cpu} cpu, ${needs.ram_mb} MB RAM, ${needs.vram_mb} MB GPU memory`],
+      ['limits', limits.length === 0 ? undefined : limits.join(', ')],
+      ['topic', run.event_delivery === null ? undefined : oneLine(run.event_delivery.topic)],
+      ['worker', summary.worker_id],
+      ['created', run.createdAt],
+      ['started', summary.started_at],
+      ['finished', summary.finished_at],
+      [
+        'took',
+        summary.duration_ms === undefined ? undefined : `${(summary.duration_ms / 1000).toFixed(3)} s`,
+      ],
+      ['error', summary.error_message === undefined ? undefined : oneLine(summary.error_message)],
+      ['inputs', JSON.stringify(run.inputs)],
+      ['outputs', JSON.stringify(run.outputs)],
+    ],
+    colours,
+  );
+}
+
+/** An event of a timeline on one line. */
+export function eventText({ t, type, msg, payload }: Schemas['PolledEvent']): string {
+  const said = type === 'PROGRESS' ? `${msg} %` : String(msg);
+  const more = payload['error_message'] ?? payload['outputs'];
+  const shown = typeof more === 'string' || more === undefined ? more : JSON.stringify(more);
+  const detail = oneLine(shown === undefined ? said : shown.startsWith(said) ? shown : `${said} ${shown}`);
+  const cut = detail.length > LONGEST_DETAIL ? `${detail.slice(0, LONGEST_DETAIL)}...` : detail;
+  return `${t}  ${oneLine(type).padEnd(9)}  ${cut}`.trimEnd();
+}
+
+function definitionOf({ op_definition: name, op_definition_version: version }: Run): string | undefined {
+  if (name === null) return undefined;
+  return version === null ? name : `${name}/${version}`;
+}

@@ -1,0 +1,81 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { isJsonObject } from '@longshore/common/json/json-value';
+
+/** One request of a worker and what became of it, as the proxy saw it. */
+export interface Exchange {
+  /** Milliseconds of a clock that never goes back. */
+  readonly atMs: number;
+  readonly method: string;
+  /** Decoded, without the query. */
+  readonly path: string;
+  readonly query: URLSearchParams;
+  readonly headers: IncomingHttpHeaders;
+  /** The JSON body; undefined when there is none, or no JSON. */
+  readonly body: unknown;
+  /** The service's answer; null when the request never reached it, or has no answer yet. */
+  answer: { readonly status: number; readonly body: unknown; readonly retryAfterS: number } | null;
+  /** Whether the worker got the answer. */
+  delivered: boolean;
+  /** When the answer was sent or the connection cut, on the clock of `atMs`; null while neither was done. */
+  doneAtMs: number | null;
+  /** When the worker hung up without waiting for the answer, on the clock of `atMs`; null when it did not. */
+  hungUpAtMs: number | null;
+}
+
+/** What a request is about, as far as the kit tells them apart. */
+export type ExchangeKind = 'heartbeat' | 'claim' | 'event' | 'run' | 'log' | 'other';
+
+/** Tells what a request is about. */
+export function kindOf({ method, path }: Exchange): ExchangeKind {
+  if (method === 'POST' && path === '/workers/heartbeat') return 'heartbeat';
+  if (method === 'POST' && /^\/workers\/.+\/claim$/.test(path)) return 'claim';
+  if (method === 'POST' && /^\/runs\/[^/]+\/events$/.test(path)) return 'event';
+  if (method === 'GET' && /^\/runs\/[^/]+$/.test(path)) return 'run';
+  if (method === 'PUT' && /^\/runs\/[^/]+\/logs\/[^/]+$/.test(path)) return 'log';
+  return 'other';
+}
+
+/** The run that the path names; null when it names none. */
+export function runOf({ path }: Exchange): string | null {
+  return /^\/runs\/([^/]+)/.exec(path)?.[1] ?? null;
+}
+
+/** Type of the reported event; null for any other request. */
+export function eventTypeOf(exchange: Exchange): string | null {
+  if (kindOf(exchange) !== 'event' || !isJsonObject(exchange.body)) return null;
+  const { type } = exchange.body;
+  return typeof type === 'string' ? type : null;
+}
+
+/** Ids of the runs that a claim's answer hands out; empty for any other request. */
+export function handedOut(exchange: Exchange): string[] {
+  if (kindOf(exchange) !== 'claim' || exchange.answer?.status !== 200) return [];
+  return idsIn(exchange.answer.body, 'ops');
+}
+
+/** Ids of the runs that a heartbeat names. */
+export function namedRuns(exchange: Exchange): string[] {
+  return kindOf(exchange) === 'heartbeat' ? idsIn(exchange.body, 'running_ops') : [];
+}
+
+/** A header as one text; undefined when it was not sent. */
+export function headerOf({ headers }: Exchange, name: string): string | undefined {
+  const value = headers[name.toLowerCase()];
+  return Array.isArray(value) ? value.join(', ') : value;
+}
+
+/** An exchange in a few words. */
+export function describeExchange(exchange: Exchange): string {
+  const about = eventTypeOf(exchange) ?? `${exchange.method} ${exchange.path}`;
+  const { answer, delivered } = exchange;
+  if (answer === null) return `${about}: no answer`;
+  return `${about}: ${answer.status}${delivered ? '' : ', answer lost'}`;
+}
+
+function idsIn(body: unknown, field: string): string[] {
+  const list = isJsonObject(body) ? body[field] : null;
+  if (!Array.isArray(list)) return [];
+  return list.flatMap((item: unknown) =>
+    isJsonObject(item) && typeof item['id'] === 'string' ? [item['id']] : [],
+  );
+}

@@ -1,0 +1,119 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createLongshoreClient, type LongshoreClient, type Schemas } from '@longshore/client/client';
+import { demand } from './kit-error.js';
+import type { ProgramInputs } from './program-traces.js';
+
+/** A run as the service shows it. */
+export type Run = Schemas['OpRun'];
+
+/** What may be said of a run at its creation, on top of image and inputs. */
+export type RunExtras = Partial<Pick<Schemas['OpRunCreate'], 'retry_policy' | 'outputs'>>;
+
+/** An entry of a timeline. */
+export type TimelineEntry = Run['events'][number];
+
+const LOOK_MS = 50;
+/** States that a run does not leave by itself. */
+export const TERMINAL: ReadonlySet<string> = new Set(['COMPLETED', 'FAILED', 'CANCELLED']);
+
+/** The kit's own view of the service, past the proxy. */
+export class KitRuns {
+  private readonly client: LongshoreClient;
+  private readonly created: string[] = [];
+
+  constructor(
+    baseUrl: string,
+    apiKey: string,
+    /** How long anything may take, in milliseconds. */
+    private readonly patienceMs: number,
+  ) {
+    this.client = createLongshoreClient({ baseUrl, apiKey });
+  }
+
+  /** Creates a run. @param traceparent where in a trace it belongs @returns its id */
+  async create(
+    image: string,
+    inputs: ProgramInputs,
+    extras: RunExtras = {},
+    traceparent?: string,
+  ): Promise<string> {
+    const body = { image, inputs: { ...inputs }, ...extras };
+    const headers = traceparent === undefined ? {} : { traceparent };
+    const { data, error } = await this.client.POST('/runs', { body, headers });
+    if (data === undefined) throw new Error(`the kit could not create a run: ${error.detail}`);
+    this.created.push(data.id);
+    return data.id;
+  }
+
+  /** The run with the newest of its timeline. */
+  async get(id: string): Promise<Run> {
+    const { data, error } = await this.client.GET('/runs/{id}', { params: { path: { id } } });
+    if (data === undefined) throw new Error(`the kit could not read a run: ${error.detail}`);
+    return data;
+  }
+
+  /** Cancels the run. */
+  async cancel(id: string): Promise<void> {
+    const { error } = await this.client.POST('/runs/{id}/cancel', { params: { path: { id } } });
+    if (error !== undefined) throw new Error(`the kit could not cancel a run: ${error.detail}`);
+  }
+
+  /** Claims for a worker, as if by a request of its own. @returns the runs as an answer lists them */
+  async claimFor(workerId: string): Promise<readonly unknown[]> {
+    const params = { path: { worker_id: workerId } };
+    const { data, error } = await this.client.POST('/workers/{worker_id}/claim', { params });
+    if (data === undefined) throw new Error(`the kit could not claim: ${error.detail}`);
+    return data.ops;
+  }
+
+  /** Waits until the run is as wanted. @throws RuleBroken when that takes too long */
+  async until(id: string, what: string, isSo: (run: Run) => boolean): Promise<Run> {
+    const deadline = performance.now() + this.patienceMs;
+    for (;;) {
+      const run = await this.get(id);
+      if (isSo(run)) return run;
+      demand(performance.now() < deadline, `waited in vain until the run ${what}; ${describe(run)}`);
+      await sleep(LOOK_MS);
+    }
+  }
+
+  /**
+   * Waits until the run is in the state.
+   * @param attempts how many it may have
+   * @throws RuleBroken when it ends in another state, has more attempts, or takes too long
+   */
+  async untilState(id: string, state: string, attempts = 1): Promise<Run> {
+    const run = await this.until(id, `is ${state}`, (now) => {
+      demand(now.current_attempt <= attempts, `attempt ${attempts} should be the last; ${describe(now)}`);
+      return now.state === state || TERMINAL.has(now.state);
+    });
+    demand(run.state === state, `the run should be ${state}; ${describe(run)}`);
+    return run;
+  }
+
+  /** Cancels whatever the scenario has left open, so that the next one finds an empty queue. */
+  async endAll(): Promise<void> {
+    for (const id of this.created.splice(0)) {
+      if (!TERMINAL.has((await this.get(id)).state)) await this.cancel(id).catch(() => undefined);
+    }
+  }
+}
+
+/** A run's timeline as `1 STARTED, 1 PROGRESS 40, 1 COMPLETED`. */
+export function timelineOf({ events }: Run): string {
+  return events
+    .map(({ attempt, type, msg }) => `${attempt} ${type}${type === 'PROGRESS' ? ` ${msg}` : ''}`)
+    .join(', ');
+}
+
+/** @throws RuleBroken unless the timeline reads so */
+export function demandTimeline(run: Run, expected: string): void {
+  demand(timelineOf(run) === expected, `the timeline should be "${expected}" and is "${timelineOf(run)}"`);
+}
+
+/** A run in a few words. */
+export function describe(run: Run): string {
+  const message = run.execution_summary.error_message;
+  const why = message === undefined ? '' : ` (${message.slice(0, 200)})`;
+  return `it is ${run.state} at attempt ${run.current_attempt}${why}, timeline "${timelineOf(run)}"`;
+}

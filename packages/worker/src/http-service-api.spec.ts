@@ -1,0 +1,286 @@
+import assert from 'node:assert/strict';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { after, before, beforeEach, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createLongshoreClient } from '@longshore/client/client';
+import { HttpServiceApi } from './http-service-api.js';
+import type { Answer } from './service-api.js';
+
+interface Received {
+  readonly method: string | undefined;
+  readonly url: string | undefined;
+  readonly headers: IncomingMessage['headers'];
+  readonly body: string;
+}
+
+const received: Received[] = [];
+let answer: (response: ServerResponse) => void = () => undefined;
+const server = createServer((request, response) => {
+  const chunks: Buffer[] = [];
+  request.on('data', (chunk: Buffer) => chunks.push(chunk));
+  request.on('end', () => {
+    const { method, url, headers } = request;
+    received.push({ method, url, headers, body: Buffer.concat(chunks).toString() });
+    answer(response);
+  });
+});
+let baseUrl = '';
+
+before(async () => {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  baseUrl = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
+});
+after(() => {
+  server.close();
+  server.closeAllConnections();
+});
+beforeEach(() => {
+  received.length = 0;
+});
+
+const api = (): HttpServiceApi => new HttpServiceApi(createLongshoreClient({ baseUrl, apiKey: 'secret' }));
+const json =
+  (status: number, body: unknown, headers: Record<string, string> = {}) =>
+  (response: ServerResponse): void => {
+    response.writeHead(status, { 'Content-Type': 'application/json', ...headers });
+    response.end(JSON.stringify(body));
+  };
+
+const REPORT = {
+  workerId: 'rack/7:a',
+  resources: { cpuCores: 2, ramMb: 100, gpus: [{ id: 0, vramMb: 5, tags: ['a100'] }] },
+  tags: ['fast'],
+  runningOps: [
+    { id: 'r', image: 'i', inputs: { a: 1 }, constraints: { ramMb: 1, vramMb: 2, cpu: 3, gpuId: null } },
+  ],
+};
+const RUN = {
+  id: 'r',
+  state: 'RUNNING',
+  current_attempt: 2,
+  image: 'i',
+  inputs: {},
+  outputs: { u: 'x' },
+  execution_summary: { worker_id: 'rack/7:a' },
+};
+const CALL = { waitSeconds: 0, timeLimitMs: 15_000, signal: new AbortController().signal };
+const beat = (limitMs = 20_000): ReturnType<HttpServiceApi['heartbeat']> => api().heartbeat(REPORT, limitMs);
+
+test('heartbeats as the interface has it and learns the timeout of the service', async () => {
+  answer = json(200, { id: 'rack/7:a' }, { 'X-Worker-Timeout': '7.5' });
+  assert.deepEqual(await beat(), { kind: 'ok', value: { workerTimeoutSeconds: 7.5 } });
+  const [request] = received;
+  assert.equal(`${request?.method} ${request?.url}`, 'POST /workers/heartbeat');
+  assert.equal(request?.headers['x-api-key'], 'secret');
+  assert.deepEqual(JSON.parse(request?.body ?? ''), {
+    worker_id: 'rack/7:a',
+    resources: { cpu_cores: 2, ram_mb: 100, gpus: [{ id: 0, vram_mb: 5, tags: ['a100'] }] },
+    tags: ['fast'],
+    running_ops: [
+      { id: 'r', image: 'i', inputs: { a: 1 }, constraints: { ram_mb: 1, vram_mb: 2, cpu: 3, gpu_id: null } },
+    ],
+  });
+  for (const header of ['soon', '0', '-1', 'Infinity', '']) {
+    answer = json(200, { id: 'rack/7:a' }, { 'X-Worker-Timeout': header });
+    assert.deepEqual(await beat(), { kind: 'ok', value: { workerTimeoutSeconds: null } });
+  }
+});
+
+const TRACE = {
+  traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+  tracestate: 'vendor=1',
+};
+
+test('claims for a worker id with slashes and colons, under a key', async () => {
+  const constraints = { ram_mb: 1, vram_mb: 2, cpu: 3, gpu_id: 0 };
+  const op = { id: 'r', image: 'i', inputs: {}, constraints, attempt: 4 };
+  const traced = { ...op, ...TRACE };
+  const mistraced = { ...op, traceparent: 'rubbish' };
+  answer = json(200, { ops: [op, traced, mistraced] });
+  assert.deepEqual(await api().claim('rack/7:a', 'key-1', CALL), {
+    kind: 'ok',
+    value: [null, TRACE, null].map((trace) => ({
+      id: 'r',
+      image: 'i',
+      inputs: {},
+      constraints: { ramMb: 1, vramMb: 2, cpu: 3, gpuId: 0 },
+      attempt: 4,
+      trace,
+    })),
+  });
+  assert.equal(received[0]?.url, '/workers/rack%2F7%3Aa/claim');
+  assert.equal(received[0]?.headers['idempotency-key'], 'key-1');
+});
+
+test('claims with a wait in the query, and with none for a service that knows none', async () => {
+  answer = json(200, { ops: [] });
+  await api().claim('w', 'k', { ...CALL, waitSeconds: 20 });
+  await api().claim('w', 'k', CALL);
+  assert.deepEqual(
+    received.map(({ url }) => url),
+    ['/workers/w/claim?wait=20', '/workers/w/claim'],
+  );
+});
+
+test('breaks a waiting claim off: the service sees the connection close at once', async () => {
+  const closed = new Promise<void>((resolve) => {
+    answer = (response) => void response.once('close', resolve);
+  });
+  const breakOff = new AbortController();
+  const asked = api().claim('w', 'k', { ...CALL, waitSeconds: 20, signal: breakOff.signal });
+  while (received.length === 0) await sleep(5);
+  breakOff.abort();
+  assert.deepEqual(await asked, { kind: 'unreachable', reason: 'broken off' });
+  await closed;
+});
+
+test('reads a run without its events', async () => {
+  answer = json(200, RUN);
+  assert.deepEqual(await api().getRun('r'), {
+    kind: 'ok',
+    value: {
+      state: 'RUNNING',
+      currentAttempt: 2,
+      image: 'i',
+      inputs: {},
+      outputs: { u: 'x' },
+      workerId: 'rack/7:a',
+    },
+  });
+  assert.equal(received[0]?.url, '/runs/r?include_events=false');
+  answer = json(200, { ...RUN, execution_summary: {} });
+  const free = await api().getRun('r');
+  assert.equal(free.kind === 'ok' && free.value.workerId, null);
+});
+
+test('reports an event with who reports, which attempt, and a key', async () => {
+  answer = (response) => response.writeHead(204).end();
+  const reporter = { workerId: 'rack/7:a', attempt: 2, idempotencyKey: 'key-2', trace: TRACE };
+  assert.deepEqual(await api().postEvent('r', { type: 'PROGRESS', msg: 5 }, reporter), {
+    kind: 'ok',
+    value: null,
+  });
+  const [request] = received;
+  assert.equal(`${request?.method} ${request?.url}`, 'POST /runs/r/events');
+  assert.equal(request?.headers['x-worker-id'], 'rack/7:a');
+  assert.equal(request?.headers['x-run-attempt'], '2');
+  assert.equal(request?.headers['prefer'], 'return=minimal');
+  assert.equal(request?.headers['idempotency-key'], 'key-2');
+  assert.equal(request?.headers['traceparent'], TRACE.traceparent);
+  assert.equal(request?.headers['tracestate'], TRACE.tracestate);
+  assert.deepEqual(JSON.parse(request?.body ?? ''), { type: 'PROGRESS', msg: 5 });
+
+  answer = json(200, RUN);
+  const unknown = { ...reporter, attempt: null, trace: null };
+  assert.equal((await api().postEvent('r', { type: 'A', msg: '', payload: { x: 1 } }, unknown)).kind, 'ok');
+  assert.equal(received[1]?.headers['x-run-attempt'], undefined);
+  assert.equal(received[1]?.headers['traceparent'], undefined);
+  assert.deepEqual(JSON.parse(received[1]?.body ?? ''), { type: 'A', msg: '', payload: { x: 1 } });
+});
+
+test('puts a chunk of a log under its number, with who sends it', async () => {
+  answer = json(200, { next_chunk: 4, next_line: 12 });
+  const address = { runId: 'r', attempt: 2, workerId: 'rack/7:a', number: 3 };
+  const atMs = Date.parse('2026-01-02T03:04:05.678Z');
+  const lines = [
+    { atMs, stream: 'stdout', text: 'a', isContinued: false },
+    { atMs, stream: 'stderr', text: '', isContinued: true },
+  ] as const;
+  const open = new AbortController().signal;
+  const chunk = { firstLine: 10, lines, skippedBytes: 7, isLast: false };
+  assert.deepEqual(await api().putLogChunk(address, chunk, open), { kind: 'ok', value: { nextChunk: 4 } });
+  const [request] = received;
+  assert.equal(`${request?.method} ${request?.url}`, 'PUT /runs/r/logs/3');
+  assert.equal(request?.headers['x-worker-id'], 'rack/7:a');
+  assert.equal(request?.headers['x-run-attempt'], '2');
+  const t = '2026-01-02T03:04:05.678Z';
+  assert.deepEqual(JSON.parse(request?.body ?? ''), {
+    first_line: 10,
+    lines: [
+      { t, stream: 'stdout', text: 'a', continued: false },
+      { t, stream: 'stderr', text: '', continued: true },
+    ],
+    skipped_bytes: 7,
+    is_last: false,
+  });
+  const last = { firstLine: 12, lines: [], skippedBytes: 0, isLast: true };
+  await api().putLogChunk(address, last, open);
+  assert.deepEqual(JSON.parse(received[1]?.body ?? ''), { first_line: 12, lines: [], is_last: true });
+  answer = json(200, { something: 'else' });
+  assert.equal((await api().putLogChunk(address, last, open)).kind, 'unreachable');
+});
+
+test('tells a refusal from trouble by the status', async () => {
+  for (const status of [400, 401, 403, 404, 409, 410, 413, 415, 422]) {
+    answer = json(status, { detail: 'No.' });
+    assert.deepEqual(await beat(), { kind: 'refused', status, detail: 'No.' });
+  }
+  for (const status of [301, 302, 307, 408, 425, 429, 500, 502, 503, 504]) {
+    answer = json(status, { detail: 'Later.' }, { Location: '/elsewhere' });
+    assert.deepEqual(await beat(), { kind: 'unreachable', reason: `HTTP ${status}: Later.` });
+  }
+  assert.ok(
+    received.every(({ url }) => url !== '/elsewhere'),
+    'no redirect was followed',
+  );
+});
+
+test('passes on how long to stay away', async () => {
+  answer = json(503, { detail: 'Later.' }, { 'Retry-After': '7' });
+  const now = await beat();
+  assert.equal(now.kind === 'unreachable' && now.retryAfterSeconds, 7);
+  answer = json(503, { detail: 'Later.' }, { 'Retry-After': 'Wed, 21 Oct 2015 07:28:00 GMT' });
+  assert.deepEqual(await beat(), { kind: 'unreachable', reason: 'HTTP 503: Later.' });
+});
+
+const html = (status: number) => (response: ServerResponse) =>
+  response.writeHead(status, { 'Content-Type': 'text/html' }).end('<html>hello</html>');
+
+test('believes nobody who does not answer as the service does', async () => {
+  const asks: (() => Promise<Answer<unknown>>)[] = [
+    () => beat(),
+    () => api().claim('w', 'k', CALL),
+    () => api().getRun('r'),
+    () =>
+      api().postEvent(
+        'r',
+        { type: 'A', msg: 1 },
+        { workerId: 'w', attempt: 1, idempotencyKey: 'k', trace: null },
+      ),
+  ];
+  for (const strange of [
+    html(200),
+    json(200, []),
+    json(200, null),
+    (response: ServerResponse) => response.end(),
+  ]) {
+    answer = strange;
+    for (const one of asks) assert.equal((await one()).kind, 'unreachable');
+  }
+  for (const other of [
+    { ...RUN, id: 'other' },
+    { ...RUN, execution_summary: undefined },
+    { ...RUN, state: 1 },
+  ]) {
+    answer = json(200, other);
+    assert.equal((await api().getRun('r')).kind, 'unreachable');
+  }
+  answer = html(404);
+  assert.deepEqual(await beat(), { kind: 'refused', status: 404, detail: 'HTTP 404' });
+});
+
+test('gives up on a service that is silent, that stops half-way, or that hangs up', async () => {
+  answer = () => undefined;
+  assert.deepEqual(await beat(100), { kind: 'unreachable', reason: 'no answer within 100 ms' });
+  answer = (response) => void response.writeHead(200, { 'Content-Type': 'application/json' }).write('{"id":');
+  assert.equal((await beat(100)).kind, 'unreachable');
+  answer = (response) => void response.destroy();
+  assert.equal((await beat()).kind, 'unreachable');
+});
+
+test('says that nobody listens', async () => {
+  const client = createLongshoreClient({ baseUrl: 'http://127.0.0.1:1', apiKey: 'secret' });
+  const nobody = await new HttpServiceApi(client).claim('w', 'k', CALL);
+  assert.match(nobody.kind === 'unreachable' ? nobody.reason : '', /ECONNREFUSED|bad port/);
+});

@@ -1,0 +1,71 @@
+import { createLongshoreClient } from '@longshore/client/client';
+import { loadEnvFile } from '@longshore/common/settings/env-file';
+import { answerWithoutStarting } from '@longshore/common/settings/help';
+import { SettingsError } from '@longshore/common/settings/setting';
+import { startTracing } from '@longshore/common/tracing/start-tracing';
+import { tracingProblems } from '@longshore/common/tracing/tracing-variables';
+import { createAgentLog } from './agent-log.js';
+import { loadAgentSettings } from './agent-settings.js';
+import { Agent } from './agent.js';
+import { SYSTEM_CLOCK } from './clock.js';
+import { HttpServiceApi } from './http-service-api.js';
+import { detectResources } from './resources.js';
+import { RunFolders } from './run-folder.js';
+import { chooseRuntime } from './runtime/choose-runtime.js';
+import { WORKER_SETTINGS } from './worker-settings.js';
+
+const USAGE_ERROR = 2;
+
+/** The worker program, from its settings to its exit code. */
+async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
+  const answer = answerWithoutStarting('npm run worker -- [flags]', WORKER_SETTINGS, argv);
+  if (answer !== undefined) {
+    process.stdout.write(answer);
+    return 0;
+  }
+  loadEnvFile();
+  const settings = loadAgentSettings(argv, env);
+  const problems = tracingProblems(env);
+  if (problems.length > 0) throw new SettingsError(problems);
+  const shutdown = new AbortController();
+  // Every further signal changes nothing: npm passes on what the process group got already.
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => shutdown.abort());
+
+  const { workerId, serviceUrl, apiKey } = settings;
+  const logger = createAgentLog(settings);
+  const tracing = await startTracing(env, {
+    name: 'longshore-worker',
+    warn: (reason) => logger.warn({ reason }, 'spans of traces may be lost'),
+  });
+  const runtime = await chooseRuntime({ ...settings, env, log: logger });
+  const resources = await detectResources();
+  if (shutdown.signal.aborted) return 0;
+  logger.info({ service: serviceUrl, runtime: runtime.name, resources }, 'the worker starts');
+
+  const agent = new Agent({
+    settings,
+    resources,
+    api: new HttpServiceApi(createLongshoreClient({ baseUrl: serviceUrl, apiKey })),
+    runtime,
+    folders: new RunFolders(workerId),
+    clock: SYSTEM_CLOCK,
+    logger,
+    random: Math.random,
+    tracing,
+  });
+  shutdown.signal.addEventListener('abort', () => agent.shutDown());
+  const exitCode = await agent.run();
+  await tracing?.close();
+  return exitCode;
+}
+
+try {
+  process.exit(await main(process.argv.slice(2), process.env));
+} catch (error) {
+  const problems =
+    error instanceof SettingsError
+      ? error.problems
+      : [error instanceof Error ? error.message : String(error)];
+  process.stderr.write(`${problems.join('\n')}\n`);
+  process.exit(error instanceof SettingsError ? USAGE_ERROR : 1);
+}

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { FakeDockerEngine, silence } from '../testing/fake-docker-engine.js';
+import { MemoryLog } from '../testing/run-folder.js';
+import { loadAgentSettings } from '../agent-settings.js';
+import { chooseRuntime } from './choose-runtime.js';
+import { dockerAvailable } from './docker.runtime.js';
+
+describe('choice of the runtime', { timeout: 30_000 }, () => {
+  const root = mkdtempSync(join(tmpdir(), 'longshore-choice-'));
+  const images = join(root, 'images');
+  mkdirSync(images);
+  let engine: FakeDockerEngine;
+  let here: NodeJS.ProcessEnv;
+  const away = { DOCKER_HOST: 'unix:///nowhere/docker.sock' };
+  const nowhere = { SERVICE_WORKER_IMAGES_DIR: join(root, 'absent') };
+
+  before(async () => {
+    engine = await FakeDockerEngine.start();
+    here = { DOCKER_HOST: engine.host };
+  });
+  after(async () => {
+    await engine.stop();
+    rmSync(root, { recursive: true });
+  });
+
+  /** Chooses by the settings that the worker program reads from these variables. */
+  async function choose(env: NodeJS.ProcessEnv, log = new MemoryLog()) {
+    const variables = { SERVICE_URL: 'http://localhost', SERVICE_API_KEY: 'k', ...env };
+    const { runtime, imagesDir } = loadAgentSettings([], variables, 'host');
+    return chooseRuntime({ runtime, imagesDir, env, workerId: 'w:1/a', log, stateDir: join(root, 'state') });
+  }
+
+  it('takes Docker when an engine answers, also with example images at hand', async () => {
+    const log = new MemoryLog();
+    assert.equal((await choose({ ...here, SERVICE_WORKER_IMAGES_DIR: images }, log)).name, 'docker');
+    assert.deepEqual(log.warnings, []);
+  });
+
+  it('falls back to processes when no engine answers and there are example images, and warns', async () => {
+    const log = new MemoryLog();
+    assert.equal((await choose({ ...away, SERVICE_WORKER_IMAGES_DIR: images }, log)).name, 'process');
+    assert.match(log.warnings[0]?.message ?? '', /without isolation/);
+    assert.match(JSON.stringify(log.warnings[0]?.fields), /unix:\/\/\/nowhere\/docker.sock/);
+  });
+
+  it('refuses when there is neither an engine nor a folder of images', async () => {
+    await assert.rejects(
+      choose({ ...away, ...nowhere }),
+      /No runtime for containers: .*\/nowhere\/docker.sock/,
+    );
+  });
+
+  it('never replaces the runtime that was asked for', async () => {
+    const env = { SERVICE_WORKER_IMAGES_DIR: images };
+    await assert.rejects(
+      choose({ ...env, ...away, SERVICE_WORKER_RUNTIME: 'docker' }),
+      /SERVICE_WORKER_RUNTIME is docker, but the container engine at unix:\/\/\/nowhere\/docker.sock cannot be used/,
+    );
+    assert.equal((await choose({ ...env, ...here, SERVICE_WORKER_RUNTIME: 'process' })).name, 'process');
+    await assert.rejects(
+      choose({ ...nowhere, SERVICE_WORKER_RUNTIME: 'process' }),
+      /SERVICE_WORKER_IMAGES_DIR: .* is no folder/,
+    );
+  });
+
+  it('refuses a runtime that does not exist, and an address that makes no sense', async () => {
+    await assert.rejects(
+      choose({ SERVICE_WORKER_RUNTIME: 'podman' }),
+      /must be docker or process, got "podman"/,
+    );
+    await assert.rejects(
+      choose({ SERVICE_WORKER_RUNTIME: 'docker', DOCKER_HOST: 'ssh://x' }),
+      /DOCKER_HOST must look like/,
+    );
+  });
+
+  it('does not wait for an engine that accepts and says nothing', async () => {
+    engine.answerNext('GET /_ping', silence);
+    assert.equal(await dockerAvailable(here), false);
+    assert.equal(await dockerAvailable(here), true);
+  });
+});

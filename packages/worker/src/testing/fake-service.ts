@@ -1,0 +1,260 @@
+import type { JsonObject } from '@longshore/common/json/json-value';
+import type { Clock } from '../clock.js';
+import { FakeLogs } from './fake-logs.js';
+import type {
+  Answer,
+  ChunkAddress,
+  ClaimCall,
+  ClaimedRun,
+  Constraints,
+  HeartbeatReport,
+  LogChunk,
+  Reporter,
+  RunEvent,
+  RunView,
+  ServiceApi,
+} from '../service-api.js';
+
+/** A run as the fake service keeps it. */
+export interface FakeRun {
+  readonly id: string;
+  image: string;
+  inputs: JsonObject;
+  outputs: JsonObject;
+  constraints: Constraints;
+  state: string;
+  attempt: number;
+  maxAttempts: number;
+  failures: number;
+  workerId: string | null;
+  readonly timeline: (RunEvent & { readonly attempt: number })[];
+}
+
+/** One request that reached the fake service. */
+export interface Call {
+  readonly what: 'heartbeat' | 'claim' | 'getRun' | 'postEvent' | 'putLogChunk';
+  readonly runId?: string;
+  readonly event?: RunEvent;
+  readonly key?: string;
+  readonly report?: HeartbeatReport;
+  readonly address?: ChunkAddress;
+  readonly chunk?: LogChunk;
+  /** Of a claim. */
+  readonly waitSeconds?: number;
+  readonly atMs: number;
+}
+
+/**
+ * What goes wrong with a request: an answer instead of the service's own, `lose-answer` (the service did it, nobody
+ * learns of it), `hang` (no answer within the time limit, nothing done).
+ */
+export type Fault = Answer<never> | 'lose-answer' | 'hang' | undefined;
+
+const TIME_LIMIT_MS = 10_000;
+
+/** How long a request takes, unless a fault decides. */
+interface Handling {
+  readonly timeLimitMs?: number;
+  readonly signal?: AbortSignal;
+  /** Resolves when the service has something to answer. */
+  readonly ready?: () => Promise<void>;
+}
+
+export const DOWN: Answer<never> = { kind: 'unreachable', reason: 'HTTP 503' };
+
+const BROKEN_OFF: Answer<never> = { kind: 'unreachable', reason: 'broken off' };
+
+const TERMINAL = new Set(['COMPLETED', 'FAILED', 'CANCELLED']);
+
+/** The service as far as the agent can tell: claims, fencing, retries, idempotency keys, and faults at will. */
+export class FakeService implements ServiceApi {
+  readonly runs = new Map<string, FakeRun>();
+  readonly calls: Call[] = [];
+  workerTimeoutSeconds: number | null = null;
+  onCall: (call: Call) => Fault = () => undefined;
+  /** Whether it knows claims that wait; an older service refuses them. */
+  knowsWait = true;
+  /** Whether waiting claims are answered at once, as while the service stops. */
+  endsWaits = false;
+  /** Claims that wait now. */
+  waiting = 0;
+  /** What was shipped to it. */
+  readonly logs = new FakeLogs();
+  private workAdded = new AbortController();
+  private readonly claimsByKey = new Map<string, readonly ClaimedRun[]>();
+  private readonly eventKeys = new Set<string>();
+
+  constructor(private readonly clock: Clock) {}
+
+  /** Adds a pending run. */
+  add(id: string, more: Partial<FakeRun> = {}): FakeRun {
+    const run: FakeRun = {
+      id,
+      image: 'example/image:1',
+      inputs: {},
+      outputs: {},
+      constraints: { ramMb: 0, vramMb: 0, cpu: 0, gpuId: null },
+      state: 'PENDING',
+      attempt: 1,
+      maxAttempts: 1,
+      failures: 0,
+      workerId: null,
+      timeline: [],
+      ...more,
+    };
+    this.runs.set(id, run);
+    this.announce();
+    return run;
+  }
+
+  /** Wakes the claims that wait. */
+  announce(): void {
+    const { workAdded } = this;
+    this.workAdded = new AbortController();
+    workAdded.abort();
+  }
+
+  callsOf(what: Call['what']): Call[] {
+    return this.calls.filter((call) => call.what === what);
+  }
+
+  heartbeat(
+    report: HeartbeatReport,
+    timeLimitMs: number,
+  ): Promise<Answer<{ workerTimeoutSeconds: number | null }>> {
+    const answer = { workerTimeoutSeconds: this.workerTimeoutSeconds };
+    return this.answer({ what: 'heartbeat', report }, () => ok(answer), { timeLimitMs });
+  }
+
+  async claim(
+    workerId: string,
+    key: string,
+    { waitSeconds, timeLimitMs, signal }: ClaimCall,
+  ): Promise<Answer<readonly ClaimedRun[]>> {
+    const call = { what: 'claim', key, waitSeconds } as const;
+    const act = () => {
+      const claimed = this.claimsByKey.get(key) ?? this.claimNext(workerId);
+      this.claimsByKey.set(key, claimed);
+      return ok(claimed);
+    };
+    if (waitSeconds > 0 && !this.knowsWait) {
+      return this.answer(call, () => refused(400, "Unknown query parameter 'wait'"), { timeLimitMs });
+    }
+    const ready = () => this.untilWork(key, waitSeconds, signal);
+    return this.answer(call, act, { timeLimitMs, signal, ready });
+  }
+
+  getRun(runId: string): Promise<Answer<RunView>> {
+    return this.answer({ what: 'getRun', runId }, () => {
+      const run = this.runs.get(runId);
+      if (run === undefined) return refused(404, `OpRun '${runId}' not found`);
+      const { state, image, inputs, outputs, workerId, attempt } = run;
+      return ok({ state, image, inputs, outputs, workerId, currentAttempt: attempt });
+    });
+  }
+
+  postEvent(runId: string, event: RunEvent, reporter: Reporter): Promise<Answer<null>> {
+    return this.answer({ what: 'postEvent', runId, event, key: reporter.idempotencyKey }, () =>
+      this.record(runId, event, reporter),
+    );
+  }
+
+  putLogChunk(
+    address: ChunkAddress,
+    chunk: LogChunk,
+    signal: AbortSignal,
+  ): Promise<Answer<{ nextChunk: number }>> {
+    const { runId } = address;
+    const act = () => this.logs.store(address, chunk);
+    return this.answer({ what: 'putLogChunk', runId, address, chunk }, act, { signal });
+  }
+
+  private async answer<T>(
+    call: Omit<Call, 'atMs'>,
+    act: () => Answer<T>,
+    { timeLimitMs = TIME_LIMIT_MS, signal, ready = async () => undefined }: Handling = {},
+  ): Promise<Answer<T>> {
+    const noted = { ...call, atMs: this.clock.nowMs() };
+    this.calls.push(noted);
+    const fault = this.onCall(noted);
+    if (fault === 'hang') {
+      await this.clock.sleep(timeLimitMs, signal);
+      return { kind: 'unreachable', reason: 'no answer in time' };
+    }
+    if (typeof fault === 'object') return fault;
+    await ready();
+    if (signal?.aborted === true) return BROKEN_OFF;
+    if (fault === 'lose-answer') {
+      act();
+      return { kind: 'unreachable', reason: 'connection reset' };
+    }
+    return act();
+  }
+
+  /** Holds a claim until there is something to answer, the wait is over, or the caller has gone. */
+  private async untilWork(key: string, waitSeconds: number, signal: AbortSignal): Promise<void> {
+    const endMs = this.clock.nowMs() + waitSeconds * 1000;
+    this.waiting += 1;
+    while (!this.hasAnswer(key) && !signal.aborted && this.clock.nowMs() < endMs) {
+      const woken = AbortSignal.any([signal, this.workAdded.signal]);
+      await this.clock.sleep(endMs - this.clock.nowMs(), woken);
+    }
+    this.waiting -= 1;
+  }
+
+  private hasAnswer(key: string): boolean {
+    if (this.endsWaits || this.claimsByKey.has(key)) return true;
+    return [...this.runs.values()].some(({ state }) => state === 'PENDING');
+  }
+
+  private claimNext(workerId: string): readonly ClaimedRun[] {
+    const next = [...this.runs.values()].find(({ state }) => state === 'PENDING');
+    if (next === undefined) return [];
+    next.state = 'ASSIGNED';
+    next.workerId = workerId;
+    const { id, image, inputs, constraints, attempt } = next;
+    return [{ id, image, inputs, constraints, attempt, trace: null }];
+  }
+
+  private record(
+    runId: string,
+    event: RunEvent,
+    { workerId, attempt, idempotencyKey }: Reporter,
+  ): Answer<null> {
+    const run = this.runs.get(runId);
+    if (run === undefined) return refused(404, `OpRun '${runId}' not found`);
+    if (this.eventKeys.has(idempotencyKey)) return ok(null);
+    if (TERMINAL.has(run.state)) return refused(400, `Run is already in terminal state ${run.state}`);
+    if (run.workerId !== workerId)
+      return refused(409, `Run '${runId}' is not assigned to worker '${workerId}'`);
+    if (run.attempt !== attempt) return refused(409, `Run '${runId}' attempt ${attempt} is not current`);
+    this.eventKeys.add(idempotencyKey);
+    run.timeline.push({ ...event, attempt });
+    if (event.type === 'STARTED') run.state = 'RUNNING';
+    if (event.type === 'COMPLETED') run.state = 'COMPLETED';
+    if (event.type === 'FAILED') {
+      fail(run);
+      this.announce();
+    }
+    return ok(null);
+  }
+}
+
+function fail(run: FakeRun): void {
+  run.failures += 1;
+  if (run.failures >= run.maxAttempts) {
+    run.state = 'FAILED';
+    return;
+  }
+  run.state = 'PENDING';
+  run.attempt += 1;
+  run.workerId = null;
+}
+
+function ok<T>(value: T): Answer<T> {
+  return { kind: 'ok', value };
+}
+
+function refused(status: number, detail: string): Answer<never> {
+  return { kind: 'refused', status, detail };
+}

@@ -1,0 +1,28 @@
+import { execFileSync } from 'node:child_process';
+
+/** An account to run a process as. */
+export interface OrdinaryUser {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+/** An account without rights that can read this checkout; why there is none, as a reason to skip a test. */
+export function ordinaryUser(): OrdinaryUser | string {
+  if (process.getuid?.() !== 0) return 'every test here runs as an ordinary user';
+  let user: OrdinaryUser;
+  try {
+    user = { uid: idOfNobody('-u'), gid: idOfNobody('-g') };
+  } catch {
+    return 'there is no account nobody';
+  }
+  try {
+    execFileSync(process.execPath, ['--check', import.meta.filename], { ...user, stdio: 'ignore', cwd: '/' });
+    return user;
+  } catch {
+    return 'the account nobody cannot read this checkout, or not run this Node';
+  }
+}
+
+function idOfNobody(option: '-u' | '-g'): number {
+  return Number(execFileSync('id', [option, 'nobody'], { encoding: 'utf8' }).trim());
+}

@@ -1,0 +1,78 @@
+import 'reflect-metadata';
+import { DataSource, type DataSourceOptions, type Migration, type MigrationInterface } from 'typeorm';
+import { MIGRATIONS } from '../../migrations/all.js';
+import { dataSourceOptions } from '../database/data-source.js';
+import { ENTITIES } from '../database/entities/all.js';
+import { underMigrationLock, withoutTimeouts } from '../database/migrate.js';
+import { loadExtensions } from './extensions/load-extensions.js';
+import { createLog } from '../common/logging/logger.js';
+import { openDatabaseServer } from './open-database.js';
+import { Opened } from './opened.js';
+import { SettingsModule } from '../config/settings.module.js';
+
+/** A data source whose migrations exclude those of other processes, and which stops the embedded PostgreSQL it uses. */
+class CliDataSource extends DataSource {
+  constructor(
+    options: DataSourceOptions,
+    private readonly opened: Opened,
+  ) {
+    super(options);
+  }
+
+  override async initialize(): Promise<this> {
+    try {
+      return await super.initialize();
+    } catch (error) {
+      await this.opened.close();
+      throw error;
+    }
+  }
+
+  /** Runs the service's own migrations before those of extensions, as the service does. */
+  override runMigrations(options?: Parameters<DataSource['runMigrations']>[0]): Promise<Migration[]> {
+    return underMigrationLock(this, {}, async () => {
+      const { migrations } = this;
+      try {
+        Object.assign(this, { migrations: migrations.filter(isOwn) });
+        const own = await super.runMigrations(options);
+        Object.assign(this, { migrations });
+        return [...own, ...(await super.runMigrations(options))];
+      } finally {
+        Object.assign(this, { migrations });
+      }
+    });
+  }
+
+  override undoLastMigration(options?: Parameters<DataSource['undoLastMigration']>[0]): Promise<void> {
+    return underMigrationLock(this, {}, () => super.undoLastMigration(options));
+  }
+
+  override async destroy(): Promise<void> {
+    await super.destroy();
+    await this.opened.close();
+  }
+}
+
+function isOwn(migration: MigrationInterface): boolean {
+  return MIGRATIONS.some((type) => migration instanceof type);
+}
+
+/** Uses the settings of the service: DATABASE_URL or the embedded PostgreSQL, and the migrations of extensions. */
+async function open(): Promise<CliDataSource> {
+  const { settings } = await SettingsModule.load([]);
+  const log = createLog(settings);
+  const { entities, migrations } = await loadExtensions(settings);
+  const opened = new Opened();
+  const url = await openDatabaseServer({ settings, log }, opened);
+  const options = dataSourceOptions({
+    url: url(),
+    poolSize: 2,
+    applicationName: 'longshore migrations',
+    entities: [...ENTITIES, ...entities],
+    migrations: [...MIGRATIONS, ...migrations],
+  });
+  return new CliDataSource({ ...withoutTimeouts(options), logger: 'advanced-console' }, opened);
+}
+
+/** The data source of the commands of TypeORM (`npm run migration:run`, `migration:revert`, `migration:show`, ...). */
+export const cliDataSource = await open();

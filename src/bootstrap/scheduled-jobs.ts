@@ -1,0 +1,177 @@
+import { FeedRetention } from '../feed/feed-retention.js';
+import { ClosedLogsWatch } from '../run-logs/closed-logs.watch.js';
+import { LogRemovalJob } from '../run-logs/log-removal.job.js';
+import { RUN_TIMEOUTS, RunTimeoutsJob } from '../runs/timeouts/run-timeouts.job.js';
+import { IdempotencyRetentionJob } from '../runs/idempotency/idempotency-retention.job.js';
+import { RunRetention } from '../runs/retention/run-retention.js';
+import { RunCountsRollUp } from '../runs/counts/run-counts.roll-up.js';
+import { RunDemandRollUp } from '../runs/demand/run-demand.roll-up.js';
+import { scheduledJob, type ScheduledJob } from '../common/scheduling/scheduled-job.js';
+import type { Settings } from '../config/settings.js';
+import { ForgettingPool } from '../workers/pool/forgetting-pool.js';
+import { lookIntervalMs, ReaperGrace } from '../workers/reaper/reaper-grace.js';
+import { Reaper } from '../workers/reaper/reaper.js';
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+
+/** The registry of scheduled jobs: every job of the service, with its times. docs/operations.md shows it as a table. */
+export function scheduledJobs({
+  reaperInterval,
+  workerTimeout,
+}: Pick<Settings, 'reaperInterval' | 'workerTimeout'>): readonly ScheduledJob[] {
+  return [
+    scheduledJob(
+      {
+        name: 'reaper_pause_check',
+        does: 'makes the reaper wait after a pause of the process, in which workers could not report',
+        everyMs: lookIntervalMs(workerTimeout * SECOND),
+        jitterMs: 0,
+        firstDelayMs: 0,
+        processes: 'all',
+        level: 'debug',
+      },
+      ReaperGrace,
+      (grace) => {
+        grace.watch();
+        return 0;
+      },
+    ),
+    scheduledJob(
+      {
+        name: 'reaper',
+        does: 'takes runs from lost workers',
+        everyMs: reaperInterval * SECOND,
+        jitterMs: 0.2 * reaperInterval * SECOND,
+        firstDelayMs: 0,
+        processes: 'all',
+        // It logs the runs and workers itself.
+        level: 'debug',
+      },
+      Reaper,
+      async (reaper, { stop }) => {
+        const { silent, unreported } = await reaper.runOnce(stop);
+        return silent + unreported;
+      },
+    ),
+    scheduledJob(
+      {
+        name: RUN_TIMEOUTS,
+        does: 'carries out timeouts and ends of back-offs; also runs when the next one is due',
+        everyMs: 5 * MINUTE,
+        jitterMs: 20,
+        firstDelayMs: 0,
+        processes: 'all',
+        level: 'debug',
+        retry: { firstMs: 100, longestMs: 10 * SECOND },
+      },
+      RunTimeoutsJob,
+      async (job, { now, stop }) => (await job.runOnce(await now(), stop)).carriedOut,
+    ),
+    scheduledJob(
+      {
+        name: 'closed_log_check',
+        does: 'wakes readers of logs that are over because their worker is lost',
+        everyMs: 15 * SECOND,
+        jitterMs: SECOND,
+        firstDelayMs: 15 * SECOND,
+        // Each process wakes its own readers.
+        processes: 'all',
+        level: 'debug',
+      },
+      ClosedLogsWatch,
+      (watch) => watch.runOnce(),
+    ),
+    scheduledJob(
+      {
+        name: 'run_demand_roll_up',
+        does: 'sums up the counts of pending runs by the second',
+        everyMs: 30 * SECOND,
+        jitterMs: 3 * SECOND,
+        firstDelayMs: 30 * SECOND,
+        processes: 'one',
+        level: 'debug',
+      },
+      RunDemandRollUp,
+      async (rollUp, { now, stop }) => rollUp.runOnce(await now(), stop),
+    ),
+    scheduledJob(
+      {
+        name: 'run_counts_roll_up',
+        does: 'sums up the counts of runs by the second and by the minute',
+        everyMs: 2 * MINUTE,
+        jitterMs: 12 * SECOND,
+        firstDelayMs: 2 * MINUTE,
+        processes: 'one',
+        level: 'debug',
+      },
+      RunCountsRollUp,
+      async (rollUp, { now, stop }) => rollUp.runOnce(await now(), stop),
+    ),
+    scheduledJob(
+      {
+        name: 'run_retention',
+        does: 'removes runs that ended before the retention time',
+        everyMs: 10 * MINUTE,
+        jitterMs: MINUTE,
+        firstDelayMs: 10 * MINUTE,
+        processes: 'one',
+        level: 'info',
+      },
+      RunRetention,
+      async (retention, { now, stop }) => retention.runOnce(await now(), stop),
+    ),
+    scheduledJob(
+      {
+        name: 'feed_retention',
+        does: 'removes feed entries older than the retention time',
+        everyMs: 5 * MINUTE,
+        jitterMs: 30 * SECOND,
+        firstDelayMs: 5 * MINUTE,
+        processes: 'one',
+        level: 'info',
+      },
+      FeedRetention,
+      async (retention, { now, stop }) => (await retention.runOnce(await now(), stop)).entries,
+    ),
+    scheduledJob(
+      {
+        name: 'run_log_retention',
+        does: 'removes the logs of removed runs',
+        everyMs: 5 * MINUTE,
+        jitterMs: 30 * SECOND,
+        firstDelayMs: 5 * MINUTE,
+        processes: 'all',
+        level: 'info',
+      },
+      LogRemovalJob,
+      async (job, { now, stop }) => job.runOnce(await now(), stop),
+    ),
+    scheduledJob(
+      {
+        name: 'idempotency_key_retention',
+        does: 'removes idempotency keys older than two days',
+        everyMs: 10 * MINUTE,
+        jitterMs: MINUTE,
+        firstDelayMs: 10 * MINUTE,
+        processes: 'all',
+        level: 'info',
+      },
+      IdempotencyRetentionJob,
+      async (job, { now, stop }) => job.runOnce(await now(), stop),
+    ),
+    scheduledJob(
+      {
+        name: 'worker_retention',
+        does: 'removes workers that have been silent for a day',
+        everyMs: 5 * MINUTE,
+        jitterMs: 30 * SECOND,
+        firstDelayMs: 5 * MINUTE,
+        processes: 'all',
+        level: 'info',
+      },
+      ForgettingPool,
+      (pool, { stop }) => pool.forget(stop),
+    ),
+  ];
+}

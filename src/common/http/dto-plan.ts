@@ -1,0 +1,226 @@
+import { TransformationType } from 'class-transformer';
+import { isJsonObject } from '@longshore/common/json/json-value';
+import { InvalidRequest } from './domain-error.js';
+import { allowsUnknownFields } from './dto-decorators.js';
+import { declaredFields, UnsupportedByPlan } from './field-checks.js';
+import type { DeclaredField, DtoClass, FieldCheck } from './field-checks.js';
+import { copyJson } from './free-form-json.js';
+import { fieldPath, itemPath, keyPath, Problems, VALIDATION_FAILED } from './problems.js';
+import { declaredTransform, requirePlainClass } from './transform-metadata.js';
+import type { DeclaredTransform } from './transform-metadata.js';
+
+type Fields = Record<string, unknown>;
+
+/** How a value is read, and what is said about it. */
+export interface ReadOptions {
+  /** The line about a value that is not an object. */
+  readonly notAnObject: string;
+  /** The path of the value within the request. */
+  readonly path: string;
+  /** The line about a key that the class does not declare. */
+  readonly describeUnknown: (path: string, key: string) => string;
+}
+
+interface FieldPlan extends DeclaredField, DeclaredTransform {
+  readonly name: string;
+  /** The plan of the nested class. */
+  readonly plan: DtoPlan | undefined;
+}
+
+/** The state of reading one value. */
+interface Reading {
+  readonly problems: Problems;
+  readonly describeUnknown: ReadOptions['describeUnknown'];
+  readonly ignoresUnknown: boolean;
+  /** Keys that the class does not declare, by the object that was built. */
+  unknown?: Map<object, string[]>;
+}
+
+const NO_OPTIONS = {};
+
+const plans = new Map<DtoClass, DtoPlan | UnsupportedByPlan>();
+
+/**
+ * Builds and validates the objects of one DTO class as Nest's ValidationPipe does, but synchronously and from metadata
+ * that is read once. Two differences: keys named like members of Object (`__proto__`, `constructor`) are unknown fields,
+ * and entries of maps, like any other, where ValidationPipe ignores them; and a @Transform applies to its field only, where
+ * class-transformer also applies it to the entries of a map of the class that have the field's name as key.
+ */
+export class DtoPlan {
+  private readonly fields = new Map<string, FieldPlan>();
+  private readonly ignoresUnknown: boolean;
+
+  private constructor(private readonly type: DtoClass) {
+    this.ignoresUnknown = allowsUnknownFields(type);
+  }
+
+  /**
+   * The plan of a class, compiled at its first use.
+   * @throws UnsupportedByPlan when only ValidationPipe can read the class
+   */
+  static of(type: DtoClass): DtoPlan {
+    const known = plans.get(type) ?? compile(type);
+    if (known instanceof UnsupportedByPlan) throw known;
+    return known;
+  }
+
+  /** Remembers that only ValidationPipe can read the class. */
+  static giveUp(type: DtoClass, reason: UnsupportedByPlan): void {
+    plans.set(type, reason);
+  }
+
+  /** @param fresh the plans that are being compiled; classes may refer to each other */
+  static compile(type: DtoClass, fresh: Map<DtoClass, DtoPlan>): DtoPlan {
+    const known = fresh.get(type) ?? plans.get(type);
+    if (known instanceof UnsupportedByPlan) throw known;
+    if (known !== undefined) return known;
+    const plan = new DtoPlan(type);
+    fresh.set(type, plan);
+    const declared = declaredFields(type);
+    requirePlainClass(type, new Set(declared.keys()));
+    for (const [name, field] of declared) {
+      const transform = declaredTransform(type, name);
+      if (field.isNested && transform.nested === undefined) {
+        throw new UnsupportedByPlan(`${type.name}.${name}: @ValidateNested without a class in @Type`);
+      }
+      const nested = transform.nested && DtoPlan.compile(transform.nested, fresh);
+      plan.fields.set(name, { name, ...field, ...transform, plan: nested });
+    }
+    return plan;
+  }
+
+  /**
+   * Builds an object of the class from a JSON object or a parsed query.
+   * @throws InvalidRequest with one line per field
+   * @throws UnsupportedByPlan when a constraint turns out to be asynchronous
+   */
+  read(value: unknown, { notAnObject, path, describeUnknown }: ReadOptions): object {
+    if (!isJsonObject(value)) throw new InvalidRequest(VALIDATION_FAILED, [notAnObject]);
+    const reading: Reading = {
+      problems: new Problems(),
+      describeUnknown,
+      ignoresUnknown: this.ignoresUnknown,
+    };
+    const result = this.build(value, reading);
+    this.validate(result, path, reading);
+    reading.problems.throwIfAny();
+    return result;
+  }
+
+  private build(source: Fields, reading: Reading): Fields {
+    const target: object = new this.type();
+    if (!isJsonObject(target)) throw new TypeError(`${this.type.name} is not a class of objects`);
+    const fields: Fields = target;
+    for (const key of Object.keys(source)) {
+      const field = this.fields.get(key);
+      if (field !== undefined) {
+        const given = source[key];
+        if (given === null && field.nullIsAbsent) continue;
+        const value = field.isByReference ? given : converted(field, given, source, reading);
+        if (value !== undefined || fields[key] !== undefined) fields[key] = value;
+      } else if (!reading.ignoresUnknown) {
+        addUnknown(reading, fields, key);
+        // Kept where @ValidateIf switches the validation of this object off.
+        if (!(key in fields)) fields[key] = copyJson(source[key]);
+      }
+    }
+    return fields;
+  }
+
+  /** Converts a value, or each value of a list or a map, to an object of the class. */
+  convert(value: unknown, isMap: boolean, reading: Reading): unknown {
+    if (Array.isArray(value)) return value.map((item) => this.convert(item, false, reading));
+    if (!isJsonObject(value)) return value;
+    if (!isMap) return this.build(value, reading);
+    return new Map(Object.entries(value).map(([key, item]) => [key, this.convert(item, false, reading)]));
+  }
+
+  private validate(target: Fields, path: string, reading: Reading): void {
+    for (const field of this.fields.values()) {
+      const value = target[field.name];
+      if (!applies(field, target, value)) continue;
+      const failed = firstFailed(field, target, value);
+      if (failed !== undefined) {
+        const place = fieldPath(path, field.name);
+        const isMissing = value === undefined || value === null;
+        reading.problems.add(isMissing ? `${place} is required` : failed.describe(value, target, place));
+      } else if (field.isNested && value !== undefined) {
+        field.plan?.validateNested(value, fieldPath(path, field.name), reading);
+      }
+    }
+    if (reading.unknown === undefined) return;
+    for (const key of reading.unknown.get(target) ?? []) {
+      reading.problems.add(reading.describeUnknown(path, key));
+    }
+  }
+
+  /** Validates an object of the class, or each of a list or a map of them. */
+  validateNested(value: unknown, path: string, reading: Reading): void {
+    if (Array.isArray(value)) {
+      value.forEach((item, index) => this.validateNested(item, itemPath(path, index), reading));
+    } else if (value instanceof Map) {
+      for (const [key, item] of value) this.validateNested(item, keyPath(path, String(key)), reading);
+    } else if (!isJsonObject(value)) {
+      reading.problems.add(`${path} must be an object`);
+    } else if (Object.getPrototypeOf(value) === this.type.prototype) {
+      this.validate(value, path, reading);
+    } else {
+      throw new UnsupportedByPlan(`${this.type.name}: @Transform makes objects of another class`);
+    }
+  }
+}
+
+function applies({ conditions }: FieldPlan, target: object, value: unknown): boolean {
+  for (const holds of conditions) if (!holds(target, value)) return false;
+  return true;
+}
+
+function firstFailed({ checks }: FieldPlan, target: object, value: unknown): FieldCheck | undefined {
+  for (const check of checks) if (!check.holds(value, target)) return check;
+  return undefined;
+}
+
+function addUnknown(reading: Reading, target: object, key: string): void {
+  reading.unknown ??= new Map();
+  const keys = reading.unknown.get(target);
+  if (keys === undefined) reading.unknown.set(target, [key]);
+  else keys.push(key);
+}
+
+function compile(type: DtoClass): DtoPlan | UnsupportedByPlan {
+  const fresh = new Map<DtoClass, DtoPlan>();
+  try {
+    const plan = DtoPlan.compile(type, fresh);
+    for (const [each, compiled] of fresh) plans.set(each, compiled);
+    return plan;
+  } catch (error) {
+    if (!(error instanceof UnsupportedByPlan)) throw error;
+    plans.set(type, error);
+    return error;
+  }
+}
+
+/** The value of a field, as @Type and then @Transform make it. */
+function converted(field: FieldPlan, given: unknown, source: Fields, reading: Reading): unknown {
+  let value = typed(field, given, reading);
+  for (const transform of field.transforms) {
+    value = transform({
+      value,
+      key: field.name,
+      obj: source,
+      type: TransformationType.PLAIN_TO_CLASS,
+      options: NO_OPTIONS,
+    });
+  }
+  return value;
+}
+
+function typed({ plan, primitive, isMap }: FieldPlan, value: unknown, reading: Reading): unknown {
+  if (plan !== undefined) return plan.convert(value, isMap, reading);
+  return primitive === undefined ? copyJson(value) : toPrimitive(value, primitive);
+}
+
+function toPrimitive(value: unknown, primitive: NonNullable<FieldPlan['primitive']>): unknown {
+  if (Array.isArray(value)) return value.map((item) => toPrimitive(item, primitive));
+  return value === null ? value : primitive(copyJson(value));
+}

@@ -1,0 +1,58 @@
+import { isCleanText } from '@longshore/common/json/text';
+import { parameterName, Problems } from './problems.js';
+
+/** Query parameters by their literal names (`created[gte]`); without prototype, so any name is safe. */
+export type ParsedQuery = Record<string, string>;
+
+const NOTHING: Readonly<ParsedQuery> = Object.freeze(Object.create(null));
+
+// All that a request target may hold once its non-ASCII characters are percent-encoded.
+const PRINTABLE_ASCII = /^[!-~]*$/;
+
+/** The parsed query of a request target such as `/runs?limit=5`. See parseQuery. */
+export function queryOf(target: string): Readonly<ParsedQuery> {
+  const mark = target.indexOf('?');
+  return mark < 0 || mark === target.length - 1 ? NOTHING : parseQuery(target.slice(mark + 1));
+}
+
+/**
+ * Parses a query string strictly: each parameter once, with a value, in percent-encoded UTF-8 without
+ * NUL; `+` is a space. Names are literal, brackets mean nothing.
+ * @throws InvalidRequest with one line per problem
+ */
+export function parseQuery(text: string): ParsedQuery {
+  const query: ParsedQuery = Object.create(null);
+  const problems = new Problems();
+  if (!PRINTABLE_ASCII.test(text)) problems.add('the query string must be percent-encoded');
+  else for (const pair of text.split('&')) if (pair !== '') readPair(pair, query, problems);
+  problems.throwIfAny();
+  return query;
+}
+
+function readPair(pair: string, query: ParsedQuery, problems: Problems): void {
+  const equals = pair.indexOf('=');
+  const name = decode(equals < 0 ? pair : pair.slice(0, equals));
+  const value = decode(equals < 0 ? '' : pair.slice(equals + 1));
+  if (name === undefined) {
+    problems.add('a query parameter has a name that is not percent-encoded UTF-8 text');
+  } else if (value === undefined) {
+    problems.add(`${parameterName(name)} must be percent-encoded UTF-8 text`);
+  } else if (value === '') {
+    problems.add(`${parameterName(name)} must not be empty`);
+  } else if (name in query) {
+    problems.add(`${parameterName(name)} must not be given more than once`);
+  } else {
+    query[name] = value;
+  }
+}
+
+function decode(text: string): string | undefined {
+  const spaced = text.includes('+') ? text.replaceAll('+', ' ') : text;
+  if (!spaced.includes('%')) return spaced;
+  try {
+    const decoded = decodeURIComponent(spaced);
+    return isCleanText(decoded) ? decoded : undefined;
+  } catch {
+    return undefined;
+  }
+}

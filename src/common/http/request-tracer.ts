@@ -1,0 +1,78 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { readTraceContext } from '@longshore/common/tracing/trace-context';
+import type { Span, Tracing } from '@longshore/common/tracing/tracing';
+
+/** Asked by machines every few seconds, about themselves. */
+const UNTRACED: ReadonlySet<string> = new Set(['/health', '/health/live', '/metrics']);
+
+const METHODS: ReadonlySet<string> = new Set([
+  'CONNECT',
+  'DELETE',
+  'GET',
+  'HEAD',
+  'OPTIONS',
+  'PATCH',
+  'POST',
+  'PUT',
+  'TRACE',
+]);
+
+/** Express keeps the route of a request on it. */
+type RoutedRequest = IncomingMessage & { readonly route?: { readonly path?: unknown } | undefined };
+
+/**
+ * Makes a span of each request that reaches the service, whatever becomes of it: refused, broken off, or held for long.
+ * It goes on with the trace of the request's `traceparent` and is named after the route.
+ */
+export class RequestTracer {
+  readonly #templates = new Map<string, string>();
+
+  constructor(private readonly tracing: Tracing) {}
+
+  /** Begins the span of a request; it ends by itself with the answer. @returns undefined for a request that has none */
+  begin(request: RoutedRequest, response: ServerResponse, requestId: string): Span | undefined {
+    const { headers, httpVersion, method = '', url = '' } = request;
+    const query = url.indexOf('?');
+    const path = query < 0 ? url : url.slice(0, query);
+    if (UNTRACED.has(path)) return undefined;
+    const known = METHODS.has(method);
+    const span = this.tracing.start(known ? method : 'HTTP', {
+      kind: 'server',
+      parent: readTraceContext(headers['traceparent'], headers['tracestate']),
+      attributes: {
+        'http.request.method': known ? method : '_OTHER',
+        'http.request.method_original': known ? undefined : method,
+        'url.path': path,
+        'url.scheme': 'http',
+        'network.protocol.version': httpVersion,
+        'user_agent.original': headers['user-agent'],
+        'longshore.request_id': requestId,
+      },
+    });
+    if (span.isRecorded) response.once('close', () => this.#end(span, request, response));
+    return span;
+  }
+
+  #end(span: Span, request: RoutedRequest, response: ServerResponse): void {
+    const { statusCode, headersSent, writableFinished } = response;
+    const route = request.route?.path;
+    if (typeof route === 'string') {
+      const template = this.#templateOf(route);
+      span.rename(`${request.method ?? 'HTTP'} ${template}`);
+      span.set({ 'http.route': template });
+    }
+    if (headersSent) span.set({ 'http.response.status_code': statusCode });
+    if (!writableFinished) span.set({ 'longshore.broken_off': true });
+    if (headersSent && statusCode >= 500) span.fail(String(statusCode));
+    span.end();
+  }
+
+  /** `/runs/{id}` for `/runs/:id`. */
+  #templateOf(path: string): string {
+    const known = this.#templates.get(path);
+    if (known !== undefined) return known;
+    const template = path.replaceAll(/:(\w+)/g, '{$1}');
+    this.#templates.set(path, template);
+    return template;
+  }
+}

@@ -1,0 +1,335 @@
+import 'reflect-metadata';
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { SettingsError } from '@longshore/common/settings/setting';
+import { loadSettings } from './load-settings.js';
+import { SETTING_KEYS } from './setting-keys.js';
+import { Settings } from './settings.js';
+
+function problemsOf(argv: readonly string[], env: NodeJS.ProcessEnv = {}): readonly string[] {
+  try {
+    loadSettings(argv, env);
+  } catch (error) {
+    assert.ok(error instanceof SettingsError);
+    return error.problems;
+  }
+  return assert.fail('the settings were accepted');
+}
+
+function valuesOf(settings: Settings): object {
+  return Object.fromEntries(Object.entries(settings));
+}
+
+describe('settings', () => {
+  it('have the documented defaults', () => {
+    assert.deepEqual(valuesOf(loadSettings([], {})), {
+      host: '127.0.0.1',
+      port: 5555,
+      reload: false,
+      workers: 1,
+      logLevel: 'info',
+      workerTimeout: 60,
+      databaseUrl: undefined,
+      dataDir: '.data',
+      apiKeys: [],
+      scheduler: 'direct',
+      extensions: undefined,
+      fitReserveAfter: 300,
+      reaperInterval: 5,
+      maxReclaims: 3,
+      feedEnabled: true,
+      feedRetentionDays: 7,
+      runRetentionDays: 0,
+      logLimitBytes: 16_777_216,
+      maxBodyBytes: 1_048_576,
+      rateLimit: 0,
+      dbPoolSize: 10,
+      workerPool: undefined,
+    });
+  });
+
+  it('are an instance of the class with a field for every key of the table', () => {
+    const settings = loadSettings([], {});
+    assert.ok(settings instanceof Settings);
+    assert.deepEqual(Object.keys(settings).toSorted(), SETTING_KEYS.map((key) => key.field).toSorted());
+  });
+
+  it('cannot be changed after they were loaded', () => {
+    assert.ok(Object.isFrozen(loadSettings([], {})));
+  });
+
+  it('prefer a flag to its variable and a variable to the default', () => {
+    assert.equal(loadSettings(['--port', '1'], { SERVICE_PORT: '2' }).port, 1);
+    assert.equal(loadSettings(['--port=1'], { SERVICE_PORT: '2' }).port, 1);
+    assert.equal(loadSettings([], { SERVICE_PORT: '2' }).port, 2);
+  });
+
+  it('take the last of a repeated flag', () => {
+    assert.equal(loadSettings(['--port', '1', '--port', '2'], {}).port, 2);
+  });
+
+  it('do not look at a variable that a flag overrides', () => {
+    assert.equal(loadSettings(['--port', '1'], { SERVICE_PORT: 'nonsense' }).port, 1);
+  });
+
+  it('read every variable', () => {
+    const settings = loadSettings([], {
+      SERVICE_HOST: '::1',
+      SERVICE_PORT: '0',
+      SERVICE_RELOAD: 'TRUE',
+      SERVICE_WORKERS: '256',
+      SERVICE_LOG_LEVEL: 'warning',
+      SERVICE_WORKER_TIMEOUT: '0.5',
+      DATABASE_URL: 'postgres://me@localhost/db?host=%2Ftmp%2Fx',
+      SERVICE_DATA_DIR: '/var/lib/x y',
+      SERVICE_API_KEYS: 'admin:a:1, client:b,worker:c',
+      SERVICE_SCHEDULER: 'my.Own-strategy_2',
+      SERVICE_EXTENSIONS: 'a.js, /b c.js',
+      SERVICE_FIT_RESERVE_AFTER: '0',
+      SERVICE_REAPER_INTERVAL: '0.25',
+      SERVICE_MAX_RECLAIMS: '0',
+      SERVICE_FEED_ENABLED: 'false',
+      SERVICE_FEED_RETENTION_DAYS: '0',
+      SERVICE_RUN_RETENTION_DAYS: '30',
+      SERVICE_LOG_LIMIT_BYTES: '262144',
+      SERVICE_MAX_BODY_BYTES: '1',
+      SERVICE_RATE_LIMIT: '10000000',
+      SERVICE_DB_POOL_SIZE: '2',
+      SERVICE_WORKER_POOL: 'shared',
+    });
+    assert.deepEqual(valuesOf(settings), {
+      host: '::1',
+      port: 0,
+      reload: true,
+      workers: 256,
+      logLevel: 'warning',
+      workerTimeout: 0.5,
+      databaseUrl: 'postgres://me@localhost/db?host=%2Ftmp%2Fx',
+      dataDir: '/var/lib/x y',
+      apiKeys: [
+        { scope: 'admin', key: 'a:1' },
+        { scope: 'client', key: 'b' },
+        { scope: 'worker', key: 'c' },
+      ],
+      scheduler: 'my.Own-strategy_2',
+      extensions: 'a.js, /b c.js',
+      fitReserveAfter: 0,
+      reaperInterval: 0.25,
+      maxReclaims: 0,
+      feedEnabled: false,
+      feedRetentionDays: 0,
+      runRetentionDays: 30,
+      logLimitBytes: 262_144,
+      maxBodyBytes: 1,
+      rateLimit: 10_000_000,
+      dbPoolSize: 2,
+      workerPool: 'shared',
+    });
+  });
+
+  it('read every flag of the table', () => {
+    const values: Readonly<Record<string, string>> = {
+      host: 'localhost',
+      port: '65535',
+      workers: '2',
+      'log-level': 'debug',
+      'worker-timeout': '30',
+      'data-dir': '/d',
+      scheduler: 'fit',
+      extensions: 'dist/own.js',
+      'fit-reserve-after': '0.5',
+      'reaper-interval': '3600',
+      'max-reclaims': '1000',
+      'feed-retention-days': '30',
+      'run-retention-days': '90',
+      'log-limit-bytes': '1073741824',
+      'max-body-bytes': '2048',
+      'rate-limit': '600',
+      'db-pool-size': '20',
+      'worker-pool': 'shared',
+    };
+    const argv = Object.entries(values).flatMap(([flag, value]) => [`--${flag}`, value]);
+    const settings = loadSettings([...argv, '--reload'], {});
+    for (const key of SETTING_KEYS) {
+      if (key.flag !== undefined && key.kind !== 'boolean') {
+        assert.equal(String(settings[key.field]), values[key.flag], key.flag);
+      }
+    }
+    assert.equal(settings.reload, true);
+  });
+
+  it('count an empty variable as unset', () => {
+    const env = Object.fromEntries(SETTING_KEYS.map((key) => [key.env, '']));
+    assert.deepEqual(valuesOf(loadSettings([], env)), valuesOf(loadSettings([], {})));
+  });
+
+  for (const [text, expected] of [
+    ['true', true],
+    ['Yes', true],
+    ['ON', true],
+    ['1', true],
+    ['false', false],
+    ['no', false],
+    ['Off', false],
+    ['0', false],
+  ] as const) {
+    it(`read ${text} as ${expected}`, () => {
+      assert.equal(loadSettings([], { SERVICE_RELOAD: text }).reload, expected);
+      assert.equal(loadSettings([`--reload=${text}`], {}).reload, expected);
+    });
+  }
+
+  for (const [variable, ...values] of [
+    ['SERVICE_HOST', 'http://x', 'a b'],
+    ['SERVICE_PORT', '65536', '-1', '80.5', '0x50', '1e3', ' '],
+    ['SERVICE_RELOAD', 'maybe'],
+    ['SERVICE_WORKERS', '0', '257'],
+    ['SERVICE_LOG_LEVEL', 'warn', 'INFO'],
+    ['SERVICE_WORKER_TIMEOUT', '0', '-5', 'Infinity', '86400.5'],
+    ['SERVICE_DATA_DIR', 'a\nb'],
+    ['SERVICE_SCHEDULER', '../x'],
+    ['SERVICE_EXTENSIONS', 'a\nb'],
+    ['SERVICE_FIT_RESERVE_AFTER', '-1', '31536001'],
+    ['SERVICE_REAPER_INTERVAL', '0', '3600.5'],
+    ['SERVICE_MAX_RECLAIMS', '-1', '1001', '2.5'],
+    ['SERVICE_FEED_ENABLED', 'maybe'],
+    ['SERVICE_FEED_RETENTION_DAYS', '-1', '1.5'],
+    ['SERVICE_RUN_RETENTION_DAYS', '36501'],
+    ['SERVICE_LOG_LIMIT_BYTES', '262143', '1073741825'],
+    ['SERVICE_MAX_BODY_BYTES', '0', '1mb'],
+    ['SERVICE_RATE_LIMIT', '-1', '10000001', 'off'],
+    ['SERVICE_DB_POOL_SIZE', '1'],
+    ['SERVICE_WORKER_POOL', 'redis'],
+  ] as const) {
+    for (const value of values) {
+      it(`refuse ${variable}=${JSON.stringify(value)} in one line that names it, the rule and the value`, () => {
+        const key = SETTING_KEYS.find((candidate) => candidate.env === variable);
+        assert.deepEqual(problemsOf([], { [variable]: value }), [
+          `${variable} must be ${key?.allowed}, got ${JSON.stringify(value)}`,
+        ]);
+      });
+    }
+  }
+
+  it('name the flag when the wrong value came by flag', () => {
+    assert.deepEqual(problemsOf(['--port', 'x'], { SERVICE_PORT: '80' }), [
+      '--port (SERVICE_PORT) must be an integer from 0 to 65535, got "x"',
+    ]);
+    assert.deepEqual(problemsOf(['--port='], {}), [
+      '--port (SERVICE_PORT) must be an integer from 0 to 65535, got ""',
+    ]);
+  });
+
+  it('report every problem at once, a line each', () => {
+    const problems = problemsOf(['--port', 'x', '--nope', 'stray', '--log-level'], {
+      SERVICE_WORKERS: 'many',
+      SERVICE_WORKER_POOL: 'redis',
+      DATABASE_URL: 'mysql://x',
+      SERVICE_API_KEYS: 'x',
+    });
+    for (const name of [
+      '--nope',
+      '--log-level',
+      '--port',
+      'SERVICE_WORKERS',
+      'SERVICE_WORKER_POOL',
+      'DATABASE_URL',
+      'SERVICE_API_KEYS',
+    ]) {
+      assert.equal(problems.filter((line) => line.includes(name)).length, 1, name);
+    }
+    assert.equal(problems.length, 7);
+    assert.ok(problems.every((line) => !/[\r\n]/.test(line)));
+  });
+
+  it('keep a hostile value on one line of bounded length', () => {
+    const [line] = problemsOf([], { SERVICE_PORT: `1\nSERVICE_OK \u001b[31m${'x'.repeat(10_000)}` });
+    assert.ok(line !== undefined && line.length < 300 && !line.includes('\n') && !line.includes('\u001b'));
+  });
+
+  it('refuse an unknown flag, an argument without a flag and a flag without its value', () => {
+    assert.match(problemsOf(['--prot', '1']).join('\n'), /^unknown flag --prot/);
+    assert.match(problemsOf(['-x']).join('\n'), /^unknown flag -x/);
+    assert.deepEqual(problemsOf(['serve']), ['unexpected argument "serve"']);
+    assert.deepEqual(problemsOf(['--', 'serve']), ['unexpected argument "serve"']);
+    assert.match(problemsOf(['--port']).join('\n'), /^--port \(SERVICE_PORT\) needs a value/);
+    assert.match(problemsOf(['--port', '--reload']).join('\n'), /^--port \(SERVICE_PORT\) needs a value/);
+  });
+
+  it('keep the pool of workers where every process finds it', () => {
+    const problem =
+      'SERVICE_WORKER_POOL must be memory or shared, and shared with several server processes, got "memory"';
+    assert.deepEqual(problemsOf(['--workers', '2'], { SERVICE_WORKER_POOL: 'memory' }), [problem]);
+    assert.deepEqual(problemsOf(['--worker-pool', 'memory'], { SERVICE_WORKERS: '256' }), [
+      problem.replace('SERVICE_WORKER_POOL', '--worker-pool (SERVICE_WORKER_POOL)'),
+    ]);
+    for (const [workers, pool] of [
+      ['1', 'memory'],
+      ['1', 'shared'],
+      ['2', 'shared'],
+      ['2', ''],
+    ] as const) {
+      const settings = loadSettings(['--workers', workers], { SERVICE_WORKER_POOL: pool });
+      assert.equal(settings.workerPool, pool === '' ? undefined : pool);
+    }
+  });
+
+  it('do not blame the pool for a number of processes that is wrong by itself', () => {
+    const problems = problemsOf(['--workers', '257'], { SERVICE_WORKER_POOL: 'memory' });
+    assert.deepEqual(problems, ['--workers (SERVICE_WORKERS) must be an integer from 1 to 256, got "257"']);
+  });
+});
+
+describe('secrets among the settings', () => {
+  for (const value of [
+    'mysql://root:hunter2@h/db',
+    'hunter2',
+    'postgres://',
+    'postgres://me:hunter2@h:port/db',
+    'postgres://me:hunter2@h/a b',
+  ]) {
+    it(`refuse DATABASE_URL ${value.replace('hunter2', '...')} without showing it`, () => {
+      const problems = problemsOf([], { DATABASE_URL: value });
+      assert.deepEqual(problems, [
+        'DATABASE_URL must be a postgres:// or postgresql:// URL (the value is not shown)',
+      ]);
+    });
+  }
+
+  it('accept both spellings of the database URL scheme', () => {
+    for (const url of ['postgres://u:p@h:1/d', 'postgresql://u:p@h/d']) {
+      assert.equal(loadSettings([], { DATABASE_URL: url }).databaseUrl, url);
+    }
+  });
+
+  for (const value of [
+    'hunter2',
+    'hunter2:admin',
+    'root:hunter2',
+    'admin:',
+    'admin:hunter2,',
+    'admin:hun ter2',
+    'client:ok,ADMIN:hunter2',
+  ]) {
+    it(`refuse SERVICE_API_KEYS like ${JSON.stringify(value)} without showing it`, () => {
+      const problems = problemsOf([], { SERVICE_API_KEYS: value });
+      assert.equal(problems.length, 1);
+      assert.match(problems[0] ?? '', /^SERVICE_API_KEYS must be .* entry \d/);
+      assert.doesNotMatch(problems[0] ?? '', /hunter2|ter2|root|ADMIN/);
+    });
+  }
+
+  it('are refused as flags without being echoed', () => {
+    for (const argv of [
+      ['--database-url', 'postgres://u:hunter2@h/d'],
+      ['--database-url=postgres://u:hunter2@h/d'],
+      ['--api-keys', 'admin:hunter2'],
+      ['--databse-url', 'postgres://u:hunter2@h/d'],
+      ['--api-key=hunter2'],
+    ]) {
+      const problems = problemsOf(argv);
+      assert.equal(problems.length, 1);
+      assert.doesNotMatch(problems.join('\n'), /hunter2/);
+    }
+  });
+});

@@ -1,0 +1,90 @@
+import { Injectable } from '@nestjs/common';
+import type { EntityManager } from 'typeorm';
+import { EventEntity } from '../../database/entities/event.entity.js';
+import { EntityTable } from '../../database/entity-table.js';
+import { execute, rows } from '../../database/sql.js';
+import { jsonText } from '@longshore/common/json/json-text';
+import type { TimelineEntry } from '../machine/run.js';
+
+/** An entry of a timeline as it is read. */
+export type TimelineRow = Omit<EventEntity, 'size' | 'commitOrder'>;
+
+/** A stretch of a run's timeline: indexes from `from` (inclusive) to `to` (exclusive). */
+export interface TimelineRange {
+  readonly runId: string;
+  readonly from: number;
+  readonly to: number;
+}
+
+const EVENTS = new EntityTable(EventEntity);
+const COLUMNS = EVENTS.select('e', EVENTS.except('size', 'commitOrder'));
+const GIVEN = EVENTS.except('commitOrder');
+const NEW_EVENTS = EVENTS.unnest(GIVEN);
+// The default of commit_order would be computed for each row.
+const INSERT = `insert into ${EVENTS.name} (${EVENTS.columns(GIVEN)}, ${EVENTS.column('commitOrder')})
+       select ${EVENTS.columns(GIVEN, 'v')}, (select next_commit_order())
+         from ${NEW_EVENTS.sql}`;
+
+/**
+ * SQL of the table `events`, the timelines of all runs. What is read is bounded in bytes by the column `size`, so that
+ * messages and payloads beyond the bound are not even fetched.
+ */
+@Injectable()
+export class EventRepository {
+  /**
+   * The newest entries of every range, each range's in order of their index, as many as fit into `maxBytes`. The
+   * ranges of one run must not overlap.
+   */
+  listNewest(
+    manager: EntityManager,
+    ranges: readonly TimelineRange[],
+    maxBytes: number,
+  ): Promise<TimelineRow[]> {
+    return rows<TimelineRow>(
+      manager,
+      `select ${COLUMNS}
+         from (
+           select e.*, sum(e.size) over (partition by w.n order by e.index desc) - e.size as newer_bytes
+             from unnest($1::uuid[], $2::integer[], $3::integer[])
+                  with ordinality as w (run_id, first, past, n)
+             join ${EVENTS.name} e on e.run_id = w.run_id and e.index >= w.first and e.index < w.past
+         ) e
+        where e.newer_bytes + e.size <= $4::bigint
+        order by e.run_id, e.index`,
+      [
+        ranges.map(({ runId }) => runId),
+        ranges.map(({ from }) => from),
+        ranges.map(({ to }) => to),
+        Math.floor(maxBytes),
+      ],
+    );
+  }
+
+  /** The first entries of the range, in order: as many as come to `maxBytes`, and at least one if there is any. */
+  listPage(manager: EntityManager, range: TimelineRange, maxBytes: number): Promise<TimelineRow[]> {
+    return rows<TimelineRow>(
+      manager,
+      `select ${COLUMNS}
+         from (
+           select e.*, sum(e.size) over (order by e.index) - e.size as older_bytes
+             from ${EVENTS.name} e
+            where e.run_id = $1::uuid and e.index >= $2::integer and e.index < $3::integer
+         ) e
+        where e.older_bytes < $4::bigint
+        order by e.index`,
+      [range.runId, range.from, range.to, maxBytes],
+    );
+  }
+
+  /** Appends entries to the timelines of runs that the caller has locked. */
+  async append(manager: EntityManager, entries: readonly TimelineEntry[]): Promise<void> {
+    const values = entries.map((entry) => {
+      const msg = JSON.stringify(entry.msg);
+      const payload = jsonText(entry.payload);
+      const { runId, index, attempt, type, state, t } = entry;
+      const size = Buffer.byteLength(msg) + Buffer.byteLength(payload);
+      return { runId, index, attempt, type, state, t, msg, payload, size };
+    });
+    await execute(manager, INSERT, NEW_EVENTS.params(values));
+  }
+}

@@ -1,0 +1,99 @@
+import { Injectable, Logger, type OnModuleInit } from '@nestjs/common';
+import { config, type Observable } from 'rxjs';
+import { DataSource, type EntityManager } from 'typeorm';
+import { FeedBranchEntity } from '../../database/entities/feed.entity.js';
+import { InvalidRequest } from '../../common/http/domain-error.js';
+import { toCommittedEvent, type CommittedEvent } from './committed-event.js';
+import { CommittedEventRepository, type EventPlace } from './committed-event.repository.js';
+import { decodeEventCursor, encodeEventCursor, FIRST_PLACE, epochOf } from './event-cursor.js';
+import { JournalWatch } from '../journal/journal-watch.js';
+
+/** A page of all events of the deployment. */
+export interface EventPage {
+  /** Oldest first. */
+  readonly events: readonly CommittedEvent[];
+  /** Pass it as `after` to read on, now or later. On an empty page it is the `after` that was given. */
+  readonly next_cursor: string | null;
+  /** More events can be read already. */
+  readonly has_more: boolean;
+}
+
+const MAX_EVENTS = 500;
+const MAX_BYTES = 4 * 1024 * 1024;
+
+/**
+ * The events of runs, for extension modules. `committed$` is immediate and may miss events: use it for caches and
+ * metrics. `read` misses none and may repeat events after a crash of the reader or a restore of the database: use it
+ * for integrations, and identify an event by `run_id` and `index`.
+ */
+@Injectable()
+export class RunEvents implements OnModuleInit {
+  /**
+   * Events that this process committed, at most once each, in the order of their commits. Other processes of the
+   * deployment publish theirs to their own subscribers only. Subscribers are called before the callers that caused the
+   * events get their answers, so they must be fast. An error that one throws is logged. Completes on shutdown.
+   */
+  readonly committed$: Observable<CommittedEvent>;
+  private readonly logger = new Logger(RunEvents.name);
+
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly repository: CommittedEventRepository,
+    watch: JournalWatch,
+  ) {
+    this.committed$ = watch.committed.asObservable();
+  }
+
+  onModuleInit(): void {
+    // rxjs throws what a subscriber throws from a timer, which would end the process.
+    config.onUnhandledError ??= (error: unknown) => {
+      this.logger.error('An rxjs subscriber failed', error instanceof Error ? error.stack : String(error));
+    };
+  }
+
+  /**
+   * Reads events of all runs of the deployment, whichever process committed them: in one order, that of each run's
+   * timeline included. No event that is committed later comes before a page that was read. Events appear when all
+   * transactions that wrote to the PostgreSQL cluster before them have ended, so a long transaction delays them.
+   * Events that retention has removed are left out.
+   * @param after cursor of an earlier page; null for the oldest event. After a restore of the database it goes on with
+   * what the restored database has recorded; if the cursor is from another restore, with the oldest event.
+   * @param limit events at most, 1 to 500; large events make a page shorter
+   * @param manager the transaction to read in, so that a reader that keeps its cursor there needs one connection only
+   * @throws InvalidRequest for a cursor that no page gave out, or another limit
+   */
+  async read(
+    after: string | null,
+    limit: number,
+    manager: EntityManager = this.dataSource.manager,
+  ): Promise<EventPage> {
+    if (!Number.isInteger(limit) || limit < 1 || limit > MAX_EVENTS) {
+      throw new InvalidRequest(`limit must be an integer from 1 to ${MAX_EVENTS}`);
+    }
+    const branches = await manager.find(FeedBranchEntity);
+    const found = await this.repository.list(manager, placeBehind(after, branches), {
+      events: limit,
+      bytes: MAX_BYTES,
+    });
+    const last = found.at(-1);
+    return {
+      events: found.map((row) => toCommittedEvent(row, row)),
+      next_cursor: last ? encodeEventCursor(last, tokenOf(last, branches)) : after,
+      has_more: Number(last?.found ?? 0) > found.length,
+    };
+  }
+}
+
+/** @throws InvalidRequest for a malformed cursor */
+function placeBehind(after: string | null, branches: readonly FeedBranchEntity[]): EventPlace {
+  if (after === null) return FIRST_PLACE;
+  const cursor = decodeEventCursor(after);
+  if (!cursor) throw new InvalidRequest('Malformed cursor');
+  return cursor.token === tokenOf(cursor.place, branches) ? cursor.place : FIRST_PLACE;
+}
+
+/** Token of the restore after which an event was recorded; null: it was before any. */
+function tokenOf(place: EventPlace, branches: readonly FeedBranchEntity[]): string | null {
+  const epoch = epochOf(place);
+  return branches.find(({ number }) => number === epoch)?.token ?? null;
+}

@@ -1,0 +1,77 @@
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import type { AttemptEntity } from '../../../database/entities/attempt.entity.js';
+import type { JsonObject } from '@longshore/common/json/json-value';
+import { RUN_STATES, type RunState } from '../../machine/run-state.js';
+import { knownState, type RunRecord } from '../../storage/run-record.js';
+import { ConstraintsDto } from './constraints.dto.js';
+import type { TimelineRow } from '../../events/event.repository.js';
+import { TimelineEventDto, toTimelineEventDto } from './event.dto.js';
+import { ExecutionSummaryDto, toExecutionSummaryDto } from './execution-summary.dto.js';
+
+@ApiSchema({ name: 'OpAttempt', description: 'An attempt of a run.' })
+export class OpAttemptDto {
+  /** UUID version 7. */
+  id: string;
+  op_run_id: string;
+  /** 1-based. */
+  @ApiProperty({ type: 'integer' })
+  attempt: number;
+  @ApiProperty({ enum: RUN_STATES, enumName: 'RunState' })
+  state: RunState;
+  /** 0-100. */
+  @ApiProperty({ type: 'integer' })
+  progress: number;
+  /** The newest 1,000 timeline entries of this attempt, oldest first; fewer where all come to more than 32 MiB. */
+  @ApiProperty({ type: [TimelineEventDto] })
+  events: TimelineEventDto[];
+  @ApiProperty({ type: 'object', additionalProperties: true })
+  inputs: JsonObject;
+  @ApiProperty({ type: 'object', additionalProperties: true })
+  outputs: JsonObject;
+  @ApiProperty({ type: ExecutionSummaryDto })
+  execution_summary: ExecutionSummaryDto;
+  @ApiProperty({ type: ConstraintsDto })
+  constraints: ConstraintsDto;
+  @ApiProperty({ type: 'string', format: 'date-time', nullable: true })
+  started_at: string | null;
+  @ApiProperty({ type: 'string', format: 'date-time', nullable: true })
+  finished_at: string | null;
+}
+
+/** An attempt of a run, the current one or an earlier one, in one shape. */
+export type AttemptRecord = Omit<AttemptEntity, 'state' | 'finishedAt'> & {
+  readonly state: RunState;
+  readonly finishedAt: Date | null;
+};
+
+/** An attempt that was followed by another. */
+export function recordOfEndedAttempt(row: AttemptEntity): AttemptRecord {
+  return { ...row, state: knownState(row.state) };
+}
+
+/** The attempt that lives in the run's own row. */
+export function recordOfCurrentAttempt(run: RunRecord): AttemptRecord {
+  return { ...run, runId: run.id, id: run.attemptId, endEvent: run.eventCount };
+}
+
+/** @param events the newest timeline entries of this attempt, oldest first */
+export function toOpAttemptDto(
+  run: RunRecord,
+  attempt: AttemptRecord,
+  events: readonly TimelineRow[],
+): OpAttemptDto {
+  return {
+    id: attempt.id,
+    op_run_id: run.id,
+    attempt: attempt.attempt,
+    state: attempt.state,
+    progress: attempt.progress,
+    events: events.map(toTimelineEventDto),
+    inputs: run.inputs,
+    outputs: attempt.outputs ?? run.outputsTemplate,
+    execution_summary: toExecutionSummaryDto(attempt),
+    constraints: { ram_mb: run.ramMb, vram_mb: run.vramMb, cpu: run.cpu, gpu_id: attempt.gpuId },
+    started_at: attempt.startedAt?.toISOString() ?? null,
+    finished_at: attempt.finishedAt?.toISOString() ?? null,
+  };
+}

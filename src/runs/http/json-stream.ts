@@ -1,0 +1,55 @@
+import { ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
+import { StreamableFile } from '@nestjs/common';
+import { JSON_TYPE } from '../../common/http/error-answer.js';
+import type { PolledEventDto, PolledEventsDto } from './dto/event.dto.js';
+
+/**
+ * Answers a poll: a single page as a plain object, several as a stream, so that a timeline of any length is never
+ * held in memory as a whole. A failure in the middle cuts the connection instead of ending the answer early.
+ */
+export async function answerPoll(
+  pages: AsyncIterable<PolledEventDto[]>,
+): Promise<PolledEventsDto | StreamableFile> {
+  const iterator = pages[Symbol.asyncIterator]();
+  const first = await iterator.next();
+  if (first.done) return { events: [] };
+  const second = await iterator.next();
+  if (second.done) return { events: first.value };
+  const rest: AsyncIterable<PolledEventDto[]> = { [Symbol.asyncIterator]: () => iterator };
+  return streamJson(pollText([first.value, second.value], rest));
+}
+
+/** Answers a list item by item, so that its text is never held in memory as a whole. */
+export function answerList(items: Iterable<object>): StreamableFile {
+  return streamJson(listText(items));
+}
+
+function streamJson(chunks: Iterable<Buffer> | AsyncIterable<Buffer>): StreamableFile {
+  const stream = Readable.from(chunks, { objectMode: false });
+  return new StreamableFile(stream, { type: JSON_TYPE }).setErrorHandler((_error, response) => {
+    if (response instanceof ServerResponse) response.destroy();
+  });
+}
+
+function* listText(items: Iterable<object>): Generator<Buffer> {
+  let separator = '[';
+  for (const item of items) {
+    yield Buffer.from(separator + JSON.stringify(item));
+    separator = ',';
+  }
+  yield Buffer.from(separator === '[' ? '[]' : ']');
+}
+
+async function* pollText(
+  first: readonly PolledEventDto[][],
+  rest: AsyncIterable<PolledEventDto[]>,
+): AsyncGenerator<Buffer> {
+  yield Buffer.from(`{"events":[${first.map(commaSeparated).join(',')}`);
+  for await (const page of rest) yield Buffer.from(`,${commaSeparated(page)}`);
+  yield Buffer.from(']}');
+}
+
+function commaSeparated(events: readonly PolledEventDto[]): string {
+  return events.map((event) => JSON.stringify(event)).join(',');
+}

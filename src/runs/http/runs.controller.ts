@@ -1,0 +1,238 @@
+import {
+  Body,
+  Controller,
+  Get,
+  HttpCode,
+  Param,
+  Patch,
+  Post,
+  Query,
+  Res,
+  type StreamableFile,
+} from '@nestjs/common';
+import { ApiBody, ApiHeader, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
+import type { Response } from 'express';
+import { AllowScopes, type Caller } from '../../auth/access.js';
+import { CurrentCaller } from '../../auth/api-key.guard.js';
+import { ApiErrors } from '../../common/http/error.dto.js';
+import { PrefersMinimal } from '../../common/http/prefer.js';
+import {
+  BODY_EXAMPLES,
+  EVENT_EXAMPLES,
+  EXAMPLE_WORKER_ID,
+  namedExamples,
+  RUN_ID_PARAM,
+} from '../../bootstrap/openapi/examples.js';
+import type { TraceContext } from '@longshore/common/tracing/trace-context';
+import { AddEventDto } from './dto/add-event.dto.js';
+import { CreateRunDto } from './dto/create-run.dto.js';
+import { PolledEventsDto, PollEventsQueryDto } from './dto/event.dto.js';
+import { OpAttemptDto } from './dto/op-attempt.dto.js';
+import { GetRunQueryDto, OpRunDto } from './dto/op-run.dto.js';
+import { UpdateRunDto } from './dto/update-run.dto.js';
+import { answerList, answerPoll } from './json-stream.js';
+import {
+  answerRun,
+  ApiIdempotentCreation,
+  ApiIdempotentEvent,
+  IdempotencyOf,
+  markReplayed,
+} from '../idempotency/idempotency.js';
+import { ReportedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER } from '../storage/reporter.js';
+import type { Reporter } from '../machine/run-command.js';
+import type { Idempotency } from '../journal/key-book.js';
+import { ListRunsQueryDto, OpRunListDto } from '../list/list-runs.dto.js';
+import { RunListService } from '../list/run-list.service.js';
+import { RunReader } from '../storage/run.reader.js';
+import { RunsService } from '../runs.service.js';
+import { ApiTraceparent, TraceOf } from '../events/trace-of.js';
+
+/** HTTP of runs. */
+@ApiTags('runs')
+@Controller('runs')
+export class RunsController {
+  constructor(
+    private readonly runs: RunsService,
+    private readonly reader: RunReader,
+    private readonly lists: RunListService,
+  ) {}
+
+  @Post()
+  @AllowScopes('client')
+  @ApiOperation({
+    operationId: 'createRun',
+    summary: 'Create a run of a container image',
+    description: 'The run is PENDING until a worker claims it. It belongs to no definition.',
+  })
+  @ApiBody({ type: CreateRunDto, examples: namedExamples(BODY_EXAMPLES.createRun) })
+  @ApiIdempotentCreation(OpRunDto)
+  @ApiTraceparent()
+  @ApiErrors(400, 409, 413, 415, 503)
+  async create(
+    @Body() body: CreateRunDto,
+    @IdempotencyOf() idempotency: Idempotency | undefined,
+    @TraceOf() trace: TraceContext | null,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<OpRunDto> {
+    return answerRun(response, await this.runs.create(body, trace, idempotency));
+  }
+
+  @Get()
+  @AllowScopes('client', 'worker')
+  @ApiOperation({
+    operationId: 'listRuns',
+    summary: 'List runs, newest first',
+    description:
+      'Every filter that is given must match. Continue with the id of the last run as `starting_after`, or go back ' +
+      'with the id of the first run as `ending_before`; only one of the two may be given.',
+  })
+  @ApiOkResponse({ type: OpRunListDto, description: 'A page of runs.' })
+  @ApiErrors(400, 503)
+  list(@Query() query: ListRunsQueryDto): Promise<OpRunListDto> {
+    return this.lists.list(query);
+  }
+
+  @Patch(':id')
+  @AllowScopes('admin')
+  @ApiOperation({
+    operationId: 'patchRun',
+    summary: 'Change a run directly, for emergencies',
+    description: 'Adds no event to the timeline; the audit log records the change.',
+  })
+  @ApiParam(RUN_ID_PARAM)
+  @ApiBody({ type: UpdateRunDto, examples: namedExamples(BODY_EXAMPLES.patchRun) })
+  @ApiOkResponse({ type: OpRunDto, description: 'The changed run.' })
+  @ApiErrors(400, 404, 413, 415, 503)
+  patch(
+    @Param('id') id: string,
+    @Body() body: UpdateRunDto,
+    @CurrentCaller() caller: Caller,
+  ): Promise<OpRunDto> {
+    return this.runs.patch(id, body, caller.name);
+  }
+
+  @Get(':id')
+  @AllowScopes('client', 'worker')
+  @ApiOperation({
+    operationId: 'getRun',
+    summary: 'Get a run',
+    description: 'With the newest events of its timeline, unless `include_events` is false.',
+  })
+  @ApiParam(RUN_ID_PARAM)
+  @ApiOkResponse({ type: OpRunDto, description: 'The run.' })
+  @ApiErrors(400, 404, 503)
+  get(@Param('id') id: string, @Query() query: GetRunQueryDto): Promise<OpRunDto> {
+    return this.reader.getRun(id, query.include_events);
+  }
+
+  @Post(':id/retry')
+  @HttpCode(200)
+  @AllowScopes('client')
+  @ApiOperation({
+    operationId: 'retryRun',
+    summary: 'Open another attempt, whatever state the run is in',
+    description: 'Records RETRIED. A run has 1,000 attempts at most.',
+  })
+  @ApiParam(RUN_ID_PARAM)
+  @ApiOkResponse({ type: OpRunDto, description: 'The run, in its new attempt.' })
+  @ApiErrors(400, 404, 503)
+  retry(@Param('id') id: string): Promise<OpRunDto> {
+    return this.runs.retry(id);
+  }
+
+  @Post(':id/cancel')
+  @HttpCode(200)
+  @AllowScopes('client')
+  @ApiOperation({
+    operationId: 'cancelRun',
+    summary: 'Cancel a run that has not ended',
+    description: 'Records CANCELLED. The worker stops the container when it sees the state.',
+  })
+  @ApiParam(RUN_ID_PARAM)
+  @ApiOkResponse({ type: OpRunDto, description: 'The cancelled run.' })
+  @ApiErrors(400, 404, 503)
+  cancel(@Param('id') id: string): Promise<OpRunDto> {
+    return this.runs.cancel(id);
+  }
+
+  @Get(':id/events')
+  @AllowScopes('client', 'worker')
+  @ApiOperation({
+    operationId: 'pollEvents',
+    summary: 'Read the timeline of a run',
+    description: 'Give the largest `id` that you have as `after` to read only newer events.',
+  })
+  @ApiParam(RUN_ID_PARAM)
+  @ApiOkResponse({ type: PolledEventsDto, description: 'The events, oldest first.' })
+  @ApiErrors(400, 404, 503)
+  async pollEvents(
+    @Param('id') id: string,
+    @Query() query: PollEventsQueryDto,
+  ): Promise<PolledEventsDto | StreamableFile> {
+    return answerPoll(await this.reader.pollEvents(id, query.after ?? -1));
+  }
+
+  @Post(':id/events')
+  @HttpCode(200)
+  @AllowScopes('client', 'worker')
+  @ApiOperation({
+    operationId: 'addEvent',
+    summary: 'Report an event of a run',
+    description:
+      'STARTED, PROGRESS, COMPLETED, FAILED, CANCELLED and RETRIED change the run; other types are only recorded. ' +
+      'With `X-Worker-Id` and `X-Run-Attempt`, an event of a worker that has lost the run is refused.',
+  })
+  @ApiParam(RUN_ID_PARAM)
+  @ApiHeader({
+    name: WORKER_ID_HEADER,
+    required: false,
+    description: 'The worker that reports; 409 if the run is not assigned to it.',
+    schema: { type: 'string', minLength: 1, maxLength: 128, example: EXAMPLE_WORKER_ID },
+  })
+  @ApiHeader({
+    name: RUN_ATTEMPT_HEADER,
+    required: false,
+    description: 'The attempt of the event; 409 if it is not the current one.',
+    schema: { type: 'integer', minimum: 1, maximum: 1000, example: 1 },
+  })
+  @ApiHeader({
+    name: 'Prefer',
+    required: false,
+    description: '`return=minimal`: the answer is 204 without a body.',
+  })
+  @ApiBody({
+    schema: { $ref: '#/components/schemas/AddEventRequest' },
+    examples: namedExamples(EVENT_EXAMPLES),
+  })
+  @ApiIdempotentEvent(OpRunDto)
+  @ApiErrors(400, 404, 409, 413, 415, 503)
+  async addEvent(
+    @Param('id') id: string,
+    @Body() body: AddEventDto,
+    @ReportedBy() reporter: Reporter,
+    @PrefersMinimal() minimal: boolean,
+    @IdempotencyOf() idempotency: Idempotency | undefined,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<OpRunDto | undefined> {
+    if (!minimal)
+      return answerRun(response, await this.runs.addEventAndRead(id, body, reporter, idempotency));
+    const { replayed } = await this.runs.addEvent(id, body, reporter, idempotency);
+    markReplayed(response, replayed);
+    response.status(204);
+    return undefined;
+  }
+
+  @Get(':id/attempts')
+  @AllowScopes('client', 'worker')
+  @ApiOperation({
+    operationId: 'listAttempts',
+    summary: 'List the attempts of a run, oldest first',
+    description: 'The last one is the current attempt.',
+  })
+  @ApiParam(RUN_ID_PARAM)
+  @ApiOkResponse({ type: [OpAttemptDto], description: 'The attempts.' })
+  @ApiErrors(400, 404, 503)
+  async listAttempts(@Param('id') id: string): Promise<StreamableFile> {
+    return answerList(await this.reader.listAttempts(id));
+  }
+}

@@ -1,0 +1,33 @@
+import { Injectable } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import { inBatches } from '../../database/in-batches.js';
+import { IdempotencyRepository } from './idempotency.repository.js';
+
+/** Milliseconds for which a key is kept: twice what is promised. */
+export const KEEP_KEYS_MS = 48 * 60 * 60 * 1000;
+
+/** Keys removed by one statement at most. */
+export const KEYS_PER_BATCH = 1000;
+
+/** Removes idempotency keys that nobody is going to send again. */
+@Injectable()
+export class IdempotencyRetentionJob {
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly keys: IdempotencyRepository,
+  ) {}
+
+  /**
+   * One pass, in batches that are each a short statement. Any number of processes may run it at once: what one has in
+   * hand, the others pass over.
+   * @param now the database's time
+   * @param stop ends the pass between two batches
+   * @returns how many keys were removed
+   */
+  runOnce(now: Date, stop?: AbortSignal): Promise<number> {
+    const before = new Date(now.getTime() - KEEP_KEYS_MS);
+    return inBatches(KEYS_PER_BATCH, stop, () =>
+      this.keys.removeBefore(this.dataSource.manager, before, KEYS_PER_BATCH),
+    );
+  }
+}

@@ -1,0 +1,114 @@
+import { hash } from 'node:crypto';
+import { applyDecorators, type ExecutionContext, type Type } from '@nestjs/common';
+import {
+  ApiCreatedResponse,
+  ApiHeader,
+  ApiNoContentResponse,
+  ApiOkResponse,
+  type ApiResponseOptions,
+} from '@nestjs/swagger';
+import type { Request, Response } from 'express';
+import { callerOf } from '../../auth/api-key.guard.js';
+import { InvalidRequest } from '../../common/http/domain-error.js';
+import { createHeaderDecorator } from '../../common/http/handler-needs.js';
+import { queryOf } from '../../common/http/query-parser.js';
+import { canonicalJson } from '@longshore/common/json/canonical-json';
+import type { JsonValue } from '@longshore/common/json/json-value';
+import type { OpRunDto } from '../http/dto/op-run.dto.js';
+import type { Idempotency } from '../journal/key-book.js';
+import type { AnsweredRun } from '../runs.service.js';
+
+const KEY = /^[\x20-\x7e]{1,255}$/;
+const REPLAYED_HEADER = 'Idempotency-Replayed';
+
+/**
+ * What the request's `Idempotency-Key` stands for, or undefined without one. A key belongs to the API key, method and
+ * path that it came with; the body is compared as a JSON value, together with the query.
+ * @throws InvalidRequest when the key is not 1-255 printable ASCII characters
+ */
+export function readIdempotency(request: Request): Idempotency | undefined {
+  const scope = readKeyScope(request);
+  if (scope === undefined) return undefined;
+  const body: JsonValue = request.body;
+  return { scope, requestHash: digest([canonicalJson(body), canonicalJson({ ...queryOf(request.url) })]) };
+}
+
+/**
+ * Digest of the request's `Idempotency-Key` and of what it belongs to, or undefined without one.
+ * @throws InvalidRequest when the key is not 1-255 printable ASCII characters
+ */
+export function readKeyScope(request: Request): string | undefined {
+  const key = request.headers['idempotency-key'];
+  if (key === undefined) return undefined;
+  if (typeof key !== 'string' || !KEY.test(key)) {
+    throw new InvalidRequest('Request validation failed', [
+      'header Idempotency-Key must be 1 to 255 printable ASCII characters',
+    ]);
+  }
+  return digest([callerOf(request).id, request.method, request.path, key]);
+}
+
+/** Parameter: the idempotency of the request, undefined without a key. */
+export const IdempotencyOf = createHeaderDecorator(
+  (_: unknown, context: ExecutionContext): Idempotency | undefined =>
+    readIdempotency(context.switchToHttp().getRequest<Request>()),
+);
+
+/** Says of an answer that the request was carried out when it was sent before. */
+export function markReplayed(response: Response, replayed: boolean): void {
+  if (replayed) response.setHeader(REPLAYED_HEADER, 'true');
+}
+
+/** Answers a run, and says when the request was carried out when it was sent before. */
+export function answerRun(response: Response, { run, replayed }: AnsweredRun): OpRunDto {
+  markReplayed(response, replayed);
+  return run;
+}
+
+const REPLAYED = {
+  [REPLAYED_HEADER]: {
+    description: '`true` if an earlier request with the same key has succeeded.',
+    schema: { type: 'string', enum: ['true'] },
+  },
+} as const satisfies ApiResponseOptions['headers'];
+
+const KEY_SCHEMA = { type: 'string', minLength: 1, maxLength: 255, pattern: '^[\\x20-\\x7e]*$' } as const;
+
+/** Documents the header of a route that takes an idempotency key. @param effect what the same key does, in a sentence */
+export function ApiIdempotencyKey(effect: string): MethodDecorator {
+  return ApiHeader({
+    name: 'Idempotency-Key',
+    required: false,
+    description: `1-255 printable ASCII characters. ${effect} Kept for 48 hours.`,
+    schema: KEY_SCHEMA,
+  });
+}
+
+/** Documents a creating route that takes an idempotency key. */
+export function ApiIdempotentCreation(type: Type): MethodDecorator {
+  return applyDecorators(
+    ApiIdempotencyKey(
+      'The same key with the same body answers with the first run again; with another body: 409.',
+    ),
+    ApiCreatedResponse({ type, description: 'The created run.', headers: REPLAYED }),
+  );
+}
+
+/** Documents the route that records events and takes an idempotency key. */
+export function ApiIdempotentEvent(type: Type): MethodDecorator {
+  return applyDecorators(
+    ApiIdempotencyKey(
+      'The same key with the same body does not record the event again and answers with the run as it is now; ' +
+        'with another body: 409.',
+    ),
+    ApiOkResponse({ type, description: 'The run after the event.', headers: REPLAYED }),
+    ApiNoContentResponse({
+      description: 'The event was added, for a request with `Prefer: return=minimal`.',
+      headers: REPLAYED,
+    }),
+  );
+}
+
+function digest(parts: readonly string[]): string {
+  return hash('sha256', JSON.stringify(parts));
+}

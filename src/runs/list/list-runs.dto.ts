@@ -1,0 +1,107 @@
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { IsOptional } from 'class-validator';
+import { QueryBoolean, QueryInteger, QueryString } from '../../common/http/query-decorators.js';
+import { OpRunDto } from '../http/dto/op-run.dto.js';
+import { RUN_STATES } from '../machine/run-state.js';
+
+/** Runs of a page unless asked otherwise. */
+export const DEFAULT_RUN_LIMIT = 10;
+
+/**
+ * Bounds of the timestamps, in seconds: the years 1 to 9999, which a PostgreSQL timestamp and a JavaScript Date both hold.
+ */
+export const EARLIEST_CREATED = -62_135_596_800;
+export const LATEST_CREATED = 253_402_300_799;
+
+const UNIX_TIME = {
+  type: 'integer',
+  minimum: EARLIEST_CREATED,
+  maximum: LATEST_CREATED,
+} as const;
+
+/** Query of GET /runs. All filters that are given must hold. */
+export class ListRunsQueryDto {
+  /** Largest number of runs in the page. */
+  @ApiProperty({ required: false, default: DEFAULT_RUN_LIMIT })
+  @IsOptional()
+  @QueryInteger({ min: 1, max: 100 })
+  limit?: number;
+
+  /** Id of a run: the page holds runs older than it. */
+  @IsOptional()
+  @QueryString()
+  starting_after?: string;
+
+  /** Id of a run: the page holds runs newer than it. */
+  @IsOptional()
+  @QueryString()
+  ending_before?: string;
+
+  /** State of the run. */
+  @ApiProperty({ enum: RUN_STATES, enumName: 'RunState', required: false })
+  @IsOptional()
+  @QueryString()
+  state?: string;
+
+  /** The same as `state`. */
+  @ApiProperty({ enum: RUN_STATES, enumName: 'RunState', required: false })
+  @IsOptional()
+  @QueryString()
+  status?: string;
+
+  /** Id of the definition that the run was made from. */
+  @IsOptional()
+  @QueryString()
+  op_definition?: string;
+
+  /** Container image, to the letter. */
+  @IsOptional()
+  @QueryString()
+  image?: string;
+
+  /** Topic that the run's events are mirrored to. */
+  @IsOptional()
+  @QueryString()
+  topic?: string;
+
+  /** Created at this UNIX timestamp or later, in seconds. With curl, add `-g`: it reads brackets as a pattern. */
+  @ApiProperty({ ...UNIX_TIME, required: false })
+  @IsOptional()
+  @QueryString()
+  'created[gte]'?: string;
+
+  /** Created at this UNIX timestamp or earlier, in seconds. With curl, add `-g`. */
+  @ApiProperty({ ...UNIX_TIME, required: false })
+  @IsOptional()
+  @QueryString()
+  'created[lte]'?: string;
+
+  /** Created after this UNIX timestamp, in seconds. With curl, add `-g`. */
+  @ApiProperty({ ...UNIX_TIME, required: false })
+  @IsOptional()
+  @QueryString()
+  'created[gt]'?: string;
+
+  /** Created before this UNIX timestamp, in seconds. With curl, add `-g`. */
+  @ApiProperty({ ...UNIX_TIME, required: false })
+  @IsOptional()
+  @QueryString()
+  'created[lt]'?: string;
+
+  /** false leaves `events` empty, for callers who poll states. */
+  @IsOptional()
+  @QueryBoolean()
+  include_events?: boolean;
+}
+
+@ApiSchema({ name: 'OpRunList', description: 'A page of runs, newest first.' })
+export class OpRunListDto {
+  /** @example list */
+  object: string;
+  @ApiProperty({ type: [OpRunDto] })
+  data: OpRunDto[];
+  /** Whether there are further runs in the direction of the page. */
+  has_more: boolean;
+  /** @example /runs */
+  url: string;
+}

@@ -1,0 +1,79 @@
+import { InvalidRequest } from '../../common/http/domain-error.js';
+import { clip } from '@longshore/common/json/text';
+import { isRunState, type RunState } from '../machine/run-state.js';
+import {
+  DEFAULT_RUN_LIMIT,
+  EARLIEST_CREATED,
+  LATEST_CREATED,
+  type ListRunsQueryDto,
+} from './list-runs.dto.js';
+
+/** Bounds on the time of creation; `gt` and `lt` exclude the moment itself. */
+export const CREATED_BOUNDS = ['gte', 'lte', 'gt', 'lt'] as const;
+export type CreatedBound = (typeof CREATED_BOUNDS)[number];
+
+/** Which runs a list holds; every part that is given must hold. */
+export interface RunFilter {
+  readonly state?: RunState | undefined;
+  readonly definitionId?: string | undefined;
+  readonly image?: string | undefined;
+  readonly topic?: string | undefined;
+  readonly created: Readonly<Partial<Record<CreatedBound, Date>>>;
+}
+
+/** Which page of a list. */
+export interface RunPage {
+  readonly limit: number;
+  /** `older`: what follows the cursor in the list; `newer`: what stands before it. */
+  readonly direction: 'older' | 'newer';
+  /** Id of the run that the page adjoins; undefined for the newest page. */
+  readonly cursor?: string | undefined;
+}
+
+/** @throws InvalidRequest when states contradict each other or a value cannot be read */
+export function readFilter(query: ListRunsQueryDto): RunFilter {
+  return {
+    state: readState(query),
+    definitionId: query.op_definition,
+    image: query.image,
+    topic: query.topic,
+    created: Object.fromEntries(
+      CREATED_BOUNDS.flatMap((bound) => {
+        const text = query[`created[${bound}]`];
+        return text === undefined ? [] : [[bound, readUnixTime(text)]];
+      }),
+    ),
+  };
+}
+
+/** @throws InvalidRequest when both cursors are given */
+export function readPage(query: ListRunsQueryDto): RunPage {
+  const { starting_after: after, ending_before: before, limit = DEFAULT_RUN_LIMIT } = query;
+  if (after !== undefined && before !== undefined) {
+    throw new InvalidRequest('Only one of starting_after and ending_before may be given');
+  }
+  return before === undefined
+    ? { limit, direction: 'older', cursor: after }
+    : { limit, direction: 'newer', cursor: before };
+}
+
+function readState({ state, status }: ListRunsQueryDto): RunState | undefined {
+  if (state !== undefined && status !== undefined && state !== status) {
+    throw new InvalidRequest('state and status must match when both are provided');
+  }
+  const wanted = state ?? status;
+  return wanted === undefined ? undefined : checkedState(wanted);
+}
+
+/** @throws InvalidRequest when the text names no state */
+export function checkedState(text: string): RunState {
+  if (!isRunState(text)) throw new InvalidRequest(`Invalid state '${clip(text, 64)}'`);
+  return text;
+}
+
+function readUnixTime(text: string): Date {
+  const seconds = /^[+-]?\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(seconds >= EARLIEST_CREATED && seconds <= LATEST_CREATED))
+    throw new InvalidRequest('Invalid created timestamp');
+  return new Date(seconds * 1000);
+}

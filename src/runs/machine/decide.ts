@@ -1,0 +1,160 @@
+import { assertNever } from '@longshore/common/json/assert-never';
+import { decideElapse } from './deadlines.js';
+import { decideFailed } from './failure.js';
+import { decideReclaim } from './reclaim.js';
+import { openAttempt, record, transitionOf } from './record.js';
+import type { Rejection } from './rejection.js';
+import type { Command, Outcome, Reporter, RunCommand } from './run-command.js';
+import { MAX_ATTEMPTS_OF_A_RUN, type NextAttempt, type Run } from './run.js';
+import type { RunEvent } from './run-event.js';
+import { isInExecution, isTerminal } from './run-state.js';
+import { findTransition } from './transitions.js';
+
+/**
+ * The whole state machine: what a command does to a run, or why it is refused.
+ * Pure: `now` (the database's time) is given and is moved forward when the run has seen a later time.
+ */
+export function decide(run: Run, command: RunCommand, now: Date): Outcome {
+  const t = now < run.updatedAt ? run.updatedAt : now;
+  switch (command.type) {
+    case 'assign':
+      return decideAssign(run, command, t);
+    case 'patch':
+      return decidePatch(run, command, t);
+    case 'event':
+      return decideEvent(run, command, t);
+    case 'reclaim':
+      return decideReclaim(run, command, t);
+    case 'elapse':
+      return decideElapse(run, command, t);
+    default:
+      return assertNever(command);
+  }
+}
+
+function decideAssign(run: Run, command: Command<'assign'>, t: Date): Outcome {
+  const transition = findTransition(run.state, 'CLAIM');
+  if (!transition || run.notBefore !== null) return { rejection: { reason: 'not-pending' } };
+  const { workerId, gpuId } = command;
+  return {
+    run: { ...run, state: transition.to, workerId, gpuId, assignedAt: t, updatedAt: t },
+    entries: [],
+  };
+}
+
+function decideEvent(run: Run, command: Command<'event'>, t: Date): Outcome {
+  const { event, reporter, nextAttempt } = command;
+  const { effect } = event;
+  const forced = effect.kind === 'RETRIED' && effect.force;
+  const fence = checkFence(run, reporter, effect.kind === 'STARTED' ? effect.workerId : null);
+  if (isTerminal(run.state) && (!forced || fence))
+    return { rejection: { reason: 'locked', state: run.state } };
+  if (fence) return { rejection: fence };
+
+  switch (effect.kind) {
+    case 'NOTE':
+      return record(run, event, { updatedAt: t });
+    case 'PROGRESS':
+      return record(run, event, { progress: effect.progress, updatedAt: t });
+    case 'STARTED': {
+      const transition = transitionOf(run, 'STARTED');
+      if ('rejection' in transition) return transition;
+      if (run.workerId !== null && run.workerId !== effect.workerId) {
+        return { rejection: { reason: 'other-worker', workerId: effect.workerId } };
+      }
+      return record(run, event, {
+        state: transition.to,
+        workerId: effect.workerId,
+        gpuId: effect.gpuId ?? run.gpuId,
+        assignedAt: run.assignedAt ?? t,
+        startedAt: run.startedAt ?? t,
+        updatedAt: t,
+      });
+    }
+    case 'COMPLETED': {
+      const transition = transitionOf(run, 'COMPLETED');
+      if ('rejection' in transition) return transition;
+      return record(run, event, {
+        state: transition.to,
+        progress: 100,
+        ...(effect.outputs === undefined ? {} : { outputs: effect.outputs }),
+        finishedAt: t,
+        updatedAt: t,
+      });
+    }
+    case 'FAILED':
+      return decideFailed(run, event, effect.errorMessage, nextAttempt, t);
+    case 'CANCELLED': {
+      const transition = transitionOf(run, 'CANCELLED');
+      if ('rejection' in transition) return transition;
+      return record(run, event, { state: transition.to, finishedAt: t, updatedAt: t });
+    }
+    case 'RETRIED':
+      return decideRetried(run, event, effect.force, nextAttempt, t);
+    default:
+      return assertNever(effect);
+  }
+}
+
+function decideRetried(
+  run: Run,
+  event: RunEvent,
+  force: boolean,
+  nextAttempt: NextAttempt,
+  t: Date,
+): Outcome {
+  if (!force && run.failures >= run.maxAttempts) return { rejection: { reason: 'retries-used-up' } };
+  if (run.attempt >= MAX_ATTEMPTS_OF_A_RUN) return { rejection: { reason: 'attempt-limit' } };
+  const transition = transitionOf(run, 'RETRIED', force ? 'forced' : 'not forced, retries remain');
+  if ('rejection' in transition) return transition;
+  return openAttempt(run, isTerminal(run.state) ? run.state : 'CANCELLED', [event], nextAttempt, t);
+}
+
+/**
+ * An admin's direct mutation: any state from any state, nothing on the timeline. PENDING ends a back-off.
+ * A run that is put into execution from outside it belongs to no worker until one reports STARTED.
+ */
+function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
+  const patched: Run = {
+    ...run,
+    priority: command.priority ?? run.priority,
+    ...(command.outputs === undefined ? {} : { outputs: command.outputs }),
+    updatedAt: t,
+  };
+  const { state } = command;
+  if (state === undefined || (state === run.state && run.notBefore === null)) {
+    return { run: patched, entries: [] };
+  }
+  if (isTerminal(state)) {
+    return { run: { ...patched, state, notBefore: null, finishedAt: run.finishedAt ?? t }, entries: [] };
+  }
+  const held = isInExecution(state) && isInExecution(run.state);
+  return {
+    run: {
+      ...patched,
+      state,
+      workerId: held ? run.workerId : null,
+      gpuId: held ? run.gpuId : null,
+      errorMessage: null,
+      queuedAt: state === 'PENDING' ? t : run.queuedAt,
+      notBefore: null,
+      assignedAt: held ? run.assignedAt : isInExecution(state) ? t : null,
+      startedAt: state === 'RUNNING' ? ((held ? run.startedAt : null) ?? t) : null,
+      finishedAt: null,
+    },
+    entries: [],
+  };
+}
+
+/**
+ * Refuses a reporter who does not hold the run. A run in nobody's hands may be taken up by STARTED.
+ * @param starting the worker that STARTED names; null for another event
+ */
+function checkFence(run: Run, reporter: Reporter, starting: string | null): Rejection | undefined {
+  const { workerId, attempt } = reporter;
+  if (workerId !== undefined && !(isInExecution(run.state) && workerId === (run.workerId ?? starting))) {
+    return { reason: 'other-worker', workerId };
+  }
+  if (attempt !== undefined && attempt !== run.attempt) return { reason: 'stale-attempt', attempt };
+  return undefined;
+}

@@ -1,0 +1,130 @@
+import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
+
+/** Event types with a meaning of their own; every other well-formed type is only recorded. */
+export const SPECIAL_EVENT_TYPES = [
+  'STARTED',
+  'PROGRESS',
+  'COMPLETED',
+  'FAILED',
+  'CANCELLED',
+  'RETRIED',
+  'RECLAIMED',
+] as const;
+
+/** What an event type looks like. */
+export const EVENT_TYPE_PATTERN = /^[A-Z][A-Z0-9_]{0,63}$/;
+
+const INT32_MAX = 2 ** 31 - 1;
+
+/** What an event does to the run, read out of its message and payload. */
+export type EventEffect =
+  | { readonly kind: 'STARTED'; readonly workerId: string; readonly gpuId: number | null }
+  | { readonly kind: 'PROGRESS'; readonly progress: number }
+  | { readonly kind: 'COMPLETED'; readonly outputs: JsonObject | undefined }
+  | { readonly kind: 'FAILED'; readonly errorMessage: string | null }
+  | { readonly kind: 'CANCELLED' }
+  | { readonly kind: 'RETRIED'; readonly force: boolean }
+  | { readonly kind: 'NOTE' };
+
+/** An event that passed the rules of its type. */
+export interface RunEvent {
+  readonly type: string;
+  readonly msg: string | number;
+  readonly payload: JsonObject;
+  readonly effect: EventEffect;
+}
+
+/** The event as a client sent it. */
+export interface ReportedEvent {
+  readonly type: string;
+  readonly msg: string | number;
+  readonly payload?: JsonObject | undefined;
+}
+
+/**
+ * Applies the rules of the event's type.
+ * @returns the event with its effect, or one line per rule that it breaks, each naming the field's path
+ */
+export function readEvent(reported: ReportedEvent): RunEvent | { readonly problems: readonly string[] } {
+  const { type, msg } = reported;
+  const payload = reported.payload ?? {};
+  const effect = effectOf(type, msg, payload);
+  return Array.isArray(effect) ? { problems: effect } : { type, msg, payload, effect };
+}
+
+/** The event that POST /runs/{id}/cancel records. */
+export const USER_CANCEL: RunEvent = {
+  type: 'CANCELLED',
+  msg: 'Cancelled by user',
+  payload: {},
+  effect: { kind: 'CANCELLED' },
+};
+
+/** The event that POST /runs/{id}/retry records. */
+export const MANUAL_RETRY: RunEvent = {
+  type: 'RETRIED',
+  msg: 'Manual retry',
+  payload: { force: true },
+  effect: { kind: 'RETRIED', force: true },
+};
+
+function effectOf(type: string, msg: string | number, payload: JsonObject): EventEffect | string[] {
+  switch (type) {
+    case 'STARTED':
+      return started(payload);
+    case 'PROGRESS':
+      return typeof msg === 'number' && Number.isInteger(msg) && msg >= 0 && msg <= 100
+        ? { kind: 'PROGRESS', progress: msg }
+        : ['msg must be an integer from 0 to 100'];
+    case 'COMPLETED': {
+      const outputs = given(payload, 'outputs');
+      if (outputs === undefined || isJsonObject(outputs)) return { kind: 'COMPLETED', outputs };
+      return ['payload.outputs must be an object'];
+    }
+    case 'FAILED': {
+      const message = given(payload, 'error_message');
+      if (message === undefined || typeof message === 'string') {
+        return { kind: 'FAILED', errorMessage: message ?? null };
+      }
+      return ['payload.error_message must be a string'];
+    }
+    case 'CANCELLED':
+      return { kind: 'CANCELLED' };
+    case 'RETRIED': {
+      const force = given(payload, 'force');
+      if (force === undefined || typeof force === 'boolean')
+        return { kind: 'RETRIED', force: force ?? false };
+      return ['payload.force must be a boolean'];
+    }
+    case 'RECLAIMED':
+      return ['type RECLAIMED is recorded by the service only'];
+    default:
+      return EVENT_TYPE_PATTERN.test(type)
+        ? { kind: 'NOTE' }
+        : ['type must be 1 to 64 characters of A-Z, 0-9 and _, starting with a letter'];
+  }
+}
+
+function started(payload: JsonObject): EventEffect | string[] {
+  const problems: string[] = [];
+  const workerId = given(payload, 'worker_id');
+  const gpuId = given(payload, 'gpu_id');
+  if (typeof workerId !== 'string') problems.push('payload.worker_id must be a string');
+  else if (!isWorkerId(workerId)) problems.push('payload.worker_id must be of 1 to 128 characters');
+  if (gpuId !== undefined && !isInt32(gpuId)) problems.push('payload.gpu_id must be an integer');
+  if (!isWorkerId(workerId) || problems.length > 0) return problems;
+  return { kind: 'STARTED', workerId, gpuId: typeof gpuId === 'number' ? gpuId : null };
+}
+
+function isWorkerId(value: unknown): value is string {
+  return typeof value === 'string' && value.length >= 1 && value.length <= 128;
+}
+
+/** The payload's own value of the key; null counts as absent. */
+function given(payload: JsonObject, key: string): JsonObject[string] | undefined {
+  return Object.hasOwn(payload, key) ? (payload[key] ?? undefined) : undefined;
+}
+
+function isInt32(value: unknown): value is number {
+  return typeof value === 'number' && Number.isInteger(value) && Math.abs(value) <= INT32_MAX;
+}

@@ -1,0 +1,114 @@
+import { Injectable } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import { AttemptRepository } from './attempt.repository.js';
+import {
+  toOpAttemptDto,
+  type OpAttemptDto,
+  recordOfCurrentAttempt,
+  recordOfEndedAttempt,
+} from '../http/dto/op-attempt.dto.js';
+import { toOpRunDto, type OpRunDto } from '../http/dto/op-run.dto.js';
+import { toPolledEventDto, type PolledEventDto } from '../http/dto/event.dto.js';
+import { EventRepository, type TimelineRow } from '../events/event.repository.js';
+import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
+import { KeyBook, type Idempotency } from '../journal/key-book.js';
+import { RunNotFound } from '../run.errors.js';
+import { RunRepository } from './run.repository.js';
+import { toRunRecord, type RunRecord } from './run-record.js';
+import { EMBEDDED_BYTES, newestOf } from '../http/run-view.js';
+
+/** Timeline entries read at once for a poll. */
+const POLL_PAGE = 1000;
+/** Bytes of messages and payloads after which such a page ends. */
+const POLL_PAGE_BYTES = 4 * 1024 * 1024;
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** Reads runs, their timelines and their attempts. Every method throws RunNotFound for an unknown id. */
+@Injectable()
+export class RunReader {
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly runs: RunRepository,
+    private readonly events: EventRepository,
+    private readonly attempts: AttemptRepository,
+    private readonly idempotency: IdempotencyRepository,
+  ) {}
+
+  /** The run as clients see it; without events its timeline is left empty. */
+  async getRun(id: string, includeEvents = true): Promise<OpRunDto> {
+    const run = await this.#record(id);
+    if (!includeEvents || run.eventCount === 0) return toOpRunDto(run, []);
+    const newest = newestOf({ runId: id, from: 0, to: run.eventCount });
+    return toOpRunDto(run, await this.events.listNewest(this.dataSource.manager, [newest], EMBEDDED_BYTES));
+  }
+
+  /**
+   * The run of the request that was carried out under an idempotency key, as it is now; null when there was none.
+   * @throws IdempotencyMismatch when that request had another content
+   */
+  async findReplay(idempotency: Idempotency): Promise<OpRunDto | null> {
+    const key = await this.idempotency.find(this.dataSource.manager, idempotency.scope);
+    const id = new KeyBook(new Map(key ? [[key.scope, key]] : [])).replayOf(idempotency);
+    return id === null ? null : this.getRun(id);
+  }
+
+  /**
+   * All attempts, oldest first, each with its own newest events. They are made one by one as they are taken, because
+   * each repeats the inputs of the run.
+   */
+  async listAttempts(id: string): Promise<Iterable<OpAttemptDto>> {
+    // One snapshot, so that an attempt opened meanwhile is neither missed nor shown twice.
+    return this.dataSource.transaction('REPEATABLE READ', async (manager) => {
+      const row = isRunId(id) ? await this.runs.find(manager, id) : null;
+      if (!row) throw new RunNotFound(id);
+      const run = toRunRecord(row);
+      const ended = await this.attempts.findEnded(manager, id);
+      const attempts = [...ended.map(recordOfEndedAttempt), recordOfCurrentAttempt(run)];
+      const ranges = attempts.map(({ firstEvent, endEvent }) =>
+        newestOf({ runId: id, from: firstEvent, to: endEvent }),
+      );
+      const events = await this.events.listNewest(manager, ranges, EMBEDDED_BYTES / ranges.length);
+      const byAttempt = new Map(attempts.map(({ attempt }) => [attempt, [] as TimelineRow[]]));
+      for (const event of events) byAttempt.get(event.attempt)?.push(event);
+      return oneByOne(attempts, (attempt) =>
+        toOpAttemptDto(run, attempt, byAttempt.get(attempt.attempt) ?? []),
+      );
+    });
+  }
+
+  /**
+   * The timeline after an index as it is now, in pages of bounded size, all with the run's present state. Resolves
+   * once the run is found, so an unknown id is an error and not a broken stream.
+   * @param after only entries with a greater index; -1 for all
+   */
+  async pollEvents(id: string, after: number): Promise<AsyncIterable<PolledEventDto[]>> {
+    const run = await this.#record(id);
+    return this.#pages(run, after + 1);
+  }
+
+  async *#pages(run: RunRecord, first: number): AsyncGenerator<PolledEventDto[]> {
+    for (let from = first; from < run.eventCount;) {
+      const range = { runId: run.id, from, to: Math.min(from + POLL_PAGE, run.eventCount) };
+      const page = await this.events.listPage(this.dataSource.manager, range, POLL_PAGE_BYTES);
+      if (page.length === 0) return;
+      yield page.map((event) => toPolledEventDto(event, run.state));
+      from += page.length;
+    }
+  }
+
+  async #record(id: string): Promise<RunRecord> {
+    const row = isRunId(id) ? await this.runs.find(this.dataSource.manager, id) : null;
+    if (!row) throw new RunNotFound(id);
+    return toRunRecord(row);
+  }
+}
+
+function* oneByOne<T, R>(items: readonly T[], make: (item: T) => R): Generator<R> {
+  for (const item of items) yield make(item);
+}
+
+/** True when the text has the form of a run's id. */
+export function isRunId(text: string): boolean {
+  return UUID.test(text);
+}
