@@ -1,5 +1,5 @@
 import type { WriteStream } from 'node:tty';
-import type { RunNews } from './run-follower.js';
+import type { RunNotifications } from './run-follower.js';
 import { eventLine, statusLine, type LineStyle, type RunStatus } from './run-lines.js';
 
 const PLAIN_COLUMNS = 160;
@@ -18,7 +18,7 @@ export class RunDisplay {
   ) {}
 
   /** Shows what is new of a run. */
-  show(name: string, { state, progress, events }: RunNews): void {
+  show(name: string, { state, progress, events }: RunNotifications): void {
     const before = this.runs.get(name);
     const same = before?.state === state && before.progress === progress;
     this.runs.set(name, { name, state, progress });

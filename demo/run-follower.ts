@@ -5,7 +5,7 @@ const POLL_MS = 200;
 const REQUEST_MS = 10_000;
 
 /** What is known of a run while it goes on. */
-export interface RunNews {
+export interface RunNotifications {
   readonly state: Schemas['RunState'];
   /** 0-100. */
   readonly progress: number;
@@ -35,7 +35,7 @@ export async function createRun(
 export async function followRun(
   client: LongshoreClient,
   id: string,
-  onNews: (news: RunNews) => void,
+  onNews: (news: RunNotifications) => void,
   signal: AbortSignal,
 ): Promise<EndedRun> {
   const known: Schemas['PolledEvent'][] = [];

@@ -7,14 +7,14 @@ import { underMigrationLock, withoutTimeouts } from '../database/migrate.js';
 import { loadExtensions } from './extensions/load-extensions.js';
 import { createLog } from '../common/logging/logger.js';
 import { openDatabaseServer } from './open-database.js';
-import { Opened } from './opened.js';
+import { CleanupStack } from './cleanup-stack.js';
 import { SettingsModule } from '../config/settings.module.js';
 
 /** A data source whose migrations exclude those of other processes, and which stops the embedded PostgreSQL it uses. */
 class CliDataSource extends DataSource {
   constructor(
     options: DataSourceOptions,
-    private readonly opened: Opened,
+    private readonly opened: CleanupStack,
   ) {
     super(options);
   }
@@ -62,7 +62,7 @@ async function open(): Promise<CliDataSource> {
   const { settings } = await SettingsModule.load([]);
   const log = createLog(settings);
   const { entities, migrations } = await loadExtensions(settings);
-  const opened = new Opened();
+  const opened = new CleanupStack();
   const url = await openDatabaseServer({ settings, log }, opened);
   const options = dataSourceOptions({
     url: url(),

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { Drain } from '../common/http/drain.js';
 import { AddressUnusable } from './listen-address.js';
-import type { Opened } from './opened.js';
+import type { CleanupStack } from './cleanup-stack.js';
 import { RunJournal } from '../runs/journal/run-journal.js';
 
 /** How long finishing may take altogether, in milliseconds: the drain's limit and a moment for the last commit. */
@@ -17,7 +17,7 @@ const STOP_PATIENCE_MS = 11_000;
 export async function listen(
   app: NestExpressApplication,
   { host, port }: { readonly host: string; readonly port: number },
-  opened: Opened,
+  opened: CleanupStack,
 ): Promise<string> {
   // By itself, so that its failures (a database that goes away now) are not taken for the address's.
   await app.init();

@@ -5,12 +5,12 @@ import type { SchemaClasses } from '../database/data-source.js';
 import { startEmbeddedPostgres } from '@longshore/embedded-postgres/embedded-postgres';
 import { ENTITIES } from '../database/entities/all.js';
 import { migrate } from '../database/migrate.js';
-import { noticeRestore } from '../feed/branches/notice-restore.js';
+import { detectRestore } from '../feed/epochs/detect-restore.js';
 import type { Log } from '../common/logging/logger.js';
-import type { Opened } from './opened.js';
+import type { CleanupStack } from './cleanup-stack.js';
 import type { Configuration } from '../config/settings.module.js';
-import { unlessStopped } from './unless-stopped.js';
-import { emptyIfFirst } from '../workers/pool/empty-if-first.js';
+import { abortable } from './abortable.js';
+import { resetPoolOnFirstStart } from '../workers/pool/reset-pool-on-first-start.js';
 
 /** How long a start waits for a database that is not there yet. */
 const DATABASE_PATIENCE_MS = 30_000;
@@ -35,7 +35,7 @@ const NO_EXTENSIONS: SchemaClasses = { entities: [], migrations: [] };
  */
 export async function openDatabaseServer(
   { settings, log }: Pick<StartContext, 'settings' | 'log'>,
-  opened: Opened,
+  opened: CleanupStack,
 ): Promise<() => string> {
   const { databaseUrl } = settings;
   if (databaseUrl !== undefined) return () => databaseUrl;
@@ -56,7 +56,7 @@ export async function openDatabaseServer(
 export async function openDatabase(
   url: string,
   { settings, log, stop }: StartContext,
-  opened: Opened,
+  opened: CleanupStack,
   { entities, migrations }: SchemaClasses = NO_EXTENSIONS,
 ): Promise<DataSource> {
   const connecting = connectDatabase(
@@ -74,7 +74,7 @@ export async function openDatabase(
       onRetry: (reason) => log.warn('the database does not answer yet', { reason }),
     },
   );
-  const dataSource = await unlessStopped(connecting, stop, (late) => late.destroy());
+  const dataSource = await abortable(connecting, stop, (late) => late.destroy());
   opened.add(async () => {
     if (dataSource.isInitialized) await dataSource.destroy();
   });
@@ -103,12 +103,12 @@ export async function prepareDatabase(
     });
     if (applied.length > 0) log.info('migrated the database', { applied });
   }
-  const restored = await noticeRestore(dataSource);
+  const restored = await detectRestore(dataSource);
   if (restored !== undefined) {
     log.warn('the database was restored, moved or copied: cursors behind the end of the backup are refused', {
       ...restored,
     });
   }
-  if (await emptyIfFirst(dataSource))
+  if (await resetPoolOnFirstStart(dataSource))
     log.debug('no other process serves: the shared pool of workers is empty');
 }

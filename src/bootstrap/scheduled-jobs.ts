@@ -8,7 +8,7 @@ import { RunCountsRollUp } from '../runs/counts/run-counts.roll-up.js';
 import { RunDemandRollUp } from '../runs/demand/run-demand.roll-up.js';
 import { scheduledJob, type ScheduledJob } from '../common/scheduling/scheduled-job.js';
 import type { Settings } from '../config/settings.js';
-import { ForgettingPool } from '../workers/pool/forgetting-pool.js';
+import { PrunablePool } from '../workers/pool/prunable-pool.js';
 import { lookIntervalMs, ReaperGrace } from '../workers/reaper/reaper-grace.js';
 import { Reaper } from '../workers/reaper/reaper.js';
 
@@ -170,7 +170,7 @@ export function scheduledJobs({
         processes: 'all',
         level: 'info',
       },
-      ForgettingPool,
+      PrunablePool,
       (pool, { stop }) => pool.forget(stop),
     ),
   ];

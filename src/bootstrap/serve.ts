@@ -5,7 +5,7 @@ import { tryAddress } from './listen-address.js';
 import { listen } from './listen.js';
 import { openDatabase, openDatabaseServer, prepareDatabase, type StartContext } from './open-database.js';
 import { openTracing } from '../common/tracing/open-tracing.js';
-import { Opened } from './opened.js';
+import { CleanupStack } from './cleanup-stack.js';
 
 /** The service, answering requests. */
 export interface RunningService {
@@ -23,7 +23,7 @@ export interface RunningService {
  */
 export function serve(context: StartContext): Promise<RunningService> {
   const { settings, log, stop } = context;
-  const opened = new Opened();
+  const opened = new CleanupStack();
   return opened.orClose(log, async () => {
     const extensions = await loadExtensions(settings);
     checkScheduler(settings, extensions.modules);

@@ -1,5 +1,5 @@
 import type { DataSourceOptions, Logger, MigrationInterface } from 'typeorm';
-import { OutageGate } from './outage-gate.js';
+import { CircuitBreaker } from './circuit-breaker.js';
 import { WatchedClient, WatchedPool } from './watched-connections.js';
 
 /** Longest run of one statement on the server, in milliseconds. */
@@ -64,7 +64,7 @@ export function dataSourceOptions(settings: DatabaseSettings): DataSourceOptions
     poolErrorHandler: (error: Error) => settings.onConnectionLost?.(error),
     driver: { Pool: WatchedPool },
     extra: {
-      gate: new OutageGate(settings.url, settings.applicationName),
+      gate: new CircuitBreaker(settings.url, settings.applicationName),
       Client: WatchedClient,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       idleTimeoutMillis: 30_000,

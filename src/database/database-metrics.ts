@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { Counter, Gauge, Registry } from 'prom-client';
 import { DataSource } from 'typeorm';
-import { DatabaseReach } from './database-reach.js';
+import { DatabaseAvailability } from './database-availability.js';
 import { JournalDataSource } from './journal-data-source.js';
 import { poolOf } from './sql.js';
 
@@ -13,7 +13,7 @@ export type PoolName = 'main' | 'journal' | 'heartbeats';
 export class DatabaseMetrics {
   readonly #pools = new Map<PoolName, DataSource>();
 
-  constructor(registry: Registry, reach: DatabaseReach, main: DataSource, journal: JournalDataSource) {
+  constructor(registry: Registry, reach: DatabaseAvailability, main: DataSource, journal: JournalDataSource) {
     const registers = [registry];
     this.#pools.set('main', main).set('journal', journal.dataSource);
     const size: Gauge<'pool'> = new Gauge({

@@ -3,7 +3,7 @@ import { DiscoveryModule } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { DataSource } from 'typeorm';
 import { DatabaseMetrics } from './database-metrics.js';
-import { DatabaseReach } from './database-reach.js';
+import { DatabaseAvailability } from './database-availability.js';
 import { JournalDataSource } from './journal-data-source.js';
 import { KnownEntitiesCheck } from './known-entities.check.js';
 import { Notifications } from './notifications.js';
@@ -26,8 +26,14 @@ export class DatabaseModule {
           dataSourceFactory: () => Promise.resolve(dataSource),
         }),
       ],
-      providers: [Notifications, JournalDataSource, DatabaseReach, DatabaseMetrics, KnownEntitiesCheck],
-      exports: [Notifications, JournalDataSource, DatabaseReach, DatabaseMetrics],
+      providers: [
+        Notifications,
+        JournalDataSource,
+        DatabaseAvailability,
+        DatabaseMetrics,
+        KnownEntitiesCheck,
+      ],
+      exports: [Notifications, JournalDataSource, DatabaseAvailability, DatabaseMetrics],
     };
   }
 }

@@ -1,7 +1,7 @@
 import { callbackify } from 'node:util';
 import { Client, Pool } from 'pg';
 import type { ClientConfig, PoolClient, PoolConfig } from 'pg';
-import { OutageGate } from './outage-gate.js';
+import { CircuitBreaker } from './circuit-breaker.js';
 
 type Connected = (
   error: Error | undefined,
@@ -11,7 +11,7 @@ type Connected = (
 
 /** A pool that refuses at once while its gate knows that the database is away. Its options carry the gate as `gate`. */
 export class WatchedPool extends Pool {
-  readonly #gate: OutageGate | undefined;
+  readonly #gate: CircuitBreaker | undefined;
 
   constructor(config?: PoolConfig) {
     super(config);
@@ -69,7 +69,7 @@ export class WatchedPool extends Pool {
  * learns of the loss from its next statement.
  */
 export class WatchedClient extends Client {
-  readonly #gate: OutageGate | undefined;
+  readonly #gate: CircuitBreaker | undefined;
 
   constructor(config?: ClientConfig) {
     super(config);
@@ -112,6 +112,6 @@ export class WatchedClient extends Client {
   }
 }
 
-function gateIn(config: object | undefined): OutageGate | undefined {
-  return config && 'gate' in config && config.gate instanceof OutageGate ? config.gate : undefined;
+function gateIn(config: object | undefined): CircuitBreaker | undefined {
+  return config && 'gate' in config && config.gate instanceof CircuitBreaker ? config.gate : undefined;
 }

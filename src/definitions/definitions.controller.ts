@@ -6,7 +6,7 @@ import { ApiErrors } from '../common/http/error.dto.js';
 import { BODY_EXAMPLES, DEFINITION_NAME_PARAM, namedExamples } from '../bootstrap/openapi/examples.js';
 import { OpRunDto } from '../runs/http/dto/op-run.dto.js';
 import { answerRun, ApiIdempotentCreation, IdempotencyOf } from '../runs/idempotency/idempotency.js';
-import type { Idempotency } from '../runs/journal/key-book.js';
+import type { Idempotency } from '../runs/journal/idempotency-ledger.js';
 import { ApiTraceparent, TraceOf } from '../runs/events/trace-of.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { DefinitionsService } from './definitions.service.js';

@@ -3,7 +3,7 @@ import type { DefinitionEntity } from '../database/entities/definition.entity.js
 import { InvalidRequest } from '../common/http/domain-error.js';
 import { storedRetryPolicy, toRetryPolicyDto } from '../runs/http/dto/retry-policy.dto.js';
 import { storedTimeouts, toTimeoutsDto } from '../runs/http/dto/timeouts.dto.js';
-import type { Idempotency } from '../runs/journal/key-book.js';
+import type { Idempotency } from '../runs/journal/idempotency-ledger.js';
 import { RunsService, type AnsweredRun } from '../runs/runs.service.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { DefinitionRepository, type DefinitionRow, type VersionName } from './definition.repository.js';

@@ -1,11 +1,11 @@
 import { Module } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { FeedBranchEntity, FeedBranchHeadEntity } from '../database/entities/feed.entity.js';
-import { FeedCursors } from './branches/feed-cursors.js';
+import { FeedCursors } from './epochs/feed-cursors.js';
 import { FEED_LIMITS, USUAL_FEED_LIMITS } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedMirror } from './feed-mirror.js';
-import { FeedNews } from './feed-news.js';
+import { FeedNotifications } from './feed-notifications.js';
 import { FeedReaders } from './feed-readers.js';
 import { FeedRetention } from './feed-retention.js';
 import { FeedRetentionRepository } from './feed-retention.repository.js';
@@ -24,7 +24,7 @@ import { FeedService } from './feed.service.js';
     FeedCursors,
     FeedMirror,
     FeedMetrics,
-    FeedNews,
+    FeedNotifications,
     FeedReader,
     FeedReaders,
     FeedService,

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { DataSource } from 'typeorm';
 import { FeedBranchEntity, FeedBranchHeadEntity } from '../database/entities/feed.entity.js';
-import { FeedCursors } from './branches/feed-cursors.js';
+import { FeedCursors } from './epochs/feed-cursors.js';
 import { encodeCursor } from './feed-cursor.js';
 import { USUAL_FEED_LIMITS } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';

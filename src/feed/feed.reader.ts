@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { Turns } from '../database/turns.js';
-import { FeedCursors } from './branches/feed-cursors.js';
+import { Semaphore } from '../database/semaphore.js';
+import { FeedCursors } from './epochs/feed-cursors.js';
 import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedSlice } from './feed-slice.js';
@@ -14,7 +14,7 @@ export class FeedReader {
   readonly #shared = new Map<string, Promise<FeedSlice>>();
   readonly #next = new Map<string, Promise<FeedSlice>>();
   readonly #underWay = new Map<string, Promise<unknown>>();
-  readonly #turns: Turns;
+  readonly #turns: Semaphore;
 
   constructor(
     private readonly dataSource: DataSource,
@@ -23,7 +23,7 @@ export class FeedReader {
     private readonly cursors: FeedCursors,
     @Inject(FEED_LIMITS) { maxQueries }: FeedLimits,
   ) {
-    this.#turns = new Turns(maxQueries);
+    this.#turns = new Semaphore(maxQueries);
   }
 
   /** The position that so many of the newest entries follow, or all that are kept when there are fewer. */

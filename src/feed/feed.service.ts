@@ -1,11 +1,11 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { outlastOutage } from '../database/outlast-outage.js';
+import { retryWhileUnavailable } from '../database/retry-while-unavailable.js';
 import type { TopicWatch } from '../common/notifications/topic-watch.js';
 import { Settings } from '../config/settings.js';
-import { FeedCursors } from './branches/feed-cursors.js';
+import { FeedCursors } from './epochs/feed-cursors.js';
 import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
-import { FeedNews } from './feed-news.js';
+import { FeedNotifications } from './feed-notifications.js';
 import { FeedSlice } from './feed-slice.js';
 import { FeedCursorGone, FeedNotConfigured } from './feed.errors.js';
 import { FeedReader } from './feed.reader.js';
@@ -35,7 +35,7 @@ export class FeedService {
   constructor(
     private readonly reader: FeedReader,
     private readonly cursors: FeedCursors,
-    private readonly news: FeedNews,
+    private readonly news: FeedNotifications,
     private readonly settings: Settings,
     @Inject(FEED_LIMITS) private readonly limits: FeedLimits,
     private readonly metrics: FeedMetrics,
@@ -107,7 +107,11 @@ export class FeedService {
   /** The next slice of an open stream; undefined when there will be none. */
   async #goOn(range: FeedRange, watch: TopicWatch, signal: AbortSignal): Promise<FeedSlice | undefined> {
     try {
-      return await outlastOutage(() => this.reader.readShared(range, watch.version), this.limits, signal);
+      return await retryWhileUnavailable(
+        () => this.reader.readShared(range, watch.version),
+        this.limits,
+        signal,
+      );
     } catch (error) {
       if (error instanceof FeedCursorGone) return undefined;
       throw error;

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { DatabaseReach } from '../database/database-reach.js';
+import { DatabaseAvailability } from '../database/database-availability.js';
 import { HealthChecks, isWell } from './health-checks.js';
 
 const PATIENCE_MS = 2_000;
@@ -8,7 +8,7 @@ const PATIENCE_MS = 2_000;
 @Injectable()
 export class HealthService {
   constructor(
-    reach: DatabaseReach,
+    reach: DatabaseAvailability,
     private readonly checks: HealthChecks,
   ) {
     checks.register('database', async () => ((await reach.answers()) ? 'ok' : 'unreachable'));

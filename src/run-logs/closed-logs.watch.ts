@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
-import { LogNews, logOf, topicOf } from './log-news.js';
+import { LogNotifications, logOf, topicOf } from './log-notifications.js';
 import { RunLogRepository } from './run-log.repository.js';
 
 /**
@@ -13,7 +13,7 @@ export class ClosedLogsWatch {
   constructor(
     private readonly dataSource: DataSource,
     private readonly repository: RunLogRepository,
-    private readonly news: LogNews,
+    private readonly news: LogNotifications,
     @Inject(LOG_LIMITS) private readonly limits: Pick<LogLimits, 'silenceMs'>,
   ) {}
 

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { Turns } from '../database/turns.js';
+import { Semaphore } from '../database/semaphore.js';
 import { RunNotFound } from '../runs/run.errors.js';
 import { decodeCursor } from './log-cursor.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
@@ -52,7 +52,7 @@ interface Picked {
 /** Reads stretches of logs: a few at a time, each unpacking one row after the other up to a limit. */
 @Injectable()
 export class LogReader {
-  readonly #turns: Turns;
+  readonly #turns: Semaphore;
 
   constructor(
     private readonly dataSource: DataSource,
@@ -60,7 +60,7 @@ export class LogReader {
     private readonly rows: LogRowRepository,
     @Inject(LOG_LIMITS) private readonly limits: LogLimits,
   ) {
-    this.#turns = new Turns(limits.maxReading);
+    this.#turns = new Semaphore(limits.maxReading);
   }
 
   /**

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { Turns } from '../database/turns.js';
+import { Semaphore } from '../database/semaphore.js';
 import { InvalidRequest } from '../common/http/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/problems.js';
 import { RunNotFound } from '../runs/run.errors.js';
@@ -27,7 +27,7 @@ export interface LogPosition {
 /** Adds chunks to logs: a few at a time, the others in their order as long as there is room for them. */
 @Injectable()
 export class LogWriter {
-  readonly #turns: Turns;
+  readonly #turns: Semaphore;
   #waitingBytes = 0;
 
   constructor(
@@ -37,7 +37,7 @@ export class LogWriter {
     private readonly settings: Settings,
     @Inject(LOG_LIMITS) private readonly limits: LogLimits,
   ) {
-    this.#turns = new Turns(limits.maxWriting);
+    this.#turns = new Semaphore(limits.maxWriting);
   }
 
   /**

@@ -1,11 +1,11 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { outlastOutage } from '../database/outlast-outage.js';
+import { retryWhileUnavailable } from '../database/retry-while-unavailable.js';
 import { InvalidRequest } from '../common/http/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/problems.js';
 import { RunNotFound } from '../runs/run.errors.js';
 import { isRunId } from '../runs/storage/run.reader.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
-import { LogNews, topicOf } from './log-news.js';
+import { LogNotifications, topicOf } from './log-notifications.js';
 import { LogPage, type LogStretch } from './log-page.js';
 import { LogReader, type LogWish } from './log-reader.js';
 
@@ -47,7 +47,7 @@ export interface LogSink {
 export class LogService {
   constructor(
     private readonly reader: LogReader,
-    private readonly news: LogNews,
+    private readonly news: LogNotifications,
     @Inject(LOG_LIMITS) private readonly limits: LogLimits,
   ) {}
 
@@ -113,7 +113,7 @@ export class LogService {
   /** The next stretch of an open stream; undefined when there will be none. */
   async #goOn(wish: LogWish, signal: AbortSignal): Promise<LogStretch | undefined> {
     try {
-      return await outlastOutage(() => this.reader.read(wish), this.limits, signal);
+      return await retryWhileUnavailable(() => this.reader.read(wish), this.limits, signal);
     } catch (error) {
       if (error instanceof RunNotFound) return undefined;
       throw error;

@@ -4,7 +4,7 @@ import { LOG_LIMITS, USUAL_LOG_LIMITS } from './log-limits.js';
 import { LogChunksController } from './log-chunks.controller.js';
 import { LogLinesController } from './log-lines.controller.js';
 import { LogMetrics } from './log-metrics.js';
-import { LogNews } from './log-news.js';
+import { LogNotifications } from './log-notifications.js';
 import { LogReader } from './log-reader.js';
 import { LogReaders } from './log-readers.js';
 import { LogRemovalJob } from './log-removal.job.js';
@@ -23,7 +23,7 @@ import { RunLogRepository } from './run-log.repository.js';
     LogRowRepository,
     LogMetrics,
     LogWriter,
-    LogNews,
+    LogNotifications,
     ClosedLogsWatch,
     LogReader,
     LogReaders,

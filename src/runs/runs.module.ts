@@ -26,18 +26,18 @@ import { RunDemandRepository } from './demand/run-demand.repository.js';
 import { RunDemandReader } from './demand/run-demand.reader.js';
 import { RunDemandRollUp } from './demand/run-demand.roll-up.js';
 import { OldestPendingRepository } from './queue/oldest-pending.repository.js';
-import { QueueMarks } from './queue/queue-marks.js';
-import { QueueMarksKeeper } from './queue/queue-marks.keeper.js';
+import { LowWaterMarks } from './queue/low-water-marks.js';
+import { QueueMarksKeeper } from './queue/low-water-marks.keeper.js';
 import { QueueRepository } from './queue/queue.repository.js';
 import { JournalHealth } from './journal/journal-health.js';
 import { JournalMetrics } from './journal/journal-metrics.js';
 import { JournalStore } from './journal/journal-store.js';
 import { JournalTracer } from './journal/journal-tracer.js';
-import { JournalWatch } from './journal/journal-watch.js';
+import { JournalInstrumentation } from './journal/journal-instrumentation.js';
 import { RunHistory } from './journal/run-history.js';
 import { ClaimReplays } from './journal/claim-replays.js';
-import { RunChoice } from './journal/run-choice.js';
-import { HandOut } from './journal/hand-out.js';
+import { CandidateSelector } from './journal/candidate-selector.js';
+import { ClaimAllocator } from './journal/claim-allocator.js';
 import { RunJournal } from './journal/run-journal.js';
 import { RunViews } from './http/run-view.js';
 import { QueueStandingRepository } from './queue/queue-standing.repository.js';
@@ -62,7 +62,7 @@ import { RunsStandingMetrics } from './queue/runs-standing.metrics.js';
     AttemptRepository,
     EventRepository,
     CommittedEventRepository,
-    { provide: QueueMarks, useFactory: () => new QueueMarks() },
+    { provide: LowWaterMarks, useFactory: () => new LowWaterMarks() },
     QueueMarksKeeper,
     QueueRepository,
     HeldRunRepository,
@@ -87,10 +87,10 @@ import { RunsStandingMetrics } from './queue/runs-standing.metrics.js';
     JournalMetrics,
     JournalStore,
     JournalTracer,
-    JournalWatch,
-    RunChoice,
+    JournalInstrumentation,
+    CandidateSelector,
     ClaimReplays,
-    HandOut,
+    ClaimAllocator,
     RunViews,
     RunJournal,
     RunEvents,

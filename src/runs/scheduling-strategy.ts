@@ -120,7 +120,7 @@ export interface SchedulingStrategy {
   /** The name that SERVICE_SCHEDULER selects it by. */
   readonly name: string;
   /** True for a strategy that hands out exactly the head of the queue, whatever workers hold: it is read and locked at once. */
-  readonly takesHead?: boolean;
+  readonly isFifo?: boolean;
   /** Which runs it wants to see for these claims. */
   candidatesFor(claimants: readonly Claimant[], now: Date): CandidateQuery;
   /** What keeps the worker from being given the run now; empty when nothing does. */
@@ -140,7 +140,7 @@ export interface SchedulingStrategy {
 }
 
 /** Who claims: the workers of a deployment, and the strategy that serves them. */
-export interface ClaimDesk {
+export interface ClaimContext {
   readonly strategy: SchedulingStrategy;
   /**
    * Those of the workers that may be given runs at this moment: active and not draining.

@@ -6,18 +6,18 @@ import { RunsModule } from '../runs/runs.module.js';
 import { CapacityController } from './capacity/capacity.controller.js';
 import { CapacityService } from './capacity/capacity.service.js';
 import { ClaimMetrics } from './claims/claim-metrics.js';
-import { ClaimOutlook } from './claims/claim-outlook.js';
+import { EmptyClaimPredictor } from './claims/empty-claim-predictor.js';
 import { ClaimService } from './claims/claim.service.js';
 import { ClaimTracer } from './claims/claim-tracer.js';
 import { ClaimsController } from './claims/claims.controller.js';
 import { RefusedClaims } from './claims/refused-claims.js';
-import { ServedNews } from './claims/served-news.js';
+import { ServedNotifications } from './claims/served-notifications.js';
 import { WaitingClaims } from './claims/waiting-claims.js';
 import { ExplainController } from './explain/explain.controller.js';
 import { ExplainService } from './explain/explain.service.js';
 import { OverviewController } from './overview/overview.controller.js';
 import { OverviewService } from './overview/overview.service.js';
-import { ForgettingPool } from './pool/forgetting-pool.js';
+import { PrunablePool } from './pool/prunable-pool.js';
 import { PoolMetrics } from './pool/pool-metrics.js';
 import { PoolPresence } from './pool/pool-presence.js';
 import { POOL_PROVIDER } from './pool/pool.provider.js';
@@ -44,14 +44,14 @@ import { WorkersService } from './workers.service.js';
     SharedPoolRepository,
     WorkerDrainsRepository,
     POOL_PROVIDER,
-    { provide: WorkerPool, useExisting: ForgettingPool },
+    { provide: WorkerPool, useExisting: PrunablePool },
     PoolPresence,
     PoolMetrics,
     WorkersService,
     WaitingClaims,
     RefusedClaims,
-    ServedNews,
-    ClaimOutlook,
+    ServedNotifications,
+    EmptyClaimPredictor,
     ClaimMetrics,
     ClaimService,
     ClaimTracer,

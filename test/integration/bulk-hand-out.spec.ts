@@ -4,7 +4,7 @@ import { ENTITIES } from '../../src/database/entities/all.js';
 import { execute, rows } from '../../src/database/sql.js';
 import type { Claim, ClaimOutcome } from '../../src/runs/journal/claim.js';
 import type { RunJournal } from '../../src/runs/journal/run-journal.js';
-import type { ClaimDesk, SchedulingStrategy } from '../../src/runs/scheduling-strategy.js';
+import type { ClaimContext, SchedulingStrategy } from '../../src/runs/scheduling-strategy.js';
 import { FitStrategy } from '../../src/workers/strategies/fit.strategy.js';
 import { claimOf, createOn, journalOn } from '../support/journal.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
@@ -12,7 +12,7 @@ import { openTestDatabase, type TestDatabase } from '../support/test-database.js
 const idsOf = ({ runs }: ClaimOutcome): string[] => runs.map(({ run }) => run.id);
 
 /** Workers without limits that are served by a strategy. */
-function deskOf(strategy: SchedulingStrategy): ClaimDesk {
+function deskOf(strategy: SchedulingStrategy): ClaimContext {
   return {
     strategy,
     findClaiming: (ids) =>
@@ -37,8 +37,9 @@ describe('claims of several runs in one commit', () => {
   };
 
   /** Hands the claims in at once, so that one commit serves them. */
-  const claimAll = (claims: readonly (Pick<Claim, 'workerId' | 'max'> & { readonly desk?: ClaimDesk })[]) =>
-    Promise.all(claims.map(({ workerId, ...claim }) => journal.claim({ ...claimOf(workerId), ...claim })));
+  const claimAll = (
+    claims: readonly (Pick<Claim, 'workerId' | 'max'> & { readonly desk?: ClaimContext })[],
+  ) => Promise.all(claims.map(({ workerId, ...claim }) => journal.claim({ ...claimOf(workerId), ...claim })));
 
   test('are served in their order: the first in line gets the highest runs, as many as it asks for', async () => {
     const ids = await create(10);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { claimOf, freshRun } from '../support/journal.js';
 import { JournalTracer } from '../../src/runs/journal/journal-tracer.js';
-import type { Member } from '../../src/runs/journal/journal-member.js';
+import type { PendingCommand } from '../../src/runs/journal/pending-command.js';
 import { spanStorage } from '@longshore/common/tracing/current-span';
 import { startTracing } from '@longshore/common/tracing/start-tracing';
 import type { Tracing } from '@longshore/common/tracing/tracing';
@@ -12,7 +12,7 @@ import { OtlpReceiver } from '../support/otlp-receiver.js';
 
 class Deadlock extends Error {}
 
-function creation(): Member {
+function creation(): PendingCommand {
   return { kind: 'create', fresh: freshRun(), idempotency: undefined };
 }
 
@@ -39,7 +39,7 @@ describe('the trace of a group', { timeout: 60_000 }, () => {
 
   it('shows a try that failed and the one after it, each with its requests', async () => {
     const tracer = new JournalTracer(tracing);
-    const members: Member[] = [creation(), creation(), { kind: 'claim', claim: claimOf('w') }];
+    const members: PendingCommand[] = [creation(), creation(), { kind: 'claim', claim: claimOf('w') }];
     const requests = members.slice(1).map((member, n) => {
       const span = tracing.start(`request ${n}`);
       spanStorage.run(span, () => tracer.note(member));

@@ -5,7 +5,7 @@ import type { DataSource } from 'typeorm';
 import { connectDatabase } from '../../src/database/connect.js';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { execute, rows } from '../../src/database/sql.js';
-import { noticeRestore } from '../../src/feed/branches/notice-restore.js';
+import { detectRestore } from '../../src/feed/epochs/detect-restore.js';
 import { encodeCursor } from '../../src/feed/feed-cursor.js';
 import { createRun, note } from '../support/feed-app.js';
 import { startTestApp, type Send, type TestApp } from '../support/test-app.js';
@@ -23,7 +23,7 @@ class Deployment {
   /** Starts the service. @returns number of the branch that it began, if it did */
   async start(): Promise<number | undefined> {
     this.#looking = await this.database.open(2);
-    const noticed = await noticeRestore(this.#looking);
+    const noticed = await detectRestore(this.#looking);
     this.#app = await startTestApp({ database: this.database });
     return noticed?.branch;
   }
@@ -166,7 +166,7 @@ describe('a feed whose database is restored from a backup', () => {
     // Marks that differ while a process serves are no restore: it would have had to end first.
     const looking = await first.database.open(1);
     await execute(looking, `update database_origin set marks = marks || '{"cluster": "another"}'`);
-    assert.equal(await noticeRestore(looking), undefined);
+    assert.equal(await detectRestore(looking), undefined);
     await looking.destroy();
     await again.stop();
     const restarted = new Deployment(first.database);
@@ -185,7 +185,7 @@ describe('a feed whose database is restored from a backup', () => {
     const sources = await Promise.all([1, 2, 3, 4].map(() => restored.database.open(2)));
     const noticed = await Promise.all(
       sources.map(async (source) => ({
-        restore: await noticeRestore(source),
+        restore: await detectRestore(source),
         known: await rows(source, 'select number from feed_branches'),
       })),
     );
@@ -216,8 +216,8 @@ describe('a feed whose database is restored from a backup', () => {
     };
     const source = await connectDatabase(settings, { deadlineMs: 10_000 });
     try {
-      assert.equal((await noticeRestore(source))?.branch, 1);
-      assert.equal(await noticeRestore(source), undefined);
+      assert.equal((await detectRestore(source))?.branch, 1);
+      assert.equal(await detectRestore(source), undefined);
     } finally {
       await source.destroy();
       await execute(dataSource, `drop role ${role}`);

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { rows } from '../../src/database/sql.js';
 import { RunCountsRepository, type RunCounts } from '../../src/runs/counts/run-counts.repository.js';
 import { RunCountsRollUp } from '../../src/runs/counts/run-counts.roll-up.js';
-import { RunTally } from '../../src/runs/counts/run-tally.js';
+import { StateCountDelta } from '../../src/runs/counts/state-count-delta.js';
 import { RUN_STATES, type RunState } from '../../src/runs/machine/run-state.js';
 import type { RunCommand } from '../../src/runs/machine/run-command.js';
 import type { RunJournal } from '../../src/runs/journal/run-journal.js';
@@ -86,7 +86,7 @@ describe('the counts of runs', () => {
 
   /** Counts a run that was created so many minutes before `now` and is in the state. */
   async function put(now: Date, minutes: number, state: RunState): Promise<void> {
-    const tally = new RunTally();
+    const tally = new StateCountDelta();
     tally.create();
     tally.move('PENDING', state);
     const at = new Date(now.getTime() - minutes * 60_000);

@@ -4,14 +4,14 @@ import { afterEach, beforeEach, describe, it } from 'node:test';
 import { Registry } from 'prom-client';
 import type { DataSource, QueryRunner } from 'typeorm';
 import { execute, rows } from '../../src/database/sql.js';
-import { noticeRestore } from '../../src/feed/branches/notice-restore.js';
+import { detectRestore } from '../../src/feed/epochs/detect-restore.js';
 import type { CommittedEvent } from '../../src/runs/events/committed-event.js';
 import { CommittedEventRepository } from '../../src/runs/events/committed-event.repository.js';
 import { encodeEventCursor, FIRST_PLACE } from '../../src/runs/events/event-cursor.js';
 import { RunEvents } from '../../src/runs/events/run-events.js';
 import { JournalMetrics } from '../../src/runs/journal/journal-metrics.js';
 import { JournalTracer } from '../../src/runs/journal/journal-tracer.js';
-import { JournalWatch } from '../../src/runs/journal/journal-watch.js';
+import { JournalInstrumentation } from '../../src/runs/journal/journal-instrumentation.js';
 import { createOn, eventCommand, journalOn } from '../support/journal.js';
 import { until } from '../support/service-process.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
@@ -19,7 +19,7 @@ import { openTestDatabase, type TestDatabase } from '../support/test-database.js
 const note = (msg: number) => eventCommand({ type: 'NOTE', msg });
 
 function eventsOf(dataSource: DataSource): RunEvents {
-  const watch = new JournalWatch(new JournalMetrics(new Registry()), new JournalTracer(null));
+  const watch = new JournalInstrumentation(new JournalMetrics(new Registry()), new JournalTracer(null));
   return new RunEvents(dataSource, new CommittedEventRepository(), watch);
 }
 
@@ -241,7 +241,7 @@ describe('RunEvents.read after the database was restored', () => {
     if (copyOf?.dataSource.isInitialized) await copyOf.dataSource.destroy();
     const database = await openTestDatabase(copyOf ? { copyOf: copyOf.url } : {});
     databases.push(database);
-    await noticeRestore(database.dataSource);
+    await detectRestore(database.dataSource);
     return database;
   }
 

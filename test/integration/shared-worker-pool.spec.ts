@@ -4,7 +4,7 @@ import type { DataSource } from 'typeorm';
 import { Notifications } from '../../src/database/notifications.js';
 import type { SqlExecutor } from '../../src/database/sql.js';
 import { createLog } from '../../src/common/logging/logger.js';
-import { emptyIfFirst } from '../../src/workers/pool/empty-if-first.js';
+import { resetPoolOnFirstStart } from '../../src/workers/pool/reset-pool-on-first-start.js';
 import { SharedPoolRepository, type HeartbeatRow } from '../../src/workers/pool/shared-pool.repository.js';
 import type { SharedWorkerPool } from '../../src/workers/pool/shared-worker-pool.js';
 import type { GatheredHeartbeats } from '../../src/workers/pool/written-heartbeat.js';
@@ -190,25 +190,25 @@ describe('the shared pool of workers', () => {
 
     test('is emptied by the first process of a deployment, and by none that joins it', async () => {
       await poolOn(here).heartbeat(beat('of an earlier life'));
-      assert.equal(await emptyIfFirst(here), true);
+      assert.equal(await resetPoolOnFirstStart(here), true);
       assert.deepEqual(await poolOn(here).list(), []);
       const [first, second] = [new Notifications(here, log), new Notifications(there, log)];
       await first.open();
       const worker = await poolOn(here).heartbeat(beat('w'));
-      assert.equal(await emptyIfFirst(there), false);
+      assert.equal(await resetPoolOnFirstStart(there), false);
       await second.open();
       await first.onApplicationShutdown();
-      assert.equal(await emptyIfFirst(here), false);
+      assert.equal(await resetPoolOnFirstStart(here), false);
       assert.deepEqual(await poolOn(there).list(), [worker]);
       await second.onApplicationShutdown();
-      assert.equal(await emptyIfFirst(here), true);
+      assert.equal(await resetPoolOnFirstStart(here), true);
       assert.deepEqual(await poolOn(there).list(), []);
     });
 
     test('drains stay when it is emptied', async () => {
       await poolOn(here).heartbeat(beat('w'));
       await poolOn(here).setDraining('w', true);
-      assert.equal(await emptyIfFirst(here), true);
+      assert.equal(await resetPoolOnFirstStart(here), true);
       assert.equal((await poolOn(here).heartbeat(beat('w'))).isDraining, true);
     });
 
@@ -220,7 +220,7 @@ describe('the shared pool of workers', () => {
             and database = (select oid from pg_database where datname = current_database())`,
       );
       const deadline = performance.now() + 20_000;
-      while (await emptyIfFirst(there)) {
+      while (await resetPoolOnFirstStart(there)) {
         assert.ok(performance.now() < deadline);
         await new Promise((resolve) => setTimeout(resolve, 20));
       }

@@ -4,13 +4,13 @@ import { Notifications } from '../../src/database/notifications.js';
 import { createLog } from '../../src/common/logging/logger.js';
 import { LostRunRepository } from '../../src/runs/storage/lost-run.repository.js';
 import type { Claim, ClaimOutcome } from '../../src/runs/journal/claim.js';
-import type { Idempotency } from '../../src/runs/journal/key-book.js';
+import type { Idempotency } from '../../src/runs/journal/idempotency-ledger.js';
 import type { RunJournal } from '../../src/runs/journal/run-journal.js';
 import type { SchedulingStrategy } from '../../src/runs/scheduling-strategy.js';
-import { ClaimOutlook } from '../../src/workers/claims/claim-outlook.js';
+import { EmptyClaimPredictor } from '../../src/workers/claims/empty-claim-predictor.js';
 import { ClaimService } from '../../src/workers/claims/claim.service.js';
 import { RefusedClaims } from '../../src/workers/claims/refused-claims.js';
-import { ServedNews } from '../../src/workers/claims/served-news.js';
+import { ServedNotifications } from '../../src/workers/claims/served-notifications.js';
 import { WaitingClaims } from '../../src/workers/claims/waiting-claims.js';
 import { MemoryWorkerPool } from '../../src/workers/pool/memory-worker-pool.js';
 import { WorkerDrainsRepository } from '../../src/workers/pool/worker-drains.repository.js';
@@ -47,10 +47,10 @@ export class ClaimProcess {
   /** Claims handed in to the journal. */
   looks = 0;
   readonly holders = new CountedHolders();
-  readonly outlook: ClaimOutlook;
+  readonly outlook: EmptyClaimPredictor;
   readonly waiting: WaitingClaims;
   readonly #claims: ClaimService;
-  readonly #served: ServedNews;
+  readonly #served: ServedNotifications;
   readonly #callers = new AbortController();
 
   private constructor(
@@ -61,14 +61,14 @@ export class ClaimProcess {
     strategy: SchedulingStrategy,
   ) {
     this.waiting = new WaitingClaims(notifications, journal, strategy);
-    this.#served = new ServedNews(notifications, { tellEvery: 0, believe: BELIEVE_MS });
+    this.#served = new ServedNotifications(notifications, { tellEvery: 0, believe: BELIEVE_MS });
     const counted = {
       claim: (claim: Claim): Promise<ClaimOutcome> => {
         this.looks += 1;
         return journal.claim(claim);
       },
     };
-    this.outlook = new ClaimOutlook(counted, this.waiting, this.#served, this.holders, dataSource);
+    this.outlook = new EmptyClaimPredictor(counted, this.waiting, this.#served, this.holders, dataSource);
     this.#claims = new ClaimService(pool, this.outlook, this.waiting, new RefusedClaims(), strategy);
   }
 

@@ -13,11 +13,11 @@ import { RunCountsRepository } from '../../src/runs/counts/run-counts.repository
 import { QueueRepository } from '../../src/runs/queue/queue.repository.js';
 import type { Claim, ClaimedRun } from '../../src/runs/journal/claim.js';
 import { ClaimReplays } from '../../src/runs/journal/claim-replays.js';
-import { HandOut } from '../../src/runs/journal/hand-out.js';
-import { RunChoice } from '../../src/runs/journal/run-choice.js';
+import { ClaimAllocator } from '../../src/runs/journal/claim-allocator.js';
+import { CandidateSelector } from '../../src/runs/journal/candidate-selector.js';
 import { JournalMetrics } from '../../src/runs/journal/journal-metrics.js';
 import { JournalTracer } from '../../src/runs/journal/journal-tracer.js';
-import { JournalWatch } from '../../src/runs/journal/journal-watch.js';
+import { JournalInstrumentation } from '../../src/runs/journal/journal-instrumentation.js';
 import { JournalStore } from '../../src/runs/journal/journal-store.js';
 import { RunHistory } from '../../src/runs/journal/run-history.js';
 import { RunJournal } from '../../src/runs/journal/run-journal.js';
@@ -26,7 +26,7 @@ import type { NewRun, Run } from '../../src/runs/machine/run.js';
 import { readEvent, type ReportedEvent } from '../../src/runs/machine/run-event.js';
 import { RunRepository } from '../../src/runs/storage/run.repository.js';
 import { RunViews } from '../../src/runs/http/run-view.js';
-import type { ClaimDesk } from '../../src/runs/scheduling-strategy.js';
+import type { ClaimContext } from '../../src/runs/scheduling-strategy.js';
 import { DirectStrategy } from '../../src/workers/strategies/direct.strategy.js';
 
 /** A journal as one server process has it. */
@@ -44,15 +44,15 @@ export function journalOn(dataSource: DataSource): { journal: RunJournal; regist
     new RunCountsRepository(),
   );
   const store = new JournalStore(runs, queue, history, idempotency, new DeadlineRepository());
-  const handOut = new HandOut(
+  const handOut = new ClaimAllocator(
     queue,
     runs,
     new HeldRunRepository(),
-    new RunChoice(queue),
+    new CandidateSelector(queue),
     new ClaimReplays(idempotency, runs),
   );
   const views = new RunViews(runs, events);
-  const watch = new JournalWatch(new JournalMetrics(registry), new JournalTracer(null));
+  const watch = new JournalInstrumentation(new JournalMetrics(registry), new JournalTracer(null));
   return { journal: new RunJournal({ dataSource }, store, handOut, views, watch), registry };
 }
 
@@ -80,7 +80,7 @@ export function freshRun(given: Partial<NewRun> = {}): NewRun {
   };
 }
 
-const DESK: ClaimDesk = {
+const DESK: ClaimContext = {
   strategy: new DirectStrategy(),
   findClaiming: (ids) =>
     Promise.resolve(new Map(ids.map((id) => [id, { id, cpuCores: 1, ramMb: 1024, gpus: [], tags: [] }]))),

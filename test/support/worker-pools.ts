@@ -1,5 +1,5 @@
 import type { DataSource } from 'typeorm';
-import type { ForgettingPool } from '../../src/workers/pool/forgetting-pool.js';
+import type { PrunablePool } from '../../src/workers/pool/prunable-pool.js';
 import { WorkerDrainEntity } from '../../src/database/entities/worker.entity.js';
 import { MemoryWorkerPool } from '../../src/workers/pool/memory-worker-pool.js';
 import { SharedPoolRepository } from '../../src/workers/pool/shared-pool.repository.js';
@@ -9,11 +9,11 @@ import type { Heartbeat, ReportedRun } from '../../src/workers/pool/worker-pool.
 
 /** A pool whose time a test can let pass. */
 export interface PoolBench {
-  readonly pool: ForgettingPool;
+  readonly pool: PrunablePool;
   /** Time goes on by so many milliseconds. */
   pass(ms: number): Promise<void>;
   /** What a restart of the service leaves: a new pool with the same drains. */
-  restart(): Promise<ForgettingPool>;
+  restart(): Promise<PrunablePool>;
   /** Forgets everything, drains too. */
   clear(): Promise<void>;
 }
@@ -38,7 +38,7 @@ function reported(id: string): ReportedRun {
 /** The pool in memory, by a clock of the test's. */
 export async function memoryBench(dataSource: DataSource, timeoutMs: number): Promise<PoolBench> {
   let now = Date.parse('2026-01-01T00:00:00.000Z');
-  const open = (): Promise<ForgettingPool> =>
+  const open = (): Promise<PrunablePool> =>
     MemoryWorkerPool.open(
       timeoutMs,
       new WorkerDrainsRepository(dataSource.getRepository(WorkerDrainEntity)),

@@ -3,7 +3,7 @@ import type { Schemas } from '@longshore/client/client';
 import { CliError, EXIT, type ExitCode } from './cli-error.js';
 import { readStream } from './event-source.js';
 import { printLog, type LogStyle } from './log-text.js';
-import { RunTicker, type RunNews } from './run-ticker.js';
+import { RunTicker, type RunNotifications } from './run-ticker.js';
 import type { Session } from './session.js';
 import { oneLine } from './style.js';
 import { span } from './table.js';
@@ -28,7 +28,7 @@ const LOG_GRACE_MS = 10_000;
  */
 export async function followRun(session: Session, id: string, options: FollowOptions): Promise<ExitCode> {
   const { output } = session;
-  const tell = async (news: RunNews): Promise<void> => {
+  const tell = async (news: RunNotifications): Promise<void> => {
     if (options.json) await output.json(...news.events);
     // The bar shows progress already.
     const told = news.events.filter(({ type }) => type !== 'PROGRESS' || !output.live.isLive);

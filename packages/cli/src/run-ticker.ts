@@ -6,7 +6,7 @@ import { isTerminal } from './views/run-view.js';
 const TICK_MS = 500;
 
 /** What is new of a run. */
-export interface RunNews {
+export interface RunNotifications {
   /** Without its events. */
   readonly run: Schemas['OpRun'];
   /** Events that were not told before, oldest first. */
@@ -15,7 +15,7 @@ export interface RunNews {
 
 /** Looks at a run until it has ended and tells what is new, every event once. */
 export class RunTicker {
-  private latest: RunNews | undefined;
+  private latest: RunNotifications | undefined;
   private failure: unknown;
   private lastEvent = -1;
   private readonly closed = new AbortController();
@@ -28,12 +28,12 @@ export class RunTicker {
     private readonly options: {
       readonly patienceMs: number;
       /** Told of everything new, and before anything that waits. */
-      readonly tell: (news: RunNews) => Promise<void>;
+      readonly tell: (news: RunNotifications) => Promise<void>;
     },
   ) {}
 
   /** The run as it is; from here on it is looked at. @throws CliError when it cannot be read */
-  async start(): Promise<RunNews> {
+  async start(): Promise<RunNotifications> {
     // A wrong URL is told at once: only a service that has answered is waited for.
     const news = await this.look(undefined);
     void this.goOn();
@@ -44,7 +44,10 @@ export class RunTicker {
    * The first state of things that satisfies the condition.
    * @throws CliError when the run can no longer be read; the signal's reason when it aborts
    */
-  async until(condition: (run: Schemas['OpRun']) => boolean, signal?: AbortSignal): Promise<RunNews> {
+  async until(
+    condition: (run: Schemas['OpRun']) => boolean,
+    signal?: AbortSignal,
+  ): Promise<RunNotifications> {
     // Whoever waits wants to know now.
     this.wake.abort();
     for (;;) {
@@ -87,7 +90,7 @@ export class RunTicker {
     return this.latest !== undefined && isTerminal(this.latest.run.state);
   }
 
-  private async look(patienceMs: number | undefined): Promise<RunNews> {
+  private async look(patienceMs: number | undefined): Promise<RunNotifications> {
     const { session, id } = this;
     const { client } = session;
     const ofRun = { path: { id }, query: { include_events: false } };

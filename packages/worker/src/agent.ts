@@ -10,7 +10,7 @@ import type { Clock } from './clock.js';
 import { errorText } from './failure-message.js';
 import { HealthFile } from './health-file.js';
 import { HeartbeatLoop } from './heartbeat-loop.js';
-import { HoldBack } from './hold-back.js';
+import { ClaimThrottle } from './claim-throttle.js';
 import { LingeringLogs } from './lingering-logs.js';
 import { RunExecution, type ExecutionParts } from './run-execution.js';
 import type { RunFolders } from './run-folder.js';
@@ -51,7 +51,7 @@ export class Agent {
   private readonly draining = new AbortController();
   private readonly broken = new AbortController();
   private readonly registered = new AbortController();
-  private readonly holdBack: HoldBack;
+  private readonly holdBack: ClaimThrottle;
   private readonly healthFile: HealthFile;
   /** Why every execution is to end, once it is so. */
   private stopReason: StopReason | null = null;
@@ -65,7 +65,7 @@ export class Agent {
     const { lingering } = this;
     const tickMs = tickSeconds * 1000;
     this.context = { api, clock, logger, random, workerId, onKeyRefused: (no) => this.onRefused(no) };
-    this.holdBack = new HoldBack(clock, random);
+    this.holdBack = new ClaimThrottle(clock, random);
     this.healthFile = new HealthFile(settings.healthFile, logger);
     const capacity = new CapacityLine(new Capacity(resources, settings.maxRuns ?? resources.cpuCores), () =>
       this.claims.wake(),

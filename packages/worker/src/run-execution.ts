@@ -150,7 +150,7 @@ export class RunExecution {
     pulled.catch(() => undefined);
     try {
       const { attempt, folder } = await this.prepare(watching);
-      const share = await this.stopSignal.unlessStopped(pulled);
+      const share = await this.stopSignal.abortable(pulled);
       await this.reportStart(share);
       const limits = { ...constraints, gpuId: share.gpuId };
       return await this.trace.step('container', (step) =>
@@ -192,7 +192,7 @@ export class RunExecution {
     const backoff = new Backoff(RETRY, random);
     for (;;) {
       this.stopSignal.check();
-      const answer = await this.stopSignal.unlessStopped(api.getRun(this.claimed.id));
+      const answer = await this.stopSignal.abortable(api.getRun(this.claimed.id));
       if (answer.kind === 'refused') {
         if (isKeyRefusal(answer)) {
           onKeyRefused(answer);
@@ -223,7 +223,7 @@ export class RunExecution {
     const { workerId } = this.parts.context;
     const payload = { worker_id: workerId, ...(gpuId === null ? {} : { gpu_id: gpuId }) };
     const started = { type: 'STARTED', msg: `Started by worker '${workerId}'`, payload };
-    const delivery = await this.stopSignal.unlessStopped(this.sender.deliver(started));
+    const delivery = await this.stopSignal.abortable(this.sender.deliver(started));
     this.stopSignal.check();
     if (delivery.kind === 'closed') throw new Stopped({ kind: 'key-refused' });
     if (delivery.kind === 'refused') {
@@ -237,10 +237,10 @@ export class RunExecution {
     this.container = container;
     const sinks = { sender: this.sender, signal: this.stopSignal.signal };
     const reading = this.log.read(container.lines, sinks);
-    const exit = await this.stopSignal.unlessStopped(container.exit);
+    const exit = await this.stopSignal.abortable(container.exit);
     this.hasEnded = true;
     step.set({ 'process.exit.code': exit.exitCode });
-    await this.stopSignal.unlessStopped(reading);
+    await this.stopSignal.abortable(reading);
     this.logger.info({ exitCode: exit.exitCode, outOfMemory: exit.outOfMemory }, 'the container has ended');
     if (exit.exitCode !== 0) {
       const summary = failureSummary(exit, spec.limits.ramMb);

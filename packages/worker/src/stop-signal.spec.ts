@@ -8,17 +8,17 @@ const isStopped = (kind: string) => (error: unknown) =>
 test('passes on what a promise gives while nobody asks to stop', async () => {
   const stop = new StopSignal();
   stop.check();
-  assert.equal(await stop.unlessStopped(Promise.resolve(5)), 5);
-  await assert.rejects(stop.unlessStopped(Promise.reject(new Error('own fault'))), /own fault/);
+  assert.equal(await stop.abortable(Promise.resolve(5)), 5);
+  await assert.rejects(stop.abortable(Promise.reject(new Error('own fault'))), /own fault/);
 });
 
 test('leaves a promise that does not listen, with the first reason', async () => {
   const stop = new StopSignal();
-  const waiting = stop.unlessStopped(new Promise(() => undefined));
+  const waiting = stop.abortable(new Promise(() => undefined));
   stop.ask({ kind: 'shutting-down' });
   stop.ask({ kind: 'key-refused' });
   await assert.rejects(waiting, isStopped('shutting-down'));
-  await assert.rejects(stop.unlessStopped(new Promise(() => undefined)), isStopped('shutting-down'));
+  await assert.rejects(stop.abortable(new Promise(() => undefined)), isStopped('shutting-down'));
   assert.throws(() => stop.check(), isStopped('shutting-down'));
 });
 
@@ -27,7 +27,7 @@ test('takes the failure of what was interrupted for the stop that it is', async 
   const interrupted = new Promise((_, reject) => {
     stop.signal.addEventListener('abort', () => reject(new Error('aborted')));
   });
-  const waiting = stop.unlessStopped(interrupted);
+  const waiting = stop.abortable(interrupted);
   stop.ask({ kind: 'key-refused' });
   await assert.rejects(waiting, isStopped('key-refused'));
 });

@@ -37,7 +37,7 @@ export class StopSignal {
    * Waits for the promise, but no longer than until a stop is asked for; what becomes of the promise is ignored then.
    * @throws Stopped when a stop was asked for
    */
-  async unlessStopped<T>(promise: Promise<T>): Promise<T> {
+  async abortable<T>(promise: Promise<T>): Promise<T> {
     const { signal } = this;
     const over = new AbortController();
     const stopped = new Promise<never>((_, reject) => {

@@ -5,7 +5,7 @@ import { listen } from '../listen.js';
 import { MetricsPage } from '../../common/metrics/metrics-page.js';
 import { openDatabase, type StartContext } from '../open-database.js';
 import { openTracing } from '../../common/tracing/open-tracing.js';
-import { Opened } from '../opened.js';
+import { CleanupStack } from '../cleanup-stack.js';
 import type { RunningService } from '../serve.js';
 import type { PrimaryLink } from './primary-link.js';
 
@@ -16,7 +16,7 @@ import type { PrimaryLink } from './primary-link.js';
  */
 export function serveAsProcess(context: StartContext, link: PrimaryLink): Promise<RunningService> {
   const { settings, log, stop } = context;
-  const opened = new Opened();
+  const opened = new CleanupStack();
   return opened.orClose(log, async () => {
     const extensions = await loadExtensions(settings);
     const tracing = await openTracing(log, opened);

@@ -4,9 +4,9 @@ import type { Extensions } from '../extensions/load-extensions.js';
 import { checkScheduler } from '../check-scheduler.js';
 import { tryAddress } from '../listen-address.js';
 import { openDatabase, openDatabaseServer, prepareDatabase, type StartContext } from '../open-database.js';
-import { Opened } from '../opened.js';
+import { CleanupStack } from '../cleanup-stack.js';
 import type { RunningService } from '../serve.js';
-import { unlessStopped } from '../unless-stopped.js';
+import { abortable } from '../abortable.js';
 import { PortKeeper } from './port-keeper.js';
 import { ServerProcesses } from './server-processes.js';
 
@@ -19,7 +19,7 @@ import { ServerProcesses } from './server-processes.js';
  */
 export function serveCluster(context: StartContext, argv: readonly string[]): Promise<RunningService> {
   const { settings, log, stop } = context;
-  const opened = new Opened();
+  const opened = new CleanupStack();
   return opened.orClose(log, async () => {
     const { host } = settings;
     const extensions = await extensionsOf(context);
@@ -42,7 +42,7 @@ export function serveCluster(context: StartContext, argv: readonly string[]): Pr
     });
     const processes = new ServerProcesses({ count: settings.workers, port, keeper, databaseUrl, log });
     opened.add(() => processes.stop());
-    const url = await unlessStopped(processes.start(), stop);
+    const url = await abortable(processes.start(), stop);
     return { url, stop: () => opened.close() };
   });
 }
@@ -58,7 +58,7 @@ async function prepare(
   context: StartContext,
   extensions: Extensions | undefined,
 ): Promise<void> {
-  const opened = new Opened();
+  const opened = new CleanupStack();
   try {
     const dataSource = await openDatabase(url, context, opened, extensions);
     await prepareDatabase(dataSource, context.log, extensions);

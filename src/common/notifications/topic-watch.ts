@@ -1,12 +1,12 @@
 import { untilWoken, type WaitEnds } from '../http/until-woken.js';
-import type { TopicNews, WaitingReader } from './topic-news.js';
+import type { TopicNotifications, WaitingReader } from './topic-notifications.js';
 
 /** One reader's view of a topic's news. */
 export class TopicWatch {
   #open = true;
 
   constructor(
-    private readonly topic: TopicNews,
+    private readonly topic: TopicNotifications,
     private readonly isListening: () => boolean,
     private readonly release: () => void,
   ) {}

@@ -1,5 +1,5 @@
 import type { Log } from '../logging/logger.js';
-import type { Opened } from '../../bootstrap/opened.js';
+import type { CleanupStack } from '../../bootstrap/cleanup-stack.js';
 import { packageVersion } from '@longshore/common/settings/package-version';
 import { spanStorage } from '@longshore/common/tracing/current-span';
 import { startTracing } from '@longshore/common/tracing/start-tracing';
@@ -10,7 +10,7 @@ import type { Tracing } from '@longshore/common/tracing/tracing';
  * is opened, so that what is closed before it is still traced.
  * @returns null when it does not ask for it
  */
-export async function openTracing(log: Log, opened: Opened): Promise<Tracing | null> {
+export async function openTracing(log: Log, opened: CleanupStack): Promise<Tracing | null> {
   const tracing = await startTracing(process.env, {
     name: 'longshore',
     version: packageVersion(),

@@ -5,7 +5,7 @@ import { createHeaderDecorator } from '../../common/http/handler-needs.js';
 import { canonicalJson } from '@longshore/common/json/canonical-json';
 import type { JsonValue } from '@longshore/common/json/json-value';
 import { readKeyScope } from '../idempotency/idempotency.js';
-import type { Idempotency } from '../journal/key-book.js';
+import type { Idempotency } from '../journal/idempotency-ledger.js';
 
 /** The idempotency keys of a bulk request's items: each has one of its own, made of the request's key and its place. */
 export class BulkKeys {

@@ -10,7 +10,7 @@ import { toOpRunDto } from '../http/dto/op-run.dto.js';
 import { checkedEvent, eventCommand } from '../events/event-command.js';
 import { newRun } from '../storage/new-run.js';
 import type { RunEvent } from '../machine/run-event.js';
-import type { Effect } from '../journal/journal-member.js';
+import type { Effect } from '../journal/pending-command.js';
 import { RunJournal } from '../journal/run-journal.js';
 import type { NewRun } from '../machine/run.js';
 import { recordOfNewRun } from '../storage/run-record.js';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { InvalidRequest } from '../../common/http/domain-error.js';
 import { ItemErrors } from '../../common/http/item-errors.js';
-import type { Effect } from '../journal/journal-member.js';
+import type { Effect } from '../journal/pending-command.js';
 import { JournalOverloaded } from '../run.errors.js';
 import { carryOut } from './carry-out.js';
 

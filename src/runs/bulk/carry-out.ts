@@ -1,5 +1,5 @@
 import type { ItemErrors, RefusedItem } from '../../common/http/item-errors.js';
-import type { Effect } from '../journal/journal-member.js';
+import type { Effect } from '../journal/pending-command.js';
 
 /** An item that was handed in to the journal. */
 export interface HandedIn<R> {

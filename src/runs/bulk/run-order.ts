@@ -1,5 +1,5 @@
 import { DomainError } from '../../common/http/domain-error.js';
-import type { Effect } from '../journal/journal-member.js';
+import type { Effect } from '../journal/pending-command.js';
 
 /** The last event of a run that was handed in. */
 interface Last {

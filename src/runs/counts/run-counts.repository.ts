@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { execute, rows, type SqlExecutor } from '../../database/sql.js';
 import type { RunState } from '../machine/run-state.js';
-import type { RunTally } from './run-tally.js';
+import type { StateCountDelta } from './state-count-delta.js';
 
 /** Columns of the number of runs in each state. */
 const STATE_COLUMNS = ['pending', 'assigned', 'running', 'cancelled', 'completed', 'failed'] as const;
@@ -47,7 +47,7 @@ export class RunCountsRepository {
    * and of the connection, so that transactions never wait for each other here.
    * @param at the transaction's time
    */
-  async add(manager: EntityManager, { created, ended, deltas }: RunTally, at: Date): Promise<void> {
+  async add(manager: EntityManager, { created, ended, deltas }: StateCountDelta, at: Date): Promise<void> {
     await execute(
       manager,
       `insert into run_counts as c (since, slot, ${COUNTS.join(', ')})

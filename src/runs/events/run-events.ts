@@ -6,7 +6,7 @@ import { InvalidRequest } from '../../common/http/domain-error.js';
 import { toCommittedEvent, type CommittedEvent } from './committed-event.js';
 import { CommittedEventRepository, type EventPlace } from './committed-event.repository.js';
 import { decodeEventCursor, encodeEventCursor, FIRST_PLACE, epochOf } from './event-cursor.js';
-import { JournalWatch } from '../journal/journal-watch.js';
+import { JournalInstrumentation } from '../journal/journal-instrumentation.js';
 
 /** A page of all events of the deployment. */
 export interface EventPage {
@@ -39,7 +39,7 @@ export class RunEvents implements OnModuleInit {
   constructor(
     private readonly dataSource: DataSource,
     private readonly repository: CommittedEventRepository,
-    watch: JournalWatch,
+    watch: JournalInstrumentation,
   ) {
     this.committed$ = watch.committed.asObservable();
   }

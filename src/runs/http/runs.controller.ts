@@ -40,7 +40,7 @@ import {
 } from '../idempotency/idempotency.js';
 import { ReportedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER } from '../storage/reporter.js';
 import type { Reporter } from '../machine/run-command.js';
-import type { Idempotency } from '../journal/key-book.js';
+import type { Idempotency } from '../journal/idempotency-ledger.js';
 import { ListRunsQueryDto, OpRunListDto } from '../list/list-runs.dto.js';
 import { RunListService } from '../list/run-list.service.js';
 import { RunReader } from '../storage/run.reader.js';

@@ -15,7 +15,7 @@ import { queryOf } from '../../common/http/query-parser.js';
 import { canonicalJson } from '@longshore/common/json/canonical-json';
 import type { JsonValue } from '@longshore/common/json/json-value';
 import type { OpRunDto } from '../http/dto/op-run.dto.js';
-import type { Idempotency } from '../journal/key-book.js';
+import type { Idempotency } from '../journal/idempotency-ledger.js';
 import type { AnsweredRun } from '../runs.service.js';
 
 const KEY = /^[\x20-\x7e]{1,255}$/;

@@ -1,15 +1,15 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { Run } from '../machine/run.js';
-import type { ClaimDesk } from '../scheduling-strategy.js';
-import type { Idempotency } from './key-book.js';
+import type { ClaimContext } from '../scheduling-strategy.js';
+import type { Idempotency } from './idempotency-ledger.js';
 
 /** A worker's wish for work. */
 export interface Claim {
   readonly workerId: string;
   /** Runs to be given at most; undefined: as many as the strategy gives to a claim. */
   readonly max?: number | undefined;
-  readonly desk: ClaimDesk;
+  readonly desk: ClaimContext;
   readonly idempotency?: Idempotency | undefined;
   /** What the commit is to announce on SERVED_CHANNEL if it serves this claim and keeps its key. */
   readonly announcement?: string | null;

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { RunMetrics } from './run-metrics.js';
-import { LANE_REFUSALS, type LaneRefusal } from './group-lane.js';
+import { LANE_REFUSALS, type LaneRefusal } from './group-commit-queue.js';
 
 /** What waits to be committed. */
 export interface WaitingCommands {

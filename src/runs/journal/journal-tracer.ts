@@ -3,7 +3,7 @@ import { StatementTracer } from '../../database/statement-tracer.js';
 import { currentSpan } from '@longshore/common/tracing/current-span';
 import { TRACING } from '../../common/tracing/tracing.module.js';
 import { errorType, type Span, type Tracing } from '@longshore/common/tracing/tracing';
-import { bytesOf, type Member } from './journal-member.js';
+import { bytesOf, type PendingCommand } from './pending-command.js';
 
 /** By whom a member was handed in, and when by `performance.now()`. */
 interface HandedIn {
@@ -17,12 +17,12 @@ interface HandedIn {
  */
 @Injectable()
 export class JournalTracer {
-  readonly #handedIn = new WeakMap<Member, HandedIn>();
+  readonly #handedIn = new WeakMap<PendingCommand, HandedIn>();
 
   constructor(@Inject(TRACING) private readonly tracing: Tracing | null) {}
 
   /** Notes for which request a member is handed in. */
-  note(member: Member): void {
+  note(member: PendingCommand): void {
     if (this.tracing === null) return;
     const by = currentSpan();
     if (by?.isRecorded === true) this.#handedIn.set(member, { by, at: performance.now() });
@@ -34,7 +34,7 @@ export class JournalTracer {
    * @param commit is given who traces its statements; nobody when the group is not traced
    */
   async trace<T>(
-    members: readonly Member[],
+    members: readonly PendingCommand[],
     tries: number,
     commit: (statements?: StatementTracer) => Promise<T>,
   ): Promise<T> {
@@ -78,7 +78,7 @@ export class JournalTracer {
   }
 
   /** The traced requests that members of the group come from; a bulk request counts once. */
-  #requestsOf(members: readonly Member[]): ReadonlyMap<Span, { at: number; commands: number }> {
+  #requestsOf(members: readonly PendingCommand[]): ReadonlyMap<Span, { at: number; commands: number }> {
     const requests = new Map<Span, { at: number; commands: number }>();
     for (const member of members) {
       const handedIn = this.#handedIn.get(member);
@@ -103,8 +103,9 @@ interface Part {
   readonly failure: string | undefined;
 }
 
-function describe(members: readonly Member[]): Record<string, number> {
-  const count = (kind: Member['kind']): number => members.filter((member) => member.kind === kind).length;
+function describe(members: readonly PendingCommand[]): Record<string, number> {
+  const count = (kind: PendingCommand['kind']): number =>
+    members.filter((member) => member.kind === kind).length;
   return {
     'longshore.journal.bytes': members.reduce((sum, member) => sum + bytesOf(member), 0),
     'longshore.journal.creations': count('create'),

@@ -7,7 +7,7 @@ import { decide } from '../machine/decide.js';
 import { isRejected, type RunCommand } from '../machine/run-command.js';
 import type { EndedAttempt, NewRun, Run, TimelineEntry } from '../machine/run.js';
 import { isInExecution } from '../machine/run-state.js';
-import { RunTally } from '../counts/run-tally.js';
+import { StateCountDelta } from '../counts/state-count-delta.js';
 import { toCommittedEvent, type CommittedEvent } from '../events/committed-event.js';
 import { RunNotFound, RunRejected } from '../run.errors.js';
 import { GroupCounts } from './group-counts.js';
@@ -22,7 +22,7 @@ export class RunGroup {
   readonly endedAttempts: EndedAttempt[] = [];
   readonly auditRecords: AuditRecord[] = [];
   /** What the group does to the number of runs in each state. */
-  readonly tally = new RunTally();
+  readonly tally = new StateCountDelta();
   /** What is counted of it once it is committed. */
   readonly counts = new GroupCounts();
   /** The group's time. */

@@ -14,13 +14,20 @@ import type { RunCommand } from '../machine/run-command.js';
 import type { NewRun } from '../machine/run.js';
 import { JournalOverloaded } from '../run.errors.js';
 import { RunViews } from '../http/run-view.js';
-import { GroupLane, LaneFull, type LaneState, type MemberOutcome } from './group-lane.js';
+import { GroupCommitQueue, LaneFull, type LaneState, type MemberOutcome } from './group-commit-queue.js';
 import type { Claim, ClaimOutcome } from './claim.js';
-import { HandOut } from './hand-out.js';
-import { bytesOf, decideMember, keyOf, type Effect, type Member, type Result } from './journal-member.js';
+import { ClaimAllocator } from './claim-allocator.js';
+import {
+  bytesOf,
+  decideMember,
+  keyOf,
+  type Effect,
+  type PendingCommand,
+  type Result,
+} from './pending-command.js';
 import { JournalStore } from './journal-store.js';
-import { JournalWatch, type Committed } from './journal-watch.js';
-import { KeyBook, type Idempotency } from './key-book.js';
+import { JournalInstrumentation, type Committed } from './journal-instrumentation.js';
+import { IdempotencyLedger, type Idempotency } from './idempotency-ledger.js';
 import { RunGroup } from './run-group.js';
 
 /** How a command is to be carried out and answered. */
@@ -46,18 +53,18 @@ const MAX_WAITING_BYTES = 64 * MB;
  */
 @Injectable()
 export class RunJournal {
-  readonly #lane: GroupLane<Member, Result>;
+  readonly #lane: GroupCommitQueue<PendingCommand, Result>;
   readonly #onCreate = new Set<() => void>();
   #announcesRoom = false;
 
   constructor(
     @Inject(JournalDataSource) private readonly connection: Pick<JournalDataSource, 'dataSource'>,
     private readonly store: JournalStore,
-    private readonly handOut: HandOut,
+    private readonly handOut: ClaimAllocator,
     private readonly views: RunViews,
-    private readonly watch: JournalWatch,
+    private readonly watch: JournalInstrumentation,
   ) {
-    this.#lane = new GroupLane({
+    this.#lane = new GroupCommitQueue({
       maxGroup: MAX_GROUP,
       maxWaiting: MAX_WAITING,
       weigh: bytesOf,
@@ -130,7 +137,7 @@ export class RunJournal {
     return this.#lane.idle();
   }
 
-  async #submit(member: Member): Promise<Result> {
+  async #submit(member: PendingCommand): Promise<Result> {
     this.watch.note(member);
     try {
       return await this.#lane.submit(member);
@@ -141,7 +148,7 @@ export class RunJournal {
     }
   }
 
-  #commit(members: readonly Member[], statements?: StatementTracer): Promise<Committed> {
+  #commit(members: readonly PendingCommand[], statements?: StatementTracer): Promise<Committed> {
     const work = async (manager: EntityManager, pipeline: Pipeline): Promise<Committed> => {
       const touched = members.flatMap((member) => (member.kind === 'change' ? [member.runId] : []));
       const [registered, locked, now] = await Promise.all([
@@ -150,7 +157,7 @@ export class RunJournal {
         // After the locks: nobody's time is before what the last holder of its run saw.
         currentTime(manager),
       ]);
-      const keys = new KeyBook(registered);
+      const keys = new IdempotencyLedger(registered);
       const group = new RunGroup(now, locked);
       const outcomes = members.map((member) => decideMember(group, member, keys));
       pipeline.also(this.store.forget(manager, keys.unused));
@@ -170,7 +177,7 @@ export class RunJournal {
   /** Answers the ids of the runs that were handed out. */
   async #serveClaims(
     manager: EntityManager,
-    members: readonly Member[],
+    members: readonly PendingCommand[],
     outcomes: MemberOutcome<Result>[],
     { now, tally, counts }: RunGroup,
   ): Promise<ReadonlySet<string>> {
@@ -196,7 +203,7 @@ export class RunJournal {
 
   async #addViews(
     manager: EntityManager,
-    members: readonly Member[],
+    members: readonly PendingCommand[],
     outcomes: MemberOutcome<Result>[],
   ): Promise<void> {
     const wanted = outcomes.flatMap((outcome, at) => {

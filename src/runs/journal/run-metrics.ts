@@ -2,14 +2,14 @@ import { Counter, Histogram, type Registry } from 'prom-client';
 import { DEADLINE_KINDS } from '../machine/deadlines.js';
 import { TRANSITIONS } from '../machine/transitions.js';
 import { REJECTION_REASONS, RunNotFound, RunRejected } from '../run.errors.js';
-import type { MemberOutcome } from './group-lane.js';
+import type { MemberOutcome } from './group-commit-queue.js';
 import { COUNTED_EVENT_TYPES, RETRY_REASONS, type GroupCounts } from './group-counts.js';
-import type { Member } from './journal-member.js';
+import type { PendingCommand } from './pending-command.js';
 
 /** A group that was committed. */
 export interface CommittedGroup {
   readonly counts: GroupCounts;
-  readonly members: readonly Member[];
+  readonly members: readonly PendingCommand[];
   /** One a member. */
   readonly outcomes: readonly MemberOutcome<unknown>[];
   /** Entries that it appended to feeds. */
@@ -99,7 +99,7 @@ export class RunMetrics {
     }
   }
 
-  #refuse(member: Member | undefined, error: unknown): void {
+  #refuse(member: PendingCommand | undefined, error: unknown): void {
     if (member?.kind !== 'change' || member.command.type !== 'event') return;
     const reporter = member.command.reporter.workerId === undefined ? 'client' : 'worker';
     if (error instanceof RunRejected) this.#refused.inc({ reason: error.rejection.reason, reporter });

@@ -36,7 +36,7 @@ export function decideElapse(run: Run, { nextAttempt }: Command<'elapse'>, t: Da
     case 'back_off':
       return { run: { ...run, notBefore: null, queuedAt: t, updatedAt: t }, entries: [] };
     case 'start_budget': {
-      const transition = transitionOf(run, 'START BUDGET OVER');
+      const transition = transitionOf(run, 'START TIMEOUT');
       if ('rejection' in transition) return transition;
       const failure = failureOf(`Not started within ${run.startWithinS} s`);
       return record(run, failure, {

@@ -9,7 +9,7 @@ export const TRIGGERS = [
   'CANCELLED',
   'RETRIED',
   'RECLAIMED',
-  'START BUDGET OVER',
+  'START TIMEOUT',
 ] as const;
 export type Trigger = (typeof TRIGGERS)[number];
 
@@ -118,7 +118,7 @@ export const TRANSITIONS: readonly Transition[] = [
     reason: 'the run has lost more workers than SERVICE_MAX_RECLAIMS allows',
   },
   {
-    trigger: 'START BUDGET OVER',
+    trigger: 'START TIMEOUT',
     from: ['PENDING', 'ASSIGNED'],
     to: 'FAILED',
     opensAttempt: false,

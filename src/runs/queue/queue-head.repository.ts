@@ -1,6 +1,6 @@
 import type { EntityManager } from 'typeorm';
 import { rows } from '../../database/sql.js';
-import type { QueueSpot, QueueStretch, StretchHead } from './queue-marks.js';
+import type { QueueSpot, QueueStretch, StretchHead } from './low-water-marks.js';
 import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
 import type { QueuedRun } from '../scheduling-strategy.js';
 

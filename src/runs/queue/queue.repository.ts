@@ -2,8 +2,8 @@ import { Injectable, Optional } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { execute, rows, unnestRows } from '../../database/sql.js';
 import { QueueHeadRepository } from './queue-head.repository.js';
-import { QueueMarks, WHOLE_QUEUE, type QueueSpot, type QueueStretch } from './queue-marks.js';
-import { queueNews } from './queue-news.js';
+import { LowWaterMarks, WHOLE_QUEUE, type QueueSpot, type QueueStretch } from './low-water-marks.js';
+import { queueNews } from './queue-notifications.js';
 import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
 import type { Run } from '../machine/run.js';
 import type { CandidateQuery, QueuedRun, Reservation, Shape } from '../scheduling-strategy.js';
@@ -28,11 +28,11 @@ const PUT = `insert into ${QUEUE.name} (${QUEUE.columns(PLACE)})
 @Injectable()
 export class QueueRepository {
   readonly #head = new QueueHeadRepository();
-  readonly #marks: QueueMarks | undefined;
+  readonly #marks: LowWaterMarks | undefined;
   readonly #removed = new WeakSet<EntityManager>();
 
   /** @param marks how far the queue is known to be empty; without them every claim looks from the queue's beginning */
-  constructor(@Optional() marks?: QueueMarks) {
+  constructor(@Optional() marks?: LowWaterMarks) {
     this.#marks = marks;
   }
 

@@ -3,7 +3,7 @@ import { DataSource, type EntityManager } from 'typeorm';
 import { whenAlone } from '../../database/try-lock.js';
 import { Settings } from '../../config/settings.js';
 import { RunCountsRepository } from '../counts/run-counts.repository.js';
-import { RunTally } from '../counts/run-tally.js';
+import { StateCountDelta } from '../counts/state-count-delta.js';
 import { TERMINAL_STATES, type TerminalState } from '../machine/run-state.js';
 import { RunRetentionRepository, type EndedPlace, type EndedRun } from './run-retention.repository.js';
 
@@ -97,7 +97,7 @@ export class RunRetention {
     const ids = due.length > 0 ? await this.repository.lockDue(manager, state, before, due) : [];
     if (ids.length > 0) {
       await this.repository.remove(manager, ids, EVENTS_PER_BATCH);
-      const tally = new RunTally();
+      const tally = new StateCountDelta();
       tally.remove(state, ids.length);
       await this.counts.add(manager, tally, now);
     }

@@ -11,7 +11,7 @@ import { toOpRunDto, type OpRunDto } from '../http/dto/op-run.dto.js';
 import { toPolledEventDto, type PolledEventDto } from '../http/dto/event.dto.js';
 import { EventRepository, type TimelineRow } from '../events/event.repository.js';
 import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
-import { KeyBook, type Idempotency } from '../journal/key-book.js';
+import { IdempotencyLedger, type Idempotency } from '../journal/idempotency-ledger.js';
 import { RunNotFound } from '../run.errors.js';
 import { RunRepository } from './run.repository.js';
 import { toRunRecord, type RunRecord } from './run-record.js';
@@ -49,7 +49,7 @@ export class RunReader {
    */
   async findReplay(idempotency: Idempotency): Promise<OpRunDto | null> {
     const key = await this.idempotency.find(this.dataSource.manager, idempotency.scope);
-    const id = new KeyBook(new Map(key ? [[key.scope, key]] : [])).replayOf(idempotency);
+    const id = new IdempotencyLedger(new Map(key ? [[key.scope, key]] : [])).replayOf(idempotency);
     return id === null ? null : this.getRun(id);
   }
 

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
-import type { Idempotency } from '../../runs/journal/key-book.js';
+import type { Idempotency } from '../../runs/journal/idempotency-ledger.js';
 import { NOTHING } from '../../runs/journal/claim.js';
 import type { ClaimOutcome } from '../../runs/journal/claim.js';
-import type { ClaimDesk, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
+import type { ClaimContext, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { WorkerPool } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 import type { ClaimWatch } from './claim-metrics.js';
-import { ClaimOutlook } from './claim-outlook.js';
+import { EmptyClaimPredictor } from './empty-claim-predictor.js';
 import { RefusedClaims } from './refused-claims.js';
 import { WaitingClaims, type Turn } from './waiting-claims.js';
 
@@ -38,11 +38,11 @@ export interface ClaimRequest {
 /** Hands pending runs to workers. */
 @Injectable()
 export class ClaimService {
-  readonly #desk: ClaimDesk;
+  readonly #desk: ClaimContext;
 
   constructor(
     pool: WorkerPool,
-    private readonly outlook: ClaimOutlook,
+    private readonly outlook: EmptyClaimPredictor,
     private readonly waiting: WaitingClaims,
     private readonly refused: RefusedClaims,
     @Inject(SCHEDULER) strategy: SchedulingStrategy,

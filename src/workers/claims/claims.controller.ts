@@ -6,7 +6,7 @@ import { ApiErrors } from '../../common/http/error.dto.js';
 import { HeldRequests } from '../../common/http/held-requests.js';
 import { WORKER_ID_PARAM } from '../../bootstrap/openapi/examples.js';
 import { ApiIdempotencyKey, IdempotencyOf } from '../../runs/idempotency/idempotency.js';
-import type { Idempotency } from '../../runs/journal/key-book.js';
+import type { Idempotency } from '../../runs/journal/idempotency-ledger.js';
 import { ClaimedOpsDto, toWorkerOpRunDto } from '../dto/worker-op-run.dto.js';
 import { ClaimQueryDto } from './claim-query.dto.js';
 import { ClaimMetrics } from './claim-metrics.js';

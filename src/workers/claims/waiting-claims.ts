@@ -1,13 +1,13 @@
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { Notifications } from '../../database/notifications.js';
 import { untilWoken } from '../../common/http/until-woken.js';
-import { readQueueNews } from '../../runs/queue/queue-news.js';
+import { readQueueNews } from '../../runs/queue/queue-notifications.js';
 import { QUEUE_CHANNEL, ROOM_CHANNEL } from '../../runs/queue/queue.repository.js';
 import { RunJournal } from '../../runs/journal/run-journal.js';
 import type { ClaimOutcome } from '../../runs/journal/claim.js';
 import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
-import { RoomNews, type RoomWatch } from './room-news.js';
+import { RoomNotifications, type RoomWatch } from './room-notifications.js';
 
 /** How many claims are woken first for news that not every worker can make use of; then eight times as many, and so on. */
 const FIRST_WAVE = 8;
@@ -47,7 +47,7 @@ const FREE_TURN: Turn = { settle: () => undefined };
 @Injectable()
 export class WaitingClaims implements OnModuleDestroy {
   readonly #waiters = new Set<Waiter>();
-  readonly #room = new RoomNews();
+  readonly #room = new RoomNotifications();
   #version = 0;
   #unsubscribe: (() => void)[] = [];
 
@@ -56,7 +56,7 @@ export class WaitingClaims implements OnModuleDestroy {
     @Inject(RunJournal) private readonly journal: Pick<RunJournal, 'onCreate' | 'announceRoom'>,
     @Inject(SCHEDULER) private readonly strategy: SchedulingStrategy,
   ) {
-    if (!strategy.takesHead) journal.announceRoom();
+    if (!strategy.isFifo) journal.announceRoom();
   }
 
   /** Changes with all news. Read it before a try, and give it to `turn` afterwards. */
@@ -77,7 +77,7 @@ export class WaitingClaims implements OnModuleDestroy {
 
   /** Watches for room of a worker; null for a strategy to which it is nothing. */
   watchRoom(workerId: string): RoomWatch | null {
-    if (this.strategy.takesHead) return null;
+    if (this.strategy.isFifo) return null;
     this.#listen();
     return this.#room.watch(workerId);
   }
@@ -145,11 +145,11 @@ export class WaitingClaims implements OnModuleDestroy {
 
   /** A creation of this process: the claim that is woken now is committed together with it. */
   #hearCreation(): void {
-    if (this.strategy.takesHead && this.#waiters.size > 0) this.#begin(1, 1);
+    if (this.strategy.isFifo && this.#waiters.size > 0) this.#begin(1, 1);
   }
 
   #firstWave(runs: number): number {
-    return this.strategy.takesHead ? runs : Math.max(runs, FIRST_WAVE);
+    return this.strategy.isFifo ? runs : Math.max(runs, FIRST_WAVE);
   }
 
   #begin(wanted: number, size: number): void {
@@ -179,7 +179,7 @@ export class WaitingClaims implements OnModuleDestroy {
   #settle(wave: Wave, outcome: ClaimOutcome['kind'] | 'gone', runs: number): void {
     wave.open -= 1;
     wave.wanted -= runs;
-    if (this.strategy.takesHead) {
+    if (this.strategy.isFifo) {
       // Nothing for one worker is nothing for any.
       if (outcome === 'nothing') wave.wanted = 0;
       // Many in a row that may have no work must not make the run wait for them one by one.

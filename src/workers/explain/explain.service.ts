@@ -91,7 +91,7 @@ export class ExplainService {
   }
 
   async #heldBy(manager: EntityManager, ids: readonly string[]): Promise<Map<string, HeldRun[]>> {
-    if (this.strategy.takesHead) return new Map();
+    if (this.strategy.isFifo) return new Map();
     return groupBy(await this.heldRuns.listHeld(manager, ids), ({ workerId }) => workerId);
   }
 }

@@ -1,4 +1,4 @@
-import { FORGET_AFTER_MS, type ForgettingPool } from './forgetting-pool.js';
+import { FORGET_AFTER_MS, type PrunablePool } from './prunable-pool.js';
 import { inBatches } from '../../database/in-batches.js';
 import { RunReports } from './run-reports.js';
 import type { WorkerDrainsRepository } from './worker-drains.repository.js';
@@ -20,7 +20,7 @@ interface Entry {
 }
 
 /** The pool of a single server process, in its memory; the drains alone are in the database. */
-export class MemoryWorkerPool implements ForgettingPool {
+export class MemoryWorkerPool implements PrunablePool {
   /** In order of the newest heartbeat, the most silent worker first. */
   readonly #entries = new Map<string, Entry>();
   readonly #draining: Set<string>;

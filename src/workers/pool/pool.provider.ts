@@ -3,7 +3,7 @@ import { DataSource } from 'typeorm';
 import { DatabaseMetrics } from '../../database/database-metrics.js';
 import { ReservedConnection } from '../../database/reserved-connection.js';
 import { Settings } from '../../config/settings.js';
-import { ForgettingPool } from './forgetting-pool.js';
+import { PrunablePool } from './prunable-pool.js';
 import { MemoryWorkerPool } from './memory-worker-pool.js';
 import { poolKindOf } from './pool-kind.js';
 import { SharedPoolRepository } from './shared-pool.repository.js';
@@ -11,8 +11,8 @@ import { SharedWorkerPool } from './shared-worker-pool.js';
 import { WorkerDrainsRepository } from './worker-drains.repository.js';
 
 /** The pool that the settings ask for. */
-export const POOL_PROVIDER: FactoryProvider<ForgettingPool> = {
-  provide: ForgettingPool,
+export const POOL_PROVIDER: FactoryProvider<PrunablePool> = {
+  provide: PrunablePool,
   inject: [Settings, DataSource, SharedPoolRepository, WorkerDrainsRepository, DatabaseMetrics],
   useFactory: (
     settings: Settings,
@@ -20,7 +20,7 @@ export const POOL_PROVIDER: FactoryProvider<ForgettingPool> = {
     repository: SharedPoolRepository,
     drains: WorkerDrainsRepository,
     metrics: DatabaseMetrics,
-  ): ForgettingPool | Promise<ForgettingPool> => {
+  ): PrunablePool | Promise<PrunablePool> => {
     const timeoutMs = settings.workerTimeout * 1000;
     if (poolKindOf(settings) === 'memory') return MemoryWorkerPool.open(timeoutMs, drains);
     const connection = new ReservedConnection(dataSource);

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { execute, rows, unnestRows, type SqlExecutor } from '../../database/sql.js';
-import { FORGET_AFTER_MS } from './forgetting-pool.js';
+import { FORGET_AFTER_MS } from './prunable-pool.js';
 import { MAX_DEPARTED } from './run-reports.js';
 import type { Holding, ReportedRun, SilentWorker, WorkerCounts } from './worker-pool.js';
 import { NOTHING_RUNNING, type GatheredHeartbeats, type WorkerDescription } from './written-heartbeat.js';

@@ -3,7 +3,7 @@ import type { ReservedConnection } from '../../database/reserved-connection.js';
 import { currentTime, type SqlExecutor } from '../../database/sql.js';
 import { TooManyHeartbeats } from '../workers.errors.js';
 import { Coalescer, CoalescerFull } from './coalescer.js';
-import { FORGET_AFTER_MS, type ForgettingPool } from './forgetting-pool.js';
+import { FORGET_AFTER_MS, type PrunablePool } from './prunable-pool.js';
 import { inBatches } from '../../database/in-batches.js';
 import type { HeartbeatRow, SharedPoolRepository, SharedWorkerRow } from './shared-pool.repository.js';
 import type { WorkerDrainsRepository } from './worker-drains.repository.js';
@@ -37,7 +37,7 @@ const BATCH = 500;
  * A worker that the pool does not know counts as silent only once the pool has been filled for longer than the
  * timeout: after a crash of the database, which empties the table, nobody has been able to report yet.
  */
-export class SharedWorkerPool implements ForgettingPool {
+export class SharedWorkerPool implements PrunablePool {
   readonly #writes: Coalescer<WrittenHeartbeat, PooledWorker>;
 
   /**

@@ -1,11 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import { LostRunRepository, type HolderPage } from '../../runs/storage/lost-run.repository.js';
-import { ClaimOutlook } from '../claims/claim-outlook.js';
+import { EmptyClaimPredictor } from '../claims/empty-claim-predictor.js';
 
 /** What the reaper reads, and tells the outlook for claims: idle workers then need no statements of their own. */
 @Injectable()
 export class ObservedHolders extends LostRunRepository {
-  constructor(private readonly outlook: ClaimOutlook) {
+  constructor(private readonly outlook: EmptyClaimPredictor) {
     super();
   }
 

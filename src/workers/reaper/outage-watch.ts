@@ -1,5 +1,5 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
-import { DatabaseReach } from '../../database/database-reach.js';
+import { DatabaseAvailability } from '../../database/database-availability.js';
 import { Notifications } from '../../database/notifications.js';
 import { ReaperGrace } from './reaper-grace.js';
 
@@ -16,7 +16,7 @@ export class OutageWatch implements OnModuleInit, OnModuleDestroy {
 
   constructor(
     private readonly notifications: Notifications,
-    private readonly reach: DatabaseReach,
+    private readonly reach: DatabaseAvailability,
     private readonly grace: ReaperGrace,
   ) {}
 

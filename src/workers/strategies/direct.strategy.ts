@@ -11,7 +11,7 @@ import type {
 /** The head of the queue goes to whoever asks first: one run a claim, or as many as it asks for, whatever the worker has. */
 export class DirectStrategy implements SchedulingStrategy {
   readonly name = 'direct';
-  readonly takesHead = true;
+  readonly isFifo = true;
 
   candidatesFor(claimants: readonly Claimant[]): CandidateQuery {
     return {

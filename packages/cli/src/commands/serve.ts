@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { serviceProgram } from '@longshore/common/service-program';
-import { becomeProgram } from '../become-program.js';
+import { execProgram } from '../exec-program.js';
 import type { CliContext } from '../cli-context.js';
 
 /** `serve`: the service itself reads all arguments, `--help` too, so that they mean the same however it is started. */
@@ -12,6 +12,6 @@ export function addServe(program: Command, { argv }: Pick<CliContext, 'argv'>): 
     .allowUnknownOption()
     .allowExcessArguments()
     .action(async () => {
-      await becomeProgram(serviceProgram(), argv.slice(argv.indexOf('serve') + 1));
+      await execProgram(serviceProgram(), argv.slice(argv.indexOf('serve') + 1));
     });
 }

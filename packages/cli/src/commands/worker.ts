@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { Option, type Command } from 'commander';
 import { WORKER_SETTINGS } from '@longshore/worker/worker-settings';
 import { loadEnvFile } from '@longshore/common/settings/env-file';
-import { becomeProgram } from '../become-program.js';
+import { execProgram } from '../exec-program.js';
 import type { CliContext } from '../cli-context.js';
 import { withExamples } from '../command-kit.js';
 import { readLogin } from '../config-file.js';
@@ -35,7 +35,7 @@ export function addWorker(program: Command, { env }: CliContext): void {
         const value = flags[option.attributeName()];
         return value === undefined ? [] : [`${option.long}=${value}`];
       });
-      await becomeProgram(fileURLToPath(import.meta.resolve('@longshore/worker/main')), argv);
+      await execProgram(fileURLToPath(import.meta.resolve('@longshore/worker/main')), argv);
     },
   );
 }

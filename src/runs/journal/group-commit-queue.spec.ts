@@ -1,0 +1,214 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { GroupCommitQueue, LaneFull, type MemberOutcome } from './group-commit-queue.js';
+
+interface Deferred {
+  readonly members: readonly string[];
+  readonly resolve: (outcomes: readonly MemberOutcome<string>[]) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const done = (members: readonly string[]): MemberOutcome<string>[] =>
+  members.map((member) => ({ value: member.toUpperCase() }));
+
+function lane(
+  options: {
+    maxGroup?: number;
+    maxWaiting?: number;
+    maxGroupBytes?: number;
+    maxWaitingBytes?: number;
+    stuckAfterMs?: number;
+  } = {},
+) {
+  const commits: Deferred[] = [];
+  const sizes: number[] = [];
+  const it = new GroupCommitQueue<string, string>({
+    maxGroup: options.maxGroup ?? 100,
+    maxWaiting: options.maxWaiting ?? 1000,
+    weigh: (member) => member.length,
+    maxGroupBytes: options.maxGroupBytes ?? 1000,
+    maxWaitingBytes: options.maxWaitingBytes ?? 1000,
+    ...(options.stuckAfterMs === undefined ? {} : { stuckAfterMs: options.stuckAfterMs }),
+    commit: (members) => new Promise((resolve, reject) => commits.push({ members, resolve, reject })),
+    isFatal: (error) => error === 'database away',
+    isRetryable: (error) => error === 'deadlock',
+    onGroup: (size) => sizes.push(size),
+  });
+  const commit = async (n: number): Promise<Deferred> => {
+    await tick();
+    const found = commits[n];
+    assert.ok(found, `commit ${n} has begun`);
+    return found;
+  };
+  return { it, commits, sizes, commit };
+}
+
+test('commits a lone member at once, without waiting for company', async () => {
+  const { it, commit } = lane();
+  const answer = it.submit('a');
+  const first = await commit(0);
+  assert.deepEqual(first.members, ['a']);
+  first.resolve(done(first.members));
+  assert.equal(await answer, 'A');
+});
+
+test('puts what arrives during a commit into the next group, in order of arrival', async () => {
+  const { it, commit, sizes } = lane();
+  const a = it.submit('a');
+  const first = await commit(0);
+  const rest = ['b', 'c', 'd'].map((member) => it.submit(member));
+  first.resolve(done(first.members));
+  const second = await commit(1);
+  assert.deepEqual(second.members, ['b', 'c', 'd']);
+  second.resolve(done(second.members));
+  assert.deepEqual(await Promise.all([a, ...rest]), ['A', 'B', 'C', 'D']);
+  assert.deepEqual(sizes, [1, 3]);
+});
+
+test('gives each member its own outcome: a rejection never touches its neighbours', async () => {
+  const { it, commit } = lane();
+  const answers = ['a', 'b', 'c'].map((member) => it.submit(member));
+  const group = await commit(0);
+  group.resolve([{ value: 'A' }, { error: 'refused' }, { value: 'C' }]);
+  assert.deepEqual(await Promise.allSettled(answers), [
+    { status: 'fulfilled', value: 'A' },
+    { status: 'rejected', reason: 'refused' },
+    { status: 'fulfilled', value: 'C' },
+  ]);
+});
+
+test('tries the members one by one when the group fails, so that only the poisonous one fails', async () => {
+  const { it, commit } = lane();
+  const answers = ['a', 'poison', 'c'].map((member) => it.submit(member));
+  (await commit(0)).reject('bad value');
+  for (const n of [1, 2, 3]) {
+    const single = await commit(n);
+    assert.equal(single.members.length, 1);
+    if (single.members[0] === 'poison') single.reject('bad value');
+    else single.resolve(done(single.members));
+  }
+  assert.deepEqual(
+    (await Promise.allSettled(answers)).map(({ status }) => status),
+    ['fulfilled', 'rejected', 'fulfilled'],
+  );
+});
+
+test('does not try members one by one when the database is away', async () => {
+  const { it, commit, commits } = lane();
+  const answers = ['a', 'b'].map((member) => it.submit(member));
+  (await commit(0)).reject('database away');
+  const settled = await Promise.allSettled(answers);
+  assert.deepEqual(
+    settled.map(({ status }) => status),
+    ['rejected', 'rejected'],
+  );
+  await tick();
+  assert.equal(commits.length, 1);
+});
+
+test('repeats a group after a deadlock, but not for ever', async () => {
+  const { it, commit, commits } = lane();
+  const answer = it.submit('a');
+  for (let n = 0; n < 4; n += 1) (await commit(n)).reject('deadlock');
+  await assert.rejects(answer, (error) => error === 'deadlock');
+  assert.equal(commits.length, 4);
+});
+
+test('splits what waits into groups of bounded size', async () => {
+  const { it, commit, sizes } = lane({ maxGroup: 2 });
+  const answers = ['a', 'b', 'c', 'd', 'e'].map((member) => it.submit(member));
+  for (const n of [0, 1, 2]) {
+    const group = await commit(n);
+    group.resolve(done(group.members));
+  }
+  assert.deepEqual(await Promise.all(answers), ['A', 'B', 'C', 'D', 'E']);
+  assert.deepEqual(sizes, [2, 2, 1]);
+});
+
+test('refuses a member when too many wait, and goes on afterwards', async () => {
+  const { it, commit } = lane({ maxWaiting: 1 });
+  const a = it.submit('a');
+  const first = await commit(0);
+  const b = it.submit('b');
+  await assert.rejects(it.submit('c'), LaneFull);
+  first.resolve(done(first.members));
+  const second = await commit(1);
+  second.resolve(done(second.members));
+  assert.deepEqual(await Promise.all([a, b]), ['A', 'B']);
+  await it.idle();
+  const d = it.submit('d');
+  const third = await commit(2);
+  third.resolve(done(third.members));
+  assert.equal(await d, 'D');
+});
+
+test('ends a group at its bound in bytes; a member that is heavier goes alone', async () => {
+  const { it, commit } = lane({ maxGroupBytes: 5 });
+  const answers = ['aa', 'bbb', 'c', 'dddddddd', 'e'].map((member) => it.submit(member));
+  const groups: (readonly string[])[] = [];
+  for (const n of [0, 1, 2, 3]) {
+    const group = await commit(n);
+    groups.push(group.members);
+    group.resolve(done(group.members));
+  }
+  await Promise.all(answers);
+  assert.deepEqual(groups, [['aa', 'bbb'], ['c'], ['dddddddd'], ['e']]);
+});
+
+test('refuses a member when too many bytes wait, but never the only one', async () => {
+  const { it, commit } = lane({ maxWaitingBytes: 4 });
+  const heavy = it.submit('aaaaaaaa');
+  const first = await commit(0);
+  const b = it.submit('bbb');
+  await assert.rejects(it.submit('cc'), LaneFull);
+  first.resolve(done(first.members));
+  const second = await commit(1);
+  second.resolve(done(second.members));
+  assert.deepEqual(await Promise.all([heavy, b]), ['AAAAAAAA', 'BBB']);
+});
+
+test('refuses who waits behind a commit that takes too long, and who comes, until that commit has ended', async () => {
+  const { it, commits, commit } = lane({ stuckAfterMs: 30 });
+  const a = it.submit('a');
+  const first = await commit(0);
+  const waits = assert.rejects(it.submit('b'), LaneFull);
+  assert.equal(it.state, 'ok');
+  await waits;
+  assert.equal(it.state, 'stuck');
+  assert.equal(it.waiting, 0);
+  await assert.rejects(it.submit('c'), LaneFull);
+  first.resolve(done(first.members));
+  assert.equal(await a, 'A');
+  await it.idle();
+  assert.equal(it.state, 'ok');
+  const d = it.submit('d');
+  const second = await commit(1);
+  assert.deepEqual(second.members, ['d'], 'nothing was done for who was refused');
+  second.resolve(done(second.members));
+  assert.equal(await d, 'D');
+  assert.equal(commits.length, 2);
+});
+
+test('a commit that fails after it was stuck leaves the lane free', async () => {
+  const { it, commit } = lane({ stuckAfterMs: 10 });
+  const a = it.submit('a');
+  const first = await commit(0);
+  await assert.rejects(it.submit('b'), LaneFull);
+  first.reject('database away');
+  await assert.rejects(a);
+  assert.equal(it.state, 'ok');
+});
+
+test('says that it is overloaded while there is no room', async () => {
+  const { it, commit } = lane({ maxWaiting: 1 });
+  const a = it.submit('a');
+  const first = await commit(0);
+  const b = it.submit('b');
+  assert.equal(it.state, 'overloaded');
+  first.resolve(done(first.members));
+  const second = await commit(1);
+  assert.equal(it.state, 'ok');
+  second.resolve(done(second.members));
+  await Promise.all([a, b]);
+});
