@@ -1,5 +1,5 @@
-import { loadAgentSettings } from '@longshore/worker/agent-settings';
-import { RunFolders } from '@longshore/worker/run-folder';
+import { loadWorkerSettings } from '@longshore/worker/load-settings';
+import { RunFolders } from '@longshore/worker/execution/run-folder';
 import { chooseRuntime } from '@longshore/worker/runtime/choose-runtime';
 
 /**
@@ -8,7 +8,7 @@ import { chooseRuntime } from '@longshore/worker/runtime/choose-runtime';
  */
 export async function removeRuns(env: NodeJS.ProcessEnv, workerId: string): Promise<void> {
   const log = { info: () => undefined, warn: () => undefined };
-  const runtime = await chooseRuntime({ ...loadAgentSettings([], env), env, workerId, log });
+  const runtime = await chooseRuntime({ ...loadWorkerSettings([], env), env, workerId, log });
   await runtime.removeLeftovers();
   await new RunFolders(workerId).prepare();
 }

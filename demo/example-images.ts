@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type Dockerode from 'dockerode';
-import { connectEngine, engineMessage, engineStatus } from '@longshore/worker/runtime/docker-engine';
-import { readEngineAddress } from '@longshore/worker/runtime/engine-address';
-import { engineProblem } from '@longshore/worker/runtime/docker.runtime';
+import { connectEngine, engineMessage, engineStatus } from '@longshore/worker/runtime/docker/docker-engine';
+import { readEngineAddress } from '@longshore/worker/runtime/docker/engine-address';
+import { engineProblem } from '@longshore/worker/runtime/docker/docker.runtime';
 import { isJsonObject } from '@longshore/common/json/json-value';
 
 const BUILD_MS = 120_000;

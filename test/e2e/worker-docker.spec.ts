@@ -14,7 +14,7 @@ import {
 } from '../support/service-process.js';
 import { senderTo, type Send } from '../support/test-app.js';
 
-const AGENT_MAIN = fileURLToPath(import.meta.resolve('@longshore/worker/main'));
+const WORKER_MAIN = fileURLToPath(import.meta.resolve('@longshore/worker/main'));
 const KEYS = { SERVICE_API_KEYS: 'admin:e2e-admin-key,worker:e2e-worker-key' };
 
 // oxlint-disable-next-line typescript/no-explicit-any -- a run as it comes
@@ -32,7 +32,7 @@ describe('a worker with a container engine', { skip: forTests.skip, timeout: 600
   let tmp: string;
 
   const startWorker = (env: Record<string, string> = {}): Promise<TestProcess> =>
-    launch(AGENT_MAIN, {
+    launch(WORKER_MAIN, {
       env: {
         SERVICE_URL: service.url,
         SERVICE_API_KEY: 'e2e-worker-key',

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join, normalize } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { parse, parseDocument } from 'yaml';
-import { loadAgentSettings } from '@longshore/worker/agent-settings';
+import { loadWorkerSettings } from '@longshore/worker/load-settings';
 import { WORKER_SETTINGS } from '@longshore/worker/worker-settings';
 import { loadSettings } from '../../src/config/load-settings.js';
 import { SETTING_KEYS } from '../../src/config/setting-keys.js';
@@ -169,13 +169,13 @@ describe('docker/compose.yaml', () => {
         Object.keys(ofWorker).filter((name) => name !== 'TMPDIR' && !knownToWorker.has(name)),
         [],
       );
-      const agent = loadAgentSettings([], ofWorker);
+      const agent = loadWorkerSettings([], ofWorker);
       assert.equal(agent.apiKey, settings.apiKeys[1]?.key);
       assert.equal(agent.serviceUrl, 'http://service:5555');
     });
 
     test('gives service and worker the time that they take to end', () => {
-      const { drainSeconds, workerTimeoutSeconds } = loadAgentSettings([], { SERVICE_API_KEY: 'k' });
+      const { drainSeconds, workerTimeoutSeconds } = loadWorkerSettings([], { SERVICE_API_KEY: 'k' });
       assert.ok(
         seconds(file.services['worker']?.stop_grace_period) > drainSeconds + 2 * workerTimeoutSeconds,
       );

@@ -15,8 +15,8 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Docker from 'dockerode';
-import { connectEngine } from '@longshore/worker/runtime/docker-engine';
-import { processStamp } from '@longshore/worker/runtime/process-table';
+import { connectEngine } from '@longshore/worker/runtime/docker/docker-engine';
+import { processStamp } from '@longshore/worker/runtime/process/process-table';
 import { cleanEngineFolder, sweepEngineFolders } from './engine-leftovers.js';
 import { freePort } from './free-port.js';
 

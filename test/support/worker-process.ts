@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { launch, makeDataDir, type TestProcess } from './service-process.js';
 
-const AGENT_MAIN = fileURLToPath(import.meta.resolve('@longshore/worker/main'));
+const WORKER_MAIN = fileURLToPath(import.meta.resolve('@longshore/worker/main'));
 
 /** Whom a worker works for, and as who. */
 export interface WorkerOptions {
@@ -55,7 +55,7 @@ export class ScriptImages {
   }
 
   /** Starts the worker program with these images. */
-  async startWorker({ url, key, id, env = {}, main = AGENT_MAIN }: WorkerOptions): Promise<TestProcess> {
+  async startWorker({ url, key, id, env = {}, main = WORKER_MAIN }: WorkerOptions): Promise<TestProcess> {
     const tmp = await makeDataDir();
     return launch(main, {
       env: {

@@ -9,7 +9,7 @@ export const MAX_RETRY_AFTER_MS = 60_000;
 
 /**
  * Pauses between tries of one thing: doubling from `firstMs` to `maxMs`, each drawn from its upper half, so that many
- * agents that lost the same server do not come back in step.
+ * workers that lost the same server do not come back in step.
  */
 export class Backoff {
   private failures = 0;

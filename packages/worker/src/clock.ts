@@ -1,4 +1,4 @@
-/** Time as the agent sees it, so that tests can set it. */
+/** Time as the worker sees it, so that tests can set it. */
 export interface Clock {
   /** Milliseconds since some fixed moment; never goes back. */
   nowMs(): number;

@@ -4,13 +4,13 @@ import { answerWithoutStarting } from '@longshore/common/settings/help';
 import { SettingsError } from '@longshore/common/settings/setting';
 import { startTracing } from '@longshore/common/tracing/start-tracing';
 import { tracingProblems } from '@longshore/common/tracing/tracing-variables';
-import { createAgentLog } from './agent-log.js';
-import { loadAgentSettings } from './agent-settings.js';
-import { Agent } from './agent.js';
+import { createWorkerLog } from './worker-log.js';
+import { loadWorkerSettings } from './load-settings.js';
+import { Worker } from './worker.js';
 import { SYSTEM_CLOCK } from './clock.js';
-import { HttpServiceApi } from './http-service-api.js';
-import { detectResources } from './resources.js';
-import { RunFolders } from './run-folder.js';
+import { HttpServiceApi } from './service-api/http-service-api.js';
+import { detectResources } from './claims/resources.js';
+import { RunFolders } from './execution/run-folder.js';
 import { chooseRuntime } from './runtime/choose-runtime.js';
 import { WORKER_SETTINGS } from './worker-settings.js';
 
@@ -24,7 +24,7 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
     return 0;
   }
   loadEnvFile();
-  const settings = loadAgentSettings(argv, env);
+  const settings = loadWorkerSettings(argv, env);
   const problems = tracingProblems(env);
   if (problems.length > 0) throw new SettingsError(problems);
   const shutdown = new AbortController();
@@ -32,7 +32,7 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => shutdown.abort());
 
   const { workerId, serviceUrl, apiKey } = settings;
-  const logger = createAgentLog(settings);
+  const logger = createWorkerLog(settings);
   const tracing = await startTracing(env, {
     name: 'longshore-worker',
     warn: (reason) => logger.warn({ reason }, 'spans of traces may be lost'),
@@ -42,7 +42,7 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
   if (shutdown.signal.aborted) return 0;
   logger.info({ service: serviceUrl, runtime: runtime.name, resources }, 'the worker starts');
 
-  const agent = new Agent({
+  const worker = new Worker({
     settings,
     resources,
     api: new HttpServiceApi(createLongshoreClient({ baseUrl: serviceUrl, apiKey })),
@@ -53,8 +53,8 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
     random: Math.random,
     tracing,
   });
-  shutdown.signal.addEventListener('abort', () => agent.shutDown());
-  const exitCode = await agent.run();
+  shutdown.signal.addEventListener('abort', () => worker.shutDown());
+  const exitCode = await worker.run();
   await tracing?.close();
   return exitCode;
 }

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { FakeDockerEngine, silence } from '../testing/fake-docker-engine.js';
 import { MemoryLog } from '../testing/run-folder.js';
-import { loadAgentSettings } from '../agent-settings.js';
+import { loadWorkerSettings } from '../load-settings.js';
 import { chooseRuntime } from './choose-runtime.js';
-import { dockerAvailable } from './docker.runtime.js';
+import { dockerAvailable } from './docker/docker.runtime.js';
 
 describe('choice of the runtime', { timeout: 30_000 }, () => {
   const root = mkdtempSync(join(tmpdir(), 'longshore-choice-'));
@@ -30,7 +30,7 @@ describe('choice of the runtime', { timeout: 30_000 }, () => {
   /** Chooses by the settings that the worker program reads from these variables. */
   async function choose(env: NodeJS.ProcessEnv, log = new MemoryLog()) {
     const variables = { SERVICE_URL: 'http://localhost', SERVICE_API_KEY: 'k', ...env };
-    const { runtime, imagesDir } = loadAgentSettings([], variables, 'host');
+    const { runtime, imagesDir } = loadWorkerSettings([], variables, 'host');
     return chooseRuntime({ runtime, imagesDir, env, workerId: 'w:1/a', log, stateDir: join(root, 'state') });
   }
 

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { DockerRuntime, engineProblem } from './docker.runtime.js';
-import { ProcessRuntime } from './process.runtime.js';
+import { DockerRuntime, engineProblem } from './docker/docker.runtime.js';
+import { ProcessRuntime } from './process/process.runtime.js';
 import type { RuntimeLog } from './runtime-log.js';
 import type { Runtime } from './runtime.js';
 

@@ -1,4 +1,4 @@
-import type { Answer, ChunkAddress, LogChunk } from '../service-api.js';
+import type { Answer, ChunkAddress, LogChunk } from '../service-api/service-api.js';
 
 type Stored = Answer<{ nextChunk: number }>;
 

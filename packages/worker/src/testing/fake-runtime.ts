@@ -6,7 +6,7 @@ import type { ContainerExit, ContainerSpec, LogLine, RunningContainer, Runtime }
 export class FakeContainer implements RunningContainer {
   stopped = false;
   removed = false;
-  /** Lines that were read by the agent. */
+  /** Lines that were read by the worker. */
   linesRead = 0;
   readonly exit: Promise<ContainerExit>;
   lines: AsyncIterable<LogLine> = this.read();

@@ -13,7 +13,7 @@ import type {
   RunEvent,
   RunView,
   ServiceApi,
-} from '../service-api.js';
+} from '../service-api/service-api.js';
 
 /** A run as the fake service keeps it. */
 export interface FakeRun {
@@ -66,7 +66,7 @@ const BROKEN_OFF: Answer<never> = { kind: 'unreachable', reason: 'broken off' };
 
 const TERMINAL = new Set(['COMPLETED', 'FAILED', 'CANCELLED']);
 
-/** The service as far as the agent can tell: claims, fencing, retries, idempotency keys, and faults at will. */
+/** The service as far as the worker can tell: claims, fencing, retries, idempotency keys, and faults at will. */
 export class FakeService implements ServiceApi {
   readonly runs = new Map<string, FakeRun>();
   readonly calls: Call[] = [];

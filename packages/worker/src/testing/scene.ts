@@ -3,25 +3,25 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import { pino } from 'pino';
-import { loadAgentSettings } from '../agent-settings.js';
-import { Agent } from '../agent.js';
-import { RunFolders, type FolderContent, type Leftovers, type RunFolder } from '../run-folder.js';
-import type { Resources } from '../service-api.js';
+import { loadWorkerSettings } from '../load-settings.js';
+import { Worker } from '../worker.js';
+import { RunFolders, type FolderContent, type Leftovers, type RunFolder } from '../execution/run-folder.js';
+import type { Resources } from '../service-api/service-api.js';
 import { FakeClock } from './fake-clock.js';
 import { FakeRuntime, type FakeContainer } from './fake-runtime.js';
 import { FakeService, type FakeRun } from './fake-service.js';
 
-/** An agent with a service, a runtime and a clock that the test controls. */
+/** A worker with a service, a runtime and a clock that the test controls. */
 export interface Scene {
   readonly clock: FakeClock;
   readonly service: FakeService;
   readonly runtime: FakeRuntime;
-  readonly agent: Agent;
-  /** What the agent logged. */
+  readonly worker: Worker;
+  /** What the worker logged. */
   readonly log: readonly string[];
-  /** Starts the agent and waits for its first heartbeat. */
+  /** Starts the worker and waits for its first heartbeat. */
   start(): Promise<void>;
-  /** The exit code once the agent has ended. */
+  /** The exit code once the worker has ended. */
   exitCode(): number | null;
   /** Where the folders of runs are. */
   readonly root: string;
@@ -31,7 +31,7 @@ export interface Scene {
   container(index?: number): Promise<FakeContainer>;
   /** Waits until the run is in the state. */
   reaches(run: FakeRun, state: string): Promise<void>;
-  /** Shuts the agent down and lets time pass until it has ended. */
+  /** Shuts the worker down and lets time pass until it has ended. */
   end(): Promise<number>;
 }
 
@@ -70,12 +70,12 @@ export function makeScene({ env = {}, resources = {} }: SceneOptions = {}): Scen
   const clock = new FakeClock();
   const service = new FakeService(clock);
   const runtime = new FakeRuntime();
-  const base = mkdtempSync(join(tmpdir(), 'longshore-agent-spec-'));
+  const base = mkdtempSync(join(tmpdir(), 'longshore-worker-spec-'));
   after(() => rmSync(base, { recursive: true, force: true }));
-  const settings = loadAgentSettings([], { SERVICE_API_KEY: 'key', SERVICE_WORKER_ID: 'rack/7:a', ...env });
+  const settings = loadWorkerSettings([], { SERVICE_API_KEY: 'key', SERVICE_WORKER_ID: 'rack/7:a', ...env });
   const folders = new TrackedFolders(clock, settings.workerId, base);
   const log: string[] = [];
-  const agent = new Agent({
+  const worker = new Worker({
     settings,
     resources: { cpuCores: 4, ramMb: 8000, gpus: [], ...resources },
     api: service,
@@ -91,10 +91,10 @@ export function makeScene({ env = {}, resources = {} }: SceneOptions = {}): Scen
     clock,
     service,
     runtime,
-    agent,
+    worker,
     log,
     start: async () => {
-      void agent.run().then((exitCode) => {
+      void worker.run().then((exitCode) => {
         code = exitCode;
         return code;
       });
@@ -111,8 +111,8 @@ export function makeScene({ env = {}, resources = {} }: SceneOptions = {}): Scen
     },
     reaches: (run, state) => clock.until(`run is ${state}`, () => run.state === state, 20),
     end: async () => {
-      agent.shutDown();
-      await clock.until('the agent ends', () => code !== null, 50);
+      worker.shutDown();
+      await clock.until('the worker ends', () => code !== null, 50);
       return code ?? -1;
     },
   };

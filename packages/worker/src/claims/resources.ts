@@ -1,0 +1,70 @@
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { availableParallelism, totalmem } from 'node:os';
+import type { Gpu, Resources } from '../service-api/service-api.js';
+
+const NVIDIA_SMI_LIMIT_MS = 10_000;
+const BYTES_PER_MB = 2 ** 20;
+const CPU_MAX_FILE = '/sys/fs/cgroup/cpu.max';
+
+/** Finds out what this process may use: cores and memory within the control group's limits, and the GPUs. */
+export async function detectResources(): Promise<Resources> {
+  const quota = parseCpuMax(await readFile(CPU_MAX_FILE, 'utf8').catch(() => 'max'));
+  return {
+    cpuCores: Math.max(1, Math.min(availableParallelism(), quota)),
+    ramMb: usableRamMb(totalmem(), process.constrainedMemory()),
+    gpus: await detectGpus(),
+  };
+}
+
+/**
+ * Reads the CPU quota of a control group, `QUOTA PERIOD` or `max PERIOD`, as whole cores, rounded down.
+ * @returns infinity when there is no limit
+ */
+export function parseCpuMax(text: string): number {
+  const [quota, period] = text.trim().split(/\s+/).map(Number);
+  if (quota === undefined || period === undefined || !(quota > 0) || !(period > 0)) return Infinity;
+  return Math.floor(quota / period);
+}
+
+/** @param limit the control group's limit in bytes; 0 or more than the machine has when there is none */
+export function usableRamMb(total: number, limit: number): number {
+  return Math.floor((limit > 0 ? Math.min(total, limit) : total) / BYTES_PER_MB);
+}
+
+/**
+ * Reads nvidia-smi's lines `index, memory in MB, name`. The name becomes two tags: itself and its family, such as
+ * `a100` of "NVIDIA A100-SXM4-80GB" or `rtx` of "NVIDIA GeForce RTX 4090". Lines that say anything else are left out.
+ */
+export function parseGpus(csv: string): Gpu[] {
+  const gpus = new Map<number, Gpu>();
+  for (const line of csv.split('\n')) {
+    const [index = '', memory = '', ...rest] = line.split(',').map((part) => part.trim());
+    if (!/^\d{1,5}$/.test(index) || !/^\d{1,9}$/.test(memory)) continue;
+    const id = Number(index);
+    gpus.set(id, { id, vramMb: Number(memory), tags: gpuTags(rest.join(',')) });
+  }
+  return [...gpus.values()];
+}
+
+function gpuTags(name: string): string[] {
+  const label = name
+    .toLowerCase()
+    .replace(/[^a-z0-9.]+/g, '-')
+    .replace(/^-+|-+$/g, '');
+  const family = label
+    .split('-')
+    .find((word) => !/^(?:nvidia|geforce|quadro|tesla|graphics|gpu)$/.test(word));
+  return [...new Set([family, label])].filter((tag) => tag !== undefined && tag !== '').map(String);
+}
+
+/** No nvidia-smi, or one that does not answer: no GPUs. */
+function detectGpus(): Promise<Gpu[]> {
+  const question = ['--query-gpu=index,memory.total,name', '--format=csv,noheader,nounits'];
+  const limits = { timeout: NVIDIA_SMI_LIMIT_MS, killSignal: 'SIGKILL', maxBuffer: BYTES_PER_MB } as const;
+  return new Promise((resolve) => {
+    execFile('nvidia-smi', question, limits, (error, stdout) =>
+      resolve(error === null ? parseGpus(stdout) : []),
+    );
+  });
+}

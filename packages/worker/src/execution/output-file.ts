@@ -1,0 +1,76 @@
+import { constants } from 'node:fs';
+import { open, type FileHandle } from 'node:fs/promises';
+import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
+import { readJson } from '@longshore/common/json/read-json';
+import { errorText } from './failure-message.js';
+import { RunFault } from '../runtime/run-fault.js';
+
+/** Largest output file that is read, in bytes. The service may take less. */
+export const MAX_OUTPUT_BYTES = 16 * 2 ** 20;
+
+/**
+ * Reads the outputs that a container left, trusting nothing: links are not followed, pipes and devices never wait, and
+ * no more than the limit is read, however the file grows.
+ * @returns undefined when the file is missing, empty or blank
+ * @throws RunFault when it is not what outputs have to be
+ * @throws Error whose message is fit for a run's error_message when this machine cannot read it
+ */
+export async function readOutputFile(
+  path: string,
+  maxBytes = MAX_OUTPUT_BYTES,
+): Promise<JsonObject | undefined> {
+  const bytes = await readRegularFile(path, maxBytes);
+  if (bytes === null || bytes.every(isWhiteSpace)) return undefined;
+  const value = parse(bytes);
+  if (!isJsonObject(value)) throw refused('it holds no JSON object');
+  return value;
+}
+
+async function readRegularFile(path: string, maxBytes: number): Promise<Buffer | null> {
+  let file: FileHandle;
+  try {
+    file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
+    if (code === 'ENOENT') return null;
+    if (code === 'ELOOP' || code === 'ENXIO') throw refused('it is no regular file');
+    if (code === 'EACCES' || code === 'EPERM') throw refused(`it cannot be opened (${code})`);
+    throw new Error(`The run's output file cannot be opened (${code})`, { cause: error });
+  }
+  try {
+    const stat = await file.stat();
+    if (!stat.isFile()) throw refused('it is no regular file');
+    if (stat.nlink > 1) throw refused('it has a second name (a hard link)');
+    return await readCapped(file, maxBytes);
+  } finally {
+    await file.close();
+  }
+}
+
+async function readCapped(file: FileHandle, maxBytes: number): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  for (let length = 0; ;) {
+    const part = Buffer.allocUnsafe(64 * 1024);
+    const { bytesRead } = await file.read(part, 0, part.length, null);
+    if (bytesRead === 0) return Buffer.concat(parts, length);
+    length += bytesRead;
+    if (length > maxBytes) throw refused(`it is larger than ${maxBytes} bytes`);
+    parts.push(part.subarray(0, bytesRead));
+  }
+}
+
+function parse(bytes: Buffer): unknown {
+  try {
+    return readJson(bytes);
+  } catch (error) {
+    throw refused(errorText(error));
+  }
+}
+
+function isWhiteSpace(byte: number): boolean {
+  return byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
+}
+
+function refused(why: string): RunFault {
+  return new RunFault(`The run's output file cannot be used: ${why}`);
+}

@@ -1,0 +1,198 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { ordinaryUser } from '../testing/ordinary-user.js';
+import { readOutputFile } from './output-file.js';
+import { RunFolders } from './run-folder.js';
+
+const base = mkdtempSync(join(tmpdir(), 'longshore-folder-spec-'));
+after(() => rmSync(base, { recursive: true, force: true }));
+
+const CONTENT = { runId: 'run-1', attempt: 1, inputs: { a: 1 }, outputTemplate: {} };
+const mode = (path: string): number => statSync(path).mode & 0o777;
+
+let scratch = 0;
+function outputFile(): string {
+  return join(mkdtempSync(join(base, `output-${scratch++}-`)), 'output.json');
+}
+
+test('opens the folder of a run to every user below a folder that only its own user may enter', async () => {
+  const before = process.umask(0o077);
+  try {
+    const folders = new RunFolders('rack/7:a', base);
+    await folders.prepare();
+    const folder = await folders.create(CONTENT);
+    assert.equal(mode(folders.root), 0o700);
+    assert.equal(mode(folder.path), 0o777);
+    assert.equal(mode(join(folder.path, 'input.json')), 0o644);
+    assert.equal(mode(join(folder.path, 'output.json')), 0o666);
+    assert.deepEqual(JSON.parse(readFileSync(join(folder.path, 'input.json'), 'utf8')), { a: 1 });
+    assert.equal(readFileSync(join(folder.path, 'output.json'), 'utf8'), '');
+    assert.equal(await folder.readOutputs(), undefined);
+    await folder.remove();
+    await folder.remove();
+    assert.deepEqual(readdirSync(folders.root), []);
+  } finally {
+    process.umask(before);
+  }
+});
+
+test('keeps workers apart whose ids differ only in characters that file names cannot hold', () => {
+  const roots = ['a/b', 'a:b', 'a-b', 'A-b'].map((id) => new RunFolders(id, base).root.toLowerCase());
+  assert.equal(new Set(roots).size, 4);
+});
+
+test('gives every attempt a folder of its own', async () => {
+  const folders = new RunFolders('unique', base);
+  const paths = await Promise.all(Array.from({ length: 20 }, () => folders.create(CONTENT)));
+  assert.equal(new Set(paths.map(({ path }) => path)).size, 20);
+});
+
+test('removes at start what an earlier life left behind, and follows no link out of it', async () => {
+  const outside = join(base, 'outside');
+  mkdirSync(outside);
+  writeFileSync(join(outside, 'keep'), 'me');
+  const folder = await new RunFolders('again', base).create(CONTENT);
+  symlinkSync(outside, join(folder.path, 'link'));
+  const locked = join(folder.path, 'locked', 'deep');
+  mkdirSync(locked, { recursive: true });
+  writeFileSync(join(locked, 'file'), '');
+  chmodSync(locked, 0);
+  const folders = new RunFolders('again', base);
+  assert.deepEqual(await folders.prepare(), { removed: 1, kept: [] });
+  assert.deepEqual(readdirSync(folders.root), []);
+  assert.ok(existsSync(join(outside, 'keep')));
+});
+
+test('uses no folder that somebody else put in its place', async () => {
+  const folders = new RunFolders('trapped', base);
+  const elsewhere = mkdtempSync(join(base, 'elsewhere-'));
+  symlinkSync(elsewhere, folders.root);
+  await assert.rejects(folders.prepare(), /not a folder of this user's/);
+  await assert.rejects(folders.create(CONTENT), /not a folder of this user's/);
+  assert.deepEqual(readdirSync(elsewhere), []);
+});
+
+test('takes back rights on its own folder that others had got', async () => {
+  const folders = new RunFolders('wide', base);
+  await folders.prepare();
+  chmodSync(folders.root, 0o777);
+  await folders.create(CONTENT);
+  assert.equal(mode(folders.root), 0o700);
+});
+
+test('writes the template of the outputs beforehand', async () => {
+  const folder = await new RunFolders('template', base).create({ ...CONTENT, outputTemplate: { url: 'u' } });
+  assert.deepEqual(await folder.readOutputs(), { url: 'u' });
+});
+
+test('reads outputs, and nothing from a missing, empty or blank file', async () => {
+  const path = outputFile();
+  assert.equal(await readOutputFile(path), undefined);
+  for (const [text, outputs] of [
+    ['', undefined],
+    [' \r\n\t', undefined],
+    ['{}', {}],
+    ['{"a":{"b":[1,"ü"]}}\n', { a: { b: [1, 'ü'] } }],
+  ] as const) {
+    writeFileSync(path, text);
+    assert.deepEqual(await readOutputFile(path), outputs);
+  }
+});
+
+for (const text of [
+  '[]',
+  'null',
+  '"x"',
+  '{',
+  '{"a":1,"a":2}',
+  '{"a":1e999}',
+  '{"a":"\\u0000"}',
+  '\ufeff{}',
+]) {
+  test(`refuses outputs that are no plain JSON object: ${text}`, async () => {
+    const path = outputFile();
+    writeFileSync(path, text);
+    await assert.rejects(readOutputFile(path), /^RunFault: The run's output file cannot be used: /);
+  });
+}
+
+const TRICKS: Record<string, (path: string) => void> = {
+  'a symbolic link': (path) => symlinkSync('/etc/passwd', path),
+  'a dangling link': (path) => symlinkSync('nowhere', path),
+  'a folder': (path) => mkdirSync(path),
+  'a pipe': (path) => void execFileSync('mkfifo', [path]),
+  'a hard link': (path) => {
+    writeFileSync(`${path}.other`, '{"a":1}');
+    linkSync(`${path}.other`, path);
+  },
+};
+
+for (const [what, make] of Object.entries(TRICKS)) {
+  test(`refuses an output file that is ${what}, without waiting`, async () => {
+    const path = outputFile();
+    make(path);
+    await assert.rejects(readOutputFile(path), /no regular file|second name/);
+  });
+}
+
+test('reads no more than the limit of a huge output file', async () => {
+  const path = outputFile();
+  writeFileSync(path, '{"a":1}');
+  assert.deepEqual(await readOutputFile(path, 7), { a: 1 });
+  await assert.rejects(readOutputFile(path, 6), /larger than 6 bytes/);
+  truncateSync(path, 2 ** 40);
+  await assert.rejects(readOutputFile(path), /larger than 16777216 bytes/);
+});
+
+const asNobody = ordinaryUser();
+
+test(
+  'starts over what a container of root left, which an ordinary user may not remove',
+  { skip: typeof asNobody === 'string' ? asNobody : false },
+  () => {
+    assert.ok(typeof asNobody !== 'string');
+    const own = mkdtempSync(join(base, 'nobody-'));
+    chownSync(own, asNobody.uid, asNobody.gid);
+    chmodSync(base, 0o755);
+    const program = `const { RunFolders } = await import(${JSON.stringify(new URL('./run-folder.js', import.meta.url).href)});
+      const folders = new RunFolders('w', process.argv[1]);
+      const first = await folders.prepare();
+      if (process.argv[2] === 'create') await folders.create(${JSON.stringify(CONTENT)});
+      console.log(JSON.stringify({ ...first, root: folders.root }));`;
+    const run = (...argv: string[]): { root: string; removed: number; kept: string[] } =>
+      JSON.parse(
+        execFileSync(process.execPath, ['--input-type=module', '-e', program, own, ...argv], {
+          ...asNobody,
+          cwd: '/',
+          encoding: 'utf8',
+        }),
+      );
+    const { root } = run('create');
+    run('create');
+    const [name = ''] = readdirSync(root);
+    mkdirSync(join(root, name, 'of-root'));
+    writeFileSync(join(root, name, 'of-root', 'file'), '');
+    const { removed, kept } = run();
+    assert.deepEqual({ removed, kept }, { removed: 0, kept: [join(root, name)] });
+    assert.deepEqual(run('create').kept, kept);
+    assert.deepEqual(run().removed, 1, 'the others are removed all the same');
+  },
+);

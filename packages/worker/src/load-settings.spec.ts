@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { helpText } from '@longshore/common/settings/help';
+import { SettingsError } from '@longshore/common/settings/setting';
+import { loadWorkerSettings, workerIdOf } from './load-settings.js';
+import { WORKER_SETTINGS } from './worker-settings.js';
+
+function problemsOf(env: NodeJS.ProcessEnv): readonly string[] {
+  try {
+    loadWorkerSettings([], env, 'host');
+  } catch (error) {
+    if (error instanceof SettingsError) return error.problems;
+    throw error;
+  }
+  return [];
+}
+
+test('needs nothing but an API key', () => {
+  assert.deepEqual(
+    loadWorkerSettings([], { SERVICE_API_KEY: 'k', SERVICE_WORKER_TAGS: '' }, 'my host.local'),
+    {
+      serviceUrl: 'http://127.0.0.1:5555',
+      apiKey: 'k',
+      workerId: 'my-host.local',
+      tags: [],
+      tickSeconds: 2,
+      runtime: null,
+      imagesDir: null,
+      drainSeconds: 30,
+      workerTimeoutSeconds: 60,
+      maxRuns: null,
+      healthFile: null,
+      logLevel: 'info',
+    },
+  );
+});
+
+test('takes everything from the environment', () => {
+  const settings = loadWorkerSettings([], {
+    SERVICE_URL: 'https://service.example/base/',
+    SERVICE_API_KEY: 'k',
+    SERVICE_WORKER_ID: 'rack/7:gpu_1',
+    SERVICE_WORKER_TAGS: ' fast, ssd,,fast',
+    SERVICE_WORKER_TICK: '0.5',
+    SERVICE_WORKER_RUNTIME: 'process',
+    SERVICE_WORKER_IMAGES_DIR: 'images',
+    SERVICE_WORKER_DRAIN: '0',
+    SERVICE_WORKER_TIMEOUT: '3',
+    SERVICE_WORKER_MAX_RUNS: '7',
+    SERVICE_WORKER_HEALTH_FILE: '/run/worker',
+    SERVICE_LOG_LEVEL: 'warning',
+  });
+  assert.deepEqual(settings, {
+    serviceUrl: 'https://service.example/base',
+    apiKey: 'k',
+    workerId: 'rack/7:gpu_1',
+    tags: ['fast', 'ssd'],
+    tickSeconds: 0.5,
+    runtime: 'process',
+    imagesDir: 'images',
+    drainSeconds: 0,
+    workerTimeoutSeconds: 3,
+    maxRuns: 7,
+    healthFile: '/run/worker',
+    logLevel: 'warn',
+  });
+});
+
+test('names every wrong setting on a line of its own, and shows no secret', () => {
+  const problems = problemsOf({
+    SERVICE_URL: 'http://user:hunter2@host',
+    SERVICE_API_KEY: 'hunter2 with space',
+    SERVICE_WORKER_ID: '-x\n',
+    SERVICE_WORKER_TAGS: 'a\u0007',
+    SERVICE_WORKER_TICK: '0',
+    SERVICE_WORKER_RUNTIME: 'podman',
+    SERVICE_WORKER_DRAIN: '-1',
+    SERVICE_WORKER_TIMEOUT: 'x',
+    SERVICE_WORKER_MAX_RUNS: '0',
+    SERVICE_LOG_LEVEL: 'loud',
+  });
+  assert.equal(problems.length, 10);
+  for (const problem of problems) {
+    assert.match(problem, /^SERVICE_[A-Z_]+ must be /);
+    assert.ok(!problem.includes('hunter2') && !problem.includes('\n') && !problem.includes('\u0007'));
+  }
+  assert.deepEqual(problemsOf({}), [
+    'SERVICE_API_KEY must be set to an API key with the scope worker, in visible ASCII characters',
+  ]);
+});
+
+test('prefers a flag to its variable, and takes an empty variable for unset', () => {
+  const argv = ['--id', 'by-flag', '--max-runs=3', '--tick', '1'];
+  const settings = loadWorkerSettings(argv, {
+    SERVICE_API_KEY: 'k',
+    SERVICE_WORKER_ID: 'by-variable',
+    SERVICE_WORKER_TICK: 'nonsense',
+    SERVICE_WORKER_DRAIN: '',
+  });
+  assert.equal(settings.workerId, 'by-flag');
+  assert.equal(settings.maxRuns, 3);
+  assert.equal(settings.tickSeconds, 1);
+  assert.equal(settings.drainSeconds, 30);
+});
+
+test('refuses flags that it does not have, and the key as a flag without printing it', () => {
+  assert.throws(
+    () =>
+      loadWorkerSettings(['--api-key', 'hunter2', '--max-runs', '1025', '--nope'], { SERVICE_API_KEY: 'k' }),
+    new SettingsError([
+      '--api-key is not a flag, since process lists show arguments: set SERVICE_API_KEY',
+      'unknown flag --nope; --help lists the flags',
+      '--max-runs (SERVICE_WORKER_MAX_RUNS) must be an integer from 1 to 1024, got "1025"',
+    ]),
+  );
+});
+
+test('explains every setting in the help', () => {
+  const text = helpText('npm run worker -- [flags]', WORKER_SETTINGS);
+  for (const { flag, env, allowed, ...setting } of WORKER_SETTINGS) {
+    const fallback = 'required' in setting ? 'Required.' : `Default: ${setting.default ?? 'unset'}.`;
+    assert.ok(text.includes(flag === undefined ? `  ${env}\n` : `  --${flag} <`), env);
+    assert.ok(text.includes(`Must be ${allowed}. ${fallback}\n`), env);
+  }
+});
+
+test('makes a worker id of any host name', () => {
+  const cases: [string, string][] = [
+    ['host-1', 'host-1'],
+    ['.hidden', 'hidden'],
+    ['büro pc', 'b-ro-pc'],
+    ['---', 'worker'],
+    ['', 'worker'],
+    ['x'.repeat(300), 'x'.repeat(128)],
+  ];
+  for (const [host, id] of cases) assert.equal(workerIdOf(host), id);
+});

@@ -1,0 +1,113 @@
+import { hostname } from 'node:os';
+import { SettingsReader, type SettingValue } from '@longshore/common/settings/settings-reader';
+import { WORKER_SETTINGS, type WorkerSettingField } from './worker-settings.js';
+
+/** The settings of the worker program. */
+export interface WorkerSettings {
+  /** Without a slash at the end. */
+  readonly serviceUrl: string;
+  readonly apiKey: string;
+  readonly workerId: string;
+  readonly tags: readonly string[];
+  readonly tickSeconds: number;
+  /** Null: Docker when an engine answers, else processes. */
+  readonly runtime: 'docker' | 'process' | null;
+  /** Folder of example images for the runtime `process`; null when not given. */
+  readonly imagesDir: string | null;
+  /** Seconds that runs may go on after the worker was told to end. */
+  readonly drainSeconds: number;
+  /** Seconds without a heartbeat after which the worker is stale, until the service sends its own value. */
+  readonly workerTimeoutSeconds: number;
+  /** Runs at once; null: as many as there are CPU cores. */
+  readonly maxRuns: number | null;
+  /** File that holds the time until which the worker counts as active; null: none. */
+  readonly healthFile: string | null;
+  readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
+}
+
+const WORKER_ID = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
+const LOG_LEVELS: ReadonlyMap<string, WorkerSettings['logLevel']> = new Map([
+  ['debug', 'debug'],
+  ['info', 'info'],
+  ['warning', 'warn'],
+  ['error', 'error'],
+]);
+
+/**
+ * Builds and validates the settings from the arguments after the script's name and the environment.
+ * @param host the machine's name, from which the default worker id is made
+ * @throws SettingsError with a line for every wrong setting, not only the first
+ */
+export function loadWorkerSettings(
+  argv: readonly string[],
+  env: Readonly<NodeJS.ProcessEnv>,
+  host: string = hostname(),
+): WorkerSettings {
+  const reader = new SettingsReader(WORKER_SETTINGS, argv, env);
+  const read = <T, U>(
+    field: WorkerSettingField,
+    parse: (value: SettingValue) => T | undefined,
+    unset: U,
+  ): T | U => {
+    const value = reader.value(field);
+    if (value === undefined) return unset;
+    const parsed = parse(value);
+    if (parsed === undefined) reader.refuse(field);
+    return parsed ?? unset;
+  };
+  const settings: WorkerSettings = {
+    serviceUrl: read('serviceUrl', parseServiceUrl, ''),
+    apiKey: read('apiKey', matching(/^[\x21-\x7e]+$/), ''),
+    workerId: read('workerId', matching(WORKER_ID), workerIdOf(host)),
+    tags: read('tags', parseTags, []),
+    tickSeconds: read('tickSeconds', within(0.05, 3600), 0),
+    runtime: read('runtime', parseRuntime, null),
+    imagesDir: read('imagesDir', String, null),
+    drainSeconds: read('drainSeconds', within(0, 86_400), 0),
+    workerTimeoutSeconds: read('workerTimeoutSeconds', within(0.1, 86_400), 0),
+    maxRuns: read('maxRuns', within(1, 1024), null),
+    healthFile: read('healthFile', String, null),
+    logLevel: read('logLevel', (text) => LOG_LEVELS.get(String(text)), 'info'),
+  };
+  reader.throwIfRefused();
+  return settings;
+}
+
+/** Makes a worker id of a machine's name, whatever characters that has. */
+export function workerIdOf(host: string): string {
+  const id = host
+    .replace(/[^A-Za-z0-9._-]+/g, '-')
+    .replace(/^[^A-Za-z0-9]+/, '')
+    .slice(0, 128);
+  return id === '' ? 'worker' : id;
+}
+
+function matching(pattern: RegExp): (value: SettingValue) => string | undefined {
+  return (value) => (pattern.test(String(value)) ? String(value) : undefined);
+}
+
+function within(min: number, max: number): (value: SettingValue) => number | undefined {
+  return (value) => (typeof value === 'number' && value >= min && value <= max ? value : undefined);
+}
+
+function parseServiceUrl(value: SettingValue): string | undefined {
+  const text = String(value);
+  if (!URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  const isPlain = url.username === '' && url.password === '' && url.search === '' && url.hash === '';
+  if (!isPlain || !['http:', 'https:'].includes(url.protocol)) return undefined;
+  return url.href.replace(/\/+$/, '');
+}
+
+function parseTags(value: SettingValue): readonly string[] | undefined {
+  const tags = String(value)
+    .split(',')
+    .map((tag) => tag.trim())
+    .filter((tag) => tag !== '');
+  const isFine = tags.length <= 100 && tags.every((tag) => tag.length <= 128 && !/\p{Cc}/u.test(tag));
+  return isFine ? [...new Set(tags)] : undefined;
+}
+
+function parseRuntime(value: SettingValue): 'docker' | 'process' | undefined {
+  return value === 'docker' || value === 'process' ? value : undefined;
+}

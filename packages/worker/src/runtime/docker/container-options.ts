@@ -1,0 +1,77 @@
+import type Dockerode from 'dockerode';
+import { localName, parseImageReference } from './image-reference.js';
+import type { ContainerLimits, ContainerSpec } from '../runtime.js';
+import { traceEnvironment } from '../trace-environment.js';
+
+/** Where the run's folder appears inside the container. */
+const CONTAINER_FOLDER = '/longshore';
+
+/** Processes and threads that one container may have at once. */
+export const PIDS_LIMIT = 512;
+
+/** Engines refuse less than this. */
+const SMALLEST_MEMORY_MB = 6;
+
+const MB = 1024 * 1024;
+
+/** Label that names the worker a container belongs to. */
+export const WORKER_LABEL = 'longshore.worker';
+export const RUN_LABEL = 'longshore.run';
+export const ATTEMPT_LABEL = 'longshore.attempt';
+
+/**
+ * The body of the engine's create call for one attempt of a run. No capability, no new privileges, no engine socket, and
+ * of the host only the run's folder; the network stays as the engine sets it up. The engine keeps no log of its own:
+ * the worker is attached, and a log file would grow without bound. A memory limit below the engine's minimum becomes it.
+ * @throws Error when the folder's path cannot be written in a bind mount
+ */
+export function containerOptions(spec: ContainerSpec, workerId: string): Dockerode.ContainerCreateOptions {
+  if (spec.folder.includes(':'))
+    throw new Error('the folder of the run cannot be mounted: its path has a colon');
+  return {
+    Image: localName(parseImageReference(spec.image)),
+    AttachStdin: false,
+    AttachStdout: true,
+    AttachStderr: true,
+    OpenStdin: false,
+    Tty: false,
+    Env: [
+      `SERVICE_INPUT_PATH=${CONTAINER_FOLDER}/input.json`,
+      `SERVICE_OUTPUT_PATH=${CONTAINER_FOLDER}/output.json`,
+      ...Object.entries(traceEnvironment(spec.trace)).map(([name, value]) => `${name}=${value}`),
+    ],
+    Labels: {
+      [WORKER_LABEL]: workerId,
+      [RUN_LABEL]: spec.runId,
+      [ATTEMPT_LABEL]: String(spec.attempt),
+    },
+    HostConfig: {
+      // Z gives the folder to this container where SELinux guards it, and means nothing elsewhere.
+      Binds: [`${spec.folder}:${CONTAINER_FOLDER}:rw,Z`],
+      CapDrop: ['ALL'],
+      SecurityOpt: ['no-new-privileges'],
+      PidsLimit: PIDS_LIMIT,
+      LogConfig: { Type: 'none', Config: {} },
+      RestartPolicy: { Name: 'no' },
+      ...memoryLimit(spec.limits),
+      ...cpuLimit(spec.limits),
+      ...gpuRequest(spec.limits),
+    },
+  };
+}
+
+function memoryLimit({ ramMb }: ContainerLimits): Dockerode.HostConfig {
+  if (ramMb === 0) return {};
+  const bytes = Math.max(ramMb, SMALLEST_MEMORY_MB) * MB;
+  return { Memory: bytes, MemorySwap: bytes };
+}
+
+function cpuLimit({ cpu }: ContainerLimits): Dockerode.HostConfig {
+  return cpu === 0 ? {} : { NanoCpus: cpu * 1_000_000_000 };
+}
+
+function gpuRequest({ gpuId, vramMb }: ContainerLimits): Dockerode.HostConfig {
+  const gpu = { Driver: '', Capabilities: [['gpu']] };
+  if (gpuId !== null) return { DeviceRequests: [{ ...gpu, DeviceIDs: [String(gpuId)] }] };
+  return vramMb > 0 ? { DeviceRequests: [{ ...gpu, Count: 1 }] } : {};
+}

@@ -1,0 +1,259 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Readable } from 'node:stream';
+import type Dockerode from 'dockerode';
+import { engineMessage, engineStatus, withLimit } from './docker-engine.js';
+import { demultiplex } from './log-frames.js';
+import { splitLines } from '../log-lines.js';
+import { readChunks } from '../output-chunks.js';
+import type { RuntimeLog } from '../runtime-log.js';
+import type { ContainerExit, LogLine, RunningContainer } from '../runtime.js';
+
+/** Time limits of the calls about one container, in milliseconds. */
+export interface ContainerTiming {
+  /** One call that the engine answers at once. */
+  readonly callMs: number;
+  /** One call that waits for the end; then the state is looked at, in case the answer got lost. */
+  readonly waitMs: number;
+  /** How long the engine may be away before nobody believes that it can still tell how the container ended. */
+  readonly outageMs: number;
+  /** First pause after a failed call; it doubles up to 16 times as long. */
+  readonly retryMs: number;
+}
+
+export const CONTAINER_TIMING: ContainerTiming = {
+  callMs: 30_000,
+  waitMs: 60_000,
+  outageMs: 300_000,
+  retryMs: 250,
+};
+
+const REMOVE_TRIES = 6;
+
+/** How much longer than the grace an engine may take to stop a container before it is told to kill it. */
+const STOP_MARGIN_MS = 3_000;
+
+const KILLED = 137;
+
+/** Attaches to both output streams of a container. */
+export async function attachOutput(container: Dockerode.Container, limitMs: number): Promise<Readable> {
+  const stream = await withLimit(limitMs, 'attach', (abortSignal) =>
+    container.attach({ stream: true, stdout: true, stderr: true, abortSignal }),
+  );
+  // Without hijacking, the library answers with the plain response: a Readable that ends with the container.
+  if (!(stream instanceof Readable)) throw new Error('the container engine gave no output stream');
+  return stream;
+}
+
+/**
+ * Removes a container and its anonymous volumes, running or not. Harmless when it is gone.
+ * @throws Error when the engine keeps refusing
+ */
+export async function removeContainer(
+  container: Dockerode.Container,
+  timing: ContainerTiming,
+): Promise<void> {
+  let pauseMs = timing.retryMs;
+  for (let tries = 1; ; tries++) {
+    try {
+      await withLimit(timing.callMs, 'remove', (abortSignal) =>
+        container.remove({ force: true, v: true, abortSignal }),
+      );
+      return;
+    } catch (error) {
+      if (engineStatus(error) === 404) return;
+      if (tries === REMOVE_TRIES)
+        throw new Error(`container not removed: ${engineMessage(error)}`, { cause: error });
+    }
+    await sleep(pauseMs);
+    pauseMs *= 2;
+  }
+}
+
+/** A started container of a Docker engine. */
+export class DockerContainer implements RunningContainer {
+  readonly lines: AsyncIterable<LogLine>;
+  readonly exit: Promise<ContainerExit>;
+  private hasEnded = false;
+  private stopAsked = false;
+  private current: Readable;
+
+  /**
+   * @param attached its output, attached before the start
+   */
+  constructor(
+    private readonly container: Dockerode.Container,
+    attached: Readable,
+    private readonly timing: ContainerTiming,
+    private readonly log: RuntimeLog,
+  ) {
+    this.current = attached;
+    this.exit = this.watch().finally(() => {
+      this.hasEnded = true;
+    });
+    this.exit.catch(() => undefined);
+    this.lines = this.readLines();
+  }
+
+  async stop(graceSeconds: number): Promise<void> {
+    if (this.hasEnded) return;
+    this.stopAsked = true;
+    const t = Math.max(0, Math.ceil(graceSeconds));
+    const deadline = Date.now() + this.timing.outageMs;
+    const stopped = await this.tell('stop', t * 1000 + STOP_MARGIN_MS, (abortSignal) =>
+      this.container.stop({ t, abortSignal }),
+    );
+    // After a stop that went well, all that is left is to hear of the end.
+    let pauseMs = stopped ? this.timing.retryMs * 16 : this.timing.retryMs;
+    while (!(await this.endsWithin(pauseMs))) {
+      if (Date.now() > deadline)
+        throw new Error('the container could not be stopped: the engine does not end it');
+      await this.tell('kill', this.timing.callMs, (abortSignal) => this.container.kill({ abortSignal }));
+      pauseMs = Math.min(pauseMs * 2, this.timing.retryMs * 16);
+    }
+  }
+
+  async remove(): Promise<void> {
+    await removeContainer(this.container, this.timing);
+    this.current.destroy();
+  }
+
+  /**
+   * A call whose failure is only noted: what counts is whether the container ends.
+   * @returns whether the engine did it, or had nothing left to do
+   */
+  private async tell(
+    what: string,
+    limitMs: number,
+    call: (signal: AbortSignal) => Promise<unknown>,
+  ): Promise<boolean> {
+    try {
+      await withLimit(limitMs, what, call);
+      return true;
+    } catch (error) {
+      const status = engineStatus(error);
+      if (status === 304 || status === 404 || status === 409) return true;
+      this.log.warn(
+        { container: this.container.id, error: engineMessage(error) },
+        `container engine failed to ${what}`,
+      );
+      return false;
+    }
+  }
+
+  /**
+   * Finds out how the container ended. The engine's answer to `wait` is only the signal to look at the state: connections
+   * break, engines restart and answers get lost, and the state survives all three.
+   */
+  private async watch(): Promise<ContainerExit> {
+    let awaySince: number | null = null;
+    let pauseMs = this.timing.retryMs;
+    let answered: number | null = null;
+    for (;;) {
+      const code = await this.waitOnce();
+      answered = code ?? answered;
+      try {
+        const exit = await this.inspectExit();
+        if (exit !== null) return exit;
+        awaySince = null;
+      } catch (error) {
+        if (engineStatus(error) === 404) {
+          if (answered !== null) return { exitCode: answered, outOfMemory: false };
+          throw new Error('the container was removed by somebody else while it ran', { cause: error });
+        }
+        awaySince ??= performance.now();
+        if (performance.now() - awaySince > this.timing.outageMs) {
+          throw new Error(
+            `the container engine cannot tell how the container ended: ${engineMessage(error)}`,
+            {
+              cause: error,
+            },
+          );
+        }
+      }
+      pauseMs =
+        code === null && awaySince !== null
+          ? Math.min(pauseMs * 2, this.timing.retryMs * 16)
+          : this.timing.retryMs;
+      await sleep(pauseMs);
+    }
+  }
+
+  /**
+   * Waits for the end once. `not-running` asked after the start cannot miss a short container; `next-exit` could, when
+   * the engine reads the question after the end.
+   */
+  private async waitOnce(): Promise<number | null> {
+    try {
+      const answer: unknown = await withLimit(this.timing.waitMs, 'wait', (abortSignal) =>
+        this.container.wait({ condition: 'not-running', abortSignal }),
+      );
+      const code: unknown =
+        typeof answer === 'object' && answer !== null ? Reflect.get(answer, 'StatusCode') : null;
+      return typeof code === 'number' ? code : null;
+    } catch {
+      return null;
+    }
+  }
+
+  private async inspectExit(): Promise<ContainerExit | null> {
+    const state = await this.inspectState();
+    if (state.Running) return null;
+    const suspicious = state.ExitCode === KILLED && !state.OOMKilled && !this.stopAsked;
+    if (suspicious) await sleep(this.timing.retryMs);
+    // The engine learns of the memory limit's kill and of the end in two messages, in either order.
+    const { ExitCode, OOMKilled } = suspicious ? await this.inspectState() : state;
+    return { exitCode: ExitCode, outOfMemory: OOMKilled && ExitCode !== 0 };
+  }
+
+  private async inspectState(): Promise<Dockerode.ContainerInspectInfo['State']> {
+    const limit = this.timing.callMs;
+    return (await withLimit(limit, 'inspect', (abortSignal) => this.container.inspect({ abortSignal })))
+      .State;
+  }
+
+  /** Reads the attached output and attaches again when the connection broke while the container runs on. */
+  private async *readLines(): AsyncGenerator<LogLine, void, undefined> {
+    let pauseMs = this.timing.retryMs;
+    for (;;) {
+      try {
+        yield* splitLines(demultiplex(readChunks([{ stream: 'attach', readable: this.current }], this.exit)));
+      } catch (error) {
+        this.log.warn(
+          { container: this.container.id, error: engineMessage(error) },
+          'output of a container not readable',
+        );
+      }
+      do {
+        if (await this.endsWithin(pauseMs)) return;
+        pauseMs = Math.min(pauseMs * 2, this.timing.retryMs * 16);
+      } while (!(await this.attachAgain()));
+    }
+  }
+
+  private async attachAgain(): Promise<boolean> {
+    try {
+      this.current = await attachOutput(this.container, this.timing.callMs);
+      this.log.warn(
+        { container: this.container.id },
+        'attached again to a container; some of its output may be lost',
+      );
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  private async endsWithin(limitMs: number): Promise<boolean> {
+    const abort = new AbortController();
+    const pause = sleep(limitMs, false, { signal: abort.signal }).catch(() => false);
+    const ended = this.exit.then(
+      () => true,
+      () => true,
+    );
+    try {
+      return await Promise.race([ended, pause]);
+    } finally {
+      abort.abort();
+    }
+  }
+}

@@ -1,0 +1,326 @@
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import { asCreate, cut, FakeDockerEngine, frame, refuse, silence } from '../../testing/fake-docker-engine.js';
+import { MemoryLog, readToEnd, RunFolders } from '../../testing/run-folder.js';
+import type { ContainerTiming } from './docker.container.js';
+import { DockerRuntime } from './docker.runtime.js';
+
+const TIMING: ContainerTiming = { callMs: 5_000, waitMs: 5_000, outageMs: 3_000, retryMs: 5 };
+
+describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
+  const folders = new RunFolders();
+  let engine: FakeDockerEngine;
+  let log: MemoryLog;
+
+  beforeEach(async () => {
+    engine = await FakeDockerEngine.start();
+    log = new MemoryLog();
+  });
+  afterEach(() => engine.stop());
+
+  function runtime(timing: Partial<ContainerTiming> = {}): DockerRuntime {
+    const env = { DOCKER_HOST: engine.host };
+    return new DockerRuntime({ env, workerId: 'w-1', log, timing: { ...TIMING, ...timing } });
+  }
+
+  describe('create', () => {
+    it('asks for exactly this container', async () => {
+      const limits = { ramMb: 256, cpu: 2, gpuId: 1, vramMb: 1000 };
+      const spec = folders.spec('registry.example:5000/team/tool', {}, limits);
+      await runtime().start({ ...spec, attempt: 3 });
+      const call = engine.calls[0];
+      assert.equal(call?.route, 'POST /containers/create');
+      assert.deepEqual(call.query, {});
+      assert.deepEqual(call.body, {
+        Image: 'registry.example:5000/team/tool:latest',
+        AttachStdin: false,
+        AttachStdout: true,
+        AttachStderr: true,
+        OpenStdin: false,
+        Tty: false,
+        Env: ['SERVICE_INPUT_PATH=/longshore/input.json', 'SERVICE_OUTPUT_PATH=/longshore/output.json'],
+        Labels: { 'longshore.worker': 'w-1', 'longshore.run': spec.runId, 'longshore.attempt': '3' },
+        HostConfig: {
+          Binds: [`${spec.folder}:/longshore:rw,Z`],
+          CapDrop: ['ALL'],
+          SecurityOpt: ['no-new-privileges'],
+          PidsLimit: 512,
+          LogConfig: { Type: 'none', Config: {} },
+          RestartPolicy: { Name: 'no' },
+          Memory: 268435456,
+          MemorySwap: 268435456,
+          NanoCpus: 2000000000,
+          DeviceRequests: [{ Driver: '', Capabilities: [['gpu']], DeviceIDs: ['1'] }],
+        },
+      });
+    });
+
+    it('tells a traced container where in the trace it belongs', async () => {
+      const trace = {
+        traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+        tracestate: 'a=1',
+      };
+      const variables = async (
+        given: typeof trace | { traceparent: string; tracestate: null },
+      ): Promise<unknown> => {
+        engine.calls.length = 0;
+        await runtime().start({ ...folders.spec('tool'), trace: given });
+        const created = engine.calls.find(({ route }) => route === 'POST /containers/create');
+        return Object(created?.body).Env.slice(2);
+      };
+      assert.deepEqual(await variables(trace), [`TRACEPARENT=${trace.traceparent}`, 'TRACESTATE=a=1']);
+      assert.deepEqual(await variables({ ...trace, tracestate: null }), [`TRACEPARENT=${trace.traceparent}`]);
+    });
+
+    it('sets no limit where the run has none', async () => {
+      await runtime().start(folders.spec('tool'));
+      assert.deepEqual(Object.keys(hostConfig(engine)), [
+        'Binds',
+        'CapDrop',
+        'SecurityOpt',
+        'PidsLimit',
+        'LogConfig',
+        'RestartPolicy',
+      ]);
+    });
+
+    it('asks for any GPU when the run needs GPU memory and the service chose none', async () => {
+      await runtime().start(folders.spec('tool', {}, { vramMb: 1 }));
+      const requests: unknown = Reflect.get(hostConfig(engine), 'DeviceRequests');
+      assert.deepEqual(requests, [{ Driver: '', Capabilities: [['gpu']], Count: 1 }]);
+    });
+
+    it('attaches before it starts, and waits after', async () => {
+      const container = await runtime().start(folders.spec('tool'));
+      engine.end(0);
+      await container.exit;
+      assert.deepEqual(engine.routes(), [
+        'POST /containers/create',
+        'POST /containers/ID/attach',
+        'POST /containers/ID/start',
+        'POST /containers/ID/wait',
+        'GET /containers/ID/json',
+      ]);
+    });
+
+    it('removes the container when it cannot be started, and gives the reason of the engine', async () => {
+      engine.answerNext('POST /containers/ID/start', refuse(500, 'no such\nfile: /program'));
+      await assert.rejects(runtime().start(folders.spec('tool')), {
+        name: 'Error',
+        message: 'The container could not be started: no such file: /program',
+      });
+      assert.equal(engine.containers.size, 0);
+    });
+
+    it('removes the container that was made although the answer got lost', async () => {
+      await runtime().start(folders.spec('tool'));
+      const spec = folders.spec('tool');
+      engine.answerNext('POST /containers/create', (response, { body }) => {
+        engine.containers.set('c9', {
+          id: 'c9',
+          create: asCreate(body),
+          state: { Running: false, ExitCode: 0, OOMKilled: false },
+        });
+        response.destroy();
+      });
+      await assert.rejects(runtime().start(spec), /could not be created/);
+      assert.deepEqual([...engine.containers.keys()], ['c1']);
+    });
+
+    it('says what the engine refuses about the container', async () => {
+      engine.answerNext('POST /containers/create', refuse(400, 'Range of CPUs is from 0.01 to 2.00'));
+      await assert.rejects(runtime().start(folders.spec('tool')), {
+        name: 'RunFault',
+        message: 'The container could not be created: Range of CPUs is from 0.01 to 2.00',
+      });
+    });
+
+    for (const [title, status, reason, name] of [
+      ['a command that is not in the image against the run', 400, 'exec: "x": not there', 'RunFault'],
+      ['the same in the words of older engines', 500, 'exec: "x": executable file not found', 'RunFault'],
+      ['an image for other processors against the run', 500, 'exec /x: exec format error', 'RunFault'],
+      ['a full disk against this machine', 500, 'write /x: no space left on device', 'Error'],
+      ['an engine that shuts down against this machine', 503, 'shutting down', 'Error'],
+    ] as const) {
+      it(`holds ${title}`, async () => {
+        engine.answerNext('POST /containers/ID/start', refuse(status, reason));
+        await assert.rejects(runtime().start(folders.spec('tool')), {
+          name,
+          message: `The container could not be started: ${reason}`,
+        });
+      });
+    }
+  });
+
+  describe('output', () => {
+    it('gives the lines of both streams', async () => {
+      const container = await runtime().start(folders.spec('tool'));
+      engine.send(Buffer.concat([frame(1, 'one\ntw'), frame(2, 'warning\n'), frame(1, 'o\nrest')]));
+      engine.end(0);
+      assert.deepEqual((await readToEnd(container)).lines, [
+        { stream: 'stdout', text: 'one' },
+        { stream: 'stderr', text: 'warning' },
+        { stream: 'stdout', text: 'two' },
+        { stream: 'stdout', text: 'rest' },
+      ]);
+    });
+
+    it('attaches again when the connection breaks while the container runs', async () => {
+      const container = await runtime().start(folders.spec('tool'));
+      const lines = container.lines[Symbol.asyncIterator]();
+      engine.send(frame(1, 'before\n'));
+      assert.deepEqual((await lines.next()).value, { stream: 'stdout', text: 'before' });
+      engine.cutConnections();
+      const next = lines.next();
+      await until(() => engine.routes().filter((route) => route.endsWith('/attach')).length === 2);
+      engine.send(frame(1, 'after\n'));
+      assert.deepEqual((await next).value, { stream: 'stdout', text: 'after' });
+      engine.end(4);
+      assert.equal((await lines.next()).done, true);
+      assert.equal((await container.exit).exitCode, 4);
+    });
+
+    it('survives output without frames', async () => {
+      const container = await runtime().start(folders.spec('tool'));
+      engine.send(Buffer.from('plain text, as with a terminal\n'));
+      const reading = readToEnd(container);
+      await until(() => log.warnings.length > 0);
+      engine.end(0);
+      assert.deepEqual(await reading, { lines: [], exit: { exitCode: 0, outOfMemory: false } });
+    });
+  });
+
+  describe('end', () => {
+    it('is known by the state when the answer to wait gets lost', async () => {
+      const container = await runtime().start(folders.spec('tool'));
+      await until(() => engine.routes().includes('POST /containers/ID/wait'));
+      engine.container().state = { Running: false, ExitCode: 5, OOMKilled: false };
+      engine.cutConnections();
+      assert.deepEqual(await container.exit, { exitCode: 5, outOfMemory: false });
+    });
+
+    it('is known by the state when wait is never answered', async () => {
+      engine.answerNext('POST /containers/ID/wait', silence);
+      const container = await runtime({ waitMs: 50 }).start(folders.spec('tool'));
+      engine.container().state = { Running: false, ExitCode: 6, OOMKilled: false };
+      assert.equal((await container.exit).exitCode, 6);
+    });
+
+    it('is known once the engine is back from a restart', async () => {
+      const refusals = Array.from({ length: 5 }, () => cut);
+      engine.answerNext('GET /containers/ID/json', ...refusals);
+      engine.answerNext('POST /containers/ID/wait', ...refusals);
+      const container = await runtime().start(folders.spec('tool'));
+      engine.container().state = { Running: false, ExitCode: 255, OOMKilled: false };
+      assert.equal((await container.exit).exitCode, 255);
+    });
+
+    it('cannot be told when the engine stays away', async () => {
+      const container = await runtime({ outageMs: 50 }).start(folders.spec('tool'));
+      await engine.stop();
+      await assert.rejects(container.exit, /engine cannot tell how the container ended/);
+      engine = await FakeDockerEngine.start();
+    });
+
+    it('cannot be told when somebody else removed the container', async () => {
+      const container = await runtime().start(folders.spec('tool'));
+      await until(() => engine.routes().includes('POST /containers/ID/wait'));
+      engine.containers.clear();
+      engine.cutConnections();
+      await assert.rejects(container.exit, /removed by somebody else/);
+    });
+
+    it('names the memory limit also when the engine learns of it late', async () => {
+      const container = await runtime().start(folders.spec('tool'));
+      engine.answerNext('GET /containers/ID/json', (response) => {
+        response.writeHead(200, { 'Content-Type': 'application/json' });
+        response.end(JSON.stringify({ State: { Running: false, ExitCode: 137, OOMKilled: false } }));
+      });
+      engine.end(137, true);
+      assert.deepEqual(await container.exit, { exitCode: 137, outOfMemory: true });
+    });
+
+    it('is no matter of memory when the program went on to succeed', async () => {
+      const container = await runtime().start(folders.spec('tool'));
+      engine.end(0, true);
+      assert.deepEqual(await container.exit, { exitCode: 0, outOfMemory: false });
+    });
+  });
+
+  describe('stop and remove', () => {
+    it('asks with the grace, and once', async () => {
+      const container = await runtime({ retryMs: 500 }).start(folders.spec('tool'));
+      await container.stop(7.2);
+      assert.deepEqual(
+        engine.calls.filter(({ route }) => route.endsWith('/stop')).map(({ query }) => query),
+        [{ t: '8' }],
+      );
+      assert.equal((await container.exit).exitCode, 143);
+      await container.stop(1);
+      assert.equal(engine.routes().filter((route) => /stop|kill/.test(route)).length, 1);
+    });
+
+    it('kills when the engine fails to stop, as often as it takes', async () => {
+      engine.answerNext('POST /containers/ID/stop', refuse(500, 'busy'));
+      engine.answerNext('POST /containers/ID/kill', cut, refuse(500, 'still busy'));
+      const container = await runtime().start(folders.spec('tool'));
+      await container.stop(0);
+      assert.equal((await container.exit).exitCode, 137);
+    });
+
+    it('gives up stopping when the engine ends nothing for too long', async () => {
+      const container = await runtime({ outageMs: 50 }).start(folders.spec('tool'));
+      engine.answerNext('POST /containers/ID/stop', refuse(500, 'busy'));
+      engine.answerNext(
+        'POST /containers/ID/kill',
+        ...Array.from({ length: 100 }, () => refuse(500, 'busy')),
+      );
+      await assert.rejects(container.stop(0), /could not be stopped/);
+    });
+
+    it('takes a container that is gone, or about to go, for removed', async () => {
+      const container = await runtime().start(folders.spec('tool'));
+      engine.answerNext(
+        'DELETE /containers/ID',
+        refuse(409, 'removal already in progress'),
+        refuse(404, 'gone'),
+      );
+      await container.remove();
+      const { query } = engine.calls.find(({ route }) => route === 'DELETE /containers/ID') ?? {};
+      assert.deepEqual(query, { force: 'true', v: 'true' });
+    });
+
+    it('says so when the engine keeps refusing to remove', async () => {
+      const container = await runtime().start(folders.spec('tool'));
+      engine.answerNext(
+        'DELETE /containers/ID',
+        ...Array.from({ length: 6 }, () => refuse(500, 'device busy')),
+      );
+      await assert.rejects(container.remove(), { message: 'container not removed: device busy' });
+    });
+
+    it('removes the leftovers of its own worker id only', async () => {
+      await runtime().start(folders.spec('tool'));
+      await runtime().start(folders.spec('tool'));
+      const other = new DockerRuntime({
+        env: { DOCKER_HOST: engine.host },
+        workerId: 'w-10',
+        log,
+        timing: TIMING,
+      });
+      await other.start(folders.spec('tool'));
+      assert.equal(await runtime().removeLeftovers(), 2);
+      assert.deepEqual([...engine.containers.keys()], ['c3']);
+    });
+  });
+});
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await sleep(2);
+}
+
+/** The limits of the first create call. */
+function hostConfig({ calls }: FakeDockerEngine): object {
+  return Object(Reflect.get(Object(calls[0]?.body), 'HostConfig'));
+}

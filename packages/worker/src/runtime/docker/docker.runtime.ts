@@ -1,0 +1,153 @@
+import type { Readable } from 'node:stream';
+import type Dockerode from 'dockerode';
+import { ATTEMPT_LABEL, containerOptions, RUN_LABEL, WORKER_LABEL } from './container-options.js';
+import { connectEngine, engineMessage, engineStatus, withLimit } from './docker-engine.js';
+import { attachOutput, CONTAINER_TIMING, DockerContainer, removeContainer } from './docker.container.js';
+import type { ContainerTiming } from './docker.container.js';
+import { describeEngineAddress, readEngineAddress } from './engine-address.js';
+import type { EngineAddress } from './engine-address.js';
+import { ImagePull, PULL_STALL_MS } from './image-pull.js';
+import { parseImageReference } from './image-reference.js';
+import { RunFault } from '../run-fault.js';
+import type { RuntimeLog } from '../runtime-log.js';
+import type { ContainerSpec, RunningContainer, Runtime } from '../runtime.js';
+
+const PING_MS = 3_000;
+
+/** Starting may have to wait for a busy disk. */
+const START_MS = 120_000;
+
+/** What a Docker runtime needs to know. */
+export interface DockerRuntimeOptions {
+  /** DOCKER_HOST and what belongs to it. */
+  readonly env: NodeJS.ProcessEnv;
+  /** The worker whose containers these are. */
+  readonly workerId: string;
+  readonly log: RuntimeLog;
+  readonly timing?: ContainerTiming;
+  /** How long a pull may stand still before it counts as failed, in milliseconds. */
+  readonly pullStallMs?: number;
+}
+
+/** Whether an engine answers where DOCKER_HOST says, within 3 s. */
+export async function dockerAvailable(env: NodeJS.ProcessEnv): Promise<boolean> {
+  return (await engineProblem(env)) === null;
+}
+
+/** Why no engine can be used, in one sentence; null when one answers. */
+export async function engineProblem(env: NodeJS.ProcessEnv): Promise<string | null> {
+  let where = 'the container engine';
+  try {
+    const address = readEngineAddress(env);
+    where = `the container engine at ${describeEngineAddress(address)}`;
+    const engine = await connectEngine(address, PING_MS);
+    await withLimit(PING_MS, 'ping', () => engine.ping());
+    return null;
+  } catch (error) {
+    return `${where} cannot be used: ${engineMessage(error)}`;
+  }
+}
+
+/**
+ * Runs containers on a Docker Engine API. The engine must see the run's folder under the same path as the worker does,
+ * and the folder must be open to every user: without capabilities not even a container's root may pass over file modes.
+ */
+export class DockerRuntime implements Runtime {
+  readonly name = 'docker';
+  private readonly address: EngineAddress;
+  private readonly timing: ContainerTiming;
+  private connected: Promise<Dockerode> | null = null;
+
+  /** @throws Error when DOCKER_HOST makes no sense */
+  constructor(private readonly options: DockerRuntimeOptions) {
+    this.address = readEngineAddress(options.env);
+    this.timing = options.timing ?? CONTAINER_TIMING;
+  }
+
+  async pull(image: string, signal: AbortSignal): Promise<void> {
+    const { pullStallMs = PULL_STALL_MS, log } = this.options;
+    const engine = await this.engine();
+    await new ImagePull(engine, parseImageReference(image), { stallMs: pullStallMs, log }).run(signal);
+  }
+
+  async start(spec: ContainerSpec): Promise<RunningContainer> {
+    const engine = await this.engine();
+    const container = await this.create(engine, spec);
+    let attached: Readable | null = null;
+    try {
+      attached = await attachOutput(container, this.timing.callMs);
+      await withLimit(START_MS, 'start', (abortSignal) => container.start({ abortSignal }));
+    } catch (error) {
+      attached?.destroy();
+      await this.discard(container);
+      throw startProblem('started', error);
+    }
+    return new DockerContainer(container, attached, this.timing, this.options.log);
+  }
+
+  async removeLeftovers(): Promise<number> {
+    return this.removeLabelled([`${WORKER_LABEL}=${this.options.workerId}`]);
+  }
+
+  private async create(engine: Dockerode, spec: ContainerSpec): Promise<Dockerode.Container> {
+    // Split in two, or the library repeats the whole body in the query.
+    const request = { _query: {}, _body: containerOptions(spec, this.options.workerId) };
+    try {
+      return await withLimit(START_MS, 'create', (abortSignal) => {
+        const cancellable = { ...request, abortSignal };
+        return engine.createContainer(cancellable);
+      });
+    } catch (error) {
+      // Without an answer of the engine, it may have made the container all the same.
+      if (engineStatus(error) === null) await this.discardAttempt(spec);
+      throw startProblem('created', error);
+    }
+  }
+
+  private async removeLabelled(label: string[]): Promise<number> {
+    const engine = await this.engine();
+    const found = await withLimit(this.timing.callMs, 'list', (abortSignal) =>
+      engine.listContainers({ all: true, filters: { label }, abortSignal }),
+    );
+    for (const { Id } of found) await removeContainer(engine.getContainer(Id), this.timing);
+    return found.length;
+  }
+
+  private async discardAttempt({ runId, attempt }: ContainerSpec): Promise<void> {
+    const own = `${WORKER_LABEL}=${this.options.workerId}`;
+    try {
+      await this.removeLabelled([own, `${RUN_LABEL}=${runId}`, `${ATTEMPT_LABEL}=${attempt}`]);
+    } catch (error) {
+      this.options.log.warn(
+        { run: runId, error: engineMessage(error) },
+        'a container may have been left behind',
+      );
+    }
+  }
+
+  private async discard(container: Dockerode.Container): Promise<void> {
+    try {
+      await removeContainer(container, this.timing);
+    } catch (error) {
+      this.options.log.warn(
+        { container: container.id, error: engineMessage(error) },
+        'container left behind',
+      );
+    }
+  }
+
+  private engine(): Promise<Dockerode> {
+    this.connected ??= connectEngine(this.address);
+    return this.connected;
+  }
+}
+
+/** An image whose command cannot be executed; engines disagree about the status of that answer. */
+const BAD_COMMAND = /executable file not found|exec format error|attempted to invoke a command that was not/i;
+
+function startProblem(what: 'created' | 'started', error: unknown): Error {
+  const reason = engineMessage(error);
+  const message = `The container could not be ${what}: ${reason}`;
+  const isFault = engineStatus(error) === 400 || BAD_COMMAND.test(reason);
+  return isFault ? new RunFault(message, { cause: error }) : new Error(message, { cause: error });
+}

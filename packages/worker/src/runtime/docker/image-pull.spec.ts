@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import { FakeDockerEngine, refuse, reports, silence } from '../../testing/fake-docker-engine.js';
+import { MemoryLog } from '../../testing/run-folder.js';
+import { DockerRuntime } from './docker.runtime.js';
+
+const NEVER = new AbortController().signal;
+
+describe('image pull', { timeout: 60_000 }, () => {
+  let engine: FakeDockerEngine;
+  let log: MemoryLog;
+
+  beforeEach(async () => {
+    engine = await FakeDockerEngine.start();
+    log = new MemoryLog();
+  });
+  afterEach(() => engine.stop());
+
+  function runtime(
+    pullStallMs?: number,
+    env: NodeJS.ProcessEnv = { DOCKER_HOST: engine.host },
+  ): DockerRuntime {
+    return new DockerRuntime({ env, workerId: 'w-1', log, pullStallMs });
+  }
+
+  const digest = `sha256:${'a'.repeat(64)}`;
+  for (const [image, fromImage, tag] of [
+    ['tool', 'tool', 'latest'],
+    ['localhost:5000/team/tool', 'localhost:5000/team/tool', 'latest'],
+    ['team/tool:1.2', 'team/tool', '1.2'],
+    [`team/tool:1.2@${digest}`, 'team/tool', digest],
+  ] as const) {
+    it(`asks for one image, not for all tags: ${image}`, async () => {
+      await runtime().pull(image, NEVER);
+      assert.deepEqual(
+        engine.calls.map(({ query }) => query),
+        [{ fromImage, tag }],
+      );
+    });
+  }
+
+  it('fails with the reason that a registry gives after the engine has answered 200', async () => {
+    const error = 'toomanyrequests: slow down';
+    engine.answerNext(
+      'POST /images/create',
+      reports({ status: 'Pulling' }, { errorDetail: { message: error }, error }),
+    );
+    await assert.rejects(runtime().pull('tool', NEVER), {
+      name: 'Error',
+      message: `Image 'tool:latest' could not be pulled, and the worker has none of that name: ${error}`,
+    });
+  });
+
+  it('says when the image does not exist', async () => {
+    engine.answerNext('POST /images/create', refuse(404, 'manifest for tool:9 not found: manifest unknown'));
+    await assert.rejects(runtime().pull('tool:9', NEVER), /^RunFault: Image 'tool:9' was not found/);
+  });
+
+  it('is content with a local image when the registry is away, and logs it', async () => {
+    engine.images.add('team/tool:latest');
+    engine.answerNext('POST /images/create', refuse(500, 'dial tcp: connection refused'));
+    await runtime().pull('team/tool', NEVER);
+    assert.deepEqual(log.warnings, [
+      {
+        fields: { image: 'team/tool:latest', reason: 'dial tcp: connection refused' },
+        message: 'image not pulled, using the one that is here',
+      },
+    ]);
+  });
+
+  it('gives a pull up that stands still', async () => {
+    engine.answerNext('POST /images/create', (response) =>
+      response.writeHead(200).write('{"status":"Pulling"}\n'),
+    );
+    await assert.rejects(
+      runtime(50).pull('tool', NEVER),
+      /^Error: .* could not be pulled.*no progress for 0.05 s/,
+    );
+  });
+
+  it('lets a pull take its time that goes on', async () => {
+    engine.answerNext('POST /images/create', (response) => {
+      response.writeHead(200);
+      let layers = 0;
+      const timer = setInterval(() => {
+        layers += 1;
+        response.write('{"status":"Downloading"}\n');
+        if (layers < 6) return;
+        clearInterval(timer);
+        response.end();
+      }, 250);
+    });
+    await runtime(1_000).pull('tool', NEVER);
+  });
+
+  it('ends when it is told to, without looking for a local image', async () => {
+    engine.images.add('tool:latest');
+    engine.answerNext('POST /images/create', silence);
+    const abort = new AbortController();
+    const pulling = runtime().pull('tool', abort.signal);
+    await until(() => engine.calls.length > 0);
+    abort.abort();
+    await assert.rejects(pulling, /was given up/);
+    assert.deepEqual(engine.routes(), ['POST /images/create']);
+  });
+
+  it('refuses a reference that would reach other paths of the engine', async () => {
+    await assert.rejects(
+      runtime().pull('../containers/json?all=1', NEVER),
+      /^RunFault: .*not a valid image reference/,
+    );
+    assert.deepEqual(engine.calls, []);
+  });
+
+  it('says when the engine itself is away', async () => {
+    const away = runtime(50, { DOCKER_HOST: 'unix:///nowhere/docker.sock' });
+    await assert.rejects(away.pull('tool', NEVER), /^Error: .*ENOENT/);
+  });
+});
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await sleep(2);
+}

@@ -1,0 +1,126 @@
+import type Dockerode from 'dockerode';
+import { engineMessage, engineStatus, withLimit } from './docker-engine.js';
+import { localName, pullSelector } from './image-reference.js';
+import type { ImageReference } from './image-reference.js';
+import { splitLines } from '../log-lines.js';
+import type { OutputChunk } from '../output-chunks.js';
+import { RunFault } from '../run-fault.js';
+import type { RuntimeLog } from '../runtime-log.js';
+
+/** How long a pull may stand still before it counts as failed, in milliseconds. */
+export const PULL_STALL_MS = 120_000;
+
+const LOOKUP_MS = 30_000;
+
+/** A failed pull, in the engine's or the registry's own words. */
+class PullError extends Error {
+  constructor(
+    message: string,
+    /** The registry answered that there is no such image (or none that may be seen without a password). */
+    readonly missing: boolean,
+  ) {
+    super(message);
+  }
+}
+
+/** One pull of one image: the newest from the registry, else what the engine has. */
+export class ImagePull {
+  constructor(
+    private readonly engine: Dockerode,
+    private readonly reference: ImageReference,
+    private readonly options: { readonly stallMs: number; readonly log: RuntimeLog },
+  ) {}
+
+  /**
+   * Pulls the newest image. When that fails for whatever reason (registry away, or an image that was only ever built on
+   * this machine) and the engine has an image of that name, that one will do.
+   * @throws RunFault when the registry says that there is no such image
+   * @throws Error fit for a run's error_message when it could not be pulled for another reason
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    const image = localName(this.reference);
+    try {
+      await this.pull(signal);
+    } catch (error) {
+      if (signal.aborted) throw new Error(`The pull of image '${image}' was given up`, { cause: error });
+      const reason = engineMessage(error);
+      if (await this.isLocal(image)) {
+        this.options.log.warn({ image, reason }, 'image not pulled, using the one that is here');
+        return;
+      }
+      const missing = error instanceof PullError && error.missing;
+      const what = missing ? 'was not found' : 'could not be pulled';
+      const message = `Image '${image}' ${what}, and the worker has none of that name: ${reason}`;
+      throw missing ? new RunFault(message, { cause: error }) : new Error(message, { cause: error });
+    }
+  }
+
+  /** Follows the engine's progress report to its end. */
+  private async pull(signal: AbortSignal): Promise<void> {
+    const abort = new AbortController();
+    const give = () => abort.abort();
+    signal.addEventListener('abort', give, { once: true });
+    let stalled = false;
+    const watchdog = setTimeout(() => {
+      stalled = true;
+      give();
+    }, this.options.stallMs);
+    try {
+      signal.throwIfAborted();
+      const { repository: fromImage } = this.reference;
+      const report = await this.engine.createImage({
+        fromImage,
+        tag: pullSelector(this.reference),
+        abortSignal: abort.signal,
+      });
+      for await (const line of splitLines(asChunks(report))) {
+        watchdog.refresh();
+        const problem = problemOf(line.text);
+        if (problem !== null) throw new PullError(problem, isMissing(problem));
+      }
+    } catch (error) {
+      if (stalled) throw new PullError(`no progress for ${this.options.stallMs / 1000} s`, false);
+      if (error instanceof PullError) throw error;
+      const message = engineMessage(error);
+      throw new PullError(message, engineStatus(error) === 404 || isMissing(message));
+    } finally {
+      clearTimeout(watchdog);
+      signal.removeEventListener('abort', give);
+    }
+  }
+
+  private async isLocal(image: string): Promise<boolean> {
+    try {
+      await withLimit(LOOKUP_MS, 'image inspect', () => this.engine.getImage(image).inspect());
+      return true;
+    } catch {
+      return false;
+    }
+  }
+}
+
+async function* asChunks(
+  report: AsyncIterable<unknown>,
+): AsyncGenerator<OutputChunk<'stdout'>, void, undefined> {
+  for await (const bytes of report) {
+    if (Buffer.isBuffer(bytes)) yield { stream: 'stdout', bytes };
+  }
+}
+
+/** The error that a line of the report carries, or null. */
+function problemOf(line: string): string | null {
+  let report: unknown;
+  try {
+    report = JSON.parse(line);
+  } catch {
+    return null;
+  }
+  const error: unknown =
+    typeof report === 'object' && report !== null ? Reflect.get(report, 'error') : undefined;
+  return typeof error === 'string' ? error : null;
+}
+
+/** Newer engines report a missing image in the stream, after they have answered 200. */
+function isMissing(message: string): boolean {
+  return /not found|manifest unknown|does not exist|access denied/i.test(message);
+}

@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { frame } from '../../testing/fake-docker-engine.js';
+import { demultiplex } from './log-frames.js';
+
+describe('demultiplex', () => {
+  it('gives every stream its bytes in order, wherever the frames are split', async () => {
+    const payload = fc.uint8Array({ maxLength: 40 });
+    const frames = fc.array(fc.record({ number: fc.constantFrom(0, 1, 2, 3), payload }), { maxLength: 12 });
+    await fc.assert(
+      fc.asyncProperty(frames, fc.array(fc.integer({ min: 0, max: 30 })), async (sent, cuts) => {
+        const bytes = Buffer.concat(
+          sent.map(({ number, payload: part }) => frame(number, Buffer.from(part))),
+        );
+        const expected = merge(
+          sent.map(({ number, payload: part }) => ({
+            stream: number < 2 ? 'stdout' : 'stderr',
+            bytes: Buffer.from(part),
+          })),
+        );
+        const received = [];
+        for await (const chunk of demultiplex(pieces(bytes, cuts))) received.push(chunk);
+        assert.deepEqual(merge(received), expected);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('hands on a payload as it arrives instead of waiting for the frame to be complete', async () => {
+    const header = frame(1, Buffer.alloc(0));
+    header.writeUInt32BE(0xffff_ffff, 4);
+    const chunks = demultiplex(endless([header, Buffer.from('first')]));
+    assert.deepEqual((await chunks.next()).value, { stream: 'stdout', bytes: Buffer.from('first') });
+  });
+
+  it('refuses bytes that are no frames', async () => {
+    for (const text of ['hello world\n', '\x04\0\0\0\0\0\0\x01x', '\x01\0\x01\0\0\0\0\x01x']) {
+      await assert.rejects(demultiplex(pieces(Buffer.from(text, 'latin1'), [])).next(), /without frames/);
+    }
+  });
+});
+
+/** Cuts bytes at distances, the last piece being the rest; empty pieces stay. */
+async function* pieces(bytes: Buffer, cuts: readonly number[]): AsyncGenerator<{ bytes: Buffer }> {
+  let from = 0;
+  for (const length of cuts) {
+    yield { bytes: bytes.subarray(from, from + length) };
+    from = Math.min(bytes.length, from + length);
+  }
+  yield { bytes: bytes.subarray(from) };
+}
+
+async function* endless(chunks: readonly Buffer[]): AsyncGenerator<{ bytes: Buffer }> {
+  for (const bytes of chunks) yield { bytes };
+  await new Promise(() => undefined);
+}
+
+/** Joins neighbours of one stream. */
+function merge(chunks: readonly { stream: string; bytes: Buffer }[]): { stream: string; hex: string }[] {
+  const merged: { stream: string; hex: string }[] = [];
+  for (const { stream, bytes } of chunks) {
+    const hex = bytes.toString('hex');
+    const last = merged.at(-1);
+    if (hex === '') continue;
+    if (last?.stream === stream) last.hex += hex;
+    else merged.push({ stream, hex });
+  }
+  return merged;
+}

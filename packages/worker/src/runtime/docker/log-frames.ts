@@ -1,0 +1,47 @@
+import type { LogLine } from '../runtime.js';
+import type { OutputChunk } from '../output-chunks.js';
+
+const HEADER_BYTES = 8;
+
+/**
+ * Takes the frames of an engine's attach stream apart: an 8-byte header (stream number, three zero bytes, payload
+ * length big-endian), then the payload. Payloads are handed on in the pieces in which they arrive, however long the
+ * frame claims to be, so nothing is collected here and the consumer's pace reaches the engine.
+ * @throws Error when a header is impossible: the stream is then no multiplexed one, or out of step
+ */
+export async function* demultiplex(
+  chunks: AsyncIterable<{ readonly bytes: Buffer }>,
+): AsyncGenerator<OutputChunk<LogLine['stream']>, void, undefined> {
+  const header = Buffer.alloc(HEADER_BYTES);
+  let headerLength = 0;
+  let payloadLeft = 0;
+  let stream: LogLine['stream'] = 'stdout';
+  for await (const { bytes } of chunks) {
+    let at = 0;
+    while (at < bytes.length) {
+      if (payloadLeft > 0) {
+        const end = Math.min(bytes.length, at + payloadLeft);
+        payloadLeft -= end - at;
+        yield { stream, bytes: bytes.subarray(at, end) };
+        at = end;
+        continue;
+      }
+      const copied = bytes.copy(header, headerLength, at, at + HEADER_BYTES - headerLength);
+      headerLength += copied;
+      at += copied;
+      if (headerLength === HEADER_BYTES) {
+        headerLength = 0;
+        stream = streamOf(header);
+        payloadLeft = header.readUInt32BE(4);
+      }
+    }
+  }
+}
+
+/** 0 (what went in) is shown with 1, the program's output; 3 (the engine's own errors) with 2, its errors. */
+function streamOf(header: Buffer): LogLine['stream'] {
+  const number = header.readUInt8(0);
+  if (number > 3 || header.readUIntBE(1, 3) !== 0)
+    throw new Error('the container engine sent output without frames');
+  return number < 2 ? 'stdout' : 'stderr';
+}

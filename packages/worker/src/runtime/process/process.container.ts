@@ -1,0 +1,61 @@
+import type { ChildProcess } from 'node:child_process';
+import { constants } from 'node:os';
+import type { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { splitLines } from '../log-lines.js';
+import { readChunks } from '../output-chunks.js';
+import { signalGroup } from './process-table.js';
+import type { ContainerExit, LogLine, RunningContainer } from '../runtime.js';
+
+/** A program's child process, its output piped to the worker. */
+export type PipedChild = ChildProcess & { readonly stdout: Readable; readonly stderr: Readable };
+
+/** A started program of the process runtime: the leader of a process group that ends with it. */
+export class ProcessContainer implements RunningContainer {
+  readonly lines: AsyncIterable<LogLine>;
+  readonly exit: Promise<ContainerExit>;
+  private hasEnded = false;
+
+  /**
+   * @param child spawned detached, so that it leads its own group
+   * @param onEnd called once, when the program and its group have ended
+   */
+  constructor(
+    child: PipedChild,
+    private readonly pid: number,
+    onEnd: () => void,
+  ) {
+    this.exit = new Promise((resolve) => {
+      child.once('exit', (code, signal) => {
+        this.hasEnded = true;
+        // As in a container, nothing outlives the first process.
+        signalGroup(pid, 'SIGKILL');
+        onEnd();
+        resolve({
+          exitCode: code ?? 128 + (signal === null ? 0 : constants.signals[signal]),
+          outOfMemory: false,
+        });
+      });
+    });
+    const sources = [
+      { stream: 'stdout', readable: child.stdout },
+      { stream: 'stderr', readable: child.stderr },
+    ] as const;
+    this.lines = splitLines(readChunks<LogLine['stream']>(sources, this.exit));
+  }
+
+  async stop(graceSeconds: number): Promise<void> {
+    if (this.hasEnded) return;
+    signalGroup(this.pid, 'SIGTERM');
+    const abort = new AbortController();
+    const grace = sleep(graceSeconds * 1000, undefined, { signal: abort.signal }).catch(() => undefined);
+    await Promise.race([this.exit, grace]);
+    abort.abort();
+    if (!this.hasEnded) signalGroup(this.pid, 'SIGKILL');
+    await this.exit;
+  }
+
+  async remove(): Promise<void> {
+    await this.stop(0);
+  }
+}

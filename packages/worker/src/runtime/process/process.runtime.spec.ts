@@ -1,0 +1,283 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { after, describe, it } from 'node:test';
+import { outputsOf, readToEnd, RunFolders, textsOf } from '../../testing/run-folder.js';
+import { processStamp } from './process-table.js';
+import { ProcessRuntime } from './process.runtime.js';
+import type { RunningContainer } from '../runtime.js';
+
+const NEVER = new AbortController().signal;
+const LINUX_ONLY = process.platform === 'linux' ? false : 'needs /proc';
+
+const root = mkdtempSync(join(tmpdir(), 'longshore-process-'));
+const imagesDir = join(root, 'images');
+const stateDir = join(root, 'state');
+mkdirSync(imagesDir);
+after(() => rmSync(root, { recursive: true, force: true }));
+
+function runtime(dir = imagesDir): ProcessRuntime {
+  const env = { ...process.env, SERVICE_API_KEY: 'secret', LANG: 'C', TZ: 'UTC' };
+  return new ProcessRuntime({ imagesDir: dir, stateDir, env });
+}
+
+function image(name: string, script: string): string {
+  mkdirSync(join(imagesDir, name), { recursive: true });
+  const program = join(imagesDir, name, 'program');
+  writeFileSync(program, `#!/bin/sh\n${script}\n`);
+  chmodSync(program, 0o755);
+  return `registry.example/team/${name}:latest`;
+}
+
+describe('example images as processes', { timeout: 60_000 }, () => {
+  const folders = new RunFolders();
+
+  async function run(name: string, inputs: object) {
+    const examples = runtime(resolve('examples', 'images'));
+    const spec = folders.spec(`anything/${name}:v1`, inputs);
+    await examples.pull(spec.image, NEVER);
+    return { spec, ...(await readToEnd(await examples.start(spec))) };
+  }
+
+  const counts = { words: 8, lines: 2, characters: 34 };
+  for (const [title, text, expected] of [
+    ['words, lines and characters', 'Hello wörld,\n"two"\tthree 😀 éx y 日本', counts],
+    ['nothing in an empty text', '', { words: 0, lines: 0, characters: 0 }],
+    ['a last line with its end once', 'a\nb\n', { words: 2, lines: 2, characters: 4 }],
+    ['empty lines', '\n\n', { words: 0, lines: 2, characters: 2 }],
+    ['escapes as the characters they mean', '\\n "x" \u0001\u007f', { words: 3, lines: 1, characters: 9 }],
+  ] as const) {
+    it(`word-count counts ${title}`, async () => {
+      const { spec, exit } = await run('word-count', {
+        before: { text: 'not this' },
+        text,
+        after: [{ text: 'nor this' }],
+      });
+      assert.equal(exit.exitCode, 0);
+      assert.deepEqual(outputsOf(spec), expected);
+    });
+  }
+
+  it('word-count takes a text of a megabyte', async () => {
+    const { spec } = await run('word-count', { text: 'lorem ipsum dolor\n'.repeat(60_000) });
+    assert.deepEqual(outputsOf(spec), { words: 180_000, lines: 60_000, characters: 1_080_000 });
+  });
+
+  it('word-count fails without a text', async () => {
+    for (const inputs of [{}, { text: 5 }, { other: 'text' }, { nested: { text: 'x' } }]) {
+      const { exit, lines } = await run('word-count', inputs);
+      assert.equal(exit.exitCode, 2);
+      assert.deepEqual(textsOf(lines, 'stderr'), ['inputs.text must be a string']);
+    }
+  });
+
+  it('progress reports each step and ends with 100', async () => {
+    const { spec, exit, lines } = await run('progress', { seconds: 0.3, steps: 3 });
+    assert.equal(exit.exitCode, 0);
+    const events = textsOf(lines, 'stdout').filter((text) => text.startsWith('{'));
+    assert.deepEqual(
+      events.map((text): unknown => JSON.parse(text)),
+      [33, 66, 100].map((msg) => ({ type: 'PROGRESS', msg })),
+    );
+    assert.deepEqual(outputsOf(spec), { steps: 3 });
+  });
+
+  it('progress takes 10 steps unless told otherwise', async () => {
+    assert.deepEqual(outputsOf((await run('progress', { seconds: 0 })).spec), { steps: 10 });
+  });
+
+  it('fail prints to both streams and ends with the code it was given', async () => {
+    const { exit, lines } = await run('fail', { exit_code: 42, message: 'a "quoted"\nmessage \\ 100 %s' });
+    assert.equal(exit.exitCode, 42);
+    assert.deepEqual(textsOf(lines, 'stdout'), ['starting', 'ending with exit code 42']);
+    assert.deepEqual(textsOf(lines, 'stderr').slice(1), ['error: a "quoted"', 'message \\ 100 %s']);
+    assert.equal((await run('fail', {})).exit.exitCode, 1);
+  });
+});
+
+describe('process runtime', { timeout: 120_000 }, () => {
+  const folders = new RunFolders();
+
+  async function start(name: string, script: string): Promise<RunningContainer> {
+    return runtime().start(folders.spec(image(name, script)));
+  }
+
+  it('finds an image by the last segment of its reference, and names those there are', async () => {
+    image('present', 'true');
+    mkdirSync(join(imagesDir, 'empty'), { recursive: true });
+    await runtime().pull('localhost:5000/a/b/present:v1', NEVER);
+    await assert.rejects(
+      runtime().pull('absent', NEVER),
+      /^RunFault: .*'absent' was not found: the process runtime has empty, .*present/,
+    );
+    await assert.rejects(runtime().pull('empty', NEVER), /not found/);
+    writeFileSync(join(imagesDir, 'empty', 'program'), 'not executable');
+    await assert.rejects(runtime().pull('empty', NEVER), /not found/);
+    for (const outside of ['..', 'images/..', '../images/present', '/present', 'present/']) {
+      await assert.rejects(runtime().pull(outside, NEVER), /not a valid image reference/);
+    }
+  });
+
+  it('gives a program its folder and nothing of the worker', async () => {
+    const spec = folders.spec(image('environment', 'pwd -P; env | sort'));
+    const { lines } = await readToEnd(await runtime().start(spec));
+    const [pwd, ...env] = textsOf(lines, 'stdout');
+    assert.ok(pwd?.endsWith(spec.folder));
+    const names = env
+      .map((entry) => entry.split('=')[0])
+      .filter((name) => !['PWD', 'OLDPWD', 'SHLVL', '_'].includes(name ?? ''));
+    assert.deepEqual(names, ['HOME', 'LANG', 'PATH', 'SERVICE_INPUT_PATH', 'SERVICE_OUTPUT_PATH', 'TZ']);
+    assert.ok(env.includes(`SERVICE_OUTPUT_PATH=${join(spec.folder, 'output.json')}`));
+    assert.ok(!env.join('\n').includes('secret'));
+  });
+
+  it('tells exit codes and signals', async () => {
+    assert.deepEqual(await (await start('code', 'exit 77')).exit, { exitCode: 77, outOfMemory: false });
+    assert.deepEqual(await (await start('signal', 'kill -KILL $$')).exit, {
+      exitCode: 137,
+      outOfMemory: false,
+    });
+  });
+
+  it('says that a program cannot be started', async () => {
+    const spec = folders.spec(image('broken', 'true'));
+    writeFileSync(join(imagesDir, 'broken', 'program'), '#!/no/such/interpreter\n');
+    await assert.rejects(runtime().start(spec), /^RunFault: .*could not be started \(ENOENT\)/);
+  });
+
+  it('stops the whole group of an obedient program at once', async () => {
+    const container = await start('obedient', 'sleep 600 & echo $!; wait');
+    const child = Number(await firstLine(container));
+    const before = performance.now();
+    await container.stop(30);
+    assert.equal((await container.exit).exitCode, 143);
+    assert.ok(performance.now() - before < 20_000);
+    await gone(child);
+    await container.stop(1);
+    await container.remove();
+  });
+
+  it('kills a program that ignores SIGTERM, after the grace', async () => {
+    const container = await start('stubborn', `trap '' TERM; echo up; while :; do sleep 1; done`);
+    await firstLine(container);
+    await container.stop(0.2);
+    assert.equal((await container.exit).exitCode, 137);
+  });
+
+  it('lets no background process outlive the program', async () => {
+    const container = await start('parent', 'sleep 600 & echo $!');
+    const { lines, exit } = await readToEnd(container);
+    assert.equal(exit.exitCode, 0);
+    await gone(Number(lines[0]?.text));
+  });
+
+  it('ends reading although somebody who left the group holds the pipe', { skip: LINUX_ONLY }, async () => {
+    const script = `setsid sh -c 'echo $$ >escaped; exec sleep 600' & until [ -s escaped ]; do sleep 0.05; done`;
+    const spec = folders.spec(image('escaped', script));
+    const { exit, lines } = await readToEnd(await runtime().start(spec));
+    assert.deepEqual({ exit, lines }, { exit: { exitCode: 0, outOfMemory: false }, lines: [] });
+    process.kill(Number(readFileSync(join(spec.folder, 'escaped'), 'utf8')), 'SIGKILL');
+  });
+
+  it('slows a flood of output down to the pace of the reader', async () => {
+    const container = await start('flood', `yes ${'x'.repeat(99)} | head -c 20000000; echo done >&2`);
+    const hasEnded = container.exit.then(() => true);
+    const lines = container.lines[Symbol.asyncIterator]();
+    await lines.next();
+    assert.equal(await Promise.race([hasEnded, sleep(500, false)]), false, 'it did not wait for its reader');
+    let count = 1;
+    for (let next = await lines.next(); next.done !== true; next = await lines.next()) count += 1;
+    assert.equal(count, 200_001);
+  });
+
+  it('forgets a process that has ended', async () => {
+    const container = await start('brief', 'true');
+    await container.exit;
+    assert.equal(existsSync(stateDir), false);
+  });
+
+  it(
+    'ends what an earlier life of the worker left running, with its children',
+    { skip: LINUX_ONLY },
+    async () => {
+      const leader = await abandoned('sleep 600 & echo >started; sleep 601');
+      assert.equal(await runtime().removeLeftovers(), 1);
+      await gone(leader);
+      assert.equal(existsSync(stateDir), false);
+      assert.equal(await runtime().removeLeftovers(), 0);
+    },
+  );
+
+  it('ends what is left of a group whose leader has ended', { skip: LINUX_ONLY }, async () => {
+    const leader = await abandoned('sleep 600 & echo >started; exec sleep 601');
+    process.kill(leader, 'SIGKILL');
+    await gone(leader);
+    assert.equal(await runtime().removeLeftovers(), 1);
+  });
+
+  it('spares a process that merely has the pid of a former one', async () => {
+    const stranger = spawn('sleep', ['600'], { detached: true, stdio: 'ignore' });
+    const { pid = 0 } = stranger;
+    mkdirSync(stateDir, { mode: 0o700 });
+    writeFileSync(
+      join(stateDir, `${pid}.json`),
+      JSON.stringify({ pid, stamp: 'another boot:1', mark: 'X=1' }),
+    );
+    writeFileSync(join(stateDir, '1.json'), JSON.stringify({ pid: 1, stamp: null, mark: 'X=1' }));
+    writeFileSync(join(stateDir, '99.json'), '{"pid": 9');
+    assert.equal(await runtime().removeLeftovers(), 0);
+    assert.notEqual(processStamp(pid), null);
+    assert.equal(existsSync(stateDir), false);
+    stranger.kill('SIGKILL');
+    await once(stranger, 'exit');
+  });
+
+  it('refuses a folder for notes that others may write in', () => {
+    const open = join(root, 'open');
+    mkdirSync(open);
+    chmodSync(open, 0o777);
+    assert.throws(() => new ProcessRuntime({ imagesDir, stateDir: open, env: {} }), /closed to others/);
+  });
+
+  /** Starts a program from a worker that is then killed; answers the program's pid once it has made the file `started`. */
+  async function abandoned(script: string): Promise<number> {
+    const spec = folders.spec(image('abandoned', script));
+    const module = new URL('process.runtime.js', import.meta.url).href;
+    const code = `
+      const { ProcessRuntime } = await import(${JSON.stringify(module)});
+      const runtime = new ProcessRuntime(${JSON.stringify({ imagesDir, stateDir, env: {} })});
+      await runtime.start(${JSON.stringify(spec)});
+      process.kill(process.pid, 'SIGKILL');`;
+    const worker = spawn(process.execPath, ['--input-type=module', '-e', code], { stdio: 'inherit' });
+    const [, signal] = await once(worker, 'exit');
+    assert.equal(signal, 'SIGKILL');
+    const [note = ''] = readdirSync(stateDir);
+    const pid = Number.parseInt(note, 10);
+    assert.notEqual(processStamp(pid), null, 'the program did not outlive the worker');
+    while (!existsSync(join(spec.folder, 'started'))) await sleep(10);
+    return pid;
+  }
+});
+
+/** The first line, without giving up the rest. */
+async function firstLine(container: RunningContainer): Promise<string> {
+  const { value } = await container.lines[Symbol.asyncIterator]().next();
+  return value?.text ?? '';
+}
+
+async function gone(pid: number): Promise<void> {
+  while (processStamp(pid) !== null) await sleep(10);
+}

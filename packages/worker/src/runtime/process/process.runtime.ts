@@ -1,0 +1,141 @@
+import { spawn } from 'node:child_process';
+import { constants, accessSync, readdirSync, statSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseImageReference } from '../docker/image-reference.js';
+import { ProcessContainer } from './process.container.js';
+import { ProcessNotes } from './process-notes.js';
+import type { ProcessNote } from './process-notes.js';
+import { groupMembers, hasEnvironment, processStamp, signalGroup } from './process-table.js';
+import { RunFault } from '../run-fault.js';
+import type { ContainerSpec, RunningContainer, Runtime } from '../runtime.js';
+import { traceEnvironment } from '../trace-environment.js';
+
+const PROGRAM = 'program';
+const DEFAULT_PATH = '/usr/local/bin:/usr/bin:/bin';
+
+/** How long leftovers may take to end after SIGKILL, in milliseconds. */
+const KILL_MS = 5_000;
+
+/** What a process runtime needs to know. */
+export interface ProcessRuntimeOptions {
+  /** Folder with one folder per image, each holding the executable file `program`. */
+  readonly imagesDir: string;
+  /** Folder for notes about running processes: the same in every life of one worker id, another for each worker id. */
+  readonly stateDir: string;
+  /** Where PATH, LANG and TZ are taken from; nothing else of it reaches a program. */
+  readonly env: NodeJS.ProcessEnv;
+}
+
+/**
+ * Runs the programs of example images as plain child processes, for machines without a container engine. It isolates
+ * nothing: no limits, and the program may do what the worker's user may.
+ */
+export class ProcessRuntime implements Runtime {
+  readonly name = 'process';
+  private readonly imagesDir: string;
+  private readonly notes: ProcessNotes;
+  private readonly running = new Set<number>();
+
+  /** @throws Error when the folder of images or the folder for notes cannot be used */
+  constructor(private readonly options: ProcessRuntimeOptions) {
+    this.imagesDir = resolve(options.imagesDir);
+    if (!isFolder(this.imagesDir))
+      throw new Error(`SERVICE_WORKER_IMAGES_DIR: '${options.imagesDir}' is no folder`);
+    this.notes = new ProcessNotes(options.stateDir);
+  }
+
+  async pull(image: string, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    this.programOf(image);
+  }
+
+  async start(spec: ContainerSpec): Promise<RunningContainer> {
+    const program = this.programOf(spec.image);
+    const folder = resolve(spec.folder);
+    const env = { ...this.environment(folder), ...traceEnvironment(spec.trace) };
+    const child = spawn(program, [], { cwd: folder, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+    const { pid } = child;
+    // An error after the start (a signal that cannot be sent) has no bearing on how the program ends.
+    child.on('error', () => undefined);
+    if (pid === undefined) throw await startProblem(spec.image, child);
+    this.running.add(pid);
+    this.notes.write({ pid, stamp: processStamp(pid), mark: inputEntry(folder) });
+    return new ProcessContainer(child, pid, () => {
+      this.running.delete(pid);
+      this.notes.remove(pid);
+    });
+  }
+
+  async removeLeftovers(): Promise<number> {
+    const notes = this.notes.list().filter(({ pid }) => !this.running.has(pid));
+    const leftovers = notes.filter(isAlive);
+    for (const { pid } of leftovers) signalGroup(pid, 'SIGKILL');
+    const deadline = performance.now() + KILL_MS;
+    while (leftovers.some(isAlive) && performance.now() < deadline) await sleep(20);
+    for (const { pid } of notes) this.notes.remove(pid);
+    return leftovers.length;
+  }
+
+  /**
+   * The program of an image: the last segment of the reference's path names its folder.
+   * @throws RunFault that says which images there are
+   */
+  private programOf(image: string): string {
+    const { name } = parseImageReference(image);
+    const program = join(this.imagesDir, name, PROGRAM);
+    try {
+      accessSync(program, constants.X_OK);
+      if (statSync(program).isFile()) return program;
+    } catch {
+      // Said below.
+    }
+    const known = readdirSync(this.imagesDir).filter((entry) => isFolder(join(this.imagesDir, entry)));
+    throw new RunFault(
+      `Image '${image}' was not found: the process runtime has ${known.toSorted().join(', ') || 'none'} ` +
+        `(a folder with an executable file '${PROGRAM}' each)`,
+    );
+  }
+
+  private environment(folder: string): NodeJS.ProcessEnv {
+    const { PATH = DEFAULT_PATH, LANG, TZ } = this.options.env;
+    return {
+      PATH,
+      HOME: folder,
+      ...(LANG === undefined ? {} : { LANG }),
+      ...(TZ === undefined ? {} : { TZ }),
+      SERVICE_INPUT_PATH: join(folder, 'input.json'),
+      SERVICE_OUTPUT_PATH: join(folder, 'output.json'),
+    };
+  }
+}
+
+/** The entry that marks a run's processes. */
+function inputEntry(folder: string): string {
+  return `SERVICE_INPUT_PATH=${join(folder, 'input.json')}`;
+}
+
+/**
+ * Whether processes of the note are alive. Its pid may belong to somebody else by now: the leader is known by its stamp;
+ * a group whose leader has ended, by an environment with the run's folder.
+ */
+function isAlive({ pid, stamp, mark }: ProcessNote): boolean {
+  const now = processStamp(pid);
+  if (now !== null) return now === stamp;
+  return groupMembers(pid).some((member) => hasEnvironment(member, mark));
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+/** What no other machine would do better with: no interpreter, no permission, no program. */
+const BAD_PROGRAM: ReadonlySet<unknown> = new Set(['ENOENT', 'EACCES', 'ENOEXEC']);
+
+async function startProblem(image: string, child: ReturnType<typeof spawn>): Promise<Error> {
+  const error = await new Promise<unknown>((settle) => child.once('error', settle));
+  const code: unknown = typeof error === 'object' && error !== null ? Reflect.get(error, 'code') : undefined;
+  const reason = typeof code === 'string' ? code : 'unknown reason';
+  const message = `The program of image '${image}' could not be started (${reason})`;
+  return BAD_PROGRAM.has(code) ? new RunFault(message) : new Error(message);
+}
