@@ -15,7 +15,7 @@ export {
   NotFound,
   type DomainErrorOptions,
   type ErrorKind,
-} from './common/http/domain-error.js';
+} from './common/http/errors/domain-error.js';
 export type { OpRunDto } from './runs/http/dto/op-run.dto.js';
 export type { CommittedEvent } from './runs/events/committed-event.js';
 export { RunEvents, type EventPage } from './runs/events/run-events.js';

@@ -1,7 +1,7 @@
 import { applyDecorators, SetMetadata, type ExecutionContext } from '@nestjs/common';
 import type { Reflector } from '@nestjs/core';
 import { ApiBearerAuth, ApiSecurity } from '@nestjs/swagger';
-import { ApiErrors } from '../common/http/error.dto.js';
+import { ApiErrors } from '../common/http/errors/error.dto.js';
 
 /** What an API key permits. `admin` includes the others. */
 export const SCOPES = ['admin', 'client', 'worker'] as const;

@@ -2,8 +2,8 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { Caller, Scope } from './access.js';
 import { hashApiKey, isApiKey } from './api-key.js';
 import { KeyUsage } from './key-usage.js';
-import { STARTING_KEYS, type StartingKey } from './starting-keys.js';
-import { StoredKeys } from './stored-keys.js';
+import { STARTING_KEYS, type StartingKey } from './startup-keys.js';
+import { StoredKeys } from './api-key-cache.js';
 
 /** Knows who a key belongs to: first the keys that the process was started with, then those of the database. */
 @Injectable()

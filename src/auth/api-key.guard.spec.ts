@@ -13,9 +13,9 @@ import { hashApiKey, makeApiKey } from './api-key.js';
 import { InvalidApiKey, MissingApiKey, MissingScope } from './auth.errors.js';
 import { createAuthenticator } from './authenticator.js';
 import { KeyUsage } from './key-usage.js';
-import { OpenAnswers } from './open-answers.js';
+import { OpenAnswers } from './revoked-key-responses.js';
 import { ScopesGuard } from './scopes.guard.js';
-import { StoredKeys } from './stored-keys.js';
+import { StoredKeys } from './api-key-cache.js';
 import { FakeKeys } from './testing/fake-keys.js';
 import { ManualClock } from './testing/manual-clock.js';
 

@@ -2,11 +2,11 @@ import { Inject, Injectable, type CanActivate, type ExecutionContext } from '@ne
 import { Reflector } from '@nestjs/core';
 import type { Request, Response } from 'express';
 import type passport from 'passport';
-import { createHeaderDecorator } from '../common/http/handler-needs.js';
+import { createHeaderDecorator } from '../common/http/request/handler-inputs.js';
 import { accessOf, type Caller } from './access.js';
 import { InvalidApiKey, MissingApiKey } from './auth.errors.js';
 import { API_KEY_STRATEGIES, AUTHENTICATOR } from './authenticator.js';
-import { OpenAnswers } from './open-answers.js';
+import { OpenAnswers } from './revoked-key-responses.js';
 
 declare global {
   namespace Express {

@@ -8,7 +8,7 @@ import {
   ApiParam,
   ApiTags,
 } from '@nestjs/swagger';
-import { ApiErrors, NO_STORE_HEADER } from '../common/http/error.dto.js';
+import { ApiErrors, NO_STORE_HEADER } from '../common/http/errors/error.dto.js';
 import { API_KEY_ID_PARAM, BODY_EXAMPLES, namedExamples } from '../bootstrap/openapi/examples.js';
 import { AllowScopes, type Caller } from './access.js';
 import { CurrentCaller } from './api-key.guard.js';

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { v7 as uuidv7 } from 'uuid';
-import { InvalidRequest } from '../common/http/domain-error.js';
-import { VALIDATION_FAILED } from '../common/http/problems.js';
+import { InvalidRequest } from '../common/http/errors/domain-error.js';
+import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Log } from '../common/logging/logger.js';
 import type { Caller, Scope } from './access.js';
 import { hashApiKey, makeApiKey, prefixOf } from './api-key.js';
@@ -16,7 +16,7 @@ import {
   type ListApiKeysQueryDto,
 } from './dto/api-key.dto.js';
 import { readTimestamp } from '@longshore/common/json/read-timestamp';
-import { StoredKeys } from './stored-keys.js';
+import { StoredKeys } from './api-key-cache.js';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 

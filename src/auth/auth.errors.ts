@@ -1,4 +1,4 @@
-import { DomainError } from '../common/http/domain-error.js';
+import { DomainError } from '../common/http/errors/domain-error.js';
 import type { Scope } from './access.js';
 
 /** The request carries no API key. */

@@ -14,12 +14,12 @@ import { ApiKeysService } from './api-keys.service.js';
 import { AUTHENTICATOR, createAuthenticator } from './authenticator.js';
 import { KeyUsage } from './key-usage.js';
 import { MonotonicClock } from './monotonic-clock.js';
-import { OpenAnswers } from './open-answers.js';
+import { OpenAnswers } from './revoked-key-responses.js';
 import { rateLimitOptions, RateLimitGuard } from './rate-limit.guard.js';
-import { RateWindows } from './rate-windows.js';
+import { RateWindows } from './rate-limit-storage.js';
 import { ScopesGuard } from './scopes.guard.js';
-import { STARTING_KEYS, startingKeys } from './starting-keys.js';
-import { StoredKeys } from './stored-keys.js';
+import { STARTING_KEYS, startingKeys } from './startup-keys.js';
+import { StoredKeys } from './api-key-cache.js';
 import { WhoamiController } from './whoami.controller.js';
 
 /** Authentication, authorisation and rate limit. The application registers the exported guards globally, in this order. */

@@ -1,6 +1,6 @@
 import { Controller, Get, Header } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
-import { ApiErrors, NO_STORE_HEADER } from '../common/http/error.dto.js';
+import { ApiErrors, NO_STORE_HEADER } from '../common/http/errors/error.dto.js';
 import { AllowAnyKey, type Caller } from './access.js';
 import { CurrentCaller } from './api-key.guard.js';
 import { toWhoamiDto, WhoamiDto } from './dto/whoami.dto.js';

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { isBadValue, isDatabaseUnavailable, isRetryable } from '../database/unavailable.js';
-import { DomainError, InvalidRequest } from '../common/http/domain-error.js';
-import { FailureClassifier } from '../common/http/failure-classifier.js';
+import { DomainError, InvalidRequest } from '../common/http/errors/domain-error.js';
+import { FailureClassifier } from '../common/http/errors/failure-classifier.js';
 import { Log } from '../common/logging/logger.js';
 
 /** The database is away or cannot do its work now. */

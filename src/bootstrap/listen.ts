@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { NestExpressApplication } from '@nestjs/platform-express';
-import { Drain } from '../common/http/drain.js';
+import { Drain } from '../common/http/server/drain.js';
 import { AddressUnusable } from './listen-address.js';
 import type { CleanupStack } from './cleanup-stack.js';
 import { RunJournal } from '../runs/journal/run-journal.js';

@@ -2,8 +2,8 @@ import { Controller, Get, Param, Req, Res } from '@nestjs/common';
 import { ApiExcludeController } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { Public } from '../auth/access.js';
-import { NotFound } from '../common/http/domain-error.js';
-import { IgnoreQuery } from '../common/http/handler-needs.js';
+import { NotFound } from '../common/http/errors/domain-error.js';
+import { IgnoreQuery } from '../common/http/request/handler-inputs.js';
 import type { DashboardFile } from './dashboard-files.js';
 import { DashboardService } from './dashboard.service.js';
 

@@ -2,7 +2,7 @@ import { Body, Controller, Get, Param, Post, Query, Res } from '@nestjs/common';
 import { ApiBody, ApiCreatedResponse, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
-import { ApiErrors } from '../common/http/error.dto.js';
+import { ApiErrors } from '../common/http/errors/error.dto.js';
 import { BODY_EXAMPLES, DEFINITION_NAME_PARAM, namedExamples } from '../bootstrap/openapi/examples.js';
 import { OpRunDto } from '../runs/http/dto/op-run.dto.js';
 import { answerRun, ApiIdempotentCreation, IdempotencyOf } from '../runs/idempotency/idempotency.js';

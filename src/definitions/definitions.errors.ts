@@ -1,4 +1,4 @@
-import { DomainError } from '../common/http/domain-error.js';
+import { DomainError } from '../common/http/errors/domain-error.js';
 
 /** There is no such definition, or not in this version. */
 export class DefinitionNotFound extends DomainError {

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { DefinitionEntity } from '../database/entities/definition.entity.js';
-import { InvalidRequest } from '../common/http/domain-error.js';
+import { InvalidRequest } from '../common/http/errors/domain-error.js';
 import { storedRetryPolicy, toRetryPolicyDto } from '../runs/http/dto/retry-policy.dto.js';
 import { storedTimeouts, toTimeoutsDto } from '../runs/http/dto/timeouts.dto.js';
 import type { Idempotency } from '../runs/journal/idempotency-ledger.js';

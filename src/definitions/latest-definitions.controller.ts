@@ -1,7 +1,7 @@
 import { Controller, Get, Query } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import { AllowScopes } from '../auth/access.js';
-import { ApiErrors } from '../common/http/error.dto.js';
+import { ApiErrors } from '../common/http/errors/error.dto.js';
 import { DefinitionsService } from './definitions.service.js';
 import { LatestDefinitionDto, ListLatestQueryDto } from './dto/definition.dto.js';
 

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { BoundedReaders } from '../common/http/bounded-readers.js';
-import { HeldRequests } from '../common/http/held-requests.js';
+import { BoundedReaders } from '../common/http/server/bounded-readers.js';
+import { HeldRequests } from '../common/http/server/held-requests.js';
 import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { TooManyFeedReaders } from './feed.errors.js';

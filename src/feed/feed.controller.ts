@@ -2,9 +2,9 @@ import { Controller, Get, Headers, Inject, Query, Req, Res } from '@nestjs/commo
 import { ApiHeader, ApiOkResponse, ApiOperation, ApiTags, getSchemaPath } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
-import { JSON_TYPE } from '../common/http/error-answer.js';
-import { ApiErrors, ApiSwitchedOffError } from '../common/http/error.dto.js';
-import { EventStreamResponse } from '../common/http/event-stream-response.js';
+import { JSON_TYPE } from '../common/http/errors/error-response.js';
+import { ApiErrors, ApiSwitchedOffError } from '../common/http/errors/error.dto.js';
+import { EventStreamResponse } from '../common/http/server/event-stream-response.js';
 import { FeedCursorDto } from './dto/feed-cursor.dto.js';
 import { FeedEventDto } from './dto/feed-event.dto.js';
 import { FeedPageDto } from './dto/feed-page.dto.js';

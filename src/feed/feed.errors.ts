@@ -1,4 +1,4 @@
-import { DomainError } from '../common/http/domain-error.js';
+import { DomainError } from '../common/http/errors/domain-error.js';
 
 /** The cursor was not made by this feed, or not by any. */
 export class FeedCursorInvalid extends DomainError {

@@ -2,7 +2,7 @@ import { Controller, Get, Res } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiServiceUnavailableResponse, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { Public } from '../auth/access.js';
-import { ApiErrors, RETRY_AFTER } from '../common/http/error.dto.js';
+import { ApiErrors, RETRY_AFTER } from '../common/http/errors/error.dto.js';
 import { HealthService } from './health.service.js';
 
 const STRINGS = { type: 'object', additionalProperties: { type: 'string' } } as const;

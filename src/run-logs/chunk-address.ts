@@ -1,5 +1,5 @@
-import { InvalidRequest } from '../common/http/domain-error.js';
-import { VALIDATION_FAILED } from '../common/http/problems.js';
+import { InvalidRequest } from '../common/http/errors/domain-error.js';
+import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { RUN_ATTEMPT_HEADER, WORKER_ID_HEADER } from '../runs/storage/reporter.js';
 import type { Reporter } from '../runs/machine/run-command.js';
 import { LAST_CHUNK } from './log-shapes.js';

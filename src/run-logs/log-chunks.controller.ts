@@ -1,7 +1,7 @@
 import { Body, Controller, Param, Put } from '@nestjs/common';
 import { ApiBody, ApiHeader, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import { AllowScopes } from '../auth/access.js';
-import { ApiErrors } from '../common/http/error.dto.js';
+import { ApiErrors } from '../common/http/errors/error.dto.js';
 import {
   BODY_EXAMPLES,
   EXAMPLE_WORKER_ID,

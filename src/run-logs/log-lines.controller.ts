@@ -10,8 +10,8 @@ import {
 } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
-import { ApiErrors } from '../common/http/error.dto.js';
-import { EventStreamResponse } from '../common/http/event-stream-response.js';
+import { ApiErrors } from '../common/http/errors/error.dto.js';
+import { EventStreamResponse } from '../common/http/server/event-stream-response.js';
 import { RUN_ID_PARAM } from '../bootstrap/openapi/examples.js';
 import { LogGapDto, LogLineDto } from './dto/log-entry.dto.js';
 import { LogPageQueryDto, LogStreamQueryDto } from './dto/log-query.dto.js';

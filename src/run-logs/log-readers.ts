@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { BoundedReaders } from '../common/http/bounded-readers.js';
-import { HeldRequests } from '../common/http/held-requests.js';
+import { BoundedReaders } from '../common/http/server/bounded-readers.js';
+import { HeldRequests } from '../common/http/server/held-requests.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
 import { LogMetrics } from './log-metrics.js';
 import { TooManyLogReaders } from './run-logs.errors.js';

@@ -1,8 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { Semaphore } from '../database/semaphore.js';
-import { InvalidRequest } from '../common/http/domain-error.js';
-import { VALIDATION_FAILED } from '../common/http/problems.js';
+import { InvalidRequest } from '../common/http/errors/domain-error.js';
+import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { RunNotFound } from '../runs/run.errors.js';
 import { isRunId } from '../runs/storage/run.reader.js';
 import { Settings } from '../config/settings.js';

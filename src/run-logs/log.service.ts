@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { retryWhileUnavailable } from '../database/retry-while-unavailable.js';
-import { InvalidRequest } from '../common/http/domain-error.js';
-import { VALIDATION_FAILED } from '../common/http/problems.js';
+import { InvalidRequest } from '../common/http/errors/domain-error.js';
+import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { RunNotFound } from '../runs/run.errors.js';
 import { isRunId } from '../runs/storage/run.reader.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';

@@ -1,4 +1,4 @@
-import { DomainError } from '../common/http/domain-error.js';
+import { DomainError } from '../common/http/errors/domain-error.js';
 
 /** The run has no such attempt. */
 export class AttemptNotFound extends DomainError {

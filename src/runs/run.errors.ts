@@ -1,4 +1,4 @@
-import { DomainError, type ErrorKind } from '../common/http/domain-error.js';
+import { DomainError, type ErrorKind } from '../common/http/errors/domain-error.js';
 import { rejectionDetail, type Rejection } from './machine/rejection.js';
 
 /** No run has this id. */

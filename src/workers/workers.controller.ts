@@ -2,7 +2,7 @@ import { Body, Controller, Get, HttpCode, Param, Post, Res, type StreamableFile 
 import { ApiBody, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
-import { ApiErrors } from '../common/http/error.dto.js';
+import { ApiErrors } from '../common/http/errors/error.dto.js';
 import { BODY_EXAMPLES, namedExamples, WORKER_ID_PARAM } from '../bootstrap/openapi/examples.js';
 import { answerList } from '../runs/http/json-stream.js';
 import { Settings } from '../config/settings.js';

@@ -1,4 +1,4 @@
-import { DomainError } from '../common/http/domain-error.js';
+import { DomainError } from '../common/http/errors/domain-error.js';
 
 /** A heartbeat that contradicts itself. */
 export class InvalidHeartbeat extends DomainError {

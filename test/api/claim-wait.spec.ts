@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Drain } from '../../src/common/http/drain.js';
+import { Drain } from '../../src/common/http/server/drain.js';
 import { assertInvalid } from '../support/answer-shapes.js';
 import { RunSteps } from '../support/run-steps.js';
 import { startTestApp, type TestAnswer, type TestApp } from '../support/test-app.js';

@@ -22,9 +22,9 @@ import {
   type ValidatorConstraintInterface,
 } from 'class-validator';
 import { Public } from '../../src/auth/access.js';
-import { declaredParameters } from '../../src/common/http/declared-parameters.js';
-import { DtoPlan } from '../../src/common/http/dto-plan.js';
-import { JsonObject } from '../../src/common/http/dto-decorators.js';
+import { declaredParameters } from '../../src/common/http/request/declared-parameters.js';
+import { DtoPlan } from '../../src/common/http/validation/dto-plan.js';
+import { JsonObject } from '../../src/common/http/validation/dto-decorators.js';
 import { startTestApp, type TestAnswer, type TestApp } from '../support/test-app.js';
 
 class Address {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { USUAL_FEED_LIMITS } from '../../src/feed/feed-limits.js';
 import { encodeCursor } from '../../src/feed/feed-cursor.js';
-import { Drain } from '../../src/common/http/drain.js';
+import { Drain } from '../../src/common/http/server/drain.js';
 import { EventStreamReader, type StreamOptions } from '../support/event-stream.js';
 import { createRun, note, startFeedApp } from '../support/feed-app.js';
 import { RawConnection, requestText } from '../support/raw-http.js';

@@ -41,7 +41,7 @@ import type { Request, Response } from 'express';
 import { of, type Observable } from 'rxjs';
 import { AllowScopes, type Caller } from '../../src/auth/access.js';
 import { CurrentCaller } from '../../src/auth/api-key.guard.js';
-import { FastExpressAdapter } from '../../src/common/http/fast-express.adapter.js';
+import { FastExpressAdapter } from '../../src/common/http/server/fast-express.adapter.js';
 import { RawConnection, requestText } from '../support/raw-http.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { execute } from '../../src/database/sql.js';
-import { Drain } from '../../src/common/http/drain.js';
+import { Drain } from '../../src/common/http/server/drain.js';
 import { ClosedLogsWatch } from '../../src/run-logs/closed-logs.watch.js';
 import { assertError } from '../support/answer-shapes.js';
 import { EventStreamReader, type StreamOptions } from '../support/event-stream.js';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rows } from '../../src/database/sql.js';
-import { Drain } from '../../src/common/http/drain.js';
+import { Drain } from '../../src/common/http/server/drain.js';
 import { ReaperClock } from '../../src/workers/reaper/reaper-clock.js';
 import { ReaperGrace } from '../../src/workers/reaper/reaper-grace.js';
 import { ReaperHealth } from '../../src/workers/reaper/reaper-health.js';

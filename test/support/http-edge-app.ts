@@ -17,22 +17,22 @@ import { NestFactory } from '@nestjs/core';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import type { Request, Response } from 'express';
-import { DomainError, InvalidRequest } from '../../src/common/http/domain-error.js';
-import { Drain } from '../../src/common/http/drain.js';
+import { DomainError, InvalidRequest } from '../../src/common/http/errors/domain-error.js';
+import { Drain } from '../../src/common/http/server/drain.js';
 import {
   AllowUnknownFields,
   IsJsonInteger,
   IsText,
   JsonObject,
   OptionalField,
-} from '../../src/common/http/dto-decorators.js';
-import { FailureClassifier } from '../../src/common/http/failure-classifier.js';
-import { FastExpressAdapter } from '../../src/common/http/fast-express.adapter.js';
+} from '../../src/common/http/validation/dto-decorators.js';
+import { FailureClassifier } from '../../src/common/http/errors/failure-classifier.js';
+import { FastExpressAdapter } from '../../src/common/http/server/fast-express.adapter.js';
 import { HttpModule } from '../../src/common/http/http.module.js';
-import { QueryInteger, QueryString } from '../../src/common/http/query-decorators.js';
-import { requestIdOf } from '../../src/common/http/request-id.js';
-import { SERVER_LIMITS } from '../../src/common/http/server-limits.js';
-import type { ServerLimits } from '../../src/common/http/server-limits.js';
+import { QueryInteger, QueryString } from '../../src/common/http/validation/query-decorators.js';
+import { requestIdOf } from '../../src/common/http/server/request-id.js';
+import { SERVER_LIMITS } from '../../src/common/http/server/server-limits.js';
+import type { ServerLimits } from '../../src/common/http/server/server-limits.js';
 
 export const MAX_BODY_BYTES = 4096;
 

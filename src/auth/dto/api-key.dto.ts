@@ -1,7 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional, ValidateBy } from 'class-validator';
-import { IsText, OptionalField } from '../../common/http/dto-decorators.js';
-import { QueryInteger, QueryString } from '../../common/http/query-decorators.js';
+import { IsText, OptionalField } from '../../common/http/validation/dto-decorators.js';
+import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import { SCOPES, type Scope } from '../access.js';
 import type { ApiKeyRow } from '../api-keys.repository.js';
 import { readTimestamp } from '@longshore/common/json/read-timestamp';

@@ -3,7 +3,7 @@ import { NestFactory } from '@nestjs/core';
 import { DataSource } from 'typeorm';
 import { AppModule } from '../../app.module.js';
 import { dataSourceOptions } from '../../database/data-source.js';
-import { FastExpressAdapter } from '../../common/http/fast-express.adapter.js';
+import { FastExpressAdapter } from '../../common/http/server/fast-express.adapter.js';
 import { createLog } from '../../common/logging/logger.js';
 import { packageVersion } from '@longshore/common/settings/package-version';
 import { SettingsModule } from '../../config/settings.module.js';

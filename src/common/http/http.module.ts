@@ -1,14 +1,14 @@
 import { Module } from '@nestjs/common';
 import type { CanActivate, DynamicModule, InjectionToken, ModuleMetadata, Type } from '@nestjs/common';
 import { APP_FILTER, APP_GUARD, APP_PIPE } from '@nestjs/core';
-import { Drain } from './drain.js';
-import { ErrorFilter } from './error.filter.js';
-import { FailureClassifier } from './failure-classifier.js';
-import { HeldRequests } from './held-requests.js';
+import { Drain } from './server/drain.js';
+import { ErrorFilter } from './errors/error.filter.js';
+import { FailureClassifier } from './errors/failure-classifier.js';
+import { HeldRequests } from './server/held-requests.js';
 import { HTTP_OPTIONS } from './http-options.js';
 import type { HttpOptions } from './http-options.js';
-import { RequestGuard } from './request.guard.js';
-import { DtoValidationPipe } from './validation.pipe.js';
+import { RequestGuard } from './request/request.guard.js';
+import { DtoValidationPipe } from './validation/validation.pipe.js';
 
 /** How the module gets what it needs: the options from a factory, as in any Nest provider. */
 export interface HttpModuleSetup extends Pick<ModuleMetadata, 'imports'> {

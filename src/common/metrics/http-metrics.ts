@@ -1,8 +1,8 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { Injectable } from '@nestjs/common';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { HeldRequests } from '../http/held-requests.js';
-import { REFUSED_AT_EDGE } from '../http/server-limits.js';
+import { HeldRequests } from '../http/server/held-requests.js';
+import { REFUSED_AT_EDGE } from '../http/server/server-limits.js';
 
 /** Methods that are told apart; a client can name three dozen. */
 const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);

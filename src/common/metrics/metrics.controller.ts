@@ -2,7 +2,7 @@ import { Controller, Get, Header } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import { Registry } from 'prom-client';
 import { AllowAnyKey } from '../../auth/access.js';
-import { ApiErrors } from '../http/error.dto.js';
+import { ApiErrors } from '../http/errors/error.dto.js';
 import { MetricsPage } from './metrics-page.js';
 
 /** HTTP of the metrics. */

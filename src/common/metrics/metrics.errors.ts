@@ -1,4 +1,4 @@
-import { DomainError } from '../http/domain-error.js';
+import { DomainError } from '../http/errors/domain-error.js';
 
 /** The counts of all server processes cannot be had now, and those of one alone would mislead: 503. */
 export class MetricsUnavailable extends DomainError {

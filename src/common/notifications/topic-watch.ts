@@ -1,4 +1,4 @@
-import { untilWoken, type WaitEnds } from '../http/until-woken.js';
+import { untilWoken, type WaitEnds } from './until-woken.js';
 import type { TopicNotifications, WaitingReader } from './topic-notifications.js';
 
 /** One reader's view of a topic's news. */

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { isDatabaseUnavailable } from '../../database/unavailable.js';
-import { DomainError } from '../http/domain-error.js';
+import { DomainError } from '../http/errors/domain-error.js';
 import { Log } from '../logging/logger.js';
 import { JobClock } from './job-clock.js';
 import { JobMetrics } from './job-metrics.js';

@@ -8,7 +8,7 @@ import {
 } from '@nestjs/common';
 import { HttpAdapterHost, ModuleRef } from '@nestjs/core';
 import { ScheduleModule } from '@nestjs/schedule';
-import { Drain } from '../http/drain.js';
+import { Drain } from '../http/server/drain.js';
 import { Settings } from '../../config/settings.js';
 import { JobClock } from './job-clock.js';
 import { JobMetrics } from './job-metrics.js';

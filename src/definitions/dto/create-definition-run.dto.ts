@@ -1,5 +1,5 @@
 import { ApiSchema } from '@nestjs/swagger';
-import { IsJsonInteger, JsonObject, OptionalField } from '../../common/http/dto-decorators.js';
+import { IsJsonInteger, JsonObject, OptionalField } from '../../common/http/validation/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import { PRIORITY } from '../../runs/http/dto/field-shapes.js';
 

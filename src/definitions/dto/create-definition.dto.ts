@@ -1,5 +1,5 @@
 import { ApiSchema } from '@nestjs/swagger';
-import { IsText, Nested, NestedMap, OptionalField } from '../../common/http/dto-decorators.js';
+import { IsText, Nested, NestedMap, OptionalField } from '../../common/http/validation/dto-decorators.js';
 import { ConstraintsInputDto } from '../../runs/http/dto/constraints.dto.js';
 import { EventDeliveryInputDto } from '../../runs/http/dto/event-delivery.dto.js';
 import { RetryPolicyInputDto } from '../../runs/http/dto/retry-policy.dto.js';

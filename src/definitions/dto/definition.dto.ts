@@ -1,7 +1,7 @@
 import { ApiProperty, ApiSchema, getSchemaPath, ApiExtraModels } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import type { DefinitionEntity } from '../../database/entities/definition.entity.js';
-import { QueryInteger, QueryString } from '../../common/http/query-decorators.js';
+import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { ConstraintsDto } from '../../runs/http/dto/constraints.dto.js';
 import { EventDeliveryDto } from '../../runs/http/dto/event-delivery.dto.js';

@@ -1,7 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { Allow, IsBoolean } from 'class-validator';
-import { IsText, OptionalField } from '../../common/http/dto-decorators.js';
-import { PassByReference } from '../../common/http/free-form-json.js';
+import { IsText, OptionalField } from '../../common/http/validation/dto-decorators.js';
+import { PassByReference } from '../../common/http/validation/free-form-json.js';
 import type { JsonValue } from '@longshore/common/json/json-value';
 
 const ANY_VALUE = [

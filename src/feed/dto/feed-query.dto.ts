@@ -1,7 +1,7 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
-import { QueryInteger, QueryString } from '../../common/http/query-decorators.js';
+import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 
 function FeedTopic(): PropertyDecorator {

@@ -1,6 +1,11 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsBoolean, IsIn, ValidateBy } from 'class-validator';
-import { IsJsonInteger, IsText, NestedList, OptionalField } from '../../common/http/dto-decorators.js';
+import {
+  IsJsonInteger,
+  IsText,
+  NestedList,
+  OptionalField,
+} from '../../common/http/validation/dto-decorators.js';
 import { readTimestamp } from '@longshore/common/json/read-timestamp';
 import {
   LAST_LINE,

@@ -4,7 +4,7 @@ import { InjectRepository } from '@nestjs/typeorm';
 import { LessThan, Repository } from 'typeorm';
 import { AllowScopes } from '../../auth/access.js';
 import { AuditEntryEntity } from '../../database/entities/audit-entry.entity.js';
-import { ApiErrors } from '../../common/http/error.dto.js';
+import { ApiErrors } from '../../common/http/errors/error.dto.js';
 import { AuditEntryDto, DEFAULT_AUDIT_LIMIT, ListAuditQueryDto, toAuditEntryDto } from './audit.dto.js';
 
 /** HTTP of the audit log. */

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { ExecutionContext } from '@nestjs/common';
 import type { Request } from 'express';
-import { createHeaderDecorator } from '../../common/http/handler-needs.js';
+import { createHeaderDecorator } from '../../common/http/request/handler-inputs.js';
 import { canonicalJson } from '@longshore/common/json/canonical-json';
 import type { JsonValue } from '@longshore/common/json/json-value';
 import { readKeyScope } from '../idempotency/idempotency.js';

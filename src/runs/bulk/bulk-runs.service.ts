@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
-import { readItem } from '../../common/http/bulk-items.js';
-import { InvalidRequest } from '../../common/http/domain-error.js';
-import { ItemErrors } from '../../common/http/item-errors.js';
-import { VALIDATION_FAILED } from '../../common/http/problems.js';
+import { readItem } from '../../common/http/validation/bulk-items.js';
+import { InvalidRequest } from '../../common/http/errors/domain-error.js';
+import { ItemErrors } from '../../common/http/errors/item-errors.js';
+import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 import type { JsonValue } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { CreateRunDto } from '../http/dto/create-run.dto.js';

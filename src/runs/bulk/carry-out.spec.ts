@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { InvalidRequest } from '../../common/http/domain-error.js';
-import { ItemErrors } from '../../common/http/item-errors.js';
+import { InvalidRequest } from '../../common/http/errors/domain-error.js';
+import { ItemErrors } from '../../common/http/errors/item-errors.js';
 import type { Effect } from '../journal/pending-command.js';
 import { JournalOverloaded } from '../run.errors.js';
 import { carryOut } from './carry-out.js';

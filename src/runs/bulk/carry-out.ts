@@ -1,4 +1,4 @@
-import type { ItemErrors, RefusedItem } from '../../common/http/item-errors.js';
+import type { ItemErrors, RefusedItem } from '../../common/http/errors/item-errors.js';
 import type { Effect } from '../journal/pending-command.js';
 
 /** An item that was handed in to the journal. */

@@ -1,6 +1,6 @@
 import { ApiExtraModels, ApiProperty, ApiSchema, getSchemaPath } from '@nestjs/swagger';
-import { MAX_BULK_ITEMS } from '../../common/http/bulk-items.js';
-import { IsTextList } from '../../common/http/dto-decorators.js';
+import { MAX_BULK_ITEMS } from '../../common/http/validation/bulk-items.js';
+import { IsTextList } from '../../common/http/validation/dto-decorators.js';
 import { RefusedItemDto } from './refused-item.dto.js';
 
 @ApiSchema({ name: 'OpRunIds', description: 'Ids of runs; each run is changed independently.' })

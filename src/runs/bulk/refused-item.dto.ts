@@ -1,6 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import type { ErrorBody } from '../../common/http/error-answer.js';
-import { ErrorDto } from '../../common/http/error.dto.js';
+import type { ErrorBody } from '../../common/http/errors/error-response.js';
+import { ErrorDto } from '../../common/http/errors/error.dto.js';
 
 @ApiSchema({ name: 'RefusedItem', description: 'The item was refused.' })
 export class RefusedItemDto {

@@ -1,6 +1,6 @@
 import { ApiExtraModels, ApiProperty, ApiSchema, getSchemaPath } from '@nestjs/swagger';
-import { BulkItems } from '../../common/http/bulk-items.js';
-import { IsJsonInteger, IsText, OptionalField } from '../../common/http/dto-decorators.js';
+import { BulkItems } from '../../common/http/validation/bulk-items.js';
+import { IsJsonInteger, IsText, OptionalField } from '../../common/http/validation/dto-decorators.js';
 import type { JsonValue } from '@longshore/common/json/json-value';
 import { AddEventDto } from '../http/dto/add-event.dto.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../machine/run.js';

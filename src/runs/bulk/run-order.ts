@@ -1,4 +1,4 @@
-import { DomainError } from '../../common/http/domain-error.js';
+import { DomainError } from '../../common/http/errors/domain-error.js';
 import type { Effect } from '../journal/pending-command.js';
 
 /** The last event of a run that was handed in. */

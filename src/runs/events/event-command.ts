@@ -1,5 +1,5 @@
-import { InvalidRequest } from '../../common/http/domain-error.js';
-import { VALIDATION_FAILED } from '../../common/http/problems.js';
+import { InvalidRequest } from '../../common/http/errors/domain-error.js';
+import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 import { newId } from '../storage/new-id.js';
 import type { RunCommand, Reporter } from '../machine/run-command.js';
 import { readEvent, type ReportedEvent, type RunEvent } from '../machine/run-event.js';

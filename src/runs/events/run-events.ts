@@ -2,7 +2,7 @@ import { Injectable, Logger, type OnModuleInit } from '@nestjs/common';
 import { config, type Observable } from 'rxjs';
 import { DataSource, type EntityManager } from 'typeorm';
 import { FeedBranchEntity } from '../../database/entities/feed.entity.js';
-import { InvalidRequest } from '../../common/http/domain-error.js';
+import { InvalidRequest } from '../../common/http/errors/domain-error.js';
 import { toCommittedEvent, type CommittedEvent } from './committed-event.js';
 import { CommittedEventRepository, type EventPlace } from './committed-event.repository.js';
 import { decodeEventCursor, encodeEventCursor, FIRST_PLACE, epochOf } from './event-cursor.js';

@@ -1,7 +1,7 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { ApiHeader } from '@nestjs/swagger';
 import type { Request } from 'express';
-import { createHeaderDecorator } from '../../common/http/handler-needs.js';
+import { createHeaderDecorator } from '../../common/http/request/handler-inputs.js';
 import { currentSpan } from '@longshore/common/tracing/current-span';
 import { readTraceContext, type TraceContext } from '@longshore/common/tracing/trace-context';
 

@@ -14,8 +14,8 @@ import { ApiBody, ApiHeader, ApiOkResponse, ApiOperation, ApiParam, ApiTags } fr
 import type { Response } from 'express';
 import { AllowScopes, type Caller } from '../../auth/access.js';
 import { CurrentCaller } from '../../auth/api-key.guard.js';
-import { ApiErrors } from '../../common/http/error.dto.js';
-import { PrefersMinimal } from '../../common/http/prefer.js';
+import { ApiErrors } from '../../common/http/errors/error.dto.js';
+import { PrefersMinimal } from '../../common/http/request/prefer.js';
 import {
   BODY_EXAMPLES,
   EVENT_EXAMPLES,

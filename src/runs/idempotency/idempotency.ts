@@ -9,9 +9,9 @@ import {
 } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { callerOf } from '../../auth/api-key.guard.js';
-import { InvalidRequest } from '../../common/http/domain-error.js';
-import { createHeaderDecorator } from '../../common/http/handler-needs.js';
-import { queryOf } from '../../common/http/query-parser.js';
+import { InvalidRequest } from '../../common/http/errors/domain-error.js';
+import { createHeaderDecorator } from '../../common/http/request/handler-inputs.js';
+import { queryOf } from '../../common/http/request/query-parser.js';
 import { canonicalJson } from '@longshore/common/json/canonical-json';
 import type { JsonValue } from '@longshore/common/json/json-value';
 import type { OpRunDto } from '../http/dto/op-run.dto.js';

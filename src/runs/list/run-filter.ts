@@ -1,4 +1,4 @@
-import { InvalidRequest } from '../../common/http/domain-error.js';
+import { InvalidRequest } from '../../common/http/errors/domain-error.js';
 import { clip } from '@longshore/common/json/text';
 import { isRunState, type RunState } from '../machine/run-state.js';
 import {

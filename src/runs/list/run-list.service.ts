@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { InvalidRequest } from '../../common/http/domain-error.js';
+import { InvalidRequest } from '../../common/http/errors/domain-error.js';
 import { toOpRunDto } from '../http/dto/op-run.dto.js';
 import { isRunId } from '../storage/run.reader.js';
 import { RunViews } from '../http/run-view.js';

@@ -1,7 +1,7 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { Request } from 'express';
-import { createHeaderDecorator } from '../../common/http/handler-needs.js';
-import { InvalidRequest } from '../../common/http/domain-error.js';
+import { createHeaderDecorator } from '../../common/http/request/handler-inputs.js';
+import { InvalidRequest } from '../../common/http/errors/domain-error.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../machine/run.js';
 import type { Reporter } from '../machine/run-command.js';
 

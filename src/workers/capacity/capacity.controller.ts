@@ -1,7 +1,7 @@
 import { Controller, Get, Query } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import { AllowScopes } from '../../auth/access.js';
-import { ApiErrors } from '../../common/http/error.dto.js';
+import { ApiErrors } from '../../common/http/errors/error.dto.js';
 import { CapacityQueryDto, DEFAULT_SHAPES } from './capacity-query.dto.js';
 import { CapacityReportDto, toCapacityReportDto } from './capacity.dto.js';
 import { CapacityService } from './capacity.service.js';

@@ -1,7 +1,7 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
-import { MAX_BULK_ITEMS } from '../../common/http/bulk-items.js';
-import { QueryInteger } from '../../common/http/query-decorators.js';
+import { MAX_BULK_ITEMS } from '../../common/http/validation/bulk-items.js';
+import { QueryInteger } from '../../common/http/validation/query-decorators.js';
 
 /** Query of a claim. */
 export class ClaimQueryDto {

@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { HELD } from '../../common/http/held-requests.js';
+import { HELD } from '../../common/http/server/held-requests.js';
 import type { ClaimedRun, ClaimOutcome } from '../../runs/journal/claim.js';
 import { currentSpan, spanStorage } from '@longshore/common/tracing/current-span';
 import { TRACING } from '../../common/tracing/tracing.module.js';

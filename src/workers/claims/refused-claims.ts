@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { untilWoken } from '../../common/http/until-woken.js';
+import { untilWoken } from '../../common/notifications/until-woken.js';
 
 /** Longest time for which a claim is held whose worker may not have work, in milliseconds. */
 const LONGEST_MS = 10_000;

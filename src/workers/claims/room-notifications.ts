@@ -1,4 +1,4 @@
-import { untilWoken } from '../../common/http/until-woken.js';
+import { untilWoken } from '../../common/notifications/until-woken.js';
 
 /** A claim that wants to know when its worker gets room. */
 export interface RoomWatch {

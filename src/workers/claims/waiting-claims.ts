@@ -1,6 +1,6 @@
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { Notifications } from '../../database/notifications.js';
-import { untilWoken } from '../../common/http/until-woken.js';
+import { untilWoken } from '../../common/notifications/until-woken.js';
 import { readQueueNews } from '../../runs/queue/queue-notifications.js';
 import { QUEUE_CHANNEL, ROOM_CHANNEL } from '../../runs/queue/queue.repository.js';
 import { RunJournal } from '../../runs/journal/run-journal.js';

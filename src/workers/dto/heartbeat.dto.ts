@@ -6,7 +6,7 @@ import {
   Nested,
   NestedList,
   OptionalField,
-} from '../../common/http/dto-decorators.js';
+} from '../../common/http/validation/dto-decorators.js';
 import type { Heartbeat, ReportedRun } from '../pool/worker-pool.js';
 import { WORKER_ID_PATTERN } from '../worker-id.js';
 import { InvalidHeartbeat } from '../workers.errors.js';

@@ -5,7 +5,7 @@ import {
   IsTextList,
   NestedList,
   OptionalField,
-} from '../../common/http/dto-decorators.js';
+} from '../../common/http/validation/dto-decorators.js';
 
 /** Runs keep the id of their GPU in 32 bits. */
 const LARGEST_GPU_ID = 2 ** 31 - 1;

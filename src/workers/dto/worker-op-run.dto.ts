@@ -1,5 +1,5 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { AllowUnknownFields, IsText, JsonObject } from '../../common/http/dto-decorators.js';
+import { AllowUnknownFields, IsText, JsonObject } from '../../common/http/validation/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import { ConstraintsDto } from '../../runs/http/dto/constraints.dto.js';
 import type { ClaimedRun } from '../../runs/journal/claim.js';

@@ -1,7 +1,7 @@
 import { Body, Controller, HttpCode, Param, Post } from '@nestjs/common';
 import { ApiBody, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import { AllowScopes } from '../../auth/access.js';
-import { ApiErrors } from '../../common/http/error.dto.js';
+import { ApiErrors } from '../../common/http/errors/error.dto.js';
 import { BODY_EXAMPLES, namedExamples, WORKER_ID_PARAM } from '../../bootstrap/openapi/examples.js';
 import { BulkKeysOf, type BulkKeys } from '../../runs/bulk/bulk-keys.js';
 import { BulkRunsService } from '../../runs/bulk/bulk-runs.service.js';

@@ -1,6 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { ValidateBy } from 'class-validator';
-import { IsText, JsonObject, OptionalField } from '../../../common/http/dto-decorators.js';
+import { IsText, JsonObject, OptionalField } from '../../../common/http/validation/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import { EVENT_TYPE_PATTERN } from '../../machine/run-event.js';
 

@@ -1,5 +1,5 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { IsJsonInteger, OptionalField } from '../../../common/http/dto-decorators.js';
+import { IsJsonInteger, OptionalField } from '../../../common/http/validation/dto-decorators.js';
 
 const INT32_MAX = 2 ** 31 - 1;
 

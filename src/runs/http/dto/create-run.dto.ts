@@ -5,7 +5,7 @@ import {
   JsonObject,
   Nested,
   OptionalField,
-} from '../../../common/http/dto-decorators.js';
+} from '../../../common/http/validation/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import { ConstraintsInputDto } from './constraints.dto.js';
 import { EventDeliveryInputDto } from './event-delivery.dto.js';

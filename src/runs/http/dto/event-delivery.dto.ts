@@ -1,6 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { ValidateBy } from 'class-validator';
-import { IsText, JsonObject, OptionalField } from '../../../common/http/dto-decorators.js';
+import { IsText, JsonObject, OptionalField } from '../../../common/http/validation/dto-decorators.js';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 

@@ -1,5 +1,5 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { QueryInteger } from '../../../common/http/query-decorators.js';
+import { QueryInteger } from '../../../common/http/validation/query-decorators.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TimelineRow } from '../../events/event.repository.js';
 import { RUN_STATES, type RunState } from '../../machine/run-state.js';

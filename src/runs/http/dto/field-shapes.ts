@@ -1,4 +1,4 @@
-import type { IntegerRange, TextShape } from '../../../common/http/dto-decorators.js';
+import type { IntegerRange, TextShape } from '../../../common/http/validation/dto-decorators.js';
 
 /** A container image as runs and definitions name it. */
 export const IMAGE_REFERENCE: TextShape = {

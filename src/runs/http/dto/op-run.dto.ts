@@ -1,5 +1,5 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { QueryBoolean } from '../../../common/http/query-decorators.js';
+import { QueryBoolean } from '../../../common/http/validation/query-decorators.js';
 import { IsOptional } from 'class-validator';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { RUN_STATES, type RunState } from '../../machine/run-state.js';

@@ -1,5 +1,5 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { IsJsonInteger, OptionalField } from '../../../common/http/dto-decorators.js';
+import { IsJsonInteger, OptionalField } from '../../../common/http/validation/dto-decorators.js';
 
 /** A pause in seconds: up to a day. */
 const PAUSE = { min: 0, max: 86_400 } as const;

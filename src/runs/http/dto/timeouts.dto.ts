@@ -1,5 +1,5 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { IsJsonInteger, OptionalField } from '../../../common/http/dto-decorators.js';
+import { IsJsonInteger, OptionalField } from '../../../common/http/validation/dto-decorators.js';
 
 /** A time budget in seconds: up to 366 days. */
 const BUDGET = { min: 1, max: 31_622_400 } as const;

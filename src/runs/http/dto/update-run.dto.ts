@@ -1,5 +1,10 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { IsJsonInteger, IsText, JsonObject, OptionalField } from '../../../common/http/dto-decorators.js';
+import {
+  IsJsonInteger,
+  IsText,
+  JsonObject,
+  OptionalField,
+} from '../../../common/http/validation/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import { RUN_STATES } from '../../machine/run-state.js';
 import { PRIORITY } from './field-shapes.js';

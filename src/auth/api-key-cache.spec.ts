@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { KeyCheckTooSlow } from './auth.errors.js';
-import { BELIEVED_MS, StoredKeys } from './stored-keys.js';
+import { BELIEVED_MS, StoredKeys } from './api-key-cache.js';
 import { FakeKeys } from './testing/fake-keys.js';
 import { ManualClock } from './testing/manual-clock.js';
 

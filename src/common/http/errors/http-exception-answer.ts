@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { HttpException } from '@nestjs/common';
 import { FAULT } from './domain-error-answer.js';
-import type { ErrorAnswer, ErrorBody } from './error-answer.js';
+import type { ErrorAnswer, ErrorBody } from './error-response.js';
 
 const NOT_FOUND: ErrorAnswer = { status: 404, body: { detail: 'Not found' } };
 

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RateWindows } from './rate-windows.js';
+import { RateWindows } from './rate-limit-storage.js';
 import { ManualClock } from './testing/manual-clock.js';
 
 const MINUTE = 60_000;

@@ -6,7 +6,7 @@ import { IsObject, IsOptional, ValidateBy, ValidateNested } from 'class-validato
 import { PassByReference } from './free-form-json.js';
 import type { DtoClass } from './field-checks.js';
 import { isCleanText, lengthWithin } from '@longshore/common/json/text';
-import { IGNORES_UNKNOWN_FIELDS } from '../../bootstrap/openapi/document-rules.js';
+import { IGNORES_UNKNOWN_FIELDS } from '../../../bootstrap/openapi/document-rules.js';
 
 /** Bounds of an integer, both inclusive. */
 export interface IntegerRange {

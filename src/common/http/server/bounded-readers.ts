@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { currentSpan } from '@longshore/common/tracing/current-span';
-import type { DomainError } from './domain-error.js';
+import type { DomainError } from '../errors/domain-error.js';
 import { HELD, type HeldRequest, type HeldRequests } from './held-requests.js';
 
 /** How many readers are taken, and what happens around that. */

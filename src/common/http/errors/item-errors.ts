@@ -1,7 +1,7 @@
 import { Inject, Injectable, Logger, Optional } from '@nestjs/common';
 import { answerToDomainError, FAULT } from './domain-error-answer.js';
 import { DomainError } from './domain-error.js';
-import type { ErrorBody } from './error-answer.js';
+import type { ErrorBody } from './error-response.js';
 import { FailureClassifier } from './failure-classifier.js';
 
 /** The answer to an item of a bulk request that was not carried out: what it would get as a request of its own. */

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { createLog, type Log } from '../common/logging/logger.js';
 import { isApiKey } from './api-key.js';
-import { startingKeys, type StartingKey } from './starting-keys.js';
+import { startingKeys, type StartingKey } from './startup-keys.js';
 import { FakeKeys } from './testing/fake-keys.js';
 
 describe('the keys that the service starts with', () => {

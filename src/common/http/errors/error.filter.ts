@@ -1,16 +1,16 @@
 import { Catch, HttpException, Inject, Logger, Optional } from '@nestjs/common';
 import type { ArgumentsHost, ExceptionFilter } from '@nestjs/common';
 import type { Request, Response } from 'express';
-import { ClientGone } from './body-reader.js';
+import { ClientGone } from '../request/body-reader.js';
 import { answerToDomainError, FAULT } from './domain-error-answer.js';
 import { DomainError } from './domain-error.js';
-import { sendError } from './error-answer.js';
-import type { ErrorAnswer } from './error-answer.js';
+import { sendError } from './error-response.js';
+import type { ErrorAnswer } from './error-response.js';
 import { FailureClassifier } from './failure-classifier.js';
 import { answerToHttpException } from './http-exception-answer.js';
-import { HTTP_OPTIONS } from './http-options.js';
-import type { HttpOptions } from './http-options.js';
-import { requestIdOf } from './request-id.js';
+import { HTTP_OPTIONS } from '../http-options.js';
+import type { HttpOptions } from '../http-options.js';
+import { requestIdOf } from '../server/request-id.js';
 
 /**
  * Turns errors into answers: domain errors by their kind, HttpExceptions by their status and text, failures of the

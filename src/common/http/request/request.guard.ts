@@ -3,13 +3,13 @@ import type { CanActivate, ExecutionContext } from '@nestjs/common';
 import type { Request, Response } from 'express';
 import { JsonRefused, readJson } from '@longshore/common/json/read-json';
 import { readBody } from './body-reader.js';
-import { BodyTooLarge, InvalidRequest, NotFound } from './domain-error.js';
-import { needsOf } from './handler-needs.js';
-import type { HandlerNeeds } from './handler-needs.js';
-import { HTTP_OPTIONS } from './http-options.js';
-import type { HttpOptions } from './http-options.js';
+import { BodyTooLarge, InvalidRequest, NotFound } from '../errors/domain-error.js';
+import { needsOf } from './handler-inputs.js';
+import type { HandlerNeeds } from './handler-inputs.js';
+import { HTTP_OPTIONS } from '../http-options.js';
+import type { HttpOptions } from '../http-options.js';
 import { isJson, requireJson } from './media-type.js';
-import { Problems, unknownParameter } from './problems.js';
+import { Problems, unknownParameter } from '../validation/problems.js';
 
 /**
  * Reads the body and the query that the handler of a route takes, and refuses bodies that are too large (413), not JSON

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { BodyTooLarge } from './domain-error.js';
+import { BodyTooLarge } from '../errors/domain-error.js';
 
 /** The client went away before its request was complete: there is nobody to answer. */
 export class ClientGone extends Error {

@@ -1,5 +1,5 @@
 import { clip } from '@longshore/common/json/text';
-import { InvalidRequest } from './domain-error.js';
+import { InvalidRequest } from '../errors/domain-error.js';
 
 /** The detail of every refusal by the rules of fields and parameters; `errors` says which. */
 export const VALIDATION_FAILED = 'Request validation failed';

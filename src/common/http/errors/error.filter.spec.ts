@@ -11,7 +11,7 @@ import {
   NotFoundException,
 } from '@nestjs/common';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
-import { ClientGone } from './body-reader.js';
+import { ClientGone } from '../request/body-reader.js';
 import { BodyTooLarge, DomainError, ERROR_KINDS, InvalidRequest } from './domain-error.js';
 import type { DomainErrorOptions, ErrorKind } from './domain-error.js';
 import { ErrorFilter } from './error.filter.js';

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { isBodyHeldBack } from './body-reader.js';
+import { isBodyHeldBack } from '../request/body-reader.js';
 
 /** The body of every error answer. */
 export interface ErrorBody {

@@ -1,5 +1,5 @@
 import { isCleanText } from '@longshore/common/json/text';
-import { parameterName, Problems } from './problems.js';
+import { parameterName, Problems } from '../validation/problems.js';
 
 /** Query parameters by their literal names (`created[gte]`); without prototype, so any name is safe. */
 export type ParsedQuery = Record<string, string>;

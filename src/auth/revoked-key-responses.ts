@@ -1,7 +1,7 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import type { Response } from 'express';
 import type { Caller } from './access.js';
-import { StoredKeys } from './stored-keys.js';
+import { StoredKeys } from './api-key-cache.js';
 
 /**
  * How often the keys of answers under way are looked at, in milliseconds. Together with the time for which an answer

@@ -1,6 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { Request } from 'express';
-import { createHeaderDecorator } from './handler-needs.js';
+import { createHeaderDecorator } from './handler-inputs.js';
 
 /** True when the client asked for an answer without a body (`Prefer: return=minimal`, RFC 7240). */
 export function prefersMinimal(header: string | string[] | undefined): boolean {

@@ -1,6 +1,6 @@
 import { assertNever } from '@longshore/common/json/assert-never';
 import type { DomainError, ErrorKind } from './domain-error.js';
-import type { ErrorAnswer } from './error-answer.js';
+import type { ErrorAnswer } from './error-response.js';
 
 /** What a fault of the service is answered with. */
 export const FAULT: ErrorAnswer = { status: 500, body: { detail: 'Internal server error' } };
