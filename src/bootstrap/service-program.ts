@@ -6,7 +6,7 @@ import { PrimaryLink } from './cluster/primary-link.js';
 import { ServerProcessFailed } from './cluster/server-process-failed.js';
 import { createLog, type Log } from '../common/logging/logger.js';
 import type { StartContext } from './open-database.js';
-import { RELOAD_CHILD, runWithReload } from './reload/reload-supervisor.js';
+import { RELOAD_CHILD, runWithReload } from './reload.js';
 import type { RunningService } from './serve.js';
 import { answerWithoutStarting } from '@longshore/common/settings/help';
 import { SettingsError } from '@longshore/common/settings/setting';
@@ -35,7 +35,7 @@ export async function runProgram(argv: readonly string[], stop: AbortSignal): Pr
     const problems = tracingProblems(process.env);
     if (problems.length > 0) throw new SettingsError(problems);
     if (settings.reload && process.env[RELOAD_CHILD] === undefined) {
-      return await runWithReload(argv, process.env);
+      return await runWithReload(argv, stop);
     }
     return await runService({ ...configuration, log: createLog(settings), stop }, argv);
   } catch (error) {

@@ -1,14 +1,25 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { appendFile, copyFile, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import {
+  appendFile,
+  copyFile,
+  cp,
+  mkdir,
+  mkdtemp,
+  readFile,
+  rename,
+  rm,
+  symlink,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, it } from 'node:test';
+import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { supervise, type ReloadOptions } from '../../src/bootstrap/reload/reload-supervisor.js';
+import { supervise, type ReloadOptions } from '../../src/bootstrap/reload.js';
+import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
+import { COMPILED, launch, PROJECT, until, type TestProcess } from '../support/service-process.js';
 
-/** A service in small: writes its life into a journal, drains for a moment on SIGTERM. */
+/** A small service: records its start and end in a journal file and drains for 100 ms on SIGTERM. */
 const SERVICE = `
 import { appendFileSync, readFileSync } from 'node:fs';
 const [journal, source] = process.argv.slice(2);
@@ -16,14 +27,14 @@ const text = readFileSync(source, 'utf8').trim();
 const note = (line) => appendFileSync(journal, line + ' ' + process.pid + '\\n');
 if (text === 'crash') { note('crashed'); process.exit(3); }
 process.on('SIGTERM', () => {
-  if (text === 'deaf') { return; }
+  if (text === 'ignores SIGTERM') { return; }
   setTimeout(() => { note('drained ' + text); process.exit(0); }, 100);
 });
 setInterval(() => {}, 1000);
 note('started ' + text + ' ' + (process.env.SERVICE_RELOAD_CHILD ?? 'unmarked'));
 `;
 
-/** Builds by copying, unless the source says it cannot be compiled. */
+/** Builds by copying; fails for a source that contains `syntax error`. */
 const BUILD = `
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 const text = readFileSync(process.env.SOURCE, 'utf8');
@@ -32,7 +43,7 @@ if (text.includes('syntax error')) { process.exit(1); }
 writeFileSync(process.env.BUILT, text);
 `;
 
-describe('reloading', () => {
+describe('the reload supervisor', () => {
   let folder: string;
   let journal: string;
   let source: string;
@@ -64,7 +75,8 @@ describe('reloading', () => {
       entry: join(folder, 'service.mjs'),
       argv: [journal, source],
       env: { PATH: process.env['PATH'] },
-      watched: [join(folder, 'src')],
+      project: folder,
+      watched: ['src'],
       signal: abort.signal,
       say: (line) => void said.push(line),
       debounceMs: 50,
@@ -87,22 +99,12 @@ describe('reloading', () => {
     return (await readFile(journal, 'utf8')).split('\n').map((line) => line.replace(/ \d+$/, ''));
   }
 
-  async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-    const deadline = Date.now() + 30_000;
-    while (!(await condition())) {
-      assert.ok(
-        Date.now() < deadline,
-        `waited in vain; journal: ${(await lines()).join('; ')}; ${said.join('; ')}`,
-      );
-      await sleep(20);
-    }
-  }
-
   async function untilJournal(...expected: string[]): Promise<void> {
-    await until(async () => (await lines()).join('\n').trim() === expected.join('\n'));
+    const text = expected.join('\n');
+    await until(async () => (await lines()).join('\n').trim() === text, `the journal ${text}`);
   }
 
-  it('starts the service marked as a child and lets it drain when stopped', async () => {
+  it('starts the service with SERVICE_RELOAD_CHILD and lets it drain when stopped', async () => {
     begin();
     await untilJournal('started one 1');
     abort.abort();
@@ -119,10 +121,10 @@ describe('reloading', () => {
     await change(source, 'three');
     await untilJournal('started one 1', 'drained one', 'started two 1', 'drained two', 'started three 1');
     await appendFile(source, '!');
-    await until(async () => (await countOf('started three! 1')) > 0);
+    await until(async () => (await countOf('started three! 1')) > 0, 'a start with the appended text');
   });
 
-  it('sees files in folders that were made later, and their removal', async () => {
+  it('restarts for files in folders created later, and for their removal', async () => {
     begin();
     await untilJournal('started one 1');
     const file = join(folder, 'src', 'more', 'still', 'a.txt');
@@ -132,25 +134,25 @@ describe('reloading', () => {
       () => appendFile(file, 'y'),
       () => rm(join(folder, 'src', 'more'), { recursive: true }),
     ]) {
-      const before = await countOf('started one 1');
+      const count = await countOf('started one 1');
       await act();
-      await until(async () => (await countOf('started one 1')) > before);
+      await until(async () => (await countOf('started one 1')) > count, 'a restart');
     }
   });
 
-  it('sees changes after the watched folder was replaced as a whole', async () => {
+  it('restarts for changes after the watched folder was replaced', async () => {
     begin();
     await untilJournal('started one 1');
     await rename(join(folder, 'src'), join(folder, 'old'));
     await mkdir(join(folder, 'src', 'deep'), { recursive: true });
     await change(source, 'two');
-    await until(async () => (await lines()).includes('started two 1'));
+    await until(async () => (await lines()).includes('started two 1'), 'a restart in the new folder');
     await rm(join(folder, 'old'), { recursive: true });
     await change(source, 'three');
-    await until(async () => (await lines()).includes('started three 1'));
+    await until(async () => (await lines()).includes('started three 1'), 'a second restart');
   });
 
-  it('takes no notice of hidden files and backups', async () => {
+  it('ignores hidden files and backups', async () => {
     begin();
     await untilJournal('started one 1');
     await writeFile(join(folder, 'src', '.swap'), 'x');
@@ -170,16 +172,16 @@ describe('reloading', () => {
     assert.equal(said.length, 1);
   });
 
-  it('waits for the next change after a crash, and says so', async () => {
+  it('reports a crash and waits for the next change', async () => {
     await writeFile(source, 'crash');
     begin();
-    await until(() => said.length > 0);
+    await until(() => said.length > 0, 'a message');
     assert.deepEqual(said, ['the service ended (exit code 3): waiting for the next change']);
     await change(source, 'two');
     await untilJournal('crashed', 'started two 1');
   });
 
-  it('keeps the running service when the build fails, and goes on with the next change', async () => {
+  it('keeps the running service when the build fails, and rebuilds at the next change', async () => {
     const built = join(folder, 'built.txt');
     await writeFile(built, 'one');
     begin({
@@ -189,109 +191,98 @@ describe('reloading', () => {
     });
     await untilJournal('started one 1');
     await change(source, 'syntax error');
-    await until(() => said.some((line) => line.startsWith('the build failed')));
+    await until(() => said.some((line) => line.startsWith('the build failed')), 'a failed build');
     await untilJournal('started one 1', 'built');
     await change(source, 'two');
     await untilJournal('started one 1', 'built', 'built', 'drained one', 'started two 1');
   });
 
-  it('ends a service that ignores SIGTERM when its time is over', async () => {
-    await writeFile(source, 'deaf');
-    begin({ stopGraceMs: 200 });
-    await untilJournal('started deaf 1');
+  it('kills a service that ignores SIGTERM after the timeout', async () => {
+    await writeFile(source, 'ignores SIGTERM');
+    begin({ stopTimeoutMs: 200 });
+    await untilJournal('started ignores SIGTERM 1');
     await change(source, 'two');
-    await untilJournal('started deaf 1', 'started two 1');
+    await untilJournal('started ignores SIGTERM 1', 'started two 1');
   });
 
-  it('ends at once when nothing is running', async () => {
+  it('stops when no service is running', async () => {
     await writeFile(source, 'crash');
     begin();
-    await until(() => said.length > 0);
+    await until(() => said.length > 0, 'a message');
     abort.abort();
     await supervision;
   });
 });
 
-/** Entry of a service that reloads as main.ts does. */
-const MAIN = `
-import { readFileSync } from 'node:fs';
-import { RELOAD_CHILD, runWithReload } from './bootstrap/reload/reload-supervisor.js';
-if (process.env[RELOAD_CHILD] === undefined) {
-  process.exit(await runWithReload(process.argv.slice(2), process.env));
+/** As Ctrl-C does: to the supervisor and the service at once. */
+async function interrupt(service: TestProcess): Promise<void> {
+  service.signal('SIGINT', 'group');
+  assert.deepEqual(await service.exited, { code: 0, signal: null }, service.output);
+  assert.match(service.output, /stopped/);
 }
-process.on('SIGTERM', () => process.exit(0));
-process.on('SIGINT', () => process.exit(0));
-setInterval(() => {}, 1000);
-console.log('serving ' + readFileSync(new URL('./version.js', import.meta.url), 'utf8') + ' ' + process.argv.slice(2));
-`;
 
-describe('a service started with reload', () => {
+describe('the built program with --reload', () => {
+  let database: TestDatabase;
   let project: string;
 
+  before(async () => {
+    database = await openTestDatabase();
+  });
+
+  after(() => database.close());
+
+  /** A project folder with a copy of the compiled service, which the test may change. */
   beforeEach(async () => {
     project = await mkdtemp(join(tmpdir(), 'longshore-reload-'));
-    await mkdir(join(project, 'dist', 'src', 'bootstrap', 'reload'), { recursive: true });
-    await writeFile(join(project, 'package.json'), '{"type":"module"}');
-    await writeFile(join(project, 'dist', 'src', 'main.js'), MAIN);
-    await writeFile(join(project, 'dist', 'src', 'version.js'), 'v1');
-    for (const file of ['reload-supervisor.js', 'tree-watcher.js']) {
-      await copyFile(
-        join(import.meta.dirname, '..', '..', 'src', 'bootstrap', 'reload', file),
-        join(project, 'dist', 'src', 'bootstrap', 'reload', file),
-      );
+    await copyFile(join(PROJECT, 'package.json'), join(project, 'package.json'));
+    await symlink(join(PROJECT, 'node_modules'), join(project, 'node_modules'));
+    for (const folder of ['src', 'migrations']) {
+      await cp(join(COMPILED, folder), join(project, 'dist', folder), { recursive: true });
     }
   });
 
   afterEach(() => rm(project, { recursive: true }));
 
-  /** Starts it, lets `act` change something, and checks that both versions were served and that it ended with 0. */
-  async function serves(first: string, second: string, act: () => Promise<void>): Promise<void> {
-    const service = spawn(process.execPath, [join(project, 'dist', 'src', 'main.js'), '--port', '0'], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-      detached: true,
+  function start(): Promise<TestProcess> {
+    return launch(join(project, 'dist', 'src', 'main.js'), {
+      args: ['--reload'],
+      env: { SERVICE_PORT: '0', DATABASE_URL: database.url },
     });
-    try {
-      let output = '';
-      service.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
-      const until = async (text: string): Promise<void> => {
-        const deadline = Date.now() + 30_000;
-        while (!output.includes(text)) {
-          assert.ok(Date.now() < deadline, `waited in vain for ${text}: ${output}`);
-          await sleep(20);
-        }
-      };
-      await until(`serving ${first} --port,0\n`);
-      await act();
-      await until(`serving ${second} --port,0\n`);
-      const ended = once(service, 'exit');
-      // As Ctrl-C does: to the supervisor and to the service at once.
-      process.kill(-(service.pid ?? assert.fail('not started')), 'SIGINT');
-      assert.deepEqual(await ended, [0, null]);
-    } finally {
-      service.kill('SIGKILL');
-    }
   }
 
-  it('watches what is built when there are no sources', async () => {
-    await serves('v1', 'v2', async () => {
-      await writeFile(join(project, 'version.js'), 'v2');
-      await rename(join(project, 'version.js'), join(project, 'dist', 'src', 'version.js'));
-    });
+  const LISTENING = /listening on http/g;
+
+  async function untilListening(service: TestProcess, times: number): Promise<void> {
+    await until(
+      () => (service.output.match(LISTENING)?.length ?? 0) === times,
+      `start ${times} of the service`,
+    );
+  }
+
+  it('restarts when a compiled file changes, and ends with 0 on SIGINT to the group', async () => {
+    const service = await start();
+    await untilListening(service, 1);
+    assert.ok(service.output.includes(`reload: watching ${join(project, 'dist')}\n`), service.output);
+    await appendFile(join(project, 'dist', 'src', 'main.js'), '\n');
+    await untilListening(service, 2);
+    assert.match(service.output, /reload: .*main\.js changed/);
+    await interrupt(service);
   });
 
-  it('builds anew when a source changes', async () => {
+  it('builds and restarts when a source file changes, and ends with 0 on SIGINT to the group', async () => {
     await mkdir(join(project, 'src'));
     await mkdir(join(project, 'scripts'));
-    await mkdir(join(project, 'node_modules', '@nestjs', 'cli'), { recursive: true });
-    await writeFile(join(project, 'src', 'version.ts'), 'v1');
+    await writeFile(join(project, 'src', 'main.ts'), '');
     await writeFile(
       join(project, 'scripts', 'build-if-needed.mjs'),
-      `import { copyFileSync } from 'node:fs';
-      copyFileSync(new URL('../src/version.ts', import.meta.url), new URL('../dist/src/version.js', import.meta.url));`,
+      `import { appendFileSync } from 'node:fs';
+      appendFileSync(new URL('../dist/src/main.js', import.meta.url), '\\nconsole.log("rebuilt")');`,
     );
-    await serves('v1', 'v3', async () => {
-      await writeFile(join(project, 'version.ts'), 'v3');
-      await rename(join(project, 'version.ts'), join(project, 'src', 'version.ts'));
-    });
+    const service = await start();
+    await untilListening(service, 1);
+    await appendFile(join(project, 'src', 'main.ts'), '\n');
+    await untilListening(service, 2);
+    assert.match(service.output, /reload: .*main\.ts changed/);
+    await interrupt(service);
   });
 });
