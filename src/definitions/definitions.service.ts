@@ -1,8 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import type { DefinitionEntity } from '../database/entities/definition.entity.js';
 import { InvalidRequest } from '../common/http/errors/domain-error.js';
-import { storedRetryPolicy, toRetryPolicyDto } from '../runs/http/dto/retry-policy.dto.js';
-import { storedTimeouts, toTimeoutsDto } from '../runs/http/dto/timeouts.dto.js';
+import {
+  toEventDeliveryDto,
+  toRetryPolicyDto,
+  toStoredOptions,
+  toTimeoutsDto,
+} from '../runs/http/dto/run-options.dto.js';
 import type { Idempotency } from '../runs/journal/idempotency-ledger.js';
 import { RunsService, type AnsweredRun } from '../runs/runs.service.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
@@ -13,7 +17,6 @@ import type { CreateDefinitionDto } from './dto/create-definition.dto.js';
 import {
   DEFAULT_LIMIT,
   toDefinitionDto,
-  toEventDelivery,
   type DefinitionDto,
   type LatestDefinitionDto,
   type ListDefinitionsQueryDto,
@@ -107,7 +110,7 @@ export class DefinitionsService {
         constraints: { ram_mb: definition.ramMb, vram_mb: definition.vramMb, cpu: definition.cpu },
         retry_policy: toRetryPolicyDto(definition),
         timeouts: toTimeoutsDto(definition),
-        event_delivery: toEventDelivery(definition),
+        event_delivery: toEventDeliveryDto(definition),
         definition: { id: definition.id, version: definition.version },
       },
       trace,
@@ -135,7 +138,7 @@ export class DefinitionsService {
 }
 
 function toRow(body: CreateDefinitionDto): DefinitionRow {
-  const { constraints, event_delivery: delivery } = body;
+  const { event_delivery: delivery } = body;
   return {
     id: body.id,
     version: body.version,
@@ -146,11 +149,7 @@ function toRow(body: CreateDefinitionDto): DefinitionRow {
     outputSpecs: Object.fromEntries(
       [...(body.output_specs ?? [])].map(([name, { type }]) => [name, { type }]),
     ),
-    ramMb: constraints?.ram_mb ?? 0,
-    vramMb: constraints?.vram_mb ?? 0,
-    cpu: constraints?.cpu ?? 0,
-    ...storedRetryPolicy(body.retry_policy),
-    ...storedTimeouts(body.timeouts),
+    ...toStoredOptions(body),
     topic: delivery?.topic ?? null,
     attributes: delivery?.attributes ?? null,
   };

@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
-import type { AddEventDto } from './http/dto/add-event.dto.js';
+import type { AddEventDto } from './http/dto/event.dto.js';
 import { toOpRunDto, type OpRunDto } from './http/dto/op-run.dto.js';
-import type { UpdateRunDto } from './http/dto/update-run.dto.js';
+import type { UpdateRunDto } from './http/dto/run-requests.dto.js';
 import { checkedEvent, eventCommand } from './events/event-command.js';
 import { newRun, type RunRequest } from './storage/new-run.js';
 import type { Reporter } from './machine/run-command.js';

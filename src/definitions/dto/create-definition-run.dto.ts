@@ -1,7 +1,7 @@
 import { ApiSchema } from '@nestjs/swagger';
 import { IsJsonInteger, JsonObject, OptionalField } from '../../common/http/validation/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
-import { PRIORITY } from '../../runs/http/dto/field-shapes.js';
+import { PRIORITY } from '../../runs/http/dto/run-options.dto.js';
 
 @ApiSchema({ name: 'DefinitionRunCreate', description: 'A run to create from a definition.' })
 export class CreateDefinitionRunDto {

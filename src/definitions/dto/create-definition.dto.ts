@@ -1,11 +1,13 @@
 import { ApiSchema } from '@nestjs/swagger';
 import { IsText, Nested, NestedMap, OptionalField } from '../../common/http/validation/dto-decorators.js';
-import { ConstraintsInputDto } from '../../runs/http/dto/constraints.dto.js';
-import { EventDeliveryInputDto } from '../../runs/http/dto/event-delivery.dto.js';
-import { RetryPolicyInputDto } from '../../runs/http/dto/retry-policy.dto.js';
+import {
+  ConstraintsInputDto,
+  EventDeliveryInputDto,
+  IMAGE_REFERENCE,
+  RetryPolicyInputDto,
+  TimeoutsInputDto,
+} from '../../runs/http/dto/run-options.dto.js';
 import { InputSpecInputDto, OutputSpecInputDto } from './specs.dto.js';
-import { IMAGE_REFERENCE } from '../../runs/http/dto/field-shapes.js';
-import { TimeoutsInputDto } from '../../runs/http/dto/timeouts.dto.js';
 
 const NAME = {
   min: 1,

@@ -3,10 +3,15 @@ import { IsOptional } from 'class-validator';
 import type { DefinitionEntity } from '../../database/entities/definition.entity.js';
 import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
-import { ConstraintsDto } from '../../runs/http/dto/constraints.dto.js';
-import { EventDeliveryDto } from '../../runs/http/dto/event-delivery.dto.js';
-import { RetryPolicyDto, toRetryPolicyDto } from '../../runs/http/dto/retry-policy.dto.js';
-import { TimeoutsDto, toTimeoutsDto } from '../../runs/http/dto/timeouts.dto.js';
+import {
+  ConstraintsDto,
+  EventDeliveryDto,
+  RetryPolicyDto,
+  TimeoutsDto,
+  toEventDeliveryDto,
+  toRetryPolicyDto,
+  toTimeoutsDto,
+} from '../../runs/http/dto/run-options.dto.js';
 import { InputSpecDto, OutputSpecDto } from './specs.dto.js';
 
 /** Entries of a page of the shorter lists unless asked otherwise. */
@@ -111,13 +116,8 @@ export function toDefinitionDto(row: DefinitionEntity): DefinitionDto {
     constraints: { ram_mb: row.ramMb, vram_mb: row.vramMb, cpu: row.cpu, gpu_id: null },
     retry_policy: toRetryPolicyDto(row),
     ...(timeouts && { timeouts }),
-    event_delivery: toEventDelivery(row),
+    event_delivery: toEventDeliveryDto(row),
     createdAt: row.createdAt.toISOString(),
     updatedAt: row.updatedAt.toISOString(),
   };
-}
-
-/** The block `event_delivery` of a stored definition; null when it has none. */
-export function toEventDelivery({ topic, attributes }: DefinitionEntity): EventDeliveryDto | null {
-  return topic === null ? null : { topic, ...(attributes === null ? {} : { attributes }) };
 }

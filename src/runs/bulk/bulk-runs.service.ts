@@ -5,7 +5,7 @@ import { ItemErrors } from '../../common/http/errors/item-errors.js';
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 import type { JsonValue } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
-import { CreateRunDto } from '../http/dto/create-run.dto.js';
+import { CreateRunDto } from '../http/dto/run-requests.dto.js';
 import { toOpRunDto } from '../http/dto/op-run.dto.js';
 import { checkedEvent, eventCommand } from '../events/event-command.js';
 import { newRun } from '../storage/new-run.js';

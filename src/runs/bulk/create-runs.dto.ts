@@ -1,7 +1,7 @@
 import { ApiExtraModels, ApiProperty, ApiSchema, getSchemaPath } from '@nestjs/swagger';
 import { BulkItems } from '../../common/http/validation/bulk-items.js';
 import type { JsonValue } from '@longshore/common/json/json-value';
-import { CreateRunDto } from '../http/dto/create-run.dto.js';
+import { CreateRunDto } from '../http/dto/run-requests.dto.js';
 import { OpRunDto } from '../http/dto/op-run.dto.js';
 import { RefusedItemDto } from './refused-item.dto.js';
 

@@ -2,7 +2,7 @@ import { ApiExtraModels, ApiProperty, ApiSchema, getSchemaPath } from '@nestjs/s
 import { BulkItems } from '../../common/http/validation/bulk-items.js';
 import { IsJsonInteger, IsText, OptionalField } from '../../common/http/validation/dto-decorators.js';
 import type { JsonValue } from '@longshore/common/json/json-value';
-import { AddEventDto } from '../http/dto/add-event.dto.js';
+import { AddEventDto } from '../http/dto/event.dto.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../machine/run.js';
 import { RefusedItemDto } from './refused-item.dto.js';
 

@@ -24,12 +24,10 @@ import {
   RUN_ID_PARAM,
 } from '../../bootstrap/openapi/examples.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
-import { AddEventDto } from './dto/add-event.dto.js';
-import { CreateRunDto } from './dto/create-run.dto.js';
-import { PolledEventsDto, PollEventsQueryDto } from './dto/event.dto.js';
+import { AddEventDto, PolledEventsDto, PollEventsQueryDto } from './dto/event.dto.js';
 import { OpAttemptDto } from './dto/op-attempt.dto.js';
-import { GetRunQueryDto, OpRunDto } from './dto/op-run.dto.js';
-import { UpdateRunDto } from './dto/update-run.dto.js';
+import { OpRunDto } from './dto/op-run.dto.js';
+import { CreateRunDto, GetRunQueryDto, UpdateRunDto } from './dto/run-requests.dto.js';
 import { answerList, answerPoll } from './json-stream.js';
 import {
   answerRun,

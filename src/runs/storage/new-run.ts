@@ -1,8 +1,11 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
-import type { ConstraintsInputDto } from '../http/dto/constraints.dto.js';
-import type { EventDeliveryDto } from '../http/dto/event-delivery.dto.js';
-import { storedRetryPolicy, type RetryPolicyInputDto } from '../http/dto/retry-policy.dto.js';
-import { storedTimeouts, type TimeoutsDto } from '../http/dto/timeouts.dto.js';
+import {
+  toStoredOptions,
+  type ConstraintsInputDto,
+  type EventDeliveryDto,
+  type RetryPolicyInputDto,
+  type TimeoutsDto,
+} from '../http/dto/run-options.dto.js';
 import { newId } from './new-id.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { NewRun } from '../machine/run.js';
@@ -23,7 +26,7 @@ export interface RunRequest {
 
 /** The run that a request asks for, with fresh ids. @param trace where in a trace it belongs */
 export function newRun(request: RunRequest, trace: TraceContext | null): NewRun {
-  const { constraints, event_delivery: delivery } = request;
+  const { event_delivery: delivery } = request;
   return {
     id: newId(),
     attemptId: newId(),
@@ -31,11 +34,7 @@ export function newRun(request: RunRequest, trace: TraceContext | null): NewRun 
     priority: request.priority ?? 0,
     inputs: request.inputs ?? {},
     outputsTemplate: request.outputs ?? {},
-    ramMb: constraints?.ram_mb ?? 0,
-    vramMb: constraints?.vram_mb ?? 0,
-    cpu: constraints?.cpu ?? 0,
-    ...storedRetryPolicy(request.retry_policy),
-    ...storedTimeouts(request.timeouts),
+    ...toStoredOptions(request),
     eventDelivery: delivery
       ? {
           topic: delivery.topic,

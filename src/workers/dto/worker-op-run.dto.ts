@@ -1,7 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { AllowUnknownFields, IsText, JsonObject } from '../../common/http/validation/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
-import { ConstraintsDto } from '../../runs/http/dto/constraints.dto.js';
+import { ConstraintsDto } from '../../runs/http/dto/run-options.dto.js';
 import type { ClaimedRun } from '../../runs/journal/claim.js';
 
 @ApiSchema({ name: 'RunningOp', description: 'A run in execution, as reported by its worker.' })

@@ -1,9 +1,35 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { IsOptional, ValidateBy } from 'class-validator';
+import { IsText, JsonObject, OptionalField } from '../../../common/http/validation/dto-decorators.js';
 import { QueryInteger } from '../../../common/http/validation/query-decorators.js';
-import type { JsonObject } from '@longshore/common/json/json-value';
+import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import type { TimelineRow } from '../../events/event.repository.js';
+import { EVENT_TYPE_PATTERN } from '../../machine/run-event.js';
 import { RUN_STATES, type RunState } from '../../machine/run-state.js';
-import { IsOptional } from 'class-validator';
+
+@ApiSchema({ name: 'AddEventRequest', description: 'An event to add to the timeline of a run.' })
+export class AddEventDto {
+  /** STARTED, PROGRESS, COMPLETED, FAILED, CANCELLED, RETRIED, or a type of your own. @example PROGRESS */
+  @ApiProperty({ pattern: EVENT_TYPE_PATTERN.source })
+  @IsText({ min: 1, max: 64 })
+  type: string;
+
+  /** Text, or for PROGRESS the percentage. @example 40 */
+  @ValidateBy({
+    name: 'isMessage',
+    validator: {
+      validate: (value: unknown) => typeof value === 'string' || Number.isSafeInteger(value),
+      defaultMessage: () => '$property must be a string or an integer',
+    },
+  })
+  @ApiProperty({ oneOf: [{ type: 'string' }, { type: 'integer' }] })
+  msg: string | number;
+
+  /** What belongs to the event; STARTED, COMPLETED, FAILED and RETRIED read fields of it. */
+  @OptionalField()
+  @JsonObject()
+  payload?: JsonObjectValue;
+}
 
 @ApiSchema({ name: 'TimelineEvent', description: 'An event on the timeline of a run.' })
 export class TimelineEventDto {
@@ -21,7 +47,7 @@ export class TimelineEventDto {
   @ApiProperty({ oneOf: [{ type: 'string' }, { type: 'integer' }] })
   msg: string | number;
   @ApiProperty({ type: 'object', additionalProperties: true })
-  payload: JsonObject;
+  payload: JsonObjectValue;
 }
 
 @ApiSchema({
@@ -43,7 +69,7 @@ export class PolledEventDto {
   @ApiProperty({ enum: RUN_STATES, enumName: 'RunState' })
   state: RunState;
   @ApiProperty({ type: 'object', additionalProperties: true })
-  payload: JsonObject;
+  payload: JsonObjectValue;
 }
 
 @ApiSchema({ name: 'PolledEvents', description: 'Events on the timeline of a run.' })
@@ -59,14 +85,14 @@ export class PollEventsQueryDto {
   after?: number;
 }
 
-/** The entry as it stands in a run or an attempt. */
-export function toTimelineEventDto(event: TimelineRow): TimelineEventDto {
-  const { index, attempt, type, t, msg, payload } = event;
+export function toTimelineEventDto({ index, attempt, type, t, msg, payload }: TimelineRow): TimelineEventDto {
   return { id: index, attempt, type, t: t.toISOString(), msg, payload };
 }
 
-/** The entry as a poll shows it. */
-export function toPolledEventDto(event: TimelineRow, state: RunState): PolledEventDto {
-  const { index, type, t, msg, payload } = event;
+/** @param state the run's present state */
+export function toPolledEventDto(
+  { index, type, t, msg, payload }: TimelineRow,
+  state: RunState,
+): PolledEventDto {
   return { id: index, type, t: t.toISOString(), msg, state, payload };
 }

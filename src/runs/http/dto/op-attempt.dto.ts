@@ -3,10 +3,10 @@ import type { AttemptEntity } from '../../../database/entities/attempt.entity.js
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { RUN_STATES, type RunState } from '../../machine/run-state.js';
 import { knownState, type RunRecord } from '../../storage/run-record.js';
-import { ConstraintsDto } from './constraints.dto.js';
 import type { TimelineRow } from '../../events/event.repository.js';
 import { TimelineEventDto, toTimelineEventDto } from './event.dto.js';
-import { ExecutionSummaryDto, toExecutionSummaryDto } from './execution-summary.dto.js';
+import { ExecutionSummaryDto, toExecutionSummaryDto } from './op-run.dto.js';
+import { ConstraintsDto } from './run-options.dto.js';
 
 @ApiSchema({ name: 'OpAttempt', description: 'An attempt of a run.' })
 export class OpAttemptDto {

@@ -1,16 +1,48 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { QueryBoolean } from '../../../common/http/validation/query-decorators.js';
-import { IsOptional } from 'class-validator';
 import type { JsonObject } from '@longshore/common/json/json-value';
+import type { Run } from '../../machine/run.js';
 import { RUN_STATES, type RunState } from '../../machine/run-state.js';
 import type { RunRecord } from '../../storage/run-record.js';
-import { ConstraintsDto } from './constraints.dto.js';
-import { EventDeliveryDto } from './event-delivery.dto.js';
 import type { TimelineRow } from '../../events/event.repository.js';
 import { TimelineEventDto, toTimelineEventDto } from './event.dto.js';
-import { ExecutionSummaryDto, toExecutionSummaryDto } from './execution-summary.dto.js';
-import { RetryPolicyDto, toRetryPolicyDto } from './retry-policy.dto.js';
-import { TimeoutsDto, toTimeoutsDto } from './timeouts.dto.js';
+import {
+  ConstraintsDto,
+  EventDeliveryDto,
+  RetryPolicyDto,
+  TimeoutsDto,
+  toEventDeliveryDto,
+  toRetryPolicyDto,
+  toTimeoutsDto,
+} from './run-options.dto.js';
+
+@ApiSchema({
+  name: 'ExecutionSummary',
+  description: 'Facts about an execution; a field is present once its value is known.',
+})
+export class ExecutionSummaryDto {
+  /** Worker that has or had the attempt. */
+  worker_id?: string;
+  /** GPU it uses. */
+  @ApiProperty({ type: 'integer' })
+  gpu_id?: number;
+  @ApiProperty({ format: 'date-time' })
+  assigned_at?: string;
+  @ApiProperty({ format: 'date-time' })
+  started_at?: string;
+  @ApiProperty({ format: 'date-time' })
+  finished_at?: string;
+  /** Milliseconds from entering the queue to the assignment. */
+  @ApiProperty({ type: 'integer' })
+  queued_ms?: number;
+  /** Milliseconds from the start to the end. */
+  @ApiProperty({ type: 'integer' })
+  duration_ms?: number;
+  /** Why the attempt failed. */
+  error_message?: string;
+  /** Workers that this run has lost, over all attempts. */
+  @ApiProperty({ type: 'integer' })
+  reclaims?: number;
+}
 
 @ApiSchema({ name: 'OpRun', description: 'A run of a container image.' })
 export class OpRunDto {
@@ -62,14 +94,6 @@ export class OpRunDto {
   updatedAt: string;
 }
 
-/** Query of GET /runs/{id}. */
-export class GetRunQueryDto {
-  /** false leaves `events` empty, for callers who poll the state. */
-  @IsOptional()
-  @QueryBoolean()
-  include_events?: boolean;
-}
-
 /** @param events the newest entries of the timeline, oldest first */
 export function toOpRunDto(run: RunRecord, events: readonly TimelineRow[]): OpRunDto {
   const timeouts = toTimeoutsDto(run);
@@ -87,10 +111,7 @@ export function toOpRunDto(run: RunRecord, events: readonly TimelineRow[]): OpRu
     constraints: { ram_mb: run.ramMb, vram_mb: run.vramMb, cpu: run.cpu, gpu_id: run.gpuId },
     retry_policy: toRetryPolicyDto(run),
     ...(timeouts && { timeouts }),
-    event_delivery:
-      run.topic === null
-        ? null
-        : { topic: run.topic, ...(run.attributes === null ? {} : { attributes: run.attributes }) },
+    event_delivery: toEventDeliveryDto(run),
     op_definition: run.definitionId,
     op_definition_version: run.definitionVersion,
     ...(run.traceparent !== null && { traceparent: run.traceparent }),
@@ -98,3 +119,28 @@ export function toOpRunDto(run: RunRecord, events: readonly TimelineRow[]): OpRu
     updatedAt: run.updatedAt.toISOString(),
   };
 }
+
+/** @param reclaims worker losses of the whole run; left out for an attempt */
+export function toExecutionSummaryDto(
+  { workerId, gpuId, errorMessage, queuedAt, assignedAt, startedAt, finishedAt }: Execution,
+  reclaims = 0,
+): ExecutionSummaryDto {
+  return {
+    ...(workerId !== null && { worker_id: workerId }),
+    ...(gpuId !== null && { gpu_id: gpuId }),
+    ...(assignedAt && {
+      assigned_at: assignedAt.toISOString(),
+      queued_ms: assignedAt.getTime() - queuedAt.getTime(),
+    }),
+    ...(startedAt && { started_at: startedAt.toISOString() }),
+    ...(finishedAt && { finished_at: finishedAt.toISOString() }),
+    ...(startedAt && finishedAt && { duration_ms: finishedAt.getTime() - startedAt.getTime() }),
+    ...(errorMessage !== null && { error_message: errorMessage }),
+    ...(reclaims !== 0 && { reclaims }),
+  };
+}
+
+type Execution = Pick<
+  Run,
+  'workerId' | 'gpuId' | 'errorMessage' | 'queuedAt' | 'assignedAt' | 'startedAt' | 'finishedAt'
+>;

@@ -1,4 +1,5 @@
-import { ApiSchema } from '@nestjs/swagger';
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { IsOptional } from 'class-validator';
 import {
   IsJsonInteger,
   IsText,
@@ -6,12 +7,17 @@ import {
   Nested,
   OptionalField,
 } from '../../../common/http/validation/dto-decorators.js';
+import { QueryBoolean } from '../../../common/http/validation/query-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
-import { ConstraintsInputDto } from './constraints.dto.js';
-import { EventDeliveryInputDto } from './event-delivery.dto.js';
-import { RetryPolicyInputDto } from './retry-policy.dto.js';
-import { IMAGE_REFERENCE, PRIORITY } from './field-shapes.js';
-import { TimeoutsInputDto } from './timeouts.dto.js';
+import { RUN_STATES } from '../../machine/run-state.js';
+import {
+  ConstraintsInputDto,
+  EventDeliveryInputDto,
+  IMAGE_REFERENCE,
+  PRIORITY,
+  RetryPolicyInputDto,
+  TimeoutsInputDto,
+} from './run-options.dto.js';
 
 @ApiSchema({ name: 'OpRunCreate', description: 'A run to create.' })
 export class CreateRunDto {
@@ -53,4 +59,31 @@ export class CreateRunDto {
   @OptionalField()
   @Nested(() => EventDeliveryInputDto)
   event_delivery?: EventDeliveryInputDto;
+}
+
+@ApiSchema({ name: 'OpRunUpdate', description: 'A direct change of a run. Absent fields stay unchanged.' })
+export class UpdateRunDto {
+  /** Any state, from any state; PENDING makes the run claimable again, a terminal state locks it. */
+  @OptionalField()
+  @IsText()
+  @ApiProperty({ enum: RUN_STATES, enumName: 'RunState', required: false })
+  state?: string;
+
+  /** Replaces the outputs as a whole. */
+  @OptionalField()
+  @JsonObject()
+  outputs?: JsonObjectValue;
+
+  /** Higher is scheduled first. */
+  @OptionalField()
+  @IsJsonInteger(PRIORITY)
+  priority?: number;
+}
+
+/** Query of GET /runs/{id}. */
+export class GetRunQueryDto {
+  /** false leaves `events` empty, for callers who poll the state. */
+  @IsOptional()
+  @QueryBoolean()
+  include_events?: boolean;
 }

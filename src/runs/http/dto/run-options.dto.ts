@@ -1,0 +1,232 @@
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { ValidateBy } from 'class-validator';
+import {
+  IsJsonInteger,
+  IsText,
+  JsonObject,
+  OptionalField,
+  type IntegerRange,
+  type TextShape,
+} from '../../../common/http/validation/dto-decorators.js';
+import { isJsonObject } from '@longshore/common/json/json-value';
+import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
+import type { Run } from '../../machine/run.js';
+
+/** A container image as runs and definitions name it. */
+export const IMAGE_REFERENCE: TextShape = {
+  min: 1,
+  max: 512,
+  // oxlint-disable-next-line no-control-regex -- the pattern excludes control characters
+  pattern: /^[^\s\x00-\x1f\x7f-\x9f]*$/,
+  form: 'an image reference without white space',
+};
+
+/** A priority: a signed 32-bit integer. */
+export const PRIORITY: IntegerRange = { min: -(2 ** 31), max: 2 ** 31 - 1 };
+
+/** An amount of a resource. */
+const AMOUNT: IntegerRange = { min: 0, max: 2 ** 31 - 1 };
+
+/** A back-off in seconds: at most a day. */
+const BACKOFF: IntegerRange = { min: 0, max: 86_400 };
+
+/** A timeout in seconds: at most 366 days. */
+const TIMEOUT: IntegerRange = { min: 1, max: 31_622_400 };
+
+const TIMEOUTS_DESCRIPTION = 'Timeouts of a run; an absent one does not apply.';
+const DELIVERY_DESCRIPTION = "The feed that mirrors a run's events.";
+
+@ApiSchema({
+  name: 'ConstraintsInput',
+  description: 'Hardware requirements of a run; an absent one is 0: no requirement and no limit.',
+})
+export class ConstraintsInputDto {
+  /** RAM in MB. @example 256 */
+  @OptionalField()
+  @IsJsonInteger(AMOUNT)
+  ram_mb?: number;
+
+  /** GPU memory in MB. @example 0 */
+  @OptionalField()
+  @IsJsonInteger(AMOUNT)
+  vram_mb?: number;
+
+  /** CPUs. @example 1 */
+  @OptionalField()
+  @IsJsonInteger(AMOUNT)
+  cpu?: number;
+
+  /** Accepted and ignored: the scheduler chooses the GPU. */
+  @OptionalField()
+  @IsJsonInteger()
+  gpu_id?: number | null;
+}
+
+@ApiSchema({ name: 'Constraints', description: 'Hardware requirements of a run, and its GPU.' })
+export class ConstraintsDto {
+  /** RAM in MB; 0: no requirement, no limit. */
+  @ApiProperty({ type: 'integer' })
+  ram_mb: number;
+  /** GPU memory in MB; 0: no requirement. */
+  @ApiProperty({ type: 'integer' })
+  vram_mb: number;
+  /** CPUs; 0: no requirement, no limit. */
+  @ApiProperty({ type: 'integer' })
+  cpu: number;
+  /** GPU that the current attempt uses. */
+  @ApiProperty({ type: 'integer', nullable: true })
+  gpu_id: number | null;
+}
+
+@ApiSchema({ name: 'RetryPolicyInput', description: 'When a failed attempt is retried automatically.' })
+export class RetryPolicyInputDto {
+  /** Attempts that may fail before the run does; 1, the default, means no automatic retry. @example 3 */
+  @OptionalField()
+  @IsJsonInteger({ min: 1, max: 1000 })
+  max_attempts?: number;
+
+  /**
+   * Seconds to wait before an automatic retry after the first failure, doubled with each further one and shortened
+   * at random by up to a half; 0, the default, means at once.
+   * @example 10
+   */
+  @OptionalField()
+  @IsJsonInteger(BACKOFF)
+  backoff_s?: number;
+
+  /** Longest such wait in seconds; 0, the default, means no bound but a day. @example 600 */
+  @OptionalField()
+  @IsJsonInteger(BACKOFF)
+  max_backoff_s?: number;
+}
+
+@ApiSchema({ name: 'RetryPolicy', description: 'When a failed attempt is retried automatically.' })
+export class RetryPolicyDto {
+  /** Attempts that may fail before the run does. */
+  @ApiProperty({ type: 'integer' })
+  max_attempts: number;
+  /** Seconds to wait before an automatic retry after the first failure, doubled with each further one; absent: at once. */
+  @ApiProperty({ type: 'integer' })
+  backoff_s?: number;
+  /** Longest such wait in seconds; absent: no bound but a day. */
+  @ApiProperty({ type: 'integer' })
+  max_backoff_s?: number;
+}
+
+@ApiSchema({ name: 'TimeoutsInput', description: TIMEOUTS_DESCRIPTION })
+export class TimeoutsInputDto {
+  /**
+   * Seconds within which an attempt has to report STARTED once it can be claimed; over it the run is FAILED for good.
+   * @example 3600
+   */
+  @OptionalField()
+  @IsJsonInteger(TIMEOUT)
+  start_within_s?: number;
+
+  /**
+   * Seconds that an attempt may run after STARTED; over it the attempt is FAILED, and the retry policy decides what follows.
+   * @example 900
+   */
+  @OptionalField()
+  @IsJsonInteger(TIMEOUT)
+  attempt_s?: number;
+}
+
+@ApiSchema({ name: 'Timeouts', description: TIMEOUTS_DESCRIPTION })
+export class TimeoutsDto {
+  /** Seconds within which a claimable attempt must report STARTED. @example 3600 */
+  @ApiProperty({ type: 'integer' })
+  start_within_s?: number;
+
+  /** Seconds that an attempt may run after STARTED. @example 900 */
+  @ApiProperty({ type: 'integer' })
+  attempt_s?: number;
+}
+
+@ApiSchema({ name: 'EventDeliveryInput', description: DELIVERY_DESCRIPTION })
+export class EventDeliveryInputDto {
+  /** Topic of the event feed. @example word-counts */
+  @IsText({ min: 1, max: 255, pattern: NO_CONTROL_CHARACTERS, form: 'a string without control characters' })
+  topic: string;
+
+  /** Labels for readers of the feed. */
+  @OptionalField()
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
+  @JsonObject()
+  @ValidateBy({
+    name: 'isTextMap',
+    validator: {
+      validate: (value: unknown) =>
+        isJsonObject(value) && Object.values(value).every((item) => typeof item === 'string'),
+      defaultMessage: () => '$property must be an object whose values are strings',
+    },
+  })
+  attributes?: Record<string, string>;
+}
+
+@ApiSchema({ name: 'EventDelivery', description: DELIVERY_DESCRIPTION })
+export class EventDeliveryDto {
+  /** Topic of the event feed. @example word-counts */
+  topic: string;
+
+  /** Labels for readers of the feed. */
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
+  attributes?: Record<string, string>;
+}
+
+/** The options of a run or a definition that a request may leave out. */
+interface RequestedOptions {
+  readonly constraints?: ConstraintsInputDto | undefined;
+  readonly retry_policy?: RetryPolicyInputDto | undefined;
+  readonly timeouts?: TimeoutsInputDto | undefined;
+}
+
+type StoredRetryPolicy = Pick<Run, 'maxAttempts' | 'backoffS' | 'maxBackoffS'>;
+type StoredTimeouts = Pick<Run, 'startWithinS' | 'attemptTimeoutS'>;
+
+/** The columns that hold the options, with the documented defaults. */
+export function toStoredOptions({
+  constraints,
+  retry_policy: policy,
+  timeouts,
+}: RequestedOptions): StoredRetryPolicy & StoredTimeouts & Pick<Run, 'ramMb' | 'vramMb' | 'cpu'> {
+  return {
+    ramMb: constraints?.ram_mb ?? 0,
+    vramMb: constraints?.vram_mb ?? 0,
+    cpu: constraints?.cpu ?? 0,
+    maxAttempts: policy?.max_attempts ?? 1,
+    backoffS: policy?.backoff_s ?? 0,
+    maxBackoffS: policy?.max_backoff_s ?? 0,
+    startWithinS: timeouts?.start_within_s ?? null,
+    attemptTimeoutS: timeouts?.attempt_s ?? null,
+  };
+}
+
+/** Leaves out pauses of 0. */
+export function toRetryPolicyDto({ maxAttempts, backoffS, maxBackoffS }: StoredRetryPolicy): RetryPolicyDto {
+  return {
+    max_attempts: maxAttempts,
+    ...(backoffS !== 0 && { backoff_s: backoffS }),
+    ...(maxBackoffS !== 0 && { max_backoff_s: maxBackoffS }),
+  };
+}
+
+/** Undefined, to be left out of the response, when there is no timeout. */
+export function toTimeoutsDto({ startWithinS, attemptTimeoutS }: StoredTimeouts): TimeoutsDto | undefined {
+  if (startWithinS === null && attemptTimeoutS === null) return undefined;
+  return {
+    ...(startWithinS !== null && { start_within_s: startWithinS }),
+    ...(attemptTimeoutS !== null && { attempt_s: attemptTimeoutS }),
+  };
+}
+
+/** Null without a topic. */
+export function toEventDeliveryDto({
+  topic,
+  attributes,
+}: {
+  readonly topic: string | null;
+  readonly attributes: Record<string, string> | null;
+}): EventDeliveryDto | null {
+  return topic === null ? null : { topic, ...(attributes !== null && { attributes }) };
+}
