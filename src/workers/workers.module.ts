@@ -5,12 +5,10 @@ import { HealthModule } from '../health/health.module.js';
 import { RunsModule } from '../runs/runs.module.js';
 import { CapacityController } from './capacity/capacity.controller.js';
 import { CapacityService } from './capacity/capacity.service.js';
-import { ClaimMetrics } from './claims/claim-metrics.js';
+import { ClaimInstrumentation } from './claims/claim-instrumentation.js';
 import { EmptyClaimPredictor } from './claims/empty-claim-predictor.js';
 import { ClaimService } from './claims/claim.service.js';
-import { ClaimTracer } from './claims/claim-tracer.js';
 import { ClaimsController } from './claims/claims.controller.js';
-import { RefusedClaims } from './claims/refused-claims.js';
 import { ServedNotifications } from './claims/served-notifications.js';
 import { WaitingClaims } from './claims/waiting-claims.js';
 import { ExplainController } from './explain/explain.controller.js';
@@ -49,12 +47,10 @@ import { WorkersService } from './workers.service.js';
     PoolMetrics,
     WorkersService,
     WaitingClaims,
-    RefusedClaims,
     ServedNotifications,
     EmptyClaimPredictor,
-    ClaimMetrics,
+    ClaimInstrumentation,
     ClaimService,
-    ClaimTracer,
     ExplainService,
     OverviewService,
     CapacityService,

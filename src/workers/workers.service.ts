@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { HeldRunRepository } from '../runs/storage/held-run.repository.js';
 import type { HeldRun } from '../runs/scheduling-strategy.js';
-import { RefusedClaims } from './claims/refused-claims.js';
+import { WaitingClaims } from './claims/waiting-claims.js';
 import { freeResources, type FreeResources } from './free-resources.js';
 import { WorkerPool, type Heartbeat, type PooledWorker } from './pool/worker-pool.js';
 import { WorkerNotFound } from './workers.errors.js';
@@ -18,7 +18,7 @@ export interface WorkerStanding {
 export class WorkersService {
   constructor(
     private readonly pool: WorkerPool,
-    private readonly refused: RefusedClaims,
+    private readonly claims: WaitingClaims,
     private readonly heldRuns: HeldRunRepository,
     private readonly dataSource: DataSource,
   ) {}
@@ -26,7 +26,7 @@ export class WorkersService {
   /** Registers a worker or refreshes it; a claim of it that waits for that tries again. */
   async heartbeat(heartbeat: Heartbeat): Promise<PooledWorker> {
     const worker = await this.pool.heartbeat(heartbeat);
-    this.refused.wake(worker.id);
+    this.claims.wakeRefused(worker.id);
     return worker;
   }
 
@@ -43,7 +43,7 @@ export class WorkersService {
   async setDraining(workerId: string, draining: boolean): Promise<WorkerStanding> {
     const worker = await this.pool.setDraining(workerId, draining);
     if (!worker) throw new WorkerNotFound(workerId);
-    if (!draining) this.refused.wake(workerId);
+    if (!draining) this.claims.wakeRefused(workerId);
     const held = await this.#heldBy([worker]);
     return { worker, free: freeResources(worker, held.get(workerId) ?? []) };
   }

@@ -27,7 +27,7 @@ describe('the metrics of two server processes', () => {
       const scrape = await Scrape.of(send);
       assert.equal(scrape.value('longshore_server_processes'), 2);
       assert.equal(scrape.value('longshore_runs_created_total'), RUNS);
-      assert.equal(scrape.value('longshore_runs_handed_out_total'), 3);
+      assert.equal(scrape.value('longshore_runs_claimed_total'), 3);
       assert.equal(scrape.value('longshore_http_requests_total', { route: '/runs', status: '201' }), RUNS);
       assert.equal(scrape.value('longshore_runs', { state: 'PENDING' }), RUNS - 3);
       assert.equal(scrape.value('longshore_runs', { state: 'ASSIGNED' }), 3);

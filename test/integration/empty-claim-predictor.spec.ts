@@ -79,10 +79,10 @@ describe('a claim that waits, where nothing is to be had', () => {
   test('gets the run that is announced between what it knows and its wait', async (t) => {
     await here.settle();
     const known = here.waiting.version;
-    const hasNothingFor = here.outlook.hasNothingFor.bind(here.outlook);
+    const predictsNothing = here.predictor.predictsNothing.bind(here.predictor);
     let created = '';
-    t.mock.method(here.outlook, 'hasNothingFor', async (worker: string, hasKey: boolean) => {
-      const answer = await hasNothingFor(worker, hasKey);
+    t.mock.method(here.predictor, 'predictsNothing', async (worker: string, hasKey: boolean) => {
+      const answer = await predictsNothing(worker, hasKey);
       created = (await createOn(there.journal)).id;
       await until(() => here.waiting.version > known, 'the creation is heard');
       return answer;
@@ -147,7 +147,7 @@ describe('a claim that waits, where nothing is to be had', () => {
   test('does not look for long after another process has emptied the queue', async () => {
     await here.settle();
     const { id } = await createOn(there.journal);
-    await until(async () => !(await here.outlook.hasNothingFor('w', false)), 'the creation is heard');
+    await until(async () => !(await here.predictor.predictsNothing('w', false)), 'the creation is heard');
     assert.deepEqual(await there.claim('other', { wait: 0 }), [id]);
     assert.deepEqual(await here.claim('w', { wait: 1 }), []);
     assert.equal(here.looks, 1);
@@ -192,7 +192,7 @@ describe('a claim that waits, where nothing is to be had', () => {
     // So that the queue is known to be empty, by no later look at who holds what.
     await until(async () => {
       assert.deepEqual(await here.claim('other', { wait: 0 }), []);
-      return here.outlook.hasNothingFor('other', true);
+      return here.predictor.predictsNothing('other', true);
     }, 'the queue is known to be empty');
     assert.equal(here.holders.asked, 0);
     assert.deepEqual(await soon(here.claim('w', { key: 'k' })), [id]);
@@ -210,7 +210,7 @@ describe('a claim that waits, where nothing is to be had', () => {
     assert.deepEqual(await here.claim('w', { wait: 1 }), []);
     assert.equal(here.looks, 0);
     await createOn(there.journal, { cpu: 10_000 });
-    await until(async () => !(await here.outlook.hasNothingFor('w', false)), 'the creation is heard');
+    await until(async () => !(await here.predictor.predictsNothing('w', false)), 'the creation is heard');
     assert.deepEqual(await here.claim('w', { wait: 1 }), []);
     assert.ok(here.looks > 0);
   });

@@ -9,7 +9,6 @@ import type { RunJournal } from '../../src/runs/journal/run-journal.js';
 import type { SchedulingStrategy } from '../../src/runs/scheduling-strategy.js';
 import { EmptyClaimPredictor } from '../../src/workers/claims/empty-claim-predictor.js';
 import { ClaimService } from '../../src/workers/claims/claim.service.js';
-import { RefusedClaims } from '../../src/workers/claims/refused-claims.js';
 import { ServedNotifications } from '../../src/workers/claims/served-notifications.js';
 import { WaitingClaims } from '../../src/workers/claims/waiting-claims.js';
 import { MemoryWorkerPool } from '../../src/workers/pool/memory-worker-pool.js';
@@ -20,10 +19,10 @@ import { until } from './service-process.js';
 import type { TestDatabase } from './test-database.js';
 import { beat } from './worker-pools.js';
 
-/** How long a process of these tests believes that another one hands runs out, in milliseconds. */
-const BELIEVE_MS = 100;
+/** Time for which an announcement of another process counts in these tests, in milliseconds. */
+const VALID_FOR_MS = 100;
 
-/** Counts what an outlook asks the database. */
+/** Counts what an predictor asks the database. */
 class CountedHolders extends LostRunRepository {
   asked = 0;
 
@@ -47,7 +46,7 @@ export class ClaimProcess {
   /** Claims handed in to the journal. */
   looks = 0;
   readonly holders = new CountedHolders();
-  readonly outlook: EmptyClaimPredictor;
+  readonly predictor: EmptyClaimPredictor;
   readonly waiting: WaitingClaims;
   readonly #claims: ClaimService;
   readonly #served: ServedNotifications;
@@ -61,15 +60,15 @@ export class ClaimProcess {
     strategy: SchedulingStrategy,
   ) {
     this.waiting = new WaitingClaims(notifications, journal, strategy);
-    this.#served = new ServedNotifications(notifications, { tellEvery: 0, believe: BELIEVE_MS });
+    this.#served = new ServedNotifications(notifications, { announceEvery: 0, validFor: VALID_FOR_MS });
     const counted = {
       claim: (claim: Claim): Promise<ClaimOutcome> => {
         this.looks += 1;
         return journal.claim(claim);
       },
     };
-    this.outlook = new EmptyClaimPredictor(counted, this.waiting, this.#served, this.holders, dataSource);
-    this.#claims = new ClaimService(pool, this.outlook, this.waiting, new RefusedClaims(), strategy);
+    this.predictor = new EmptyClaimPredictor(counted, this.waiting, this.#served, this.holders, dataSource);
+    this.#claims = new ClaimService(pool, this.predictor, this.waiting, strategy);
   }
 
   /**
@@ -111,9 +110,9 @@ export class ClaimProcess {
 
   /** Has the process know that nothing is there: it listens, nobody else hands runs out, and it has looked. */
   async settle(): Promise<void> {
-    const isHopeless = (): Promise<boolean> => this.outlook.hasNothingFor('nobody', true);
+    const isHopeless = (): Promise<boolean> => this.predictor.predictsNothing('nobody', true);
     const look = (): Promise<unknown> =>
-      this.outlook.observe(1_000, () => this.holders.listHolders(this.dataSource, '', 0, 1_000));
+      this.predictor.observe(1_000, () => this.holders.listHolders(this.dataSource, '', 0, 1_000));
     await until(async () => {
       void this.waiting.version;
       await look();

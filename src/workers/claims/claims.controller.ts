@@ -7,21 +7,17 @@ import { HeldRequests } from '../../common/http/server/held-requests.js';
 import { WORKER_ID_PARAM } from '../../bootstrap/openapi/examples.js';
 import { ApiIdempotencyKey, IdempotencyOf } from '../../runs/idempotency/idempotency.js';
 import type { Idempotency } from '../../runs/journal/idempotency-ledger.js';
-import { ClaimedOpsDto, toWorkerOpRunDto } from '../dto/worker-op-run.dto.js';
-import { ClaimQueryDto } from './claim-query.dto.js';
-import { ClaimMetrics } from './claim-metrics.js';
-import { ClaimTracer } from './claim-tracer.js';
+import { ClaimInstrumentation } from './claim-instrumentation.js';
+import { ClaimedOpsDto, ClaimQueryDto, toWorkerOpRunDto } from './claim.dto.js';
 import { ClaimService } from './claim.service.js';
 
-/** HTTP of claims. */
 @ApiTags('workers')
 @Controller('workers')
 export class ClaimsController {
   constructor(
     private readonly claims: ClaimService,
     private readonly requests: HeldRequests,
-    private readonly metrics: ClaimMetrics,
-    private readonly tracer: ClaimTracer,
+    private readonly instrumentation: ClaimInstrumentation,
   ) {}
 
   @Post(':worker_id/claim')
@@ -49,10 +45,9 @@ export class ClaimsController {
   ): Promise<ClaimedOpsDto> {
     const held = this.requests.open(response, wait > 0);
     try {
-      const { signal } = held;
-      const request = { workerId, max, waitMs: wait * 1000, idempotency, signal };
-      const { runs } = await this.tracer.trace(request, () =>
-        this.metrics.watch((watch) => this.claims.claim(request, watch), signal),
+      const request = { workerId, max, waitMs: wait * 1000, idempotency, signal: held.signal };
+      const { runs } = await this.instrumentation.observe(request, (waitFor) =>
+        this.claims.claim(request, waitFor),
       );
       return { ops: runs.map(toWorkerOpRunDto) };
     } finally {

@@ -1,43 +1,45 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { LostRunRepository, type HolderPage } from '../../runs/storage/lost-run.repository.js';
 import type { Claim, ClaimOutcome } from '../../runs/journal/claim.js';
 import { RunJournal } from '../../runs/journal/run-journal.js';
+import { LostRunRepository, type HolderPage } from '../../runs/storage/lost-run.repository.js';
 import { ServedNotifications } from './served-notifications.js';
 import { WaitingClaims } from './waiting-claims.js';
 
-/** For so long a look at the database is believed while nothing is heard that speaks against it, in milliseconds. */
-const BELIEVED_MS = 10_000;
+/** Time for which a snapshot is used, in milliseconds. */
+const MAX_AGE_MS = 10_000;
 
-/** Holders that one look reads at most; where there are more, nobody's are known. */
-const MOST_HOLDERS = 1_000;
+/** Workers that one snapshot reads at most; with more, it knows none of them. */
+const MAX_WORKERS = 1_000;
 
-/** What the database said at one moment. */
-interface Look {
-  /** Before it was asked, by `performance.now()`. */
+/** State of the database at one moment. */
+interface Snapshot {
+  /** When the query was sent, by `performance.now()`. */
   readonly at: number;
-  /** Of the news of the queue, before it was asked. */
+  /** Version of the queue when the query was sent. */
   readonly version: number;
-  readonly isQueueEmpty: boolean;
-  /** Workers that held runs; null: too many to tell. */
-  readonly holders: ReadonlySet<string> | null;
-  /** Workers that were given runs by this process since it was asked. */
-  readonly given: Set<string>;
+  /** Workers with assigned runs; null: too many. */
+  readonly owners: ReadonlySet<string> | null;
+  /** Workers to which this process may have assigned runs since the query was sent. */
+  readonly servedSince: Set<string>;
 }
 
 /**
- * Knows of claims that they would find nothing, so that a thousand workers that wait ask the database nothing. It goes
- * by the last look, which the reaper's pass brings along, and by what was announced since. A claim would find nothing
- * when the queue was empty and no run has become claimable since, and when its key can have brought nothing: its worker
- * held no run and has been given none since, by whatever process. What is not known for certain counts as unknown.
+ * Predicts, without a query, that a claim would return no run, so that a thousand waiting workers cost no statements.
+ * It uses the newest snapshot of the database, which a pass of the reaper provides, and the notifications since. A claim
+ * returns nothing when the queue was empty and no run has become claimable since, and when its key cannot have been
+ * served: its worker had no run and has been assigned none since, by any process.
  */
 @Injectable()
 export class EmptyClaimPredictor {
-  readonly #underWay = new Map<string, number>();
-  readonly #givenMeanwhile = new Set<Set<string>>();
-  #look: Look | undefined;
-  #empty: { readonly at: number; readonly version: number } | undefined;
-  #isWanted = false;
+  /** Claims in progress, by worker. */
+  readonly #inProgress = new Map<string, number>();
+  readonly #recorders = new Set<Set<string>>();
+  #snapshot: Snapshot | undefined;
+  /** When the queue was last found empty. */
+  #empty: Pick<Snapshot, 'at' | 'version'> | undefined;
+  /** Set by the first claim that may wait: before, nothing is recorded. */
+  #isInUse = false;
   #refreshing: Promise<unknown> | undefined;
 
   constructor(
@@ -48,86 +50,84 @@ export class EmptyClaimPredictor {
     private readonly dataSource: DataSource,
   ) {}
 
-  /** Hands a claim in to the journal, and notes what came of it. @throws what the journal throws */
+  /** Submits a claim to the journal and records its outcome. @throws what the journal throws */
   async claim(claim: Claim): Promise<ClaimOutcome> {
     const { workerId, desk } = claim;
     const announcement = claim.idempotency ? this.served.announcement() : null;
-    const asked = { at: performance.now(), version: this.#isWanted ? this.waiting.version : 0 };
-    this.#underWay.set(workerId, (this.#underWay.get(workerId) ?? 0) + 1);
-    let mayHold = true;
+    const before = { at: performance.now(), version: this.#isInUse ? this.waiting.version : 0 };
+    this.#inProgress.set(workerId, (this.#inProgress.get(workerId) ?? 0) + 1);
+    let mayOwnRuns = true;
     try {
       const outcome = await this.journal.claim({ ...claim, announcement });
-      mayHold = outcome.runs.length > 0;
-      // Nothing for one worker is nothing for any where all are given the head of the queue.
+      mayOwnRuns = outcome.runs.length > 0;
+      // Where every worker gets the head of the queue, the queue is empty for all if it is for one.
       const isEmpty = outcome.kind === 'nothing' && desk.strategy.isFifo === true;
-      if (this.#isWanted && isEmpty && asked.at > (this.#empty?.at ?? -Infinity)) this.#empty = asked;
+      if (this.#isInUse && isEmpty && before.at > (this.#empty?.at ?? -Infinity)) this.#empty = before;
       return outcome;
     } finally {
-      if (mayHold) for (const given of this.#givenMeanwhile) given.add(workerId);
-      const others = (this.#underWay.get(workerId) ?? 1) - 1;
-      if (others > 0) this.#underWay.set(workerId, others);
-      else this.#underWay.delete(workerId);
+      if (mayOwnRuns) for (const recorder of this.#recorders) recorder.add(workerId);
+      const others = (this.#inProgress.get(workerId) ?? 1) - 1;
+      if (others > 0) this.#inProgress.set(workerId, others);
+      else this.#inProgress.delete(workerId);
     }
   }
 
-  /** Whether a claim that may wait can go to waiting without a look: the queue and its key, if it has one, bring nothing. */
-  async hasNothingFor(workerId: string, hasKey: boolean): Promise<boolean> {
-    await this.#freshen();
-    return this.#isQueueEmpty() && (!hasKey || this.#isKeyUnserved(workerId));
+  /** Whether a claim of the worker would return nothing: neither from the queue nor, if it has one, for its key. */
+  async predictsNothing(workerId: string, hasKey: boolean): Promise<boolean> {
+    await this.#refresh();
+    const isQueueEmpty =
+      this.waiting.isListening && this.#empty?.version === this.waiting.version && isRecent(this.#empty);
+    return isQueueEmpty && (!hasKey || this.#isKeyUnserved(workerId));
   }
 
-  /** Whether no claim of the worker can have been served under the key that one of its claims waits with. */
-  async hasServedNothing(workerId: string): Promise<boolean> {
-    await this.#freshen();
+  /** Whether no claim of the worker can have been served under the key of one of its waiting claims. */
+  async predictsNoReplay(workerId: string): Promise<boolean> {
+    await this.#refresh();
     return this.#isKeyUnserved(workerId);
   }
 
-  /** Takes note of a look at the first page of all workers that hold runs. @throws what it fails with */
-  async observe(limit: number, ask: () => Promise<HolderPage>): Promise<HolderPage> {
-    if (!this.#isWanted) return ask();
+  /** Takes a snapshot from a query of the first page of all workers with assigned runs. @throws what the query throws */
+  async observe(limit: number, query: () => Promise<HolderPage>): Promise<HolderPage> {
+    if (!this.#isInUse) return query();
     const at = performance.now();
     const { version } = this.waiting;
-    const given = new Set<string>();
-    this.#givenMeanwhile.add(given);
-    let isLast = false;
+    const servedSince = new Set<string>();
+    this.#recorders.add(servedSince);
+    let isNewest = false;
     try {
-      const page = await ask();
-      const { holders, isQueueEmpty } = page;
-      isLast = at > (this.#look?.at ?? -Infinity);
-      if (isLast) {
-        if (this.#look) this.#givenMeanwhile.delete(this.#look.given);
-        const known = holders.length < limit ? new Set(holders.map(({ workerId }) => workerId)) : null;
-        this.#look = { at, version, isQueueEmpty, holders: known, given };
-        if (isQueueEmpty) this.#empty = { at, version };
+      const page = await query();
+      isNewest = at > (this.#snapshot?.at ?? -Infinity);
+      if (isNewest) {
+        if (this.#snapshot) this.#recorders.delete(this.#snapshot.servedSince);
+        const owners =
+          page.holders.length < limit ? new Set(page.holders.map(({ workerId }) => workerId)) : null;
+        this.#snapshot = { at, version, owners, servedSince };
+        if (page.isQueueEmpty) this.#empty = { at, version };
       }
       return page;
     } finally {
-      if (!isLast) this.#givenMeanwhile.delete(given);
+      if (!isNewest) this.#recorders.delete(servedSince);
     }
-  }
-
-  #isQueueEmpty(): boolean {
-    const { version, isListening } = this.waiting;
-    return isListening && this.#empty?.version === version && isBelieved(this.#empty);
   }
 
   #isKeyUnserved(workerId: string): boolean {
-    const look = this.#look;
-    if (!look?.holders || !isBelieved(look) || !this.served.isQuietSince(look.at)) return false;
-    return !look.holders.has(workerId) && !look.given.has(workerId) && !this.#underWay.has(workerId);
+    const snapshot = this.#snapshot;
+    if (!snapshot?.owners || !isRecent(snapshot) || !this.served.isQuietSince(snapshot.at)) return false;
+    const { owners, servedSince } = snapshot;
+    return !owners.has(workerId) && !servedSince.has(workerId) && !this.#inProgress.has(workerId);
   }
 
-  /** Looks, once for all who ask, when the last look is too old. */
-  async #freshen(): Promise<void> {
-    if (!this.#isWanted) {
-      this.#isWanted = true;
+  /** Replaces a snapshot that is too old by one query for all concurrent claims. */
+  async #refresh(): Promise<void> {
+    if (!this.#isInUse) {
+      this.#isInUse = true;
       this.served.listen();
     }
-    if (!this.waiting.isListening || (this.#look && isBelieved(this.#look))) return;
-    this.#refreshing ??= this.observe(MOST_HOLDERS, () =>
-      this.repository.listHolders(this.dataSource, '', 0, MOST_HOLDERS),
+    if (!this.waiting.isListening || (this.#snapshot && isRecent(this.#snapshot))) return;
+    this.#refreshing ??= this.observe(MAX_WORKERS, () =>
+      this.repository.listHolders(this.dataSource, '', 0, MAX_WORKERS),
     )
-      // The claim itself finds out what is wrong.
+      // The claim itself reports the error.
       .catch(() => undefined)
       .finally(() => {
         this.#refreshing = undefined;
@@ -136,6 +136,6 @@ export class EmptyClaimPredictor {
   }
 }
 
-function isBelieved({ at }: { readonly at: number }): boolean {
-  return performance.now() - at <= BELIEVED_MS;
+function isRecent({ at }: { readonly at: number }): boolean {
+  return performance.now() - at <= MAX_AGE_MS;
 }

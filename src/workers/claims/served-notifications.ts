@@ -3,30 +3,29 @@ import { Inject, Injectable, Optional, type OnModuleDestroy } from '@nestjs/comm
 import { Notifications } from '../../database/notifications.js';
 import { SERVED_CHANNEL } from '../../runs/idempotency/idempotency.repository.js';
 
-/** When processes tell each other that they hand runs out, in milliseconds. */
+/** Intervals of the announcements, in milliseconds. */
 export interface ServedTimes {
-  /** What a process hands out within this time of its last announcement it does not announce. */
-  readonly tellEvery: number;
-  /** For so long a process believes that another one hands runs out; longer by all that may delay a commit. */
-  readonly believe: number;
+  /** Least time between two announcements of a process. */
+  readonly announceEvery: number;
+  /** Time for which a received announcement counts; longer than `announceEvery` plus the longest delay of a commit. */
+  readonly validFor: number;
 }
 
 /** Injection token of other times than the usual. */
 export const SERVED_TIMES = Symbol('SERVED_TIMES');
 
-const USUAL_TIMES: ServedTimes = { tellEvery: 5_000, believe: 20_000 };
+const USUAL_TIMES: ServedTimes = { announceEvery: 5_000, validFor: 20_000 };
 
 /**
- * Knows whether other processes hand runs out to claims with keys. A commit that does so tells the others, but not more
- * often than every few seconds: a busy process pays next to nothing for it, and one that hears nothing knows that no
- * such claim was served elsewhere.
+ * Whether other processes serve claims with keys. Such a commit notifies the other processes, at most once in
+ * `announceEvery`; a process that receives no notification knows that no such claim was served elsewhere.
  */
 @Injectable()
 export class ServedNotifications implements OnModuleDestroy {
   readonly #token = randomUUID();
   readonly #times: ServedTimes;
-  #toldAt = -Infinity;
-  #heardAt = Infinity;
+  #announcedAt = -Infinity;
+  #receivedAt = Infinity;
   #unsubscribe: (() => void) | undefined;
 
   constructor(
@@ -36,29 +35,27 @@ export class ServedNotifications implements OnModuleDestroy {
     this.#times = times ?? USUAL_TIMES;
   }
 
-  /** What the commit of a claim that is handed in now has to announce if it is served; null: nothing. */
+  /** The payload that the commit of a claim announces if the claim is served; null: none. */
   announcement(): string | null {
     this.listen();
-    return performance.now() - this.#toldAt < this.#times.tellEvery ? null : this.#token;
+    return performance.now() - this.#announcedAt < this.#times.announceEvery ? null : this.#token;
   }
 
   /** Whether no other process has served a claim with a key since the time, by `performance.now()`. */
   isQuietSince(time: number): boolean {
-    return this.notifications.hears(SERVED_CHANNEL) && time > this.#heardAt + this.#times.believe;
+    return this.notifications.hears(SERVED_CHANNEL) && time > this.#receivedAt + this.#times.validFor;
   }
 
-  /** Begins to listen, unless it does already. */
+  /** Subscribes, once. */
   listen(): void {
-    this.#unsubscribe ??= this.notifications.subscribe(SERVED_CHANNEL, (payload) => this.#hear(payload));
+    this.#unsubscribe ??= this.notifications.subscribe(SERVED_CHANNEL, (payload) => {
+      // The own announcement proves that it was committed.
+      if (payload === this.#token) this.#announcedAt = performance.now();
+      else this.#receivedAt = performance.now();
+    });
   }
 
   onModuleDestroy(): void {
     this.#unsubscribe?.();
-  }
-
-  #hear(payload: string | null): void {
-    // Its own announcement proves that it was committed.
-    if (payload === this.#token) this.#toldAt = performance.now();
-    else this.#heardAt = performance.now();
   }
 }

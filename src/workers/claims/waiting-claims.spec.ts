@@ -4,7 +4,7 @@ import type { NotificationListener } from '../../database/notifications.js';
 import { ROOM_CHANNEL } from '../../runs/queue/queue.repository.js';
 import { DirectStrategy } from '../strategies/direct.strategy.js';
 import { FitStrategy } from '../strategies/fit.strategy.js';
-import { WaitingClaims, type Turn } from './waiting-claims.js';
+import { WaitingClaims, type WakeUp } from './waiting-claims.js';
 
 const LONG_MS = 60_000;
 
@@ -12,16 +12,16 @@ const nothing = (): undefined => undefined;
 
 const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** Waiting claims with what they hear at hand, and the names of those that were woken, in order. */
-function scene(strategy: 'direct' | 'fit' = 'direct') {
-  let hear: NotificationListener = nothing;
-  let hearRoom: NotificationListener = nothing;
+/** Waiting claims with their notifications, and the names of the woken claims in order. */
+function setUp(strategy: 'direct' | 'fit' = 'direct') {
+  let notify: NotificationListener = nothing;
+  let notifyCapacity: NotificationListener = nothing;
   let create: () => void = nothing;
   const claims = new WaitingClaims(
     {
       subscribe: (channel, listener) => {
-        if (channel === ROOM_CHANNEL) hearRoom = listener;
-        else hear = listener;
+        if (channel === ROOM_CHANNEL) notifyCapacity = listener;
+        else notify = listener;
         return () => undefined;
       },
       hears: () => true,
@@ -35,12 +35,12 @@ function scene(strategy: 'direct' | 'fit' = 'direct') {
     },
     strategy === 'direct' ? new DirectStrategy() : new FitStrategy(300),
   );
-  const woken: { name: string; turn: Turn }[] = [];
+  const woken: { name: string; wakeUp: WakeUp }[] = [];
   const ended: string[] = [];
   const wait = (name: string, since = claims.version, signal = new AbortController().signal): void => {
-    const room = claims.watchRoom(name);
-    const waiting = claims.turn(since, room, LONG_MS, signal).finally(() => room?.close());
-    void waiting.then((turn) => (turn ? woken.push({ name, turn }) : ended.push(name)));
+    const capacity = claims.listenForCapacity(name);
+    const waiting = claims.wait(since, capacity, LONG_MS, signal).finally(() => capacity?.close());
+    void waiting.then((wakeUp) => (wakeUp ? woken.push({ name, wakeUp }) : ended.push(name)));
   };
   return {
     claims,
@@ -49,85 +49,85 @@ function scene(strategy: 'direct' | 'fit' = 'direct') {
     wait,
     tick,
     names: () => woken.map(({ name }) => name),
-    hear: (payload: string | null) => hear(payload),
-    hearRoom: (worker: string) => hearRoom(worker),
+    notify: (payload: string | null) => notify(payload),
+    notifyCapacity: (worker: string) => notifyCapacity(worker),
     create: () => create(),
-    /** Ends what is still waiting, so that no timer is left. */
+    /** Wakes every waiting claim, so that no timer is left. */
     close: () => {
-      while (claims.size > 0) hear(null);
+      while (claims.size > 0) notify(null);
     },
   };
 }
 
-describe('claims that wait', () => {
-  test('are woken one for each run, who waits longest first', async () => {
-    const it = scene();
+describe('waiting claims', () => {
+  test('are woken one for each run, the longest waiting first', async () => {
+    const it = setUp();
     for (const name of ['a', 'b', 'c', 'd']) it.wait(name);
-    it.hear('2');
+    it.notify('2');
     await it.tick();
     assert.deepEqual(it.names(), ['a', 'b']);
     it.close();
   });
 
-  test('do not miss what was announced between their look and their wait', async () => {
-    const it = scene();
+  test('are woken by a run that was announced between their try and their wait', async () => {
+    const it = setUp();
     const before = it.claims.version;
-    it.hear('1');
+    it.notify('1');
     it.wait('late', before);
     await it.tick();
     assert.deepEqual(it.names(), ['late']);
     assert.equal(it.claims.size, 0);
   });
 
-  test('pass the word on when their worker may have no work or has gone', async () => {
+  test('wake the next one when they are refused or their client is gone', async () => {
     for (const outcome of ['refused', 'gone'] as const) {
-      const it = scene();
+      const it = setUp();
       for (const name of ['a', 'b', 'c']) it.wait(name);
-      it.hear('1');
+      it.notify('1');
       await it.tick();
-      it.woken[0]?.turn.settle(outcome, 0);
+      it.woken[0]?.wakeUp.settle(outcome, 0);
       await it.tick();
       assert.deepEqual(it.names(), ['a', 'b']);
-      it.woken[1]?.turn.settle('served', 1);
+      it.woken[1]?.wakeUp.settle('served', 1);
       await it.tick();
       assert.deepEqual(it.names(), ['a', 'b']);
       it.close();
     }
   });
 
-  test('say nothing to the others when the head of the queue is gone', async () => {
-    const it = scene();
+  test('wake no other when the queue is empty', async () => {
+    const it = setUp();
     for (const name of ['a', 'b']) it.wait(name);
-    it.hear('1');
+    it.notify('1');
     await it.tick();
-    it.woken[0]?.turn.settle('nothing', 0);
-    await it.tick();
-    assert.deepEqual(it.names(), ['a']);
-    it.close();
-  });
-
-  test('count a turn once, whatever is said of it afterwards', async () => {
-    const it = scene();
-    for (const name of ['a', 'b', 'c']) it.wait(name);
-    it.hear('1');
-    await it.tick();
-    it.woken[0]?.turn.settle('served', 1);
-    it.woken[0]?.turn.settle('gone', 0);
+    it.woken[0]?.wakeUp.settle('nothing', 0);
     await it.tick();
     assert.deepEqual(it.names(), ['a']);
     it.close();
   });
 
-  test('all look once when announcements may have been missed', async () => {
-    const it = scene();
+  test('settle a wake-up once', async () => {
+    const it = setUp();
     for (const name of ['a', 'b', 'c']) it.wait(name);
-    it.hear(null);
+    it.notify('1');
+    await it.tick();
+    it.woken[0]?.wakeUp.settle('served', 1);
+    it.woken[0]?.wakeUp.settle('gone', 0);
+    await it.tick();
+    assert.deepEqual(it.names(), ['a']);
+    it.close();
+  });
+
+  test('all try once when notifications may have been lost', async () => {
+    const it = setUp();
+    for (const name of ['a', 'b', 'c']) it.wait(name);
+    it.notify(null);
     await it.tick();
     assert.deepEqual(it.names(), ['a', 'b', 'c']);
   });
 
-  test('one is woken by a creation in this process, before anything is announced', async () => {
-    const it = scene();
+  test('one is woken by a creation in this process, before its notification', async () => {
+    const it = setUp();
     for (const name of ['a', 'b']) it.wait(name);
     it.create();
     await it.tick();
@@ -135,82 +135,82 @@ describe('claims that wait', () => {
     it.close();
   });
 
-  test('end when their caller goes, and are not woken any more', async () => {
-    const it = scene();
+  test('end when their client is gone, and are not woken any more', async () => {
+    const it = setUp();
     const caller = new AbortController();
     it.wait('gone', it.claims.version, caller.signal);
     it.wait('next');
     caller.abort();
-    it.hear('1');
+    it.notify('1');
     await it.tick();
     assert.deepEqual([it.ended, it.names()], [['gone'], ['next']]);
   });
 
-  test('for runs that only some workers can take are woken in growing waves until the runs are taken', async () => {
-    const it = scene('fit');
+  test('are woken in growing waves until a run that only some workers can execute is taken', async () => {
+    const it = setUp('fit');
     for (let n = 0; n < 200; n += 1) it.wait(`w${n}`);
-    it.hear('1');
+    it.notify('1');
     await it.tick();
     assert.equal(it.woken.length, 8);
-    for (const { turn } of it.woken.slice(0, 7)) turn.settle('nothing', 0);
+    for (const { wakeUp } of it.woken.slice(0, 7)) wakeUp.settle('nothing', 0);
     await it.tick();
     assert.equal(it.woken.length, 8);
-    it.woken[7]?.turn.settle('nothing', 0);
+    it.woken[7]?.wakeUp.settle('nothing', 0);
     await it.tick();
     assert.equal(it.woken.length, 8 + 64);
-    for (const { turn } of it.woken.slice(8, 71)) turn.settle('nothing', 0);
-    it.woken[71]?.turn.settle('served', 1);
+    for (const { wakeUp } of it.woken.slice(8, 71)) wakeUp.settle('nothing', 0);
+    it.woken[71]?.wakeUp.settle('served', 1);
     await it.tick();
     assert.equal(it.woken.length, 72);
     it.close();
   });
 
-  test('are woken when their own worker has got room', async () => {
-    const it = scene('fit');
+  test('are woken when the free capacity of their own worker grows', async () => {
+    const it = setUp('fit');
     for (const name of ['a', 'b']) it.wait(name);
-    it.hearRoom('b');
-    it.hearRoom('nobody');
+    it.notifyCapacity('b');
+    it.notifyCapacity('nobody');
     await it.tick();
     assert.deepEqual(it.names(), ['b']);
     assert.equal(it.claims.size, 1);
     it.close();
   });
 
-  test('pass the word on when their worker gets room at the same moment, whichever is heard first', async () => {
+  test('wake the next ones when a run and free capacity arrive at the same time, in any order', async () => {
     for (let steps = 0; steps < 8; steps += 1) {
-      const it = scene('fit');
+      const it = setUp('fit');
       const names = Array.from({ length: 10 }, (_, n) => `w${n}`);
       for (const name of names) it.wait(name);
-      it.hearRoom('w0');
+      it.notifyCapacity('w0');
       for (let n = 0; n < steps; n += 1) await Promise.resolve();
-      it.hear('1');
+      it.notify('1');
       await it.tick();
-      // The second wave comes when everybody of the first has told what became of it.
-      for (const { turn } of it.woken) turn.settle('nothing', 0);
+      // The second wave starts when all claims of the first have settled.
+      for (const { wakeUp } of it.woken) wakeUp.settle('nothing', 0);
       await it.tick();
       assert.deepEqual(it.names().toSorted(), names, `after ${steps} steps`);
       it.close();
     }
   });
 
-  test('do not miss that their worker has got room between their look and their wait', async () => {
-    const it = scene('fit');
-    const room = it.claims.watchRoom('w');
-    assert.ok(room);
-    room.reset();
-    it.hearRoom('w');
+  test('are woken by free capacity that grew between their try and their wait', async () => {
+    const it = setUp('fit');
+    const capacity = it.claims.listenForCapacity('w');
+    assert.ok(capacity);
+    capacity.reset();
+    it.notifyCapacity('w');
     const signal = new AbortController().signal;
-    assert.ok(await it.claims.turn(it.claims.version, room, LONG_MS, signal));
+    assert.ok(await it.claims.wait(it.claims.version, capacity, LONG_MS, signal));
     assert.equal(it.claims.size, 0);
   });
 
   test('are not woken twice for the same runs', async () => {
-    const it = scene('fit');
+    const it = setUp('fit');
     it.wait('a');
-    it.hear('1');
+    it.notify('1');
     await it.tick();
     it.wait('a again');
-    it.woken[0]?.turn.settle('nothing', 0);
+    it.woken[0]?.wakeUp.settle('nothing', 0);
     await it.tick();
     assert.deepEqual(it.names(), ['a']);
     it.close();

@@ -1,53 +1,93 @@
+import { EventEmitter } from 'node:events';
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
-import { Notifications } from '../../database/notifications.js';
 import { untilWoken } from '../../common/notifications/until-woken.js';
+import { Notifications } from '../../database/notifications.js';
+import type { ClaimOutcome } from '../../runs/journal/claim.js';
+import { RunJournal } from '../../runs/journal/run-journal.js';
 import { readQueueNews } from '../../runs/queue/queue-notifications.js';
 import { QUEUE_CHANNEL, ROOM_CHANNEL } from '../../runs/queue/queue.repository.js';
-import { RunJournal } from '../../runs/journal/run-journal.js';
-import type { ClaimOutcome } from '../../runs/journal/claim.js';
 import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
-import { RoomNotifications, type RoomWatch } from './room-notifications.js';
 
-/** How many claims are woken first for news that not every worker can make use of; then eight times as many, and so on. */
+/** Claims in the first wave when not every worker can execute every run; each further wave is eight times as large. */
 const FIRST_WAVE = 8;
 
-/** How many claims are woken at once, at most, in the place of one that may have no work. */
-const MOST_INSTEAD = 64;
+/** Most claims that replace one refused claim. */
+const MAX_REPLACEMENTS = 64;
 
-/** A claim's leave to try again. What became of it has to be told, so that the next one gets its chance. */
-export interface Turn {
+/** Longest wait of a claim whose worker is unknown, stale or draining, in milliseconds. */
+const MAX_REFUSED_WAIT_MS = 10_000;
+
+/** A claim's permission to try again. The claim settles it, so that other claims are woken for the remaining runs. */
+export interface WakeUp {
   settle(outcome: ClaimOutcome['kind'] | 'gone', runs: number): void;
 }
 
 interface Waiter {
-  /** What was heard before its last try. */
+  /** Version of the queue before the claim's last try. */
   readonly version: number;
-  readonly wake: (turn: Turn) => void;
+  readonly wake: (wakeUp: WakeUp) => void;
 }
 
 /** Runs that became claimable together, and the claims that were woken for them. */
 interface Wave {
   readonly version: number;
-  /** Runs that nobody has taken yet, as far as is known. */
-  wanted: number;
-  /** Claims that were woken and have not told what became of them. */
-  open: number;
+  /** Runs that no claim is known to have taken. */
+  remaining: number;
+  /** Woken claims that have not settled. */
+  unsettled: number;
   size: number;
-  /** Claims that were woken and may have no work: each time twice as many are woken in their place. */
+  /** Woken claims that were refused: each doubles the number of claims that are woken instead. */
   refused: number;
 }
 
-const FREE_TURN: Turn = { settle: () => undefined };
+const NO_WAVE: WakeUp = { settle: () => undefined };
+
+/** Records that a worker's free capacity has grown, from `reset` on, while the claim waits and while it does not. */
+export class CapacityListener {
+  #hasGrown = false;
+  #wake: (() => void) | undefined;
+
+  constructor(
+    private readonly workers: EventEmitter,
+    private readonly event: string,
+  ) {
+    workers.on(event, this.#onGrowth);
+  }
+
+  get hasGrown(): boolean {
+    return this.#hasGrown;
+  }
+
+  /** Call it before each try. */
+  reset(): void {
+    this.#hasGrown = false;
+  }
+
+  /** @param wake called when the capacity grows; undefined ends the wait */
+  notify(wake: (() => void) | undefined): void {
+    this.#wake = wake;
+  }
+
+  close(): void {
+    this.workers.off(this.event, this.#onGrowth);
+  }
+
+  readonly #onGrowth = (): void => {
+    this.#hasGrown = true;
+    this.#wake?.();
+  };
+}
 
 /**
- * Claims that wait for work. They cost nothing while nothing happens. A run that becomes claimable, in any process,
- * wakes one of them; where the strategy gives a run to some workers only, those who cannot take it pass the word on.
+ * Claims that wait for work; idle ones cost no statement. A run that becomes claimable in any process wakes one claim.
+ * With a strategy that does not give every run to every worker, claims are woken in growing waves until one takes it.
  */
 @Injectable()
 export class WaitingClaims implements OnModuleDestroy {
   readonly #waiters = new Set<Waiter>();
-  readonly #room = new RoomNotifications();
+  /** Emits `capacity:ID` when a worker's free capacity grows, `status:ID` when it reports or is resumed. */
+  readonly #workers = new EventEmitter().setMaxListeners(0);
   #version = 0;
   #unsubscribe: (() => void)[] = [];
 
@@ -59,102 +99,103 @@ export class WaitingClaims implements OnModuleDestroy {
     if (!strategy.isFifo) journal.announceRoom();
   }
 
-  /** Changes with all news. Read it before a try, and give it to `turn` afterwards. */
+  /** Grows when runs become claimable. Read it before a try, and pass it to `wait` afterwards. */
   get version(): number {
     this.#listen();
     return this.#version;
   }
 
-  /** Whether news of the queue are heard at the moment, as far as is known. */
+  /** Whether notifications about the queue are received, as far as is known. */
   get isListening(): boolean {
     return this.notifications.hears(QUEUE_CHANNEL);
   }
 
-  /** Claims that wait. */
+  /** Number of waiting claims. */
   get size(): number {
     return this.#waiters.size;
   }
 
-  /** Watches for room of a worker; null for a strategy to which it is nothing. */
-  watchRoom(workerId: string): RoomWatch | null {
+  /** Listens for free capacity of a worker; null if the strategy ignores capacity. */
+  listenForCapacity(workerId: string): CapacityListener | null {
     if (this.strategy.isFifo) return null;
     this.#listen();
-    return this.#room.watch(workerId);
+    return new CapacityListener(this.#workers, `capacity:${workerId}`);
   }
 
   /**
-   * Waits until there may be work again: because a run has become claimable, or because the worker has got room.
+   * Waits until a run has become claimable or the worker's free capacity has grown.
    * @param since version from before the claim's last try
    * @param forMs longest wait in milliseconds
    * @returns null when the time is over or the signal aborts
    */
-  async turn(
+  async wait(
     since: number,
-    room: RoomWatch | null,
+    capacity: CapacityListener | null,
     forMs: number,
     signal: AbortSignal,
-  ): Promise<Turn | null> {
+  ): Promise<WakeUp | null> {
     if (signal.aborted) return null;
-    if (!room) return this.#runTurn(since, forMs, signal);
-    const done = new AbortController();
-    const giveUp = (): void => done.abort();
-    signal.addEventListener('abort', giveUp);
-    try {
-      const runTurn = this.#runTurn(since, forMs, done.signal);
-      const roomTurn = room.news(done.signal).then((isNews) => (isNews ? FREE_TURN : null));
-      const first = await Promise.race([runTurn, roomTurn]);
-      // Where both came at once, the run's turn goes on to somebody else.
-      void runTurn.then((turn) => turn !== first && turn?.settle('gone', 0));
-      return first;
-    } finally {
-      done.abort();
-      signal.removeEventListener('abort', giveUp);
-    }
-  }
-
-  #runTurn(since: number, forMs: number, signal: AbortSignal): Promise<Turn | null> {
-    if (this.#version > since) return Promise.resolve(FREE_TURN);
-    return untilWoken<Turn>({ signal, forMs }, (wake) => {
+    if (this.#version > since || capacity?.hasGrown) return NO_WAVE;
+    return untilWoken<WakeUp>({ signal, forMs }, (wake) => {
       const waiter: Waiter = { version: since, wake };
       this.#waiters.add(waiter);
-      return () => void this.#waiters.delete(waiter);
+      capacity?.notify(() => wake(NO_WAVE));
+      return () => {
+        this.#waiters.delete(waiter);
+        capacity?.notify(undefined);
+      };
     });
+  }
+
+  /**
+   * Waits until a refused worker reports or is resumed in this process, at most ten seconds. Runs do not wake it.
+   * @returns true when the claim is to be tried again
+   */
+  async waitForWorker(workerId: string, forMs: number, signal: AbortSignal): Promise<boolean> {
+    const event = `status:${workerId}`;
+    const ends = { signal, forMs: Math.min(forMs, MAX_REFUSED_WAIT_MS) };
+    const isWoken = await untilWoken<true>(ends, (wake) => {
+      const onStatus = (): void => wake(true);
+      this.#workers.on(event, onStatus);
+      return () => void this.#workers.off(event, onStatus);
+    });
+    return isWoken !== null;
+  }
+
+  /** Retries the refused claims of a worker. */
+  wakeRefused(workerId: string): void {
+    this.#workers.emit(`status:${workerId}`);
   }
 
   onModuleDestroy(): void {
     for (const end of this.#unsubscribe.splice(0)) end();
   }
 
-  /** Begins to listen with the first claim that may wait. */
+  /** Subscribes with the first claim that may wait. */
   #listen(): void {
     if (this.#unsubscribe.length > 0) return;
     this.#unsubscribe = [
-      this.notifications.subscribe(QUEUE_CHANNEL, (payload) => this.#hear(payload)),
+      this.notifications.subscribe(QUEUE_CHANNEL, (payload) => this.#onQueue(payload)),
       this.notifications.subscribe(ROOM_CHANNEL, (workerId) => {
-        if (workerId !== null) this.#room.tell(workerId);
+        if (workerId !== null) this.#workers.emit(`capacity:${workerId}`);
       }),
-      this.journal.onCreate(() => this.#hearCreation()),
+      // A claim that is woken now is committed together with the creation.
+      this.journal.onCreate(() => {
+        if (this.strategy.isFifo && this.#waiters.size > 0) this.#startWave(1, 1);
+      }),
     ];
   }
 
-  #hear(payload: string | null): void {
-    // What was announced while nobody listened is not known: everybody looks once.
-    const runs = payload === null ? this.#waiters.size : readQueueNews(payload).count;
-    this.#begin(runs, payload === null ? this.#waiters.size : this.#firstWave(runs));
+  #onQueue(payload: string | null): void {
+    // Notifications may have been lost: every claim tries once.
+    if (payload === null) return this.#startWave(this.#waiters.size, this.#waiters.size);
+    const runs = readQueueNews(payload).count;
+    this.#startWave(runs, this.strategy.isFifo ? runs : Math.max(runs, FIRST_WAVE));
   }
 
-  /** A creation of this process: the claim that is woken now is committed together with it. */
-  #hearCreation(): void {
-    if (this.strategy.isFifo && this.#waiters.size > 0) this.#begin(1, 1);
-  }
-
-  #firstWave(runs: number): number {
-    return this.strategy.isFifo ? runs : Math.max(runs, FIRST_WAVE);
-  }
-
-  #begin(wanted: number, size: number): void {
+  #startWave(remaining: number, size: number): void {
     this.#version += 1;
-    this.#wake({ version: this.#version, wanted, open: 0, size, refused: 0 }, size);
+    this.#wake({ version: this.#version, remaining, unsettled: 0, size, refused: 0 }, size);
   }
 
   #wake(wave: Wave, count: number): void {
@@ -163,7 +204,7 @@ export class WaitingClaims implements OnModuleDestroy {
       if (woken.length >= count) break;
       if (waiter.version < wave.version) woken.push(waiter);
     }
-    wave.open += woken.length;
+    wave.unsettled += woken.length;
     for (const waiter of woken) {
       let isSettled = false;
       waiter.wake({
@@ -177,16 +218,18 @@ export class WaitingClaims implements OnModuleDestroy {
   }
 
   #settle(wave: Wave, outcome: ClaimOutcome['kind'] | 'gone', runs: number): void {
-    wave.open -= 1;
-    wave.wanted -= runs;
+    wave.unsettled -= 1;
+    wave.remaining -= runs;
     if (this.strategy.isFifo) {
-      // Nothing for one worker is nothing for any.
-      if (outcome === 'nothing') wave.wanted = 0;
-      // Many in a row that may have no work must not make the run wait for them one by one.
+      // The queue is empty for every worker if it is for one.
+      if (outcome === 'nothing') wave.remaining = 0;
+      // Many refused claims in a row must not delay the run by one wake-up each.
       if (outcome === 'refused') wave.refused += 1;
-      const missing = wave.wanted - wave.open;
-      if (missing > 0) this.#wake(wave, Math.max(missing, Math.min(2 ** wave.refused / 2, MOST_INSTEAD)));
-    } else if (wave.wanted > 0 && wave.open === 0) {
+      const missing = wave.remaining - wave.unsettled;
+      if (missing > 0) {
+        this.#wake(wave, Math.max(missing, Math.min(2 ** wave.refused / 2, MAX_REPLACEMENTS)));
+      }
+    } else if (wave.remaining > 0 && wave.unsettled === 0) {
       wave.size *= 8;
       this.#wake(wave, wave.size);
     }

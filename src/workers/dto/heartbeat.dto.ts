@@ -1,20 +1,39 @@
 import { ApiSchema } from '@nestjs/swagger';
+import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import {
   AllowUnknownFields,
   IsText,
   IsTextList,
+  JsonObject,
   Nested,
   NestedList,
   OptionalField,
 } from '../../common/http/validation/dto-decorators.js';
 import type { Heartbeat, ReportedRun } from '../pool/worker-pool.js';
-import { WORKER_ID_PATTERN } from '../worker-id.js';
 import { InvalidHeartbeat } from '../workers.errors.js';
 import { ResourcesInputDto } from './resources.dto.js';
-import { RunningOpDto } from './worker-op-run.dto.js';
 
-/** Characters of running runs that are kept whole for a worker. */
+/** 1-128 characters, the first one alphanumeric. */
+const WORKER_ID = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
+
+/** Characters of running runs, as JSON, above which their inputs and constraints are not kept. */
 const MAX_KEPT_OPS = 256 * 1024;
+
+@ApiSchema({ name: 'RunningOp', description: 'A run in execution, as reported by its worker.' })
+@AllowUnknownFields()
+export class RunningOpDto {
+  @IsText({ min: 1, max: 128 })
+  id: string;
+
+  @IsText({ max: 512 })
+  image: string;
+
+  @JsonObject()
+  inputs: JsonObjectValue;
+
+  @JsonObject()
+  constraints: JsonObjectValue;
+}
 
 @ApiSchema({ name: 'HeartbeatRequest', description: 'The state of a worker. Unknown fields are ignored.' })
 @AllowUnknownFields()
@@ -23,7 +42,7 @@ export class HeartbeatDto {
   @IsText({
     min: 1,
     max: 128,
-    pattern: WORKER_ID_PATTERN,
+    pattern: WORKER_ID,
     form: 'a worker id (letters, digits and . _ - : /, starting with a letter or digit)',
   })
   worker_id: string;
@@ -43,15 +62,13 @@ export class HeartbeatDto {
 /** @throws InvalidHeartbeat when two GPUs have one id */
 export function toHeartbeat(dto: HeartbeatDto): Heartbeat {
   const { resources } = dto;
-  const seen = new Set<number>();
-  const problems = resources.gpus.flatMap(({ id }, i) => {
-    if (!seen.has(id)) {
-      seen.add(id);
-      return [];
-    }
-    return [`resources.gpus[${i}].id must not repeat the id of another GPU`];
-  });
-  if (problems.length > 0) throw new InvalidHeartbeat(problems);
+  const ids = resources.gpus.map(({ id }) => id);
+  const repeated = ids.flatMap((id, i) => (ids.indexOf(id) < i ? [i] : []));
+  if (repeated.length > 0) {
+    throw new InvalidHeartbeat(
+      repeated.map((i) => `resources.gpus[${i}].id must not repeat the id of another GPU`),
+    );
+  }
   return {
     id: dto.worker_id,
     cpuCores: resources.cpu_cores,
@@ -62,10 +79,7 @@ export function toHeartbeat(dto: HeartbeatDto): Heartbeat {
   };
 }
 
-/**
- * What is kept of the runs that a worker reports. Their inputs and constraints are for people to look at; once they
- * come to more than a worker's share of memory they are left out, and the heartbeat still counts.
- */
+/** Inputs and constraints are for display: above the limit they are left out, and the heartbeat still counts. */
 function keptOps(ops: readonly RunningOpDto[]): ReportedRun[] {
   const isSmall = JSON.stringify(ops).length <= MAX_KEPT_OPS;
   return ops.map(({ id, image, inputs, constraints }) => ({

@@ -1,8 +1,8 @@
 import { ApiProperty, ApiPropertyOptional, ApiSchema } from '@nestjs/swagger';
 import type { FreeResources } from '../free-resources.js';
 import type { PooledWorker } from '../pool/worker-pool.js';
+import { RunningOpDto } from './heartbeat.dto.js';
 import { FreeResourcesDto, ResourcesDto } from './resources.dto.js';
-import { RunningOpDto } from './worker-op-run.dto.js';
 
 @ApiSchema({ name: 'Worker', description: 'A registered worker.' })
 export class WorkerDto {

@@ -1,23 +1,24 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { AllowUnknownFields, IsText, JsonObject } from '../../common/http/validation/dto-decorators.js';
-import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
+import { IsOptional } from 'class-validator';
+import type { JsonObject } from '@longshore/common/json/json-value';
+import { MAX_BULK_ITEMS } from '../../common/http/validation/bulk-items.js';
+import { QueryInteger } from '../../common/http/validation/query-decorators.js';
 import { ConstraintsDto } from '../../runs/http/dto/run-options.dto.js';
 import type { ClaimedRun } from '../../runs/journal/claim.js';
 
-@ApiSchema({ name: 'RunningOp', description: 'A run in execution, as reported by its worker.' })
-@AllowUnknownFields()
-export class RunningOpDto {
-  @IsText({ min: 1, max: 128 })
-  id: string;
+/** Query of a claim. */
+export class ClaimQueryDto {
+  /** Seconds to hold an empty answer until there is work. */
+  @IsOptional()
+  @QueryInteger({ min: 0, max: 30 })
+  @ApiProperty({ required: false, default: 0 })
+  wait?: number;
 
-  @IsText({ max: 512 })
-  image: string;
-
-  @JsonObject()
-  inputs: JsonObjectValue;
-
-  @JsonObject()
-  constraints: JsonObjectValue;
+  /** Runs to be given at most; left out: as the strategy gives them to a claim, one by `direct`. */
+  @IsOptional()
+  @QueryInteger({ min: 1, max: MAX_BULK_ITEMS })
+  @ApiProperty({ required: false })
+  max?: number;
 }
 
 @ApiSchema({ name: 'WorkerOpRun', description: 'A run assigned to a worker.' })
@@ -25,8 +26,7 @@ export class WorkerOpRunDto {
   id: string;
   image: string;
   @ApiProperty({ type: 'object', additionalProperties: true })
-  inputs: JsonObjectValue;
-  @ApiProperty({ type: ConstraintsDto })
+  inputs: JsonObject;
   constraints: ConstraintsDto;
   /** The attempt that was claimed, from 1; sent back in `X-Run-Attempt`. */
   @ApiProperty({ type: 'integer' })
@@ -41,7 +41,6 @@ export class WorkerOpRunDto {
 @ApiSchema({ name: 'ClaimedOps', description: 'The runs that a claim assigned.' })
 export class ClaimedOpsDto {
   /** Empty when there is no work, and for a worker that is unknown or was silent for too long. */
-  @ApiProperty({ type: [WorkerOpRunDto] })
   ops: WorkerOpRunDto[];
 }
 
