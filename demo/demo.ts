@@ -2,7 +2,7 @@ import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { serviceProgram } from '@longshore/common/service-program';
-import { createLongshoreClient, type LongshoreClient } from '@longshore/client/client';
+import { createLongshoreClient, type LongshoreClient } from '@longshore/client';
 import type { Settings } from '../src/config/settings.js';
 import { removeRuns } from './abandoned-runs.js';
 import { ChildProgram, type ChildPlan } from '@longshore/common/child-program';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Schemas } from '@longshore/client/client';
+import type { Schemas } from '@longshore/client';
 import { EXAMPLES } from './examples.js';
 
 function ended(change: Partial<Schemas['OpRun']>): Schemas['OpRun'] {

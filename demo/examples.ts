@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Schemas } from '@longshore/client/client';
+import type { Schemas } from '@longshore/client';
 
 type OpRun = Schemas['OpRun'];
 

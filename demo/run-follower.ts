@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { LongshoreClient, Schemas } from '@longshore/client/client';
+import type { LongshoreClient, Schemas } from '@longshore/client';
 
 const POLL_MS = 200;
 const REQUEST_MS = 10_000;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Schemas } from '@longshore/client/client';
+import type { Schemas } from '@longshore/client';
 import { eventLine, statusLine } from './run-lines.js';
 
 const PLAIN = { colours: false, blocks: false };

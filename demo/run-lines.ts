@@ -1,4 +1,4 @@
-import type { Schemas } from '@longshore/client/client';
+import type { Schemas } from '@longshore/client';
 
 type PolledEvent = Schemas['PolledEvent'];
 type RunState = Schemas['RunState'];

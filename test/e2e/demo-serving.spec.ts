@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import { createLongshoreClient } from '@longshore/client/client';
+import { createLongshoreClient } from '@longshore/client';
 import { assertNothingLeft, childPids, startDemo, type DemoProcess } from '../support/demo-process.js';
 import { until } from '../support/service-process.js';
 

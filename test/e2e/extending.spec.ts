@@ -8,7 +8,7 @@ import { rows } from '../../src/database/sql.js';
 import { bodyOf } from '../support/answer-shapes.js';
 import { DocBlocks } from '../support/doc-blocks.js';
 import { blocksOf, proseOf, readPage } from '../support/doc-pages.js';
-import { installOutside, type OutsidePackage } from '../support/outside-package.js';
+import { OutsidePackage } from '../support/outside-package.js';
 import { RunSteps } from '../support/run-steps.js';
 import {
   PROJECT,
@@ -66,7 +66,16 @@ describe('the example of an extension, an outside package', { timeout: 240_000 }
   before(async () => {
     const [refusal = '', obstacle = ''] = (await DocBlocks.read(PAGE)).all('', 'json');
     shown = { refusal: JSON.parse(refusal), obstacle: JSON.parse(obstacle) };
-    outside = await installOutside(EXAMPLE);
+    outside = await OutsidePackage.install([
+      'longshore',
+      '@longshore/common',
+      '@longshore/dashboard',
+      '@longshore/embedded-postgres',
+      '@longshore/cli',
+      '@longshore/client',
+      '@longshore/worker',
+    ]);
+    await outside.copy(EXAMPLE);
     database = await openTestDatabase();
   });
   after(async () => {
@@ -77,7 +86,7 @@ describe('the example of an extension, an outside package', { timeout: 240_000 }
 
   function options(env: Readonly<Record<string, string>> = {}): ServiceOptions {
     return {
-      main: outside.serviceMain,
+      main: outside.installed('longshore', 'dist', 'src', 'main.js'),
       cwd: outside.folder,
       env: {
         DATABASE_URL: database.url,
@@ -200,10 +209,9 @@ describe('the example of an extension, an outside package', { timeout: 240_000 }
     assert.equal(await service.stop(), 0);
 
     // Nothing is counted again after a start; the guard is in the same package.
-    const installed = join(outside.folder, 'node_modules', 'longshore', 'scripts', 'longshore.mjs');
     service = await startService({
       ...options({ TEAM_FREEZE: 'true', SERVICE_EXTENSIONS: '' }),
-      main: installed,
+      main: outside.installed('@longshore/cli', 'bin', 'longshore.mjs'),
       args: ['serve', '--extensions', 'dist/index.js'],
     });
     vision = senderTo(service.url, await keyOf('vision'));

@@ -129,11 +129,22 @@ describe('the steps of the Dockerfile, executed here', () => {
     assert.ok(tools.includes('node_modules/typescript'));
     for (const name of ['service', 'worker']) {
       const root = join(build.stage(name).root, 'longshore');
-      const wanted = ['bin', 'dist', 'node_modules', 'package.json'];
-      assert.deepEqual(readdirSync(root).toSorted(), name === 'service' ? [...wanted, 'ui'] : wanted);
-      assert.deepEqual(readdirSync(join(root, 'dist')).toSorted(), ['migrations', 'src']);
-      if (name === 'service') assert.deepEqual(readdirSync(join(root, 'ui')), ['dist']);
-      const files = readdirSync(join(root, 'dist'), { recursive: true }).map(String);
+      const isService = name === 'service';
+      const entries = isService
+        ? ['bin', 'dist', 'node_modules', 'package.json', 'packages']
+        : ['bin', 'node_modules', 'packages'];
+      assert.deepEqual(readdirSync(root).toSorted(), entries);
+      if (isService) assert.deepEqual(readdirSync(join(root, 'dist')).toSorted(), ['migrations', 'src']);
+      const packages = ['cli', 'client', 'common', 'worker'];
+      if (isService) packages.push('dashboard', 'embedded-postgres');
+      assert.deepEqual(readdirSync(join(root, 'packages')).toSorted(), packages.toSorted());
+      for (const folder of packages) {
+        const published = folder === 'cli' ? ['bin', 'dist', 'package.json'] : ['dist', 'package.json'];
+        assert.deepEqual(readdirSync(join(root, 'packages', folder)).toSorted(), published);
+      }
+      const files = (isService ? ['packages', 'dist'] : ['packages']).flatMap((folder) =>
+        readdirSync(join(root, folder), { recursive: true }).map(String),
+      );
       assert.deepEqual(
         files.filter((path) => /\.spec\.|\.fixtures\.|(?:^|\/)testing(?:\/|$)|\.map$|\.ts$/.test(path)),
         [],
@@ -215,10 +226,11 @@ describe('the images in an engine', { skip: forTests.skip }, () => {
   before(async () => {
     const text = readFileSync(DOCKERFILE, 'utf8');
     images = await ImagesInEngine.prepare(forTests.engine, text, [
-      { built: build.stage('modules'), paths: ['longshore/node_modules'] },
+      { built: build.stage('service-modules'), paths: ['longshore/node_modules'] },
+      { built: build.stage('worker-modules'), paths: ['longshore/node_modules'] },
       {
         built: build.stage('build'),
-        paths: ['package.json', 'bin', 'dist', 'ui/dist', 'state'].map((path) => `longshore/${path}`),
+        paths: ['package.json', 'bin', 'dist', 'packages', 'state'].map((path) => `longshore/${path}`),
       },
     ]);
     references = { service: await images.build('service'), worker: await images.build('worker') };

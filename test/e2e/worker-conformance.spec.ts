@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { SCENARIOS } from '@longshore/conformance/scenarios/all';
-import { COMPILED, launch } from '../support/service-process.js';
+import { launch, PROJECT } from '../support/service-process.js';
 import { EXAMPLE_WORKER, whyNoPython } from '../support/worker-mutants.js';
+import { WORKER_MAIN } from '../support/worker-process.js';
 
-const KIT = join(COMPILED, 'src', 'conformance', 'main.js');
+const KIT = join(PROJECT, 'packages', 'conformance', 'dist', 'main.js');
 
 /** Runs the kit as its users do. */
 async function checkWorker(command: string): Promise<void> {
@@ -17,8 +18,7 @@ async function checkWorker(command: string): Promise<void> {
 }
 
 describe('the conformance kit passes', { timeout: 400_000, concurrency: true }, () => {
-  test('our own worker', () =>
-    checkWorker(`'${process.execPath}' '${join(COMPILED, 'src', 'agent', 'main.js')}'`));
+  test('our own worker', () => checkWorker(`'${process.execPath}' '${WORKER_MAIN}'`));
 
   test('the example worker in Python', { skip: whyNoPython() }, () =>
     checkWorker(`python3 '${EXAMPLE_WORKER}'`),

@@ -2,13 +2,14 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { COMPILED, launch, makeDataDir, type Outputs } from '../support/service-process.js';
+import { launch, makeDataDir, type Outputs } from '../support/service-process.js';
+import { WORKER_MAIN } from '../support/worker-process.js';
 
 async function runWorker(
   args: readonly string[],
   options: { readonly env?: Readonly<Record<string, string>>; readonly cwd?: string } = {},
 ): Promise<Outputs & { readonly code: number | null }> {
-  const worker = await launch(join(COMPILED, 'src', 'agent', 'main.js'), { ...options, args });
+  const worker = await launch(WORKER_MAIN, { ...options, args });
   const { code } = await worker.exited;
   return { code, output: worker.output, stdout: worker.stdout, stderr: worker.stderr };
 }
@@ -42,7 +43,7 @@ describe('the worker at its start', () => {
   });
 
   it('does not load Nest', async () => {
-    const code = `await import(${JSON.stringify(join(COMPILED, 'src', 'agent', 'main.js'))});`;
+    const code = `await import(${JSON.stringify(WORKER_MAIN)});`;
     const loader = `data:text/javascript,${encodeURIComponent(
       `export async function load(url, context, next) {
         if (url.includes('/node_modules/@nestjs/')) process.stderr.write('LOADED ' + url + '\\n');

@@ -193,7 +193,7 @@ describe('the context of the images', async () => {
       '.env',
       '.env.local',
       'src/.env',
-      'ui/.env.production',
+      'packages/dashboard/.env.production',
       'docker/.env',
       'docker/metrics.key',
       'scripts/own.key',
@@ -202,12 +202,14 @@ describe('the context of the images', async () => {
       'src/.data/admin-key',
       '.npmrc.bak',
       'node_modules/pg/package.json',
-      'ui/node_modules/react/package.json',
+      'packages/dashboard/node_modules/react/package.json',
       'dist/src/main.js',
+      'packages/worker/dist/main.js',
+      'packages/client/src/schema.ts',
       'test/e2e/images.spec.ts',
       'bench/run.mjs',
-      'src/agent/agent.spec.ts',
-      'src/agent/testing/scene.ts',
+      'packages/worker/src/agent.spec.ts',
+      'packages/worker/src/testing/scene.ts',
       'notes.txt',
     ]) {
       assert.equal(context.sends(path), false, path);
@@ -220,13 +222,13 @@ describe('the context of the images', async () => {
       '.npmrc',
       'package-lock.json',
       'src/main.ts',
-      'ui/index.html',
+      'packages/dashboard/index.html',
       'scripts/build-if-needed.mjs',
     ]) {
       assert.ok(files.includes(path), path);
     }
     assert.deepEqual(
-      files.filter((path) => !/^(?:migrations|scripts|src|ui)\/|^[\w.-]+$/.test(path)),
+      files.filter((path) => !/^(?:migrations|scripts|src|packages)\/|^[\w.-]+$/.test(path)),
       [],
     );
   });

@@ -1,58 +1,94 @@
 import { execFile } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
+import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { promisify } from 'node:util';
 import { cleanEnvironment, PROJECT } from './service-process.js';
 
 const run = promisify(execFile);
 
-/** A package of somebody else, in a folder of its own, with the packed service among its dependencies. */
-export interface OutsidePackage {
-  readonly folder: string;
-  /** The service's program, as it is installed there. */
-  readonly serviceMain: string;
-  /** Runs the package's `tsc`. @throws Error with its output when it finds errors */
-  build(): Promise<void>;
-  remove(): Promise<void>;
-}
-
 /**
- * Copies a package of the checkout and installs its dependencies as npm does, without the network: the service from
- * what `npm pack` packs, everything else as links to the packages of the checkout.
- * @param source its folder, from the checkout's root
+ * Folder of a package outside the checkout. Packages of this project are installed in it from their `npm pack` tarballs,
+ * all others as links into the checkout, so that no network is needed.
  */
-export async function installOutside(source: string): Promise<OutsidePackage> {
-  const folder = await mkdtemp(join(tmpdir(), 'longshore-outside-'));
-  const modules = join(folder, 'node_modules');
-  await cp(join(PROJECT, source), folder, { recursive: true });
-  await linkPackages(join(PROJECT, 'node_modules'), modules);
-  const service = join(modules, 'longshore');
-  await mkdir(service);
-  const { stdout } = await run('npm', ['pack', '--ignore-scripts', '--pack-destination', folder, '--json'], {
-    cwd: PROJECT,
-    env: cleanEnvironment(),
-    maxBuffer: 64 * 1024 * 1024,
-  });
-  const [{ filename }] = JSON.parse(stdout);
-  await run('tar', ['-xzf', join(folder, filename), '-C', service, '--strip-components=1']);
-  return {
-    folder,
-    serviceMain: join(service, 'dist', 'src', 'main.js'),
-    build: async () => {
-      const tsc = join(modules, 'typescript', 'bin', 'tsc');
-      await run(process.execPath, [tsc], { cwd: folder }).catch((error: { stdout?: string }) => {
-        throw new Error(error.stdout, { cause: error });
-      });
-    },
-    remove: () => rm(folder, { recursive: true, force: true }),
-  };
+export class OutsidePackage {
+  private constructor(readonly folder: string) {}
+
+  /** @param names packages of this project, each with the ones that it depends on */
+  static async install(names: readonly string[]): Promise<OutsidePackage> {
+    const outside = new OutsidePackage(await mkdtemp(join(tmpdir(), 'longshore-outside-')));
+    await linkPackages(join(PROJECT, 'node_modules'), join(outside.folder, 'node_modules'));
+    const selected = names.flatMap((name) =>
+      name === 'longshore' ? ['--include-workspace-root'] : ['--workspace', name],
+    );
+    const { stdout } = await run(
+      'npm',
+      ['pack', '--ignore-scripts', '--pack-destination', outside.folder, '--json', ...selected],
+      { cwd: PROJECT, env: cleanEnvironment(), maxBuffer: 64 * 1024 * 1024 },
+    );
+    const packed: { name: string; filename: string }[] = JSON.parse(stdout);
+    for (const { name, filename } of packed) {
+      const target = outside.installed(name);
+      await mkdir(target, { recursive: true });
+      await run('tar', ['-xzf', join(outside.folder, filename), '-C', target, '--strip-components=1']);
+      await outside.linkCommands(name);
+    }
+    return outside;
+  }
+
+  /** Path of a file of an installed package. */
+  installed(name: string, ...path: readonly string[]): string {
+    return join(this.folder, 'node_modules', name, ...path);
+  }
+
+  /** Path of a command that an installed package brings. */
+  command(name: string): string {
+    return this.installed('.bin', name);
+  }
+
+  /** Paths of the files of an installed package, below its folder. */
+  async filesOf(name: string): Promise<string[]> {
+    const entries = await readdir(this.installed(name), { recursive: true, withFileTypes: true });
+    return entries
+      .filter((entry) => entry.isFile())
+      .map((entry) => relative(this.installed(name), join(entry.parentPath, entry.name)));
+  }
+
+  /** Copies a folder of the checkout into the package. */
+  copy(source: string): Promise<void> {
+    return cp(join(PROJECT, source), this.folder, { recursive: true });
+  }
+
+  /** Runs `tsc`. @throws Error with the errors that it finds */
+  async build(...args: readonly string[]): Promise<void> {
+    const tsc = this.installed('typescript', 'bin', 'tsc');
+    await run(process.execPath, [tsc, ...args], { cwd: this.folder }).catch((error: { stdout?: string }) => {
+      throw new Error(error.stdout, { cause: error });
+    });
+  }
+
+  remove(): Promise<void> {
+    return rm(this.folder, { recursive: true, force: true });
+  }
+
+  /** Makes the commands of a package executable in `node_modules/.bin`, as npm does. */
+  private async linkCommands(name: string): Promise<void> {
+    const { bin = {} }: { bin?: Record<string, string> } = JSON.parse(
+      await readFile(this.installed(name, 'package.json'), 'utf8'),
+    );
+    for (const [command, path] of Object.entries(bin)) {
+      await mkdir(this.installed('.bin'), { recursive: true });
+      await chmod(this.installed(name, path), 0o755);
+      await symlink(this.installed(name, path), this.command(command));
+    }
+  }
 }
 
+/** Links every package but those of this project. */
 async function linkPackages(from: string, to: string): Promise<void> {
   await mkdir(to, { recursive: true });
   for (const name of await readdir(from)) {
-    if (name.startsWith('.')) continue;
+    if (name.startsWith('.') || name === '@longshore') continue;
     if (name.startsWith('@')) await linkPackages(join(from, name), join(to, name));
     else await symlink(join(from, name), join(to, name));
   }

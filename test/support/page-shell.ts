@@ -37,7 +37,7 @@ export class PageShell {
       if (!NOT_SHARED.has(name)) await symlink(join(PROJECT, name), join(folder, name));
     }
     await symlink(COMPILED, join(folder, 'dist'));
-    await symlink(join(PROJECT, 'scripts', 'longshore.mjs'), join(bin, 'longshore'));
+    await symlink(join(PROJECT, 'packages', 'cli', 'bin', 'longshore.mjs'), join(bin, 'longshore'));
     return new PageShell(folder, {
       HOME: home,
       XDG_CONFIG_HOME: join(home, '.config'),

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { launch, makeDataDir, type TestProcess } from './service-process.js';
 
-const WORKER_MAIN = fileURLToPath(import.meta.resolve('@longshore/worker/main'));
+/** Compiled main file of the worker. */
+export const WORKER_MAIN = fileURLToPath(import.meta.resolve('@longshore/worker/main'));
 
 /** Whom a worker works for, and as who. */
 export interface WorkerOptions {

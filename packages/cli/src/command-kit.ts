@@ -11,16 +11,18 @@ export interface ServiceFlags extends ConnectionFlags {
 
 /** Adds `--url`, `--key` and `--json`, and examples to the help. @param examples command lines without the program */
 export function callsService(command: Command, ...examples: string[]): Command {
-  return withExamples(
-    command
-      .option('--json', "print the API's own JSON, one text a line")
-      .option('--url <url>', 'the service (else SERVICE_URL, else what login kept)')
-      .option(
-        '--key <key>',
-        'the API key; process lists show it (else SERVICE_API_KEY, else what login kept)',
-      ),
-    ...examples,
-  );
+  command.option('--json', 'print the JSON of the API, one value per line');
+  return withExamples(withConnectionFlags(command), ...examples);
+}
+
+/** Adds `--url` and `--key`. */
+export function withConnectionFlags(command: Command): Command {
+  return command
+    .option('--url <url>', 'URL of the service (default: SERVICE_URL, then the saved login)')
+    .option(
+      '--key <key>',
+      'API key, visible in process lists (default: SERVICE_API_KEY, then the saved login)',
+    );
 }
 
 /** Adds examples to the help. @param examples command lines without the program */

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Schemas } from '@longshore/client/client';
+import type { Schemas } from '@longshore/client';
 import { CliError, EXIT, type ExitCode } from './cli-error.js';
 import { readStream } from './event-source.js';
 import { printLog, type LogStyle } from './log-text.js';

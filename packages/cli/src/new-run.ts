@@ -1,4 +1,4 @@
-import type { Schemas } from '@longshore/client/client';
+import type { Schemas } from '@longshore/client';
 import type { CliContext } from './cli-context.js';
 import { CliError, EXIT } from './cli-error.js';
 import { followRun } from './follow-run.js';

@@ -11,8 +11,7 @@ import { addRunChanges } from './commands/run-change.js';
 import { addRunCreate } from './commands/run-create.js';
 import { addRunReading } from './commands/run-read.js';
 import { addRunWatching } from './commands/run-watch.js';
-import { addServe } from './commands/serve.js';
-import { addWorker } from './commands/worker.js';
+import { addPrograms } from './commands/programs.js';
 import { addWorkers } from './commands/workers.js';
 
 const AFTERWORD = `
@@ -35,8 +34,7 @@ export function makeProgram(context: CliContext): Command {
     .configureOutput({
       outputError: (text, write) => write(text.replace(/^error: /, 'longshore: ')),
     });
-  addServe(program, context);
-  addWorker(program, context);
+  addPrograms(program, context);
   const run = program.command('run').helpCommand(false).description('runs: create, look at, follow, change');
   addRunCreate(run, context);
   addRunReading(run, context);

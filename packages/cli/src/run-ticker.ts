@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Schemas } from '@longshore/client/client';
+import type { Schemas } from '@longshore/client';
 import type { Session } from './session.js';
 import { isTerminal } from './views/run-view.js';
 

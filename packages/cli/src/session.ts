@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createLongshoreClient, type LongshoreClient } from '@longshore/client/client';
+import { createLongshoreClient, type LongshoreClient } from '@longshore/client';
 import { CliError, EXIT } from './cli-error.js';
 import type { Connection } from './connection.js';
 import { answersLater, refusalOf } from './refusal.js';

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createLongshoreClient, type LongshoreClient, type Schemas } from '@longshore/client/client';
+import { createLongshoreClient, type LongshoreClient, type Schemas } from '@longshore/client';
 import { demand } from './kit-error.js';
 import type { ProgramInputs } from './program-traces.js';
 

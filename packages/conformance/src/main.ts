@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 import { parseArgs } from 'node:util';
 import { ConformanceKit, type ScenarioResult } from './kit.js';
 import { reportLine, summaryLine } from './report.js';

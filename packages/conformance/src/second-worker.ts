@@ -1,4 +1,4 @@
-import { createLongshoreClient, type LongshoreClient } from '@longshore/client/client';
+import { createLongshoreClient, type LongshoreClient } from '@longshore/client';
 import { demand } from './kit-error.js';
 
 const HEARTBEAT_MS = 300;

@@ -1,4 +1,5 @@
-import { createLongshoreClient } from '@longshore/client/client';
+#!/usr/bin/env node
+import { createLongshoreClient } from '@longshore/client';
 import { loadEnvFile } from '@longshore/common/settings/env-file';
 import { answerWithoutStarting } from '@longshore/common/settings/help';
 import { SettingsError } from '@longshore/common/settings/setting';

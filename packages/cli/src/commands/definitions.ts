@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Schemas } from '@longshore/client/client';
+import type { Schemas } from '@longshore/client';
 import type { CliContext } from '../cli-context.js';
 import { callsService, openSession, type ServiceFlags } from '../command-kit.js';
 import { readInputs, readJsonFile, readJsonObject } from '../inputs.js';

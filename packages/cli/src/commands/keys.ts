@@ -1,5 +1,5 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
-import type { Schemas } from '@longshore/client/client';
+import type { Schemas } from '@longshore/client';
 import type { CliContext } from '../cli-context.js';
 import { callsService, instant, openSession, type ServiceFlags } from '../command-kit.js';
 import { ago, formatTable, type Column } from '../table.js';

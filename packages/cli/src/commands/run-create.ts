@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Schemas } from '@longshore/client/client';
+import type { Schemas } from '@longshore/client';
 import type { CliContext } from '../cli-context.js';
 import { callsService, integerOption, openSession, several, type ServiceFlags } from '../command-kit.js';
 import { usageError } from '../cli-error.js';

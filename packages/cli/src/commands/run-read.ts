@@ -1,5 +1,5 @@
 import { Option, type Command } from 'commander';
-import type { Schemas } from '@longshore/client/client';
+import type { Schemas } from '@longshore/client';
 import type { CliContext } from '../cli-context.js';
 import { callsService, instant, integerOption, openSession, type ServiceFlags } from '../command-kit.js';
 import { formatTable } from '../table.js';

@@ -1,4 +1,4 @@
-import type { Schemas } from '@longshore/client/client';
+import type { Schemas } from '@longshore/client';
 import { ago, formatFields, formatTable, type Column, type TableStyle } from '../table.js';
 
 type Report = Schemas['CapacityReport'];

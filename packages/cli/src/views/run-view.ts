@@ -1,4 +1,4 @@
-import type { Schemas } from '@longshore/client/client';
+import type { Schemas } from '@longshore/client';
 import { colourOfState, oneLine, paint } from '../style.js';
 import { ago, formatFields, type Column } from '../table.js';
 

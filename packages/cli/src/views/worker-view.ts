@@ -1,4 +1,4 @@
-import type { Schemas } from '@longshore/client/client';
+import type { Schemas } from '@longshore/client';
 import { ago, type Column } from '../table.js';
 import type { Colour } from '../style.js';
 

@@ -1,9 +1,9 @@
 import { useMemo } from 'react';
-import { createLongshoreClient, type LongshoreClient } from '@longshore/client/client';
+import { createLongshoreClient, type LongshoreClient } from '@longshore/client';
 import { useSession } from '../session/session-context.js';
 import { serviceFetch } from './service-fetch.js';
 
-export type { LongshoreClient, Schemas } from '@longshore/client/client';
+export type { LongshoreClient, Schemas } from '@longshore/client';
 
 /** A typed client that calls the service with a key. */
 export function createApi(apiKey: string): LongshoreClient {

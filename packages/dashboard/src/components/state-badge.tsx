@@ -1,4 +1,4 @@
-import type { Schemas } from '@longshore/client/client';
+import type { Schemas } from '@longshore/client';
 import { Badge, type Tone } from './badge.js';
 
 /** The states of a run. */

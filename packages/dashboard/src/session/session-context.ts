@@ -1,5 +1,5 @@
 import { createContext, useContext } from 'react';
-import type { Schemas } from '@longshore/client/client';
+import type { Schemas } from '@longshore/client';
 
 /** A scope of an API key. */
 export type Scope = Schemas['Whoami']['scopes'][number];

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { after, before, beforeEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createLongshoreClient } from '@longshore/client/client';
+import { createLongshoreClient } from '@longshore/client';
 import { HttpServiceApi } from './http-service-api.js';
 import type { Answer } from './service-api.js';
 

@@ -1,4 +1,4 @@
-import type { LongshoreClient, Schemas } from '@longshore/client/client';
+import type { LongshoreClient, Schemas } from '@longshore/client';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { readTraceContext, type TraceContext } from '@longshore/common/tracing/trace-context';
 import { errorText } from '../execution/failure-message.js';

@@ -1,4 +1,4 @@
-import type { Schemas } from '@longshore/client/client';
+import type { Schemas } from '@longshore/client';
 
 /** What a definition says of one input. */
 export type InputSpec = Schemas['InputSpec'];

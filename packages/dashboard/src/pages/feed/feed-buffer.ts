@@ -1,4 +1,4 @@
-import type { Schemas } from '@longshore/client/client';
+import type { Schemas } from '@longshore/client';
 
 /** An event of a feed as the API has it. */
 export type FeedEvent = Schemas['FeedEvent'];
