@@ -26,7 +26,7 @@ async function schema() {
       load('test/support/test-cluster.js'),
       load('src/database/connect.js'),
       load('src/database/migrate.js'),
-      load('src/database/schema-dump.js'),
+      load('test/support/schema-dump.js'),
       load('migrations/all.js'),
     ]);
   const cluster = await startTestCluster();

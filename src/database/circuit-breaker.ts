@@ -1,178 +1,180 @@
 import { AsyncResource } from 'node:async_hooks';
+import { EventEmitter } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Client } from 'pg';
 import type { DataSource } from 'typeorm';
-import { DatabaseProbe, ProbeSilent } from './database-probe.js';
-import { DatabaseAway, isDatabaseUnavailable } from './unavailable.js';
+import { probeDatabase, ProbeTimeout } from './database-probe.js';
+import { codeOf, DatabaseUnreachable, isDatabaseUnavailable } from './unavailable.js';
 
-/** How soon an outage and its end are noticed, in milliseconds. */
-export interface OutageTimes {
-  /** A statement or a connection that takes longer than this is a reason to ask whether the database is there. */
+/** In milliseconds. */
+export interface CircuitBreakerTimes {
+  /** A statement or connection attempt that takes longer than this triggers a probe. */
   readonly suspectAfter: number;
-  /** Longest wait for the answer to that question. */
-  readonly answer: number;
-  /** Pause between two questions while the database is away. */
-  readonly pause: number;
+  /** Timeout of a probe. */
+  readonly probeTimeout: number;
+  /** Pause between probes while the database is unreachable. */
+  readonly probePause: number;
 }
 
-const USUAL_TIMES: OutageTimes = { suspectAfter: 1_000, answer: 1_500, pause: 200 };
+const DEFAULT_TIMES: CircuitBreakerTimes = { suspectAfter: 1_000, probeTimeout: 1_500, probePause: 200 };
 
-const WATCH_MS = 250;
+const WATCHDOG_MS = 250;
 
-/** A connection that the gate can cut. */
-export interface Cuttable {
-  cut(): void;
+/** SQLSTATE of a server that has no free connection: the open ones still work. */
+const TOO_MANY_CONNECTIONS = '53300';
+
+interface CircuitBreakerEvents {
+  /** The database is unreachable. */
+  open: [DatabaseUnreachable];
+  /** The database is reachable again, after so many milliseconds. */
+  close: [number];
 }
-
-/** The database went away, or is back after so many milliseconds. */
-export type OutageChange = { readonly away: DatabaseAway } | { readonly backAfterMs: number };
 
 /**
- * Knows whether the database is away, for all pools of one data source and of those derived from it. A connection that
- * breaks, is refused or is silent for long makes it ask on a connection of its own; when that has no answer either, the
- * database is away: every connection is cut, so that nobody waits on it, and whoever wants one is refused at once. From
- * then on it goes on asking, alone, until there is an answer. It works while at least one pool is open.
+ * Circuit breaker of a data source and those derived from it. A broken, refused or slow connection triggers a probe on a
+ * connection of its own. If the probe fails, the breaker opens: it cuts all connections and rejects new ones at once. It
+ * closes when a later probe succeeds. Active while at least one pool is open.
  */
-export class CircuitBreaker {
-  /** Told of every change. */
-  onChange: (change: OutageChange) => void = () => undefined;
-
-  readonly #probe: DatabaseProbe;
+export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
   readonly #pools = new Set<object>();
-  readonly #connections = new Set<Cuttable>();
-  readonly #underWay = new Set<{ readonly since: number }>();
-  readonly #refusals = new Set<(away: DatabaseAway) => void>();
-  // An outage is noticed by a request, whose id has no place in what is logged of it later on.
+  readonly #clients = new Set<Client>();
+  readonly #requests = new Set<{ readonly since: number }>();
+  readonly #waiting = new Set<(error: DatabaseUnreachable) => void>();
+  // Keeps the trace of the request that triggered the probe out of later log lines.
   readonly #scope = new AsyncResource('CircuitBreaker');
-  #away: DatabaseAway | undefined;
+  #error: DatabaseUnreachable | undefined;
   #checking: Promise<boolean> | undefined;
   #checkedAt = 0;
-  #heardAt = 0;
-  #watch: NodeJS.Timeout | undefined;
+  #answeredAt = 0;
+  #watchdog: NodeJS.Timeout | undefined;
   #stop = new AbortController();
-  #return: Promise<void> | undefined;
+  #recovery: Promise<void> | undefined;
 
   constructor(
-    url: string,
-    applicationName: string,
-    private readonly times: OutageTimes = USUAL_TIMES,
+    private readonly url: string,
+    private readonly applicationName: string,
+    private readonly times: CircuitBreakerTimes = DEFAULT_TIMES,
   ) {
-    this.#probe = new DatabaseProbe(url, applicationName);
+    super();
   }
 
-  /** The gate of a data source. @throws TypeError for one that the service's options did not make */
+  /** @throws TypeError for a data source without a circuit breaker */
   static of({ options }: DataSource): CircuitBreaker {
-    const gate: unknown = options.type === 'postgres' ? options.extra?.gate : undefined;
-    if (!(gate instanceof CircuitBreaker)) throw new TypeError('the data source has no outage gate');
-    return gate;
+    return CircuitBreaker.in(options.type === 'postgres' ? options.extra : undefined);
   }
 
-  /** Why nobody gets a connection at the moment; undefined while the database is there as far as is known. */
-  get away(): DatabaseAway | undefined {
-    return this.#away;
+  /** The breaker in the options of a connection or pool. @throws TypeError when there is none */
+  static in(options: object = {}): CircuitBreaker {
+    if ('circuitBreaker' in options && options.circuitBreaker instanceof CircuitBreaker)
+      return options.circuitBreaker;
+    throw new TypeError('the connection has no circuit breaker');
   }
 
-  /** A pool has its first connection. */
-  join(pool: object): void {
+  /** The error of every new connection while the breaker is open; undefined while it is closed. */
+  get error(): DatabaseUnreachable | undefined {
+    return this.#error;
+  }
+
+  /** Activates the breaker with the first connection of a pool. */
+  addPool(pool: object): void {
     this.#pools.add(pool);
     if (this.#stop.signal.aborted) this.#stop = new AbortController();
-    this.#watch ??= setInterval(() => this.#lookAround(), WATCH_MS).unref();
+    this.#watchdog ??= setInterval(() => this.#checkSlowRequests(), WATCHDOG_MS).unref();
   }
 
-  /** A pool is being closed; with the last one everything of the gate is. */
-  async leave(pool: object): Promise<void> {
+  /** Removes a pool that is being closed; the last one stops all probes. */
+  async removePool(pool: object): Promise<void> {
     this.#pools.delete(pool);
     if (this.#pools.size > 0) return;
-    clearInterval(this.#watch);
-    this.#watch = undefined;
+    clearInterval(this.#watchdog);
+    this.#watchdog = undefined;
     this.#stop.abort();
-    await this.#return;
+    await this.#recovery;
     await this.#checking;
-    await this.#probe.close();
   }
 
-  /** Keeps a connection in view until the function that this answers is called. */
-  watch(connection: Cuttable): () => void {
-    this.#connections.add(connection);
-    return () => void this.#connections.delete(connection);
+  /** Cuts the client when the breaker opens, until the client ends. */
+  addClient(client: Client): void {
+    this.#clients.add(client);
+    client.once('end', () => this.#clients.delete(client));
   }
 
-  /** Something was sent to the database; the function that this answers takes how it ended. */
+  /** Registers a request to the server. @returns a function to call when it is over, with its error if it failed */
   begin(): (error?: unknown) => void {
-    const entry = { since: performance.now() };
-    this.#underWay.add(entry);
+    const request = { since: performance.now() };
+    this.#requests.add(request);
     return (error) => {
-      this.#underWay.delete(entry);
-      if (error === undefined) this.#heardAt = performance.now();
+      this.#requests.delete(request);
+      if (error === undefined) this.#answeredAt = performance.now();
       else if (isDatabaseUnavailable(error)) void this.check();
     };
   }
 
-  /** Has the function called once should the database go away; the function that this answers takes that back. */
-  whenAway(refuse: (away: DatabaseAway) => void): () => void {
-    this.#refusals.add(refuse);
-    return () => void this.#refusals.delete(refuse);
+  /** Calls the function once when the breaker opens. @returns a function that cancels this */
+  rejectWhenOpen(reject: (error: DatabaseUnreachable) => void): () => void {
+    this.#waiting.add(reject);
+    return () => void this.#waiting.delete(reject);
   }
 
   /**
-   * Asks whether the database is there; callers at the same time share one question. It takes `times.answer` at most.
-   * A server without a connection to spare is there for whoever has one.
+   * Probes the database; concurrent callers share one probe. A server without a free connection counts as reachable if
+   * this process has an open one.
+   * @returns whether it is reachable, after `probeTimeout` at most
    */
   check(): Promise<boolean> {
-    if (this.#away || this.#pools.size === 0) return Promise.resolve(false);
-    this.#checking ??= this.#ask().finally(() => {
+    if (this.#error || this.#pools.size === 0) return Promise.resolve(false);
+    this.#checking ??= this.#check().finally(() => {
       this.#checkedAt = performance.now();
       this.#checking = undefined;
     });
     return this.#checking;
   }
 
-  #lookAround(): void {
-    const now = performance.now();
-    if (this.#away || now - this.#checkedAt < this.times.suspectAfter) return;
-    for (const { since } of this.#underWay) {
-      if (now - since < this.times.suspectAfter) continue;
+  #checkSlowRequests(): void {
+    const suspect = performance.now() - this.times.suspectAfter;
+    if (this.#error || this.#checkedAt > suspect) return;
+    for (const { since } of this.#requests) {
+      if (since > suspect) continue;
       void this.check();
       return;
     }
   }
 
-  async #ask(): Promise<boolean> {
+  async #check(): Promise<boolean> {
     const started = performance.now();
-    const failure = await this.#probe.ask(this.times.answer);
+    const failure = await this.#probe();
     if (failure === undefined) return true;
-    // Whoever answers others while it owes us an answer is slow, not away.
-    if (failure instanceof ProbeSilent && this.#heardAt > started) return true;
-    // Refused for want of a connection: those that are open work on, if there is one.
-    if (isOutOfConnections(failure)) return this.#connections.size > 0;
-    if (isDatabaseUnavailable(failure)) this.#goAway(failure);
+    // Another request was answered during the probe: the server is slow, not unreachable.
+    if (failure instanceof ProbeTimeout && this.#answeredAt > started) return true;
+    if (codeOf(failure) === TOO_MANY_CONNECTIONS) return this.#clients.size > 0;
+    if (isDatabaseUnavailable(failure)) this.#open(failure);
     return false;
   }
 
-  #goAway(reason: unknown): void {
-    if (this.#stop.signal.aborted) return;
-    const away = new DatabaseAway(reason);
-    this.#away = away;
-    this.#return = this.#scope.runInAsyncScope(() => this.#awaitReturn(away));
-    for (const refuse of this.#refusals) refuse(away);
-    this.#refusals.clear();
-    for (const connection of this.#connections) connection.cut();
+  #probe(): Promise<unknown> {
+    return probeDatabase(this.url, this.applicationName, this.times.probeTimeout);
   }
 
-  async #awaitReturn(away: DatabaseAway): Promise<void> {
+  #open(cause: unknown): void {
+    if (this.#stop.signal.aborted) return;
+    const error = new DatabaseUnreachable(cause);
+    this.#error = error;
+    this.#recovery = this.#scope.runInAsyncScope(() => this.#recover(error));
+    for (const reject of this.#waiting) reject(error);
+    this.#waiting.clear();
+    for (const { connection } of this.#clients) connection.stream.destroy();
+  }
+
+  async #recover(cause: DatabaseUnreachable): Promise<void> {
     const started = performance.now();
     const { signal } = this.#stop;
-    this.onChange({ away });
+    this.emit('open', cause);
     while (!signal.aborted) {
-      await sleep(this.times.pause, undefined, { signal }).catch(() => undefined);
-      const failure = signal.aborted ? undefined : await this.#probe.ask(this.times.answer);
-      if (failure === undefined || !isDatabaseUnavailable(failure) || isOutOfConnections(failure)) break;
+      await sleep(this.times.probePause, undefined, { signal }).catch(() => undefined);
+      const failure = signal.aborted ? undefined : await this.#probe();
+      if (!isDatabaseUnavailable(failure) || codeOf(failure) === TOO_MANY_CONNECTIONS) break;
     }
-    this.#away = undefined;
-    if (!signal.aborted) this.onChange({ backAfterMs: Math.round(performance.now() - started) });
+    this.#error = undefined;
+    if (!signal.aborted) this.emit('close', Math.round(performance.now() - started));
   }
-}
-
-/** Whether the server is there and has no connection to spare: those that are open go on working. */
-function isOutOfConnections(error: unknown): boolean {
-  return typeof error === 'object' && error !== null && 'code' in error && error.code === '53300';
 }

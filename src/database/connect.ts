@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
 import { dataSourceOptions } from './data-source.js';
 import type { DatabaseSettings } from './data-source.js';
-import { isDatabaseUnavailable } from './unavailable.js';
+import { codeOf, isDatabaseUnavailable } from './unavailable.js';
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 2_000;
@@ -78,11 +78,6 @@ function reasonOf(error: unknown): string {
   // Several addresses of one host were tried: the error as a whole has no message.
   if (error instanceof AggregateError) return error.errors.map(reasonOf).join('; ');
   return error instanceof Error ? error.message : String(error);
-}
-
-function codeOf(error: unknown): string | undefined {
-  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined;
-  return typeof error.code === 'string' ? error.code : undefined;
 }
 
 function withoutPassword(text: string, url: string): string {

@@ -1,6 +1,6 @@
 import type { DataSourceOptions, Logger, MigrationInterface } from 'typeorm';
 import { CircuitBreaker } from './circuit-breaker.js';
-import { WatchedClient, WatchedPool } from './watched-connections.js';
+import { GuardedClient, GuardedPool } from './guarded-connections.js';
 
 /** Longest run of one statement on the server, in milliseconds. */
 const STATEMENT_TIMEOUT_MS = 15_000;
@@ -62,10 +62,10 @@ export function dataSourceOptions(settings: DatabaseSettings): DataSourceOptions
     installExtensions: false,
     logger: new SilentLogger(),
     poolErrorHandler: (error: Error) => settings.onConnectionLost?.(error),
-    driver: { Pool: WatchedPool },
+    driver: { Pool: GuardedPool },
     extra: {
-      gate: new CircuitBreaker(settings.url, settings.applicationName),
-      Client: WatchedClient,
+      circuitBreaker: new CircuitBreaker(settings.url, settings.applicationName),
+      Client: GuardedClient,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       idleTimeoutMillis: 30_000,
       keepAlive: true,

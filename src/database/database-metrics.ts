@@ -1,19 +1,18 @@
 import { Injectable } from '@nestjs/common';
 import { Counter, Gauge, Registry } from 'prom-client';
 import { DataSource } from 'typeorm';
-import { DatabaseAvailability } from './database-availability.js';
-import { JournalDataSource } from './journal-data-source.js';
+import { CircuitBreaker } from './circuit-breaker.js';
+import { JournalDataSource } from './reserved-connection.js';
 import { poolOf } from './sql.js';
 
-/** What each pool of connections is for. */
 export type PoolName = 'main' | 'journal' | 'heartbeats';
 
-/** Tells how the pools of connections of this process are, and whether the database is away. */
+/** Metrics of the connection pools and the circuit breaker of this process. */
 @Injectable()
 export class DatabaseMetrics {
   readonly #pools = new Map<PoolName, DataSource>();
 
-  constructor(registry: Registry, reach: DatabaseAvailability, main: DataSource, journal: JournalDataSource) {
+  constructor(registry: Registry, breaker: CircuitBreaker, main: DataSource, journal: JournalDataSource) {
     const registers = [registry];
     this.#pools.set('main', main).set('journal', journal.dataSource);
     const size: Gauge<'pool'> = new Gauge({
@@ -36,35 +35,35 @@ export class DatabaseMetrics {
     });
     const waiting: Gauge<'pool'> = new Gauge({
       name: 'longshore_database_pool_waiting',
-      help: 'Those who wait for a connection of a pool',
+      help: 'Requests that wait for a connection of a pool',
       labelNames: ['pool'],
       registers,
       collect: () => this.#each((pool, { waitingCount }) => waiting.set({ pool }, waitingCount)),
     });
-    const away: Gauge = new Gauge({
-      name: 'longshore_database_away',
-      help: 'Whether the database is away: 1 or 0',
+    const unreachable: Gauge = new Gauge({
+      name: 'longshore_database_unreachable',
+      help: 'Whether the database is unreachable: 1 or 0',
       registers,
       aggregator: 'max',
-      collect: () => away.set(reach.isAway ? 1 : 0),
+      collect: () => unreachable.set(breaker.error ? 1 : 0),
     });
     const outages = new Counter({
       name: 'longshore_database_outages_total',
-      help: 'Times that the database went away',
+      help: 'Times that the database became unreachable',
       registers,
     });
-    reach.onLoss(() => outages.inc());
+    breaker.on('open', () => outages.inc());
   }
 
-  /** Tells of one more pool. */
-  watch(name: PoolName, dataSource: DataSource): void {
+  /** Adds the metrics of one more pool. */
+  addPool(name: PoolName, dataSource: DataSource): void {
     this.#pools.set(name, dataSource);
   }
 
-  #each(tell: (name: PoolName, pool: NonNullable<ReturnType<typeof poolOf>>) => void): void {
+  #each(set: (name: PoolName, pool: NonNullable<ReturnType<typeof poolOf>>) => void): void {
     for (const [name, dataSource] of this.#pools) {
       const pool = poolOf(dataSource);
-      if (pool) tell(name, pool);
+      if (pool) set(name, pool);
     }
   }
 }

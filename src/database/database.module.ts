@@ -2,20 +2,21 @@ import { Global, Module, type DynamicModule } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { DataSource } from 'typeorm';
+import { Log } from '../common/logging/logger.js';
+import { CircuitBreaker } from './circuit-breaker.js';
 import { DatabaseMetrics } from './database-metrics.js';
-import { DatabaseAvailability } from './database-availability.js';
-import { JournalDataSource } from './journal-data-source.js';
 import { KnownEntitiesCheck } from './known-entities.check.js';
 import { Notifications } from './notifications.js';
+import { JournalDataSource } from './reserved-connection.js';
 
 /**
- * Provides the connected data source by the tokens of @nestjs/typeorm, so that `TypeOrmModule.forFeature` works in every
- * module, and the notifications of the database. The data source is closed with the application.
+ * Provides the data source by the tokens of @nestjs/typeorm, so that `TypeOrmModule.forFeature` works in every module. The
+ * data source is closed with the application.
  */
 @Global()
 @Module({})
 export class DatabaseModule {
-  /** @param dataSource connected, with its schema up to date */
+  /** @param dataSource connected, with an up-to-date schema */
   static register(dataSource: DataSource): DynamicModule {
     return {
       module: DatabaseModule,
@@ -27,13 +28,20 @@ export class DatabaseModule {
         }),
       ],
       providers: [
+        {
+          provide: CircuitBreaker,
+          inject: [Log],
+          useFactory: (log: Log) =>
+            CircuitBreaker.of(dataSource)
+              .on('open', ({ message }) => log.warn('the database is unreachable', { reason: message }))
+              .on('close', (afterMs) => log.info('the database is reachable again', { afterMs })),
+        },
         Notifications,
         JournalDataSource,
-        DatabaseAvailability,
         DatabaseMetrics,
         KnownEntitiesCheck,
       ],
-      exports: [Notifications, JournalDataSource, DatabaseAvailability, DatabaseMetrics],
+      exports: [CircuitBreaker, Notifications, JournalDataSource, DatabaseMetrics],
     };
   }
 }

@@ -1,26 +1,24 @@
+import { Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 
-/**
- * One connection beside the application's pool, so that what it is for never waits behind reads. It is opened on demand
- * and replaced when it is lost; whoever has it closes it.
- */
+/** One connection beside the application's pool, so that its user never waits behind reads. Opened on demand, replaced when lost. */
 export class ReservedConnection {
-  /** Of the same kind as the application's, but for its size. */
+  /** The options of the application's data source, with a pool of one connection. */
   readonly dataSource: DataSource;
   #opening: Promise<DataSource> | undefined;
 
   /**
-   * @param main the application's; its options are taken over
-   * @param options parameters of the connection that differ
+   * @param main the application's data source
+   * @param options connection parameters that differ from it
    */
   constructor(main: DataSource, options: Readonly<Record<string, number | boolean | string>> = {}) {
     const base = main.options;
-    if (base.type !== 'postgres') throw new TypeError('only PostgreSQL is connected to');
+    if (base.type !== 'postgres') throw new TypeError('the data source is not PostgreSQL');
     const extra: object = { ...base.extra, ...options };
     this.dataSource = new DataSource({ ...base, poolSize: 1, extra });
   }
 
-  /** The data source, connected. @throws what keeps it from connecting; the next call tries again */
+  /** The connected data source. @throws the connection error; the next call tries again */
   open(): Promise<DataSource> {
     this.#opening ??= this.dataSource.initialize().catch((error: unknown) => {
       this.#opening = undefined;
@@ -29,9 +27,43 @@ export class ReservedConnection {
     return this.#opening;
   }
 
-  /** Closes the connection, if it was opened. */
   async close(): Promise<void> {
     await this.#opening?.catch(() => undefined);
     if (this.dataSource.isInitialized) await this.dataSource.destroy();
+  }
+}
+
+/**
+ * An open commit without a statement for so long releases its locks: its process is stalled, and others wait for them.
+ * Shorter than the lock timeout of the service's statements, so that these do not fail.
+ */
+const IDLE_IN_TRANSACTION_TIMEOUT_MS = 2_000;
+
+/** The journal's statements are planned once, possibly on empty tables: these settings make the plans use indexes. */
+const PLANNER_SETTINGS = [
+  'plan_cache_mode=force_generic_plan',
+  'enable_seqscan=off',
+  'enable_hashjoin=off',
+  'enable_mergejoin=off',
+  'jit=off',
+];
+
+/** The connection of the journal, open as long as the application. */
+@Injectable()
+export class JournalDataSource extends ReservedConnection implements OnModuleInit, OnApplicationShutdown {
+  constructor(main: DataSource) {
+    super(main, {
+      idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
+      pipeline: true,
+      options: PLANNER_SETTINGS.map((setting) => `-c ${setting}`).join(' '),
+    });
+  }
+
+  async onModuleInit(): Promise<void> {
+    await this.open();
+  }
+
+  async onApplicationShutdown(): Promise<void> {
+    await this.close();
   }
 }

@@ -2,7 +2,7 @@ import { Pool } from 'pg';
 import { EntityManager } from 'typeorm';
 import type { DataSource, QueryRunner } from 'typeorm';
 import { Pipeline, queryFailed } from './pipeline.js';
-import { DatabaseAway } from './unavailable.js';
+import { DatabaseUnreachable } from './unavailable.js';
 
 /** What SQL can be run on: a transaction's manager or query runner, or the data source for a statement alone. */
 export type SqlExecutor = EntityManager | DataSource | QueryRunner;
@@ -183,7 +183,7 @@ async function run(executor: SqlExecutor, sql: string, params: readonly unknown[
 /** A statement outside of any transaction, on a connection of the pool, past TypeORM's own layers. */
 async function runAlone(source: DataSource, sql: string, params: readonly unknown[]): Promise<Outcome> {
   const pool = poolOf(source);
-  if (!pool) throw new DatabaseAway('the data source is not open');
+  if (!pool) throw new DatabaseUnreachable('the data source is not open');
   const client = await pool.connect();
   try {
     const result = await client.query<object>(sql, [...params]);

@@ -1,13 +1,14 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { QueryRunnerAlreadyReleasedError, QueryRunnerProviderAlreadyReleasedError } from 'typeorm';
 
-/** The database is known to be away: nothing was sent to it. */
-export class DatabaseAway extends Error {
-  constructor(reason: unknown) {
-    super(`the database is away: ${reason instanceof Error ? reason.message : String(reason)}`);
+/** The database is unreachable; nothing was sent to it. */
+export class DatabaseUnreachable extends Error {
+  constructor(cause: unknown) {
+    super(`the database is unreachable: ${cause instanceof Error ? cause.message : String(cause)}`);
   }
 }
 
-/** Codes of Node's network and file errors that mean "no way to the server at the moment". */
+/** Codes of Node.js for an unreachable server. */
 const NETWORK_CODES: ReadonlySet<string> = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -23,7 +24,7 @@ const NETWORK_CODES: ReadonlySet<string> = new Set([
   'ENETDOWN',
 ]);
 
-/** Beginnings of the messages of errors that the driver raises without any code. */
+/** Prefixes of the messages of driver errors that have no code. */
 const DRIVER_MESSAGES = [
   'Connection terminated',
   'Query read timeout',
@@ -36,52 +37,51 @@ const DRIVER_MESSAGES = [
 ] as const;
 
 /**
- * Classes of SQLSTATE: connection trouble, out of resources, operator intervention (shutting down, starting up, a
- * statement cancelled by its timeout), failures of the server's system (disk), internal errors.
+ * SQLSTATE classes: connection exceptions, insufficient resources, operator intervention (shutdown, start-up, statement
+ * timeout), system errors (disk), internal errors.
  */
 const SERVER_CLASSES: ReadonlySet<string> = new Set(['08', '53', '57', '58', 'XX']);
 
-/** Single states beside the classes: the server turned read-only, as a standby or a failing one is; a lock was not to be had. */
+/** More SQLSTATEs: the server is read-only (a standby, or failing); a lock is not available. */
 const SERVER_STATES: ReadonlySet<string> = new Set(['25006', '55P03']);
 
 /**
- * Whether the error means that the database could not do its work now, for reasons that have nothing to do with
- * the statement: it is away, starting, stopping, out of connections, memory or disk, or too slow. The statement
- * may or may not have been carried out. Looks through TypeORM's wrapping.
+ * Whether the database failed for reasons unrelated to the statement: unreachable, starting, stopping, out of connections,
+ * memory or disk, or too slow. The statement may have been executed.
  */
 export function isDatabaseUnavailable(error: unknown): boolean {
   return sources(error).some((source) => {
-    if (source instanceof DatabaseAway) return true;
+    if (source instanceof DatabaseUnreachable) return true;
     const code = codeOf(source);
     if (code !== undefined) {
       if (NETWORK_CODES.has(code)) return true;
       if (isSqlState(code)) return SERVER_CLASSES.has(code.slice(0, 2)) || SERVER_STATES.has(code);
     }
-    // TypeORM gives a query runner up when its connection breaks between two statements of a transaction.
+    // TypeORM releases a query runner whose connection breaks between two statements of a transaction.
     if (source instanceof QueryRunnerAlreadyReleasedError) return true;
     if (source instanceof QueryRunnerProviderAlreadyReleasedError) return true;
     return source instanceof Error && DRIVER_MESSAGES.some((message) => source.message.startsWith(message));
   });
 }
 
-/** Whether one statement was given up because it, or the lock it waited for, took too long; the server is well. */
+/** Whether a statement, or the lock it waited for, timed out; the server works. */
 export function isStatementGivenUp(error: unknown): boolean {
   return sources(error).some((source) => ['57014', '55P03'].includes(codeOf(source) ?? ''));
 }
 
-/** Whether the database refused a value as such (SQLSTATE class 22), for example a NUL character in a text. */
+/** Whether the database rejected a value (SQLSTATE class 22), for example a text with a NUL character. */
 export function isBadValue(error: unknown): boolean {
   return sources(error).some(
     (source) => isSqlState(codeOf(source)) && codeOf(source)?.startsWith('22') === true,
   );
 }
 
-/** Whether the transaction lost against another one and did nothing: serialisation failure or deadlock. */
+/** Whether the transaction was rolled back because of a serialization failure or deadlock. */
 export function isRetryable(error: unknown): boolean {
   return sources(error).some((source) => ['40001', '40P01'].includes(codeOf(source) ?? ''));
 }
 
-/** Whether the statement would have made a second row where only one may be. */
+/** Whether the statement violated a unique constraint. */
 export function isDuplicate(error: unknown): boolean {
   return sources(error).some((source) => codeOf(source) === '23505');
 }
@@ -99,11 +99,40 @@ function sources(error: unknown): object[] {
   return found;
 }
 
-function codeOf(error: object): string | undefined {
-  return 'code' in error && typeof error.code === 'string' ? error.code : undefined;
+/** The SQLSTATE or Node.js code of an error. */
+export function codeOf(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined;
+  return typeof error.code === 'string' ? error.code : undefined;
 }
 
 function isSqlState(code: string | undefined): code is string {
   // Node's codes such as EPIPE have five letters too, but no digit.
   return code !== undefined && /^[0-9A-Z]{5}$/.test(code) && /\d/.test(code);
+}
+
+/** In milliseconds; the pause doubles up to the longest. */
+export interface RetryPauses {
+  readonly retryMs: number;
+  readonly longestRetryMs: number;
+}
+
+/**
+ * Retries a read until the database is reachable again.
+ * @returns undefined when the signal aborted
+ * @throws what `read` throws for another reason
+ */
+export async function retryWhileUnavailable<T>(
+  read: () => Promise<T>,
+  { retryMs, longestRetryMs }: RetryPauses,
+  signal: AbortSignal,
+): Promise<T | undefined> {
+  for (let pause = retryMs; !signal.aborted; pause = Math.min(pause * 2, longestRetryMs)) {
+    try {
+      return await read();
+    } catch (error) {
+      if (!isDatabaseUnavailable(error)) throw error;
+    }
+    await sleep(pause * (0.5 + Math.random() / 2), undefined, { signal }).catch(() => undefined);
+  }
+  return undefined;
 }

@@ -6,7 +6,7 @@ import { FEED_CHANNEL } from './feed.repository.js';
 /** Tells readers that a feed has grown. */
 @Injectable()
 export class FeedNotifications extends ChannelNotifications {
-  constructor(@Inject(Notifications) notifications: Pick<Notifications, 'subscribe' | 'hears'>) {
+  constructor(@Inject(Notifications) notifications: Pick<Notifications, 'subscribe' | 'isListening'>) {
     super(notifications, FEED_CHANNEL);
   }
 }

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { whenAlone } from '../database/try-lock.js';
+import { whenAlone } from '../database/advisory-locks.js';
 import { Settings } from '../config/settings.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedRetentionRepository } from './feed-retention.repository.js';

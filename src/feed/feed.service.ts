@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { retryWhileUnavailable } from '../database/retry-while-unavailable.js';
+import { retryWhileUnavailable } from '../database/unavailable.js';
 import type { TopicWatch } from '../common/notifications/topic-watch.js';
 import { Settings } from '../config/settings.js';
 import { FeedCursors } from './epochs/feed-cursors.js';

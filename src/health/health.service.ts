@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { DatabaseAvailability } from '../database/database-availability.js';
+import { CircuitBreaker } from '../database/circuit-breaker.js';
 import { HealthChecks, isWell } from './health-checks.js';
 
 const PATIENCE_MS = 2_000;
@@ -8,10 +8,10 @@ const PATIENCE_MS = 2_000;
 @Injectable()
 export class HealthService {
   constructor(
-    reach: DatabaseAvailability,
+    breaker: CircuitBreaker,
     private readonly checks: HealthChecks,
   ) {
-    checks.register('database', async () => ((await reach.answers()) ? 'ok' : 'unreachable'));
+    checks.register('database', async () => ((await breaker.check()) ? 'ok' : 'unreachable'));
   }
 
   /** An object of strings: how each part is, and `status`, `ok` when all are well or else `unavailable`; it takes 2 s at most. */

@@ -6,7 +6,7 @@ import { LOG_CHANNEL, type LogId } from './run-log.repository.js';
 /** Tells readers that a log has grown. */
 @Injectable()
 export class LogNotifications extends ChannelNotifications {
-  constructor(@Inject(Notifications) notifications: Pick<Notifications, 'subscribe' | 'hears'>) {
+  constructor(@Inject(Notifications) notifications: Pick<Notifications, 'subscribe' | 'isListening'>) {
     super(notifications, LOG_CHANNEL);
   }
 }

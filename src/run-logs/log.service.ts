@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { retryWhileUnavailable } from '../database/retry-while-unavailable.js';
+import { retryWhileUnavailable } from '../database/unavailable.js';
 import { InvalidRequest } from '../common/http/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { RunNotFound } from '../runs/run.errors.js';

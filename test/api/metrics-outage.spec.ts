@@ -50,18 +50,18 @@ describe('GET /metrics while the database is away', () => {
           assert.ok(scrape.find('longshore_http_requests_total').length > 0);
           assert.equal(scrape.value('longshore_runs_created_total'), 1);
         }
-        if (several[0].scrape.value('longshore_database_away') === 1) break;
+        if (several[0].scrape.value('longshore_database_unreachable') === 1) break;
         await sleep(50);
       }
       const { scrape, ms } = await timed();
-      assert.equal(scrape.value('longshore_database_away'), 1);
+      assert.equal(scrape.value('longshore_database_unreachable'), 1);
       assert.ok((scrape.value('longshore_database_outages_total') ?? 0) >= 1);
       assert.ok((scrape.value('longshore_runs_unread_total') ?? 0) > 0);
       assert.ok(ms < 1_000, `it took ${Math.round(ms)} ms once the outage was known`);
       await proxy.allow();
       for (let tries = 0; ; tries += 1) {
         const now = await Scrape.of(service.send);
-        if (now.value('longshore_database_away') === 0 && now.value('longshore_runs') !== undefined) break;
+        if (now.value('longshore_database_unreachable') === 0 && now.value('longshore_runs') !== undefined) break;
         assert.ok(tries < 400, 'the numbers do not come back');
         await sleep(25);
       }

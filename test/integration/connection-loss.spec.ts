@@ -39,13 +39,15 @@ test('a connection that the server ends in the instant it is handed out costs on
     entities: [],
     migrations: [],
   });
-  const pool = new Pool({
+  const config = {
     host: '127.0.0.1',
     port: address.port,
     user: 'user',
     database: 'database',
     Client: extra.Client,
-  });
+    circuitBreaker: extra.circuitBreaker,
+  };
+  const pool = new Pool(config);
   pool.on('error', () => undefined);
   for (let round = 0; round < 3; round += 1) {
     const client = await pool.connect();

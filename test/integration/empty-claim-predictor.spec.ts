@@ -101,12 +101,12 @@ describe('a claim that waits, where nothing is to be had', () => {
          from pg_stat_activity
         where datname = current_database() and query ilike 'listen %' and pid <> pg_backend_pid()`,
     );
-    await until(() => !here.notifications.hears(QUEUE_CHANNEL), 'the loss is noticed');
+    await until(() => !here.notifications.isListening(QUEUE_CHANNEL), 'the loss is noticed');
     const { id } = await createOn(there.journal);
     assert.deepEqual(await soon(here.claim('w')), [id]);
   });
 
-  test('that began before the connection that hears was lost is woken once it is back', async () => {
+  test('that began before the connection that isListening was lost is woken once it is back', async () => {
     await here.settle();
     const claim = here.claim('w');
     await until(() => here.waiting.size === 1, 'it waits');

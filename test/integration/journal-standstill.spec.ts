@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { JournalDataSource } from '../../src/database/journal-data-source.js';
+import { JournalDataSource } from '../../src/database/reserved-connection.js';
 import { rows } from '../../src/database/sql.js';
 import { startTestApp } from '../support/test-app.js';
 

@@ -133,7 +133,7 @@ describe('notifications of the database', () => {
     });
   });
 
-  test('tells a later subscriber of a channel too that it listens; one that has gone hears nothing more', async () => {
+  test('tells a later subscriber of a channel too that it listens; one that has gone isListening nothing more', async () => {
     await withNotifications(async (notifications) => {
       const [early, late] = [new Heard(), new Heard()];
       const leave = notifications.subscribe('one', early.take);

@@ -8,7 +8,7 @@ const NEVER = new AbortController().signal;
 /** News whose notifications the test makes itself. */
 function scene() {
   const listeners: NotificationListener[] = [];
-  const state = { hears: true };
+  const state = { isListening: true };
   return {
     listeners,
     news: new ChannelNotifications(
@@ -17,7 +17,7 @@ function scene() {
           listeners.push(listener);
           return () => void listeners.splice(listeners.indexOf(listener), 1);
         },
-        hears: () => state.hears,
+        isListening: () => state.isListening,
       },
       'channel',
     ),
@@ -183,10 +183,10 @@ test('knows no end while announcements are not heard, and after some may have be
   const { news, tell, state } = scene();
   const watch = news.watch('a');
   watch.noteEnd(5, 5, watch.version);
-  state.hears = false;
+  state.isListening = false;
   assert.equal(watch.endBehind(5), undefined);
   watch.noteEnd(6, 6, watch.version);
-  state.hears = true;
+  state.isListening = true;
   assert.deepEqual([watch.endBehind(5), watch.endBehind(6)], [5, undefined]);
   tell(null);
   assert.equal(watch.endBehind(5), undefined);

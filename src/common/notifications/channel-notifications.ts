@@ -17,7 +17,7 @@ export class ChannelNotifications implements OnModuleDestroy {
   #unsubscribe: (() => void) | undefined;
 
   constructor(
-    private readonly notifications: Pick<Notifications, 'subscribe' | 'hears'>,
+    private readonly notifications: Pick<Notifications, 'subscribe' | 'isListening'>,
     private readonly channel: string,
   ) {}
 
@@ -40,7 +40,7 @@ export class ChannelNotifications implements OnModuleDestroy {
     this.#topics.set(topic, news);
     return new TopicWatch(
       news,
-      () => this.notifications.hears(this.channel),
+      () => this.notifications.isListening(this.channel),
       () => this.#release(topic, news),
     );
   }

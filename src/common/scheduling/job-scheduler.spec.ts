@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, mock, test } from 'node:test';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { Registry } from 'prom-client';
-import { DatabaseAway } from '../../database/unavailable.js';
+import { DatabaseUnreachable } from '../../database/unavailable.js';
 import { createLog } from '../logging/logger.js';
 import { JobMetrics } from './job-metrics.js';
 import { JobRunner } from './job-runner.js';
@@ -174,8 +174,8 @@ describe('a scheduled job', () => {
       new Error('no'),
       new Error('no'),
       undefined,
-      new DatabaseAway('x'),
-      new DatabaseAway('x'),
+      new DatabaseUnreachable('x'),
+      new DatabaseUnreachable('x'),
     ];
     add({}, () => {
       const failure = failures.shift();

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { DataSource, EntityManager } from 'typeorm';
 import { DatabaseOriginRepository, differ } from '../../database/database-origin.repository.js';
-import { isAloneInDeployment } from '../../database/deployment-lock.js';
+import { isAloneInDeployment } from '../../database/advisory-locks.js';
 import {
   FeedBranchEntity,
   FeedBranchHeadEntity,

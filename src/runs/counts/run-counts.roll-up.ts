@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { inBatches } from '../../database/in-batches.js';
-import { whenAlone } from '../../database/try-lock.js';
+import { whenAlone } from '../../database/advisory-locks.js';
 import { RunCountsRepository } from './run-counts.repository.js';
 
 /** Minutes that are shown one by one. */

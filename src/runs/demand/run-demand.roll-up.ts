@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { inBatches } from '../../database/in-batches.js';
-import { whenAlone } from '../../database/try-lock.js';
+import { whenAlone } from '../../database/advisory-locks.js';
 import { RunDemandRepository } from './run-demand.repository.js';
 
 /** Rows that one transaction takes at most. */

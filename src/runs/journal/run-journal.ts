@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { JournalDataSource } from '../../database/journal-data-source.js';
+import { JournalDataSource } from '../../database/reserved-connection.js';
 import { Pipeline } from '../../database/pipeline.js';
 import type { StatementTracer } from '../../database/statement-tracer.js';
 import { currentTime } from '../../database/sql.js';

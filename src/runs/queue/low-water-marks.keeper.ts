@@ -10,12 +10,12 @@ export class QueueMarksKeeper implements OnModuleInit, OnModuleDestroy {
   #unsubscribe: () => void = () => undefined;
 
   constructor(
-    @Inject(Notifications) private readonly notifications: Pick<Notifications, 'subscribe' | 'hears'>,
+    @Inject(Notifications) private readonly notifications: Pick<Notifications, 'subscribe' | 'isListening'>,
     private readonly marks: LowWaterMarks,
   ) {}
 
   onModuleInit(): void {
-    this.marks.keptBy(() => this.notifications.hears(QUEUE_CHANNEL));
+    this.marks.keptBy(() => this.notifications.isListening(QUEUE_CHANNEL));
     this.#unsubscribe = this.notifications.subscribe(QUEUE_CHANNEL, (text) => this.#hear(text));
   }
 

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
-import { whenAlone } from '../../database/try-lock.js';
+import { whenAlone } from '../../database/advisory-locks.js';
 import { Settings } from '../../config/settings.js';
 import { RunCountsRepository } from '../counts/run-counts.repository.js';
 import { StateCountDelta } from '../counts/state-count-delta.js';

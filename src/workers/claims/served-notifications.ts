@@ -29,7 +29,7 @@ export class ServedNotifications implements OnModuleDestroy {
   #unsubscribe: (() => void) | undefined;
 
   constructor(
-    @Inject(Notifications) private readonly notifications: Pick<Notifications, 'subscribe' | 'hears'>,
+    @Inject(Notifications) private readonly notifications: Pick<Notifications, 'subscribe' | 'isListening'>,
     @Optional() @Inject(SERVED_TIMES) times?: ServedTimes,
   ) {
     this.#times = times ?? USUAL_TIMES;
@@ -43,7 +43,7 @@ export class ServedNotifications implements OnModuleDestroy {
 
   /** Whether no other process has served a claim with a key since the time, by `performance.now()`. */
   isQuietSince(time: number): boolean {
-    return this.notifications.hears(SERVED_CHANNEL) && time > this.#receivedAt + this.#times.validFor;
+    return this.notifications.isListening(SERVED_CHANNEL) && time > this.#receivedAt + this.#times.validFor;
   }
 
   /** Subscribes, once. */

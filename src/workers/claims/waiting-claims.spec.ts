@@ -24,7 +24,7 @@ function setUp(strategy: 'direct' | 'fit' = 'direct') {
         else notify = listener;
         return () => undefined;
       },
-      hears: () => true,
+      isListening: () => true,
     },
     {
       onCreate: (listener) => {

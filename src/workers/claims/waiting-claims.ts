@@ -92,7 +92,7 @@ export class WaitingClaims implements OnModuleDestroy {
   #unsubscribe: (() => void)[] = [];
 
   constructor(
-    @Inject(Notifications) private readonly notifications: Pick<Notifications, 'subscribe' | 'hears'>,
+    @Inject(Notifications) private readonly notifications: Pick<Notifications, 'subscribe' | 'isListening'>,
     @Inject(RunJournal) private readonly journal: Pick<RunJournal, 'onCreate' | 'announceRoom'>,
     @Inject(SCHEDULER) private readonly strategy: SchedulingStrategy,
   ) {
@@ -107,7 +107,7 @@ export class WaitingClaims implements OnModuleDestroy {
 
   /** Whether notifications about the queue are received, as far as is known. */
   get isListening(): boolean {
-    return this.notifications.hears(QUEUE_CHANNEL);
+    return this.notifications.isListening(QUEUE_CHANNEL);
   }
 
   /** Number of waiting claims. */

@@ -24,7 +24,7 @@ export const POOL_PROVIDER: FactoryProvider<PrunablePool> = {
     const timeoutMs = settings.workerTimeout * 1000;
     if (poolKindOf(settings) === 'memory') return MemoryWorkerPool.open(timeoutMs, drains);
     const connection = new ReservedConnection(dataSource);
-    metrics.watch('heartbeats', connection.dataSource);
+    metrics.addPool('heartbeats', connection.dataSource);
     return new SharedWorkerPool(timeoutMs, dataSource, repository, drains, connection);
   },
 };

@@ -1,5 +1,5 @@
 import type { DataSource } from 'typeorm';
-import { isAloneInDeployment } from '../../database/deployment-lock.js';
+import { isAloneInDeployment } from '../../database/advisory-locks.js';
 import { SharedPoolRepository } from './shared-pool.repository.js';
 
 /**

@@ -1,5 +1,5 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
-import { DatabaseAvailability } from '../../database/database-availability.js';
+import { CircuitBreaker } from '../../database/circuit-breaker.js';
 import { Notifications } from '../../database/notifications.js';
 import { ReaperGrace } from './reaper-grace.js';
 
@@ -16,15 +16,17 @@ export class OutageWatch implements OnModuleInit, OnModuleDestroy {
 
   constructor(
     private readonly notifications: Notifications,
-    private readonly reach: DatabaseAvailability,
+    private readonly breaker: CircuitBreaker,
     private readonly grace: ReaperGrace,
   ) {}
 
   /** Begins to watch. */
   onModuleInit(): void {
     let isConnected = false;
+    const onClose = (): void => this.grace.disturb();
+    this.breaker.on('close', onClose);
     this.#ends = [
-      this.reach.onReturn(() => this.grace.disturb()),
+      () => this.breaker.off('close', onClose),
       this.notifications.subscribe(CHANNEL, (payload) => {
         if (payload !== null) return;
         // The second time, and ever after, the connection had been lost.

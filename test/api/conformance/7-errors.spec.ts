@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { JournalDataSource } from '../../../src/database/journal-data-source.js';
+import { JournalDataSource } from '../../../src/database/reserved-connection.js';
 import { assertError, assertInvalid } from '../../support/answer-shapes.js';
 import { RunSteps } from '../../support/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/test-app.js';
