@@ -7,18 +7,19 @@ import { BuildError, buildIfNeeded } from './build-if-needed.mjs';
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /**
- * Builds when needed, then becomes a program of the build. The program runs in this very process, so a signal that
- * reaches it through npm, through the process group or directly is the same signal.
+ * Builds the parts that have changed, then runs a program of the build in this process, so that a signal reaches it
+ * whether it is sent to npm, to the process group or to the program.
  * @param {string} program its compiled main file below the project's folder
- * @param {(line: string) => void} [say] where the build says what it does; default: standard error, because standard
+ * @param {string[] | undefined} parts what the program needs of the build; undefined: all
+ * @param {(line: string) => void} [say] prints the progress of the build; default: to standard error, because standard
  *   output belongs to the program
  */
-export async function become(program, say = (line) => console.error(line)) {
+export async function become(program, parts, say = (line) => console.error(line)) {
   const main = join(ROOT, program);
   const abort = new AbortController();
   let building = true;
 
-  /** Ends a start that has not come to the program yet; once the program listens for signals, they are its own. */
+  /** Ends the process until the program listens for signals itself. */
   function stopEarly(signal) {
     if (process.listenerCount(signal) > 1) {
       return;
@@ -33,7 +34,7 @@ export async function become(program, say = (line) => console.error(line)) {
   process.on('SIGINT', stopEarly);
   try {
     // The packed package holds what was built, and no sources.
-    if (existsSync(join(ROOT, 'src'))) await buildIfNeeded({ signal: abort.signal, say });
+    if (existsSync(join(ROOT, 'src'))) await buildIfNeeded({ parts, signal: abort.signal, say });
   } catch (error) {
     if (abort.signal.aborted) {
       process.exit(0);

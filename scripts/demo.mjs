@@ -2,4 +2,4 @@
 // `npm run demo [-- --exit]`: the demo, whose output begins with the build.
 import { become } from './become.mjs';
 
-await become('dist/demo/main.js', (line) => console.log(line));
+await become('dist/demo/main.js', undefined, (line) => console.log(line));

@@ -1,8 +1,9 @@
 /* oxlint-disable no-console -- a command for the terminal */
-// `npm run generate`: writes every generated file that is committed. `-- --check` writes nothing and fails when one
-// of them is not what it would write.
+// `npm run generate`: writes every generated file that is committed, from the service alone. `-- --check` writes nothing
+// and fails when one of them differs.
 import { execFile } from 'node:child_process';
-import { readFile, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -21,15 +22,21 @@ async function openapi() {
 }
 
 async function schema() {
-  const [{ startTestCluster }, { connectDatabase }, { migrate }, { dumpSchema }, { MIGRATIONS }] =
+  const [{ startEmbeddedPostgres }, { connectDatabase }, { migrate }, { dumpSchema }, { MIGRATIONS }] =
     await Promise.all([
-      load('test/support/test-cluster.js'),
+      import('@longshore/embedded-postgres/embedded-postgres'),
       load('src/database/connect.js'),
       load('src/database/migrate.js'),
       load('test/support/schema-dump.js'),
       load('migrations/all.js'),
     ]);
-  const cluster = await startTestCluster();
+  const directory = await mkdtemp(join(tmpdir(), 'longshore-generate-'));
+  await chmod(directory, 0o711);
+  const cluster = await startEmbeddedPostgres({
+    dataDir: join(directory, 'data'),
+    serverOptions: { fsync: 'off' },
+    log: () => {},
+  });
   try {
     const settings = {
       url: cluster.url,
@@ -47,6 +54,7 @@ async function schema() {
     }
   } finally {
     await cluster.stop();
+    await rm(directory, { recursive: true, force: true });
   }
 }
 
@@ -59,7 +67,7 @@ async function withPart(name, part) {
   return `${before}\n${part}\n\n${after}`;
 }
 
-await buildIfNeeded();
+await buildIfNeeded({ parts: ['libraries', 'service'] });
 const { describeTransitions, sketchTransitions } = await load('src/runs/machine/describe-transitions.js');
 const document = await openapi();
 const files = {

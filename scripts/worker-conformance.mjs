@@ -1,4 +1,4 @@
 // `npm run worker:conformance -- --command "..."`: puts a worker to the test.
 import { become } from './become.mjs';
 
-await become('packages/conformance/dist/main.js');
+await become('packages/conformance/dist/main.js', ['libraries', 'clients']);

@@ -1,4 +1,4 @@
 // `npm run worker`: the worker.
 import { become } from './become.mjs';
 
-await become('packages/worker/dist/main.js');
+await become('packages/worker/dist/main.js', ['libraries', 'clients']);

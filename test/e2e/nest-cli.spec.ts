@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { appendFile, cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { appendFile, cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { launch, PROJECT, whenListening, type TestProcess } from '../support/service-process.js';
@@ -16,9 +16,15 @@ describe('the Nest CLI', () => {
     await mkdir(join(PROJECT, '.build'), { recursive: true });
     // Inside the project, so that its packages are found from there.
     checkout = await mkdtemp(join(PROJECT, '.build', 'nest-cli-'));
-    for (const name of ['nest-cli.json', 'tsconfig.json', 'package.json']) {
-      await cp(join(PROJECT, name), join(checkout, name));
-    }
+    const names = [
+      'nest-cli.json',
+      'tsconfig.json',
+      'tsconfig.base.json',
+      'tsconfig.build.json',
+      'package.json',
+    ];
+    for (const name of names) await cp(join(PROJECT, name), join(checkout, name));
+    await symlink(join(PROJECT, 'packages'), join(checkout, 'packages'));
   });
 
   afterEach(() => rm(checkout, { recursive: true }));
@@ -35,8 +41,6 @@ describe('the Nest CLI', () => {
 
   it('leaves no output of a source that is gone, and the built dashboard as it is', async () => {
     await mkdir(join(checkout, 'src'));
-    await mkdir(join(checkout, 'ui', 'dist'), { recursive: true });
-    await writeFile(join(checkout, 'ui', 'dist', 'index.html'), '<title>Dashboard</title>');
     await writeFile(join(checkout, 'src', 'main.ts'), 'export {};\n');
     await writeFile(join(checkout, 'src', 'gone.ts'), 'export {};\n');
     await build();
@@ -45,7 +49,7 @@ describe('the Nest CLI', () => {
     await build();
     assert.ok(existsSync(join(checkout, 'dist', 'src', 'main.js')));
     assert.ok(!existsSync(join(checkout, 'dist', 'src', 'gone.js')));
-    assert.ok(existsSync(join(checkout, 'ui', 'dist', 'index.html')));
+    assert.ok(existsSync(join(checkout, 'packages', 'dashboard', 'dist', 'index.html')));
   });
 
   it('starts the service by nest start, again after a change with --watch, and Ctrl-C ends it in order', async () => {

@@ -3,6 +3,8 @@ import { rm } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { endOf, ScriptProject } from '../support/script-project.js';
 
+const STAMPS = ['clients.stamp', 'dashboard.stamp', 'libraries.stamp'];
+
 describe('build-if-needed', () => {
   let project: ScriptProject;
 
@@ -12,49 +14,83 @@ describe('build-if-needed', () => {
 
   afterEach(() => project.remove());
 
+  async function counts(): Promise<{ service: number; dashboard: number }> {
+    const { service, dashboard } = await project.builds();
+    return { service, dashboard };
+  }
+
   it('builds only when a source, the configuration or the lock file has changed', async () => {
     await project.run('build-if-needed.mjs');
     await project.run('build-if-needed.mjs');
-    assert.equal(await project.compilations(), 1);
-    for (const name of [
-      'src/main.ts',
-      'src/new.ts',
-      'test/support/test-cluster.ts',
-      'ui/index.html',
-      'tsconfig.json',
-      'package-lock.json',
-    ]) {
-      const before = await project.compilations();
-      await project.append(name, '\n');
+    assert.equal((await project.builds()).service, 1);
+    for (const [name, rebuilt] of [
+      ['src/main.ts', ['service', 'tests']],
+      ['src/new.ts', ['service', 'tests']],
+      ['tsconfig.json', ['service', 'tests']],
+      ['test/support/test-cluster.ts', ['tests']],
+      ['packages/client/src/client.ts', ['clients', 'tests']],
+      ['packages/dashboard/index.html', ['dashboard', 'tests']],
+      ['openapi.json', ['clients', 'dashboard', 'tests']],
+      ['package-lock.json', ['libraries', 'clients', 'service', 'dashboard', 'tests']],
+    ] as const) {
+      const before = await project.builds();
+      await project.append(name, '\n'.repeat(name === 'openapi.json' ? 2 : 1));
       await project.run('build-if-needed.mjs');
       await project.run('build-if-needed.mjs');
-      assert.equal(await project.compilations(), before + 1, name);
+      const { service, dashboard, tsc } = await project.builds();
+      const calls = tsc.slice(before.tsc.length);
+      assert.deepEqual(
+        {
+          libraries: calls.filter((call) => call.startsWith('-b packages/common')).length,
+          clients: calls.filter((call) => call.startsWith('-b packages/client')).length,
+          service: service - before.service,
+          dashboard: dashboard - before.dashboard,
+          tests: calls.filter((call) => call.startsWith('-p .build/tsconfig.test.json')).length,
+        },
+        {
+          ...{ libraries: 0, clients: 0, service: 0, dashboard: 0, tests: 0 },
+          ...Object.fromEntries(rebuilt.map((part) => [part, 1])),
+        },
+        name,
+      );
     }
     await rm(project.path('src/new.ts'));
-    const before = await project.compilations();
+    const before = (await project.builds()).service;
     await project.run('build-if-needed.mjs');
-    assert.equal(await project.compilations(), before + 1, 'removed file');
+    assert.equal((await project.builds()).service, before + 1, 'removed file');
     assert.ok(!project.has('dist/src/new.js'));
   });
 
-  it('builds again when one of its two outputs is missing', async () => {
-    for (const [runs, output] of [
-      [1, 'dist'],
-      [2, 'ui/dist'],
-    ] as const) {
-      await project.run('build-if-needed.mjs');
-      assert.equal(await project.compilations(), runs);
-      await rm(project.path(output), { recursive: true });
-    }
+  it('builds a part again when its output is missing', async () => {
     await project.run('build-if-needed.mjs');
-    assert.equal(await project.compilations(), 3);
-    assert.ok(project.has('ui/dist/index.html') && project.has('dist/src/main.js'));
+    await rm(project.path('packages/dashboard/dist'), { recursive: true });
+    await project.run('build-if-needed.mjs');
+    assert.deepEqual(await counts(), { service: 1, dashboard: 2 });
+    await rm(project.path('dist'), { recursive: true });
+    await project.run('build-if-needed.mjs');
+    assert.deepEqual(await counts(), { service: 2, dashboard: 2 });
+    assert.ok(project.has('packages/dashboard/dist/index.html') && project.has('dist/src/main.js'));
+  });
+
+  it('builds only the parts that are named, and without the types of the client the service', async () => {
+    await project.write('test/support/test-cluster.ts', 'syntax error');
+    const { code, output } = await project.run('build-if-needed.mjs', ['libraries', 'service']);
+    assert.equal(code, 0, output);
+    assert.deepEqual(await counts(), { service: 1, dashboard: 0 });
+    assert.ok(!project.has('packages/client/src/schema.ts'));
+    assert.equal((await project.run('build-if-needed.mjs')).code, 1);
+  });
+
+  it('builds without a folder for tests', async () => {
+    await rm(project.path('test'), { recursive: true });
+    assert.equal((await project.run('build-if-needed.mjs')).code, 0);
+    assert.ok(project.has('dist/src/main.js') && project.has('packages/client/src/schema.ts'));
   });
 
   it('builds regardless with --force', async () => {
     await project.run('build-if-needed.mjs');
     await project.run('build-if-needed.mjs', ['--force']);
-    assert.equal(await project.compilations(), 2);
+    assert.deepEqual(await counts(), { service: 2, dashboard: 2 });
   });
 
   it('builds once for processes that start together', async () => {
@@ -64,8 +100,8 @@ describe('build-if-needed', () => {
     for (const { code } of await Promise.all(runs)) {
       assert.equal(code, 0);
     }
-    assert.equal(await project.compilations(), 1);
-    assert.deepEqual(await project.list('.build'), []);
+    assert.deepEqual(await counts(), { service: 1, dashboard: 1 });
+    assert.deepEqual(await project.list('.build'), STAMPS);
   });
 
   it('fails with the message of the compiler and keeps what was built before', async () => {
@@ -80,12 +116,16 @@ describe('build-if-needed', () => {
 
   it('bundles the dashboard, and fails with the message of the bundler', async () => {
     await project.run('build-if-needed.mjs');
-    assert.equal(await project.read('ui/dist/index.html'), '<title>Dashboard</title>');
-    await project.write('ui/bad.tsx', 'syntax error');
+    assert.equal(await project.read('packages/dashboard/dist/index.html'), '<title>Dashboard</title>');
+    await project.write('packages/dashboard/bad.tsx', 'syntax error');
     const { code, output } = await project.run('build-if-needed.mjs', [], { COMPILE_MS: '60000' });
     assert.equal(code, 1);
-    assert.match(output, /ui\/bad\.tsx: broken/);
-    assert.ok(project.has('ui/dist/index.html') && !project.has('ui/dist.next') && !project.has('dist.next'));
+    assert.match(output, /bad\.tsx: broken/);
+    assert.ok(
+      project.has('packages/dashboard/dist/index.html') &&
+        !project.has('packages/dashboard/dist.next') &&
+        !project.has('dist.next'),
+    );
   });
 
   it('takes over from a build that was killed', async () => {
@@ -103,7 +143,8 @@ describe('build-if-needed', () => {
     await project.untilExists('compiled.log');
     first.kill('SIGTERM');
     assert.equal((await end).code, 1);
-    assert.deepEqual(await project.list('.build'), []);
+    assert.deepEqual(await project.list('.build'), ['clients.stamp', 'libraries.stamp']);
+    assert.ok(!project.has('dist.next'));
   });
 });
 

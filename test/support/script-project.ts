@@ -7,34 +7,43 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Stands in for the Nest CLI: "compiles" by copying, logs that it ran, and fails on a source that says so. */
+/**
+ * Replaces the Nest CLI (`compiled.log` counts its runs) and tsc (`tsc.log` has its arguments): "compiles" by copying,
+ * and fails on a source that contains "syntax error".
+ */
 const COMPILER = `
-import { appendFileSync, cpSync, existsSync, mkdirSync, readFileSync, readdirSync } from 'node:fs';
+import { appendFileSync, cpSync, mkdirSync, readFileSync, readdirSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-const config = process.argv[4];
-const out = resolve(dirname(config), JSON.parse(readFileSync(config, 'utf8')).compilerOptions.outDir);
-appendFileSync('compiled.log', 'x');
-await new Promise((resolve) => setTimeout(resolve, Number(process.env.COMPILE_MS ?? 0)));
-for (const name of readdirSync('.', { recursive: true })) {
-  if (/^(src|test)\\/.*\\.ts$/.test(name)) {
-    const text = readFileSync(name, 'utf8');
-    if (text.includes('syntax error')) { console.log(name + ': broken'); process.exit(1); }
-    mkdirSync(dirname(join(out, name)), { recursive: true });
-    cpSync(name, join(out, name.replace(/\\.ts$/, '.js')));
+const isNest = process.argv[1].endsWith('nest.js');
+appendFileSync(isNest ? 'compiled.log' : 'tsc.log', isNest ? 'x' : process.argv.slice(2).join(' ') + '\\n');
+const config = process.argv.find((text) => text.startsWith('.build/tsconfig'));
+if (config !== undefined) {
+  const out = resolve(dirname(config), JSON.parse(readFileSync(config, 'utf8')).compilerOptions.outDir);
+  await new Promise((resolve) => setTimeout(resolve, Number(process.env.COMPILE_MS ?? 0)));
+  for (const name of readdirSync('.', { recursive: true })) {
+    if (name.endsWith('.ts') && (isNest ? /^src/ : /^(test|demo)/).test(name)) {
+      const text = readFileSync(name, 'utf8');
+      if (text.includes('syntax error')) { console.log(name + ': broken'); process.exit(1); }
+      mkdirSync(dirname(join(out, name)), { recursive: true });
+      cpSync(name, join(out, name.replace(/\\.ts$/, '.js')));
+    }
   }
 }
 `;
 
-/** Stands in for Vite: copies ui/ to its output, and fails on a source that says so. */
+/** Replaces Vite: copies the dashboard to its output, and fails on a source that contains "syntax error". */
 const BUNDLER = `
-import { cpSync, readFileSync, readdirSync } from 'node:fs';
+import { appendFileSync, cpSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 const [, root, , out] = process.argv.slice(2);
+appendFileSync('bundled.log', 'x');
 for (const { name } of readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isFile())) {
-  if (readFileSync(join(root, name), 'utf8').includes('syntax error')) { console.log('ui/' + name + ': broken'); process.exit(1); }
+  if (readFileSync(join(root, name), 'utf8').includes('syntax error')) { console.log(name + ': broken'); process.exit(1); }
   cpSync(join(root, name), join(out, name));
 }
 `;
+
+const PACKAGES = ['common', 'embedded-postgres', 'client', 'worker', 'cli', 'conformance'];
 
 const CLUSTER = `
 import { appendFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -85,11 +94,26 @@ export class ScriptProject {
     }
     await project.write('package.json', '{"type":"module"}');
     await project.write('tsconfig.json', '{}');
+    await project.write('openapi.json', '{}');
+    await project.write('nest-cli.json', '{"compilerOptions":{}}');
+    await project.write('node_modules/typescript/bin/tsc', COMPILER);
+    await project.write('node_modules/typescript/package.json', '{"type":"module","name":"typescript"}');
+    await project.write(
+      'node_modules/openapi-typescript/index.js',
+      'export default JSON.stringify; export const astToString = (text) => text;',
+    );
+    await project.write(
+      'node_modules/openapi-typescript/package.json',
+      '{"type":"module","name":"openapi-typescript","exports":"./index.js"}',
+    );
+    for (const name of PACKAGES) await project.write(`packages/${name}/dist/main.js`, '');
+    await project.write('packages/client/src/client.ts', '');
+    await project.write('demo/main.ts', '');
     await project.write('node_modules/@nestjs/cli/bin/nest.js', COMPILER);
     await project.write('node_modules/@nestjs/cli/package.json', '{"type":"module","name":"@nestjs/cli"}');
     await project.write('node_modules/vite/bin/vite.js', BUNDLER);
     await project.write('node_modules/vite/package.json', '{"type":"module","name":"vite"}');
-    await project.write('ui/index.html', '<title>Dashboard</title>');
+    await project.write('packages/dashboard/index.html', '<title>Dashboard</title>');
     await project.write('test/support/test-cluster.ts', CLUSTER);
     await project.write('src/main.ts', 'console.log("main", ...process.argv.slice(2));');
     return project;
@@ -112,7 +136,7 @@ export class ScriptProject {
   }
 
   async list(name: string): Promise<string[]> {
-    return await readdir(this.path(name));
+    return (await readdir(this.path(name))).toSorted();
   }
 
   async write(name: string, text: string): Promise<void> {
@@ -143,9 +167,14 @@ export class ScriptProject {
     return await endOf(this.start(script, argv, env));
   }
 
-  /** How often the compiler has run. */
-  async compilations(): Promise<number> {
-    return this.has('compiled.log') ? (await this.read('compiled.log')).length : 0;
+  /** How often the service was compiled, the dashboard bundled, and each call of tsc. */
+  async builds(): Promise<{ service: number; dashboard: number; tsc: string[] }> {
+    const log = async (name: string): Promise<string> => (this.has(name) ? await this.read(name) : '');
+    return {
+      service: (await log('compiled.log')).length,
+      dashboard: (await log('bundled.log')).length,
+      tsc: (await log('tsc.log')).split('\n').slice(0, -1),
+    };
   }
 
   async untilExists(name: string): Promise<void> {

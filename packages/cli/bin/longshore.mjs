@@ -4,5 +4,6 @@ import { existsSync } from 'node:fs';
 
 const become = new URL('../../../scripts/become.mjs', import.meta.url);
 const isCheckout = existsSync(new URL('../src', import.meta.url));
-if (isCheckout) await (await import(become.href)).become('packages/cli/dist/main.js');
+if (isCheckout)
+  await (await import(become.href)).become('packages/cli/dist/main.js', ['libraries', 'clients']);
 else await import('../dist/main.js');
