@@ -4,22 +4,10 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import {
-  cp,
-  mkdir,
-  open,
-  readFile,
-  readdir,
-  rename,
-  rm,
-  rmdir,
-  stat,
-  utimes,
-  writeFile,
-} from 'node:fs/promises';
+import { cp, mkdir, readFile, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { takeLock } from './file-lock.mjs';
 
 const PROJECT = dirname(dirname(fileURLToPath(import.meta.url)));
 const CLIENT_TYPES = join('packages', 'client', 'src', 'schema.ts');
@@ -67,9 +55,6 @@ const PARTS = {
 export const SERVICE_PARTS = ['libraries', 'service', 'dashboard'];
 
 const TSC = ['typescript', 'bin', 'tsc'];
-const LOCK_REFRESH_MS = 1000;
-/** A lock that was not refreshed for this long is abandoned, even if its process id is in use. */
-const LOCK_ABANDONED_MS = 60_000;
 
 /** The build ended with errors, which the compiler has printed. */
 export class BuildError extends Error {}
@@ -144,7 +129,7 @@ async function fingerprintOf(root, sources, hashes) {
     }
   }
   const whole = createHash('sha256');
-  for (const path of [...files].toSorted()) {
+  for (const path of [...files].toSorted((left, right) => (left < right ? -1 : 1))) {
     if (!hashes.has(path)) {
       const content = await readFile(join(root, path)).catch(() => '');
       hashes.set(path, createHash('sha256').update(content).digest('hex'));
@@ -197,7 +182,7 @@ async function build({ root, stale, force, signal }) {
       steps.push((stopped) => bundleDashboard(root, dashboard.next, stopped));
     }
     await inParallel(signal, steps);
-    for (const { current, next, previous } of [dashboard, dist].filter(({ next }) => existsSync(next))) {
+    for (const { current, next, previous } of [dashboard, dist].filter((folder) => existsSync(folder.next))) {
       if (existsSync(current)) {
         await rename(current, previous);
       }
@@ -307,63 +292,6 @@ async function runTool(root, path, argv, signal) {
     }
   } finally {
     signal.removeEventListener('abort', stop);
-  }
-}
-
-/** Takes the lock file, waiting while its owner lives. @returns {Promise<() => Promise<void>>} its release */
-async function takeLock(path, signal) {
-  for (;;) {
-    signal?.throwIfAborted();
-    try {
-      await writeFile(path, String(process.pid), { flag: 'wx' });
-      break;
-    } catch (error) {
-      if (error.code !== 'EEXIST') {
-        throw error;
-      }
-    }
-    await removeAbandoned(path);
-    await sleep(100);
-  }
-  const refresh = setInterval(() => {
-    const now = new Date();
-    utimes(path, now, now).catch(() => {});
-  }, LOCK_REFRESH_MS);
-  refresh.unref();
-  return async () => {
-    clearInterval(refresh);
-    await rm(path, { force: true });
-  };
-}
-
-/** Removes the lock of a process that is gone. A lock that another waiter has taken meanwhile is put back. */
-async function removeAbandoned(path) {
-  if (await isAbandoned(path)) {
-    const moved = `${path}.${process.pid}`;
-    await rename(path, moved).catch(() => {});
-    if (existsSync(moved)) {
-      await ((await isAbandoned(moved)) ? rm(moved) : rename(moved, path));
-    }
-  }
-}
-
-async function isAbandoned(path) {
-  try {
-    const owner = Number(await readFile(path, 'utf8'));
-    const { mtimeMs } = await stat(path);
-    // An empty file has just been created, and its owner is about to write its id.
-    return Date.now() - mtimeMs > LOCK_ABANDONED_MS || (owner > 0 && !isAlive(owner));
-  } catch {
-    return false;
-  }
-}
-
-function isAlive(pid) {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return error.code === 'EPERM';
   }
 }
 

@@ -47,10 +47,10 @@ describe('build-if-needed', () => {
           dashboard: dashboard - before.dashboard,
           tests: calls.filter((call) => call.startsWith('-p .build/tsconfig.test.json')).length,
         },
-        {
-          ...{ libraries: 0, clients: 0, service: 0, dashboard: 0, tests: 0 },
-          ...Object.fromEntries(rebuilt.map((part) => [part, 1])),
-        },
+        Object.assign(
+          { libraries: 0, clients: 0, service: 0, dashboard: 0, tests: 0 },
+          Object.fromEntries(rebuilt.map((part) => [part, 1])),
+        ),
         name,
       );
     }

@@ -89,7 +89,14 @@ export class ScriptProject {
 
   static async create(): Promise<ScriptProject> {
     const project = new ScriptProject(await mkdtemp(join(tmpdir(), 'longshore-scripts-')));
-    for (const name of ['build-if-needed.mjs', 'become.mjs', 'start.mjs', 'test.mjs', 'test-reporter.mjs']) {
+    for (const name of [
+      'build-if-needed.mjs',
+      'file-lock.mjs',
+      'become.mjs',
+      'start.mjs',
+      'test.mjs',
+      'test-reporter.mjs',
+    ]) {
       await project.write(join('scripts', name), await readFile(join(findScripts(), name), 'utf8'));
     }
     await project.write('package.json', '{"type":"module"}');
