@@ -5,7 +5,7 @@ import { RUN_TIMEOUTS, RunTimeoutsJob } from '../runs/timeouts/run-timeouts.job.
 import { IdempotencyRetentionJob } from '../runs/idempotency/idempotency-retention.job.js';
 import { RunRetention } from '../runs/retention/run-retention.js';
 import { RunCountsRollUp } from '../runs/counts/run-counts.roll-up.js';
-import { RunDemandRollUp } from '../runs/demand/run-demand.roll-up.js';
+import { RunDemandRollUp } from '../runs/counts/run-demand.roll-up.js';
 import { scheduledJob, type ScheduledJob } from '../common/scheduling/scheduled-job.js';
 import type { Settings } from '../config/settings.js';
 import { PrunablePool } from '../workers/pool/prunable-pool.js';

@@ -1,4 +1,5 @@
 import { Module } from '@nestjs/common';
+import { Notifications } from '../database/notifications.js';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { AuditEntryEntity } from '../database/entities/audit-entry.entity.js';
 import { FeedModule } from '../feed/feed.module.js';
@@ -22,12 +23,10 @@ import { RunRetention } from './retention/run-retention.js';
 import { RunRetentionRepository } from './retention/run-retention.repository.js';
 import { RunCountsRepository } from './counts/run-counts.repository.js';
 import { RunCountsRollUp } from './counts/run-counts.roll-up.js';
-import { RunDemandRepository } from './demand/run-demand.repository.js';
-import { RunDemandReader } from './demand/run-demand.reader.js';
-import { RunDemandRollUp } from './demand/run-demand.roll-up.js';
-import { OldestPendingRepository } from './queue/oldest-pending.repository.js';
+import { RunDemandRepository } from './counts/run-demand.repository.js';
+import { RunDemandReader } from './counts/run-demand.reader.js';
+import { RunDemandRollUp } from './counts/run-demand.roll-up.js';
 import { LowWaterMarks } from './queue/low-water-marks.js';
-import { QueueMarksKeeper } from './queue/low-water-marks.keeper.js';
 import { QueueRepository } from './queue/queue.repository.js';
 import { JournalHealth } from './journal/journal-health.js';
 import { JournalMetrics } from './journal/journal-metrics.js';
@@ -40,16 +39,15 @@ import { CandidateSelector } from './journal/candidate-selector.js';
 import { ClaimAllocator } from './journal/claim-allocator.js';
 import { RunJournal } from './journal/run-journal.js';
 import { RunViews } from './http/run-view.js';
-import { QueueStandingRepository } from './queue/queue-standing.repository.js';
 import { RunEvents } from './events/run-events.js';
 import { RunListRepository } from './list/run-list.repository.js';
 import { RunListService } from './list/run-list.service.js';
 import { RunReader } from './storage/run.reader.js';
 import { RunRepository } from './storage/run.repository.js';
-import { RunStandingReader } from './queue/run-standing.reader.js';
+import { QueueReader } from './queue/queue.reader.js';
 import { RunsController } from './http/runs.controller.js';
 import { RunsService } from './runs.service.js';
-import { RunsStandingMetrics } from './queue/runs-standing.metrics.js';
+import { RunCountsMetrics } from './counts/run-counts.metrics.js';
 
 /** Runs: their state machine, the journal that every change goes through, and their HTTP. */
 @Module({
@@ -62,11 +60,13 @@ import { RunsStandingMetrics } from './queue/runs-standing.metrics.js';
     AttemptRepository,
     EventRepository,
     CommittedEventRepository,
-    { provide: LowWaterMarks, useFactory: () => new LowWaterMarks() },
-    QueueMarksKeeper,
+    {
+      provide: LowWaterMarks,
+      inject: [Notifications],
+      useFactory: (notifications: Notifications) => new LowWaterMarks(notifications),
+    },
     QueueRepository,
     HeldRunRepository,
-    QueueStandingRepository,
     IdempotencyRepository,
     IdempotencyRetentionJob,
     DeadlineRepository,
@@ -82,7 +82,6 @@ import { RunsStandingMetrics } from './queue/runs-standing.metrics.js';
     RunDemandRollUp,
     RunRetentionRepository,
     RunRetention,
-    OldestPendingRepository,
     RunHistory,
     JournalMetrics,
     JournalStore,
@@ -96,9 +95,9 @@ import { RunsStandingMetrics } from './queue/runs-standing.metrics.js';
     RunEvents,
     JournalHealth,
     RunReader,
-    RunStandingReader,
+    QueueReader,
     RunsService,
-    RunsStandingMetrics,
+    RunCountsMetrics,
     ItemErrors,
     BulkRunsService,
   ],
@@ -109,8 +108,7 @@ import { RunsStandingMetrics } from './queue/runs-standing.metrics.js';
     HeldRunRepository,
     RunCountsRepository,
     RunDemandReader,
-    OldestPendingRepository,
-    RunStandingReader,
+    QueueReader,
     RunReader,
     RunsService,
     BulkRunsService,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, test, type TestContext } from 'node:test';
 import { ENTITIES } from '../../src/database/entities/all.js';
-import { QUEUE_CHANNEL } from '../../src/runs/queue/queue.repository.js';
+import { QUEUE_CHANNEL } from '../../src/runs/queue/queue-notifications.js';
 import { FitStrategy } from '../../src/workers/strategies/fit.strategy.js';
 import { ClaimProcess } from '../support/claim-process.js';
 import { changeOn, createOn, eventCommand } from '../support/journal.js';

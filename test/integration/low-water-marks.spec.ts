@@ -7,9 +7,8 @@ import { v7 as uuidv7 } from 'uuid';
 import { Notifications } from '../../src/database/notifications.js';
 import { execute, rows } from '../../src/database/sql.js';
 import { createLog } from '../../src/common/logging/logger.js';
-import { LowWaterMarks, type QueueSpot } from '../../src/runs/queue/low-water-marks.js';
-import { QueueMarksKeeper } from '../../src/runs/queue/low-water-marks.keeper.js';
-import { queueNews, readQueueNews } from '../../src/runs/queue/queue-notifications.js';
+import { LowWaterMarks } from '../../src/runs/queue/low-water-marks.js';
+import { formatQueueNotification, parseQueueNotification } from '../../src/runs/queue/queue-notifications.js';
 import { QueueRepository } from '../../src/runs/queue/queue.repository.js';
 import type { QueuedRun } from '../../src/runs/scheduling-strategy.js';
 import { createOn, journalOn } from '../support/journal.js';
@@ -17,16 +16,25 @@ import { openTestDatabase, type TestDatabase } from '../support/test-database.js
 
 const FIRST = Date.parse('2026-01-01T00:00:00.000Z');
 
-/** A server process as far as it claims: its marks, and a clock that lets none of its looks go by no marks. */
+const CONNECTED = { isListening: () => true, subscribe: () => () => undefined };
+
+/** The claims of a server process: its marks, and a clock that never lets a full scan become due. */
 class Process {
   time = 0;
-  readonly marks = new LowWaterMarks(() => this.time);
-  readonly queue = new QueueRepository(this.marks);
+  readonly marks: LowWaterMarks;
+  readonly queue: QueueRepository;
 
-  static async start(): Promise<Process> {
-    const process = new Process();
-    process.marks.keptBy(() => true);
-    await process.marks.check(() => {
+  private constructor(notifications: Pick<Notifications, 'subscribe' | 'isListening'>) {
+    this.marks = new LowWaterMarks(notifications, () => this.time);
+    this.queue = new QueueRepository(this.marks);
+  }
+
+  static async start(
+    notifications: Pick<Notifications, 'subscribe' | 'isListening'> = CONNECTED,
+  ): Promise<Process> {
+    const process = new Process(notifications);
+    process.marks.onModuleInit();
+    await process.marks.scanFully(() => {
       process.time += 1_000_000;
       return Promise.resolve([]);
     });
@@ -34,7 +42,7 @@ class Process {
   }
 }
 
-describe('the marks of the queue', () => {
+describe('low-water marks of the queue', () => {
   let database: TestDatabase;
   let process: Process;
 
@@ -84,7 +92,7 @@ describe('the marks of the queue', () => {
     );
   }
 
-  test('keep a look from passing what was claimed, though a long transaction keeps the deleted rows', async () => {
+  test('let a scan skip claimed runs while a long transaction keeps the deleted rows', async () => {
     for (const priority of [2, 1, 0]) await fill(4_000, priority);
     await execute(database.dataSource, 'analyze run_queue, runs');
     const long = database.dataSource.createQueryRunner();
@@ -96,7 +104,7 @@ describe('the marks of the queue', () => {
         assert.equal((await claim(process, 200)).length, 200);
       }
       const withMarks = await blocksOf(database, process.queue);
-      const without = await blocksOf(database, new QueueRepository());
+      const without = await blocksOf(database, new QueueRepository(new LowWaterMarks()));
       assert.ok(withMarks < 400, `${withMarks} blocks`);
       assert.ok(without > 10 * withMarks, `${without} blocks without marks, ${withMarks} with them`);
     } finally {
@@ -106,7 +114,7 @@ describe('the marks of the queue', () => {
   });
 
   for (const seed of [1, 2, 3]) {
-    test(`never hide a run from whoever has been told of it (seed ${seed})`, async () => {
+    test(`never hide a run whose notification has arrived (seed ${seed})`, async () => {
       const random = randomOf(seed);
       const pick = (n: number): number => Math.floor(random() * n);
       const processes = [process, await Process.start()];
@@ -114,19 +122,19 @@ describe('the marks of the queue', () => {
         const by = processes[pick(2)] ?? process;
         by.time += pick(3) * 600;
         await act(by, pick(9), pick);
-        // Told to everybody before the next step.
+        // Every process has been notified before the next step.
         for (const other of processes) {
           const expected = await rows<{ id: string }>(
             database.dataSource,
             `select run_id as id from run_queue order by priority desc, created_at, run_id limit 5`,
           );
-          const seen = await inVain((manager) => other.queue.lockHead(manager, 5));
+          const seen = await rolledBack((manager) => other.queue.lockHead(manager, 5));
           assert.deepEqual(
             seen.map(({ id }) => id),
             expected.map(({ id }) => id),
             `step ${step}`,
           );
-          const isEmpty = await inVain((manager) => other.queue.isEmpty(manager));
+          const isEmpty = await rolledBack((manager) => other.queue.isEmpty(manager));
           assert.equal(isEmpty, expected.length === 0);
         }
       }
@@ -137,7 +145,7 @@ describe('the marks of the queue', () => {
           await claim(by, 1 + dice(4));
           return;
         }
-        if (kind === 6) return inVain((manager) => claimIn(manager, by, 1 + dice(4)));
+        if (kind === 6) return rolledBack((manager) => claimIn(manager, by, 1 + dice(4)));
         const removing = async (manager: EntityManager): Promise<void> => {
           const [first] = await by.queue.lockHead(manager, 1);
           if (first) await by.queue.remove(manager, [first.id]);
@@ -145,7 +153,7 @@ describe('the marks of the queue', () => {
           await by.queue.lockHead(manager, 2);
         };
         if (kind === 7) return transaction(removing);
-        return inVain(removing);
+        return rolledBack(removing);
       }
 
       async function claimIn(manager: EntityManager, by: Process, limit: number): Promise<void> {
@@ -156,7 +164,7 @@ describe('the marks of the queue', () => {
         );
       }
 
-      /** Puts a run in, or gives one that is there another priority, and tells everybody as the commit would. */
+      /** Enqueues a run, or changes the priority of a queued one, and notifies every process as the commit would. */
       async function enqueue(priority: number, at: number, isChange: boolean): Promise<void> {
         if (!isChange) await fillOne(priority, new Date(at));
         const [run] = await rows<QueuedRun>(
@@ -171,7 +179,9 @@ describe('the marks of the queue', () => {
         if (!run) return;
         await transaction((manager) => (processes[1] ?? process).queue.put(manager, [run]));
         for (const { marks } of processes) {
-          for (const spot of readQueueNews(queueNews(1, [run])).from ?? []) marks.put(spot);
+          for (const position of parseQueueNotification(formatQueueNotification(1, [run])).from ?? []) {
+            marks.put(position);
+          }
         }
       }
     });
@@ -195,8 +205,8 @@ describe('the marks of the queue', () => {
     );
   }
 
-  /** Rolls back what the work did. */
-  async function inVain<T>(work: (manager: EntityManager) => Promise<T>): Promise<T> {
+  /** Does the work in a transaction and rolls it back. */
+  async function rolledBack<T>(work: (manager: EntityManager) => Promise<T>): Promise<T> {
     const runner = database.dataSource.createQueryRunner();
     await runner.startTransaction();
     try {
@@ -209,16 +219,14 @@ describe('the marks of the queue', () => {
 
   describe('of a process among others', () => {
     let notifications: Notifications;
-    let keeper: QueueMarksKeeper;
 
     beforeEach(async () => {
       notifications = new Notifications(database.dataSource, createLog({ logLevel: 'error' }));
-      keeper = new QueueMarksKeeper(notifications, process.marks);
-      keeper.onModuleInit();
-      await eventually(() => Promise.resolve(assert.ok(process.marks.areKept)));
+      process = await Process.start(notifications);
+      await eventually(() => Promise.resolve(assert.ok(process.marks.isCurrent)));
     });
     afterEach(async () => {
-      keeper.onModuleDestroy();
+      process.marks.onModuleDestroy();
       await notifications.onApplicationShutdown();
     });
 
@@ -229,15 +237,15 @@ describe('the marks of the queue', () => {
         process.time += 2_000;
         await claim(process, 100);
       }
-      const [marked] = process.marks.stretches.filter(({ from }) => from);
+      const [marked] = process.marks.ranges.filter(({ from }) => from);
       assert.ok(marked?.from && marked.from.createdAt.getTime() > FIRST + 100, 'the mark has moved');
       const first = await createOn(other, { priority: 7 });
       await eventually(async () => {
-        const [head] = await inVain((manager) => process.queue.lockHead(manager, 1));
+        const [head] = await rolledBack((manager) => process.queue.lockHead(manager, 1));
         assert.equal(head?.id, first.id);
       });
       await claim(process, 1);
-      const [old] = await rows<QueueSpot>(
+      const [old] = await rows<{ id: string }>(
         database.dataSource,
         `update runs
             set state = 'ASSIGNED', worker_id = 'w', assigned_at = now()
@@ -248,23 +256,23 @@ describe('the marks of the queue', () => {
       assert.ok(old);
       await other.change(old.id, { type: 'patch', keyName: 'k', state: 'PENDING' });
       await eventually(async () => {
-        const [head] = await inVain((manager) => process.queue.lockHead(manager, 1));
+        const [head] = await rolledBack((manager) => process.queue.lockHead(manager, 1));
         assert.equal(head?.id, old.id);
       });
     });
 
-    test('are not gone by while nothing is heard of others', async () => {
+    test('are not used while notifications do not arrive', async () => {
       await fill(300, 0);
       process.time += 2_000;
       await claim(process, 100);
       process.time += 2_000;
       await claim(process, 100);
-      assert.ok(process.marks.stretches.some(({ from }) => from));
+      assert.ok(process.marks.ranges.some(({ from }) => from));
       await notifications.onApplicationShutdown();
-      assert.equal(process.marks.areKept, false);
+      assert.equal(process.marks.isCurrent, false);
       await fillOne(0, new Date(FIRST - 1));
       await execute(database.dataSource, 'update run_queue set priority = 0');
-      const [head] = await inVain((manager) => process.queue.lockHead(manager, 1));
+      const [head] = await rolledBack((manager) => process.queue.lockHead(manager, 1));
       assert.equal(head?.createdAt.getTime(), FIRST - 1);
     });
   });
@@ -281,7 +289,7 @@ async function eventually(check: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Blocks that a look at the queue's head touches. */
+/** Blocks that locking the head of the queue touches. */
 async function blocksOf({ dataSource }: TestDatabase, queue: QueueRepository): Promise<number> {
   const runner = dataSource.createQueryRunner();
   const send = runner.query.bind(runner);

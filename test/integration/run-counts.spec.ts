@@ -79,7 +79,7 @@ describe('the counts of runs', () => {
     return { ...NONE, ...Object.fromEntries(found.map(({ state, count }) => [state, count])) };
   }
 
-  const rollUp = (source = database.dataSource): RunCountsRollUp => new RunCountsRollUp(source, counts);
+  const rollUp = (source = database.dataSource): RunCountsRollUp => new RunCountsRollUp(source);
 
   const rowsKept = async (): Promise<number> =>
     (await rows<object>(database.dataSource, 'select 1 from run_counts')).length;

@@ -7,7 +7,7 @@ import { MIGRATIONS } from '../../migrations/all.js';
 import { connectDatabase } from '../../src/database/connect.js';
 import { migrate } from '../../src/database/migrate.js';
 import { rows } from '../../src/database/sql.js';
-import { RunDemandRepository } from '../../src/runs/demand/run-demand.repository.js';
+import { RunDemandRepository } from '../../src/runs/counts/run-demand.repository.js';
 import { changeOn, claimOn, createOn, eventCommand, journalOn } from '../support/journal.js';
 import { until } from '../support/service-process.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';

@@ -2,8 +2,8 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { execute, rows } from '../../src/database/sql.js';
-import { RunDemandRepository, type RunDemand } from '../../src/runs/demand/run-demand.repository.js';
-import { RunDemandRollUp } from '../../src/runs/demand/run-demand.roll-up.js';
+import { RunDemandRepository, type RunDemand } from '../../src/runs/counts/run-demand.repository.js';
+import { RunDemandRollUp } from '../../src/runs/counts/run-demand.roll-up.js';
 import type { RunJournal } from '../../src/runs/journal/run-journal.js';
 import { changeOn, claimOn, createOn, eventCommand, journalOn } from '../support/journal.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
@@ -34,7 +34,7 @@ describe('the tables that hold the counts of pending runs by what they ask for',
   after(() => database.close());
 
   const read = (limit = 100): Promise<RunDemand> => demand.read(database.dataSource, limit);
-  const rollUp = (): RunDemandRollUp => new RunDemandRollUp(database.dataSource, demand);
+  const rollUp = (): RunDemandRollUp => new RunDemandRollUp(database.dataSource);
   const rowsKept = async (): Promise<number> =>
     (
       await rows<object>(

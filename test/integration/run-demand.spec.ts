@@ -5,8 +5,8 @@ import fc from 'fast-check';
 import { v7 as uuidv7 } from 'uuid';
 import { execute, rows } from '../../src/database/sql.js';
 import { RunCountsRepository } from '../../src/runs/counts/run-counts.repository.js';
-import { RunDemandRepository, type RunDemand } from '../../src/runs/demand/run-demand.repository.js';
-import { RunDemandRollUp } from '../../src/runs/demand/run-demand.roll-up.js';
+import { RunDemandRepository, type RunDemand } from '../../src/runs/counts/run-demand.repository.js';
+import { RunDemandRollUp } from '../../src/runs/counts/run-demand.roll-up.js';
 import type { RunJournal } from '../../src/runs/journal/run-journal.js';
 import type { RunCommand } from '../../src/runs/machine/run-command.js';
 import { RUN_STATES, type RunState } from '../../src/runs/machine/run-state.js';
@@ -92,7 +92,7 @@ describe('the counts of pending runs by what they ask for', () => {
     assert.ok(found);
     return found;
   };
-  const rollUp = (source = database.dataSource): RunDemandRollUp => new RunDemandRollUp(source, demand);
+  const rollUp = (source = database.dataSource): RunDemandRollUp => new RunDemandRollUp(source);
   const retention = (): RunRetention =>
     new RunRetention(database.dataSource, new RunRetentionRepository(), new RunCountsRepository(), {
       runRetentionDays: 1,

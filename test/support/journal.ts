@@ -10,6 +10,7 @@ import { EventRepository } from '../../src/runs/events/event.repository.js';
 import { HeldRunRepository } from '../../src/runs/storage/held-run.repository.js';
 import { IdempotencyRepository } from '../../src/runs/idempotency/idempotency.repository.js';
 import { RunCountsRepository } from '../../src/runs/counts/run-counts.repository.js';
+import { LowWaterMarks } from '../../src/runs/queue/low-water-marks.js';
 import { QueueRepository } from '../../src/runs/queue/queue.repository.js';
 import type { Claim, ClaimedRun } from '../../src/runs/journal/claim.js';
 import { ClaimReplays } from '../../src/runs/journal/claim-replays.js';
@@ -33,7 +34,7 @@ import { DirectStrategy } from '../../src/workers/strategies/direct.strategy.js'
 export function journalOn(dataSource: DataSource): { journal: RunJournal; registry: Registry } {
   const registry = new Registry();
   const runs = new RunRepository();
-  const queue = new QueueRepository();
+  const queue = new QueueRepository(new LowWaterMarks());
   const events = new EventRepository();
   const idempotency = new IdempotencyRepository();
   const history = new RunHistory(

@@ -1,58 +1,61 @@
 import { isTerminal, type RunState, type TerminalState } from '../machine/run-state.js';
 
-/** By how much the number of runs in each state grows or, below 0, shrinks. */
-export type StateDeltas = Readonly<Record<RunState, number>>;
+const STATE_COLUMN = {
+  PENDING: 'pending',
+  ASSIGNED: 'assigned',
+  RUNNING: 'running',
+  CANCELLED: 'cancelled',
+  COMPLETED: 'completed',
+  FAILED: 'failed',
+} as const satisfies Record<RunState, string>;
 
-/** Counts what a commit does to runs: how many it creates and ends, and how many each state gains or loses. */
+const ENDED_COLUMN = {
+  CANCELLED: 'ended_cancelled',
+  COMPLETED: 'ended_completed',
+  FAILED: 'ended_failed',
+} as const satisfies Record<TerminalState, string>;
+
+/** Columns of `run_counts` that count: creations, ends by state, and the change of each state's number of runs. */
+export const COUNT_COLUMNS = [
+  'created',
+  ...Object.values(ENDED_COLUMN),
+  ...Object.values(STATE_COLUMN),
+] as const;
+export type CountColumn = (typeof COUNT_COLUMNS)[number];
+
+/** What a commit adds to the counts of runs. */
 export class StateCountDelta {
-  readonly #deltas: Record<RunState, number> = {
-    PENDING: 0,
-    ASSIGNED: 0,
-    RUNNING: 0,
-    CANCELLED: 0,
-    COMPLETED: 0,
-    FAILED: 0,
+  readonly counts: Record<CountColumn, number> = {
+    created: 0,
+    ended_cancelled: 0,
+    ended_completed: 0,
+    ended_failed: 0,
+    pending: 0,
+    assigned: 0,
+    running: 0,
+    cancelled: 0,
+    completed: 0,
+    failed: 0,
   };
-  readonly #ended: Record<TerminalState, number> = { CANCELLED: 0, COMPLETED: 0, FAILED: 0 };
-  #created = 0;
 
-  /** Notes a run that begins to be. */
   create(): void {
-    this.#created += 1;
-    this.#deltas.PENDING += 1;
+    this.counts.created += 1;
+    this.counts.pending += 1;
   }
 
-  /** Notes runs that went from one state into another; from a state into itself is no change. */
+  /** Counts runs that changed their state; from a state into itself is no change. */
   move(from: RunState, to: RunState, runs = 1): void {
     if (from === to) return;
-    this.#deltas[from] -= runs;
-    this.#deltas[to] += runs;
-    if (isTerminal(to)) this.#ended[to] += runs;
+    this.counts[STATE_COLUMN[from]] -= runs;
+    this.counts[STATE_COLUMN[to]] += runs;
+    if (isTerminal(to)) this.counts[ENDED_COLUMN[to]] += runs;
   }
 
-  /** Notes runs that are no more. */
-  remove(state: RunState, runs = 1): void {
-    this.#deltas[state] -= runs;
+  remove(state: RunState, runs: number): void {
+    this.counts[STATE_COLUMN[state]] -= runs;
   }
 
-  /** Runs that were created. */
-  get created(): number {
-    return this.#created;
-  }
-
-  /** How often runs came into each state that ends them. */
-  get ended(): Readonly<Record<TerminalState, number>> {
-    return this.#ended;
-  }
-
-  get deltas(): StateDeltas {
-    return this.#deltas;
-  }
-
-  /** True when there is nothing to write. */
   get isEmpty(): boolean {
-    return [this.#created, ...Object.values(this.#ended), ...Object.values(this.#deltas)].every(
-      (count) => count === 0,
-    );
+    return Object.values(this.counts).every((count) => count === 0);
   }
 }

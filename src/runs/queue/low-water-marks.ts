@@ -1,191 +1,193 @@
-/** Where a run stands in the queue: priority descending, then age, then id. */
-export interface QueueSpot {
+import type { OnModuleDestroy, OnModuleInit } from '@nestjs/common';
+import type { Notifications } from '../../database/notifications.js';
+import { parseQueueNotification, QUEUE_CHANNEL } from './queue-notifications.js';
+
+/** Where a run is in the queue: priority descending, then age, then id. */
+export interface QueuePosition {
   readonly priority: number;
   readonly createdAt: Date;
   readonly id: string;
 }
 
 /**
- * A part of the queue. With `from`: the runs of one priority (`below` and `above` are its neighbours) from that spot on.
- * Without: the runs of all priorities between the two.
+ * A part of the queue. With `from`: the runs of one priority (`below` and `above` are its neighbours) from that position
+ * on. Without: the runs of all priorities between the two bounds, both exclusive.
  */
-export interface QueueStretch {
-  /** All priorities of the stretch are less than this one. */
+export interface QueueRange {
   readonly below: number;
-  /** All priorities of the stretch are greater than this one. */
   readonly above: number;
-  readonly from: QueueSpot | null;
+  readonly from: QueuePosition | null;
 }
 
-/** What a look found in a stretch. */
-export interface StretchHead {
-  readonly stretch: QueueStretch;
-  /** The first run that was there, in other hands or not; null for none. */
-  readonly first: QueueSpot | null;
-}
+/** The marks advance after so many claimed runs, which bounds the deleted rows that a scan passes. */
+const ADVANCE_AFTER_RUNS = 200;
+/** After fewer claimed runs they advance once this time has passed, in milliseconds. */
+const ADVANCE_AFTER_MS = 1_000;
+/** Interval of scans that ignore the marks, in milliseconds; they find runs whose notification was lost. */
+const FULL_SCAN_INTERVAL_MS = 10_000;
+/** Share of the time that full scans may take. */
+const FULL_SCAN_SHARE = 0.01;
+/** Priorities with a mark, at most; the least recently used is dropped. */
+const MAX_PRIORITIES = 8;
 
-/** Claimed runs after which the marks are moved forward: so many deleted rows at most does a look pass. */
-const RAISE_AFTER_RUNS = 200;
-
-/** After fewer, once so long has passed, in milliseconds. */
-const RAISE_AFTER_MS = 1_000;
-
-/** Every so often, in milliseconds, a look goes by no mark, so that what was not told is found all the same. */
-const DISTRUST_AFTER_MS = 10_000;
-
-/** Looks that go by no mark take this part of the time at most. */
-const DISTRUSTED_SHARE = 0.01;
-
-/** Bounds that no priority, a 32-bit integer, reaches. */
+/** Bounds outside the range of a priority, a 32-bit integer. */
 const BELOW_ALL = 2 ** 31;
 const ABOVE_ALL = -(2 ** 31) - 1;
 
-export const LEAST_ID = '00000000-0000-0000-0000-000000000000';
-
-/** The whole queue, without a mark. */
-export const WHOLE_QUEUE: readonly QueueStretch[] = [{ below: BELOW_ALL, above: ABOVE_ALL, from: null }];
-
-/** Priorities that have a mark, at most; of more, those that were used last. */
-const MOST_LEVELS = 8;
+/** The whole queue as one range. */
+export const WHOLE_QUEUE: readonly QueueRange[] = [{ below: BELOW_ALL, above: ABOVE_ALL, from: null }];
 
 /**
- * How far the queue is known to be empty, by priority: a claim that looks from these marks on does not pass the
- * deleted rows before them, of which there are as many as were claimed since vacuum last came by, and while a long
- * transaction is open as many as were claimed since its start.
+ * The low-water mark of each priority: the part of the queue before it is known to be empty. A claim that starts at the
+ * marks skips the deleted rows before them, which vacuum has not removed yet or cannot remove while a long transaction
+ * is open.
  *
- * The rule: no run is in the queue before the mark of its priority, but one whose enqueuing has not been told here yet.
- * A mark moves forward only to what a look saw as the first run there is, or past runs that this process claimed and
- * that a later look does not see any more; it moves back at once for whatever is put before it (`put`). What is told
- * while a look is under way holds against what the look saw.
+ * The rule: no run is in the queue before the mark of its priority, except one whose notification has not arrived yet.
+ * A mark advances only to what a scan saw as the first run, or past runs that this process claimed and that a later scan
+ * does not see any more. It moves back at once for a run that is put before it. A notification received during a scan
+ * overrides the scan's result.
  */
-export class LowWaterMarks {
-  readonly #levels = new Map<number, QueueSpot>();
-  /** The last run of each priority that a claim of this process has seen. */
-  readonly #seen = new Map<number, QueueSpot>();
-  readonly #underWay = new Set<QueueSpot[]>();
-  readonly #clock: () => number;
-  #isHeard: () => boolean = () => false;
-  #claimed = 0;
-  #raisedAt = 0;
-  #checkedAt = 0;
-  #checkAgainAt = 0;
+export class LowWaterMarks implements OnModuleInit, OnModuleDestroy {
+  readonly #marks = new Map<number, QueuePosition>();
+  /** The last run of each priority that a claim of this process has found. */
+  readonly #lastClaimed = new Map<number, QueuePosition>();
+  /** Positions that were put during each unfinished scan. */
+  readonly #scans = new Set<QueuePosition[]>();
+  #unsubscribe: (() => void) | undefined;
+  #claimedRuns = 0;
+  #advancedAt = 0;
+  #fullScanAt = 0;
+  #nextFullScanAt = 0;
 
-  /** @param clock milliseconds that only grow */
-  constructor(clock: () => number = () => performance.now()) {
-    this.#clock = clock;
+  /**
+   * @param notifications those of other processes; without them the marks are never used
+   * @param clock monotonic, in milliseconds
+   */
+  constructor(
+    private readonly notifications?: Pick<Notifications, 'subscribe' | 'isListening'>,
+    private readonly clock: () => number = () => performance.now(),
+  ) {}
+
+  onModuleInit(): void {
+    this.#unsubscribe = this.notifications?.subscribe(QUEUE_CHANNEL, (text) => {
+      const positions = text === null ? null : parseQueueNotification(text).from;
+      if (positions === null) this.clear();
+      else for (const position of positions) this.put(position);
+    });
   }
 
-  /** Whether what others put into the queue is told here at the moment, so that marks may be gone by. */
-  get areKept(): boolean {
-    const areKept = this.#isHeard();
-    if (!areKept && this.#levels.size > 0) this.forget();
-    return areKept;
+  onModuleDestroy(): void {
+    this.#unsubscribe?.();
+    this.#unsubscribe = undefined;
   }
 
-  /** @param isHeard whether what others put into the queue is told here at the moment */
-  keptBy(isHeard: () => boolean): void {
-    this.#isHeard = isHeard;
+  /** Whether notifications of other processes arrive, so that the marks may be used. */
+  get isCurrent(): boolean {
+    const isCurrent =
+      this.#unsubscribe !== undefined && this.notifications?.isListening(QUEUE_CHANNEL) === true;
+    if (!isCurrent && this.#marks.size > 0) this.clear();
+    return isCurrent;
   }
 
-  /** The parts of the queue that may hold runs, in its order. */
-  get stretches(): QueueStretch[] {
-    const levels = [...this.#levels].toSorted(([a], [b]) => b - a);
-    const stretches: QueueStretch[] = [];
+  /** The parts of the queue that may hold runs, in queue order. */
+  get ranges(): QueueRange[] {
+    const ranges: QueueRange[] = [];
     let below = BELOW_ALL;
-    for (const [priority, from] of levels) {
-      if (below - priority > 1) stretches.push({ below, above: priority, from: null });
-      stretches.push({ below: priority + 1, above: priority - 1, from });
+    for (const [priority, from] of [...this.#marks].toSorted(([a], [b]) => b - a)) {
+      if (below - priority > 1) ranges.push({ below, above: priority, from: null });
+      ranges.push({ below: priority + 1, above: priority - 1, from });
       below = priority;
     }
-    if (below - ABOVE_ALL > 1) stretches.push({ below, above: ABOVE_ALL, from: null });
-    return stretches;
+    if (below - ABOVE_ALL > 1) ranges.push({ below, above: ABOVE_ALL, from: null });
+    return ranges;
   }
 
-  /** A run is being put into the queue, or has been by another process. */
-  put(spot: QueueSpot): void {
-    for (const told of this.#underWay) told.push(spot);
-    const mark = this.#levels.get(spot.priority);
-    if (mark && isBefore(spot, mark)) this.#levels.set(spot.priority, spot);
+  /** A run is being put into the queue by this process, or was by another one. */
+  put(position: QueuePosition): void {
+    for (const positions of this.#scans) positions.push(position);
+    const mark = this.#marks.get(position.priority);
+    if (mark && isBefore(position, mark)) this.#marks.set(position.priority, position);
   }
 
-  /** Whether enough has happened since the marks were moved forward. */
-  get isRaiseDue(): boolean {
-    const isLate = this.#claimed > 0 && this.#clock() - this.#raisedAt >= RAISE_AFTER_MS;
-    return isLate || this.#claimed >= RAISE_AFTER_RUNS;
+  get isAdvanceDue(): boolean {
+    const isLate = this.#claimedRuns > 0 && this.clock() - this.#advancedAt >= ADVANCE_AFTER_MS;
+    return isLate || this.#claimedRuns >= ADVANCE_AFTER_RUNS;
   }
 
-  /** Whether it is time for a look that goes by no mark. */
-  get isCheckDue(): boolean {
-    return this.mayCheck && this.#clock() - this.#checkedAt >= DISTRUST_AFTER_MS;
+  get isFullScanDue(): boolean {
+    return this.mayScanFully && this.clock() - this.#fullScanAt >= FULL_SCAN_INTERVAL_MS;
   }
 
-  /** Whether a look that goes by no mark is affordable. */
-  get mayCheck(): boolean {
-    return this.#clock() >= this.#checkAgainAt;
+  /** Whether a full scan stays within its share of the time. */
+  get mayScanFully(): boolean {
+    return this.clock() >= this.#nextFullScanAt;
   }
 
-  /** Carries out a look that goes by no mark; what it finds before a mark moves that back. */
-  async check<S extends QueueSpot>(look: () => Promise<S[]>): Promise<S[]> {
-    const began = this.#clock();
-    const found = await look();
-    this.#checkedAt = this.#clock();
-    this.#checkAgainAt = this.#checkedAt + (this.#checkedAt - began) / DISTRUSTED_SHARE;
-    for (const spot of found) this.put(spot);
+  /** Runs a scan that ignores the marks; a run that it finds before a mark moves that back. */
+  async scanFully<P extends QueuePosition>(scan: () => Promise<P[]>): Promise<P[]> {
+    const startedAt = this.clock();
+    const found = await scan();
+    this.#fullScanAt = this.clock();
+    this.#nextFullScanAt = this.#fullScanAt + (this.#fullScanAt - startedAt) / FULL_SCAN_SHARE;
+    for (const position of found) this.put(position);
     return found;
   }
 
-  /** A claim found these runs and takes them, if its transaction is committed. */
-  see(spots: readonly QueueSpot[]): void {
-    this.#claimed += spots.length;
-    for (const spot of spots) {
-      const last = this.#seen.get(spot.priority);
-      if (!last || isBefore(last, spot)) this.#seen.set(spot.priority, spot);
+  /** A claim found these runs and takes them if its transaction commits. */
+  claim(positions: readonly QueuePosition[]): void {
+    this.#claimedRuns += positions.length;
+    for (const position of positions) {
+      const last = this.#lastClaimed.get(position.priority);
+      if (!last || isBefore(last, position)) this.#lastClaimed.set(position.priority, position);
     }
   }
 
-  /** Forgets everything: nothing is known of what was put into the queue. */
-  forget(): void {
-    // What looks under way have seen is not taken over.
-    this.#underWay.clear();
-    this.#levels.clear();
-    this.#seen.clear();
+  /** Drops all marks and ignores the results of unfinished scans. */
+  clear(): void {
+    this.#scans.clear();
+    this.#marks.clear();
+    this.#lastClaimed.clear();
   }
 
   /**
-   * Moves the marks forward.
-   * @param look finds the first run of each stretch, by one snapshot that shows nothing of what an unfinished
-   * transaction of this process has removed
+   * Advances the marks.
+   * @param scan finds the first run of each range, locked or not, null for none, by one snapshot that shows nothing of
+   * what an unfinished transaction of this process has removed
    */
-  async raise(look: (stretches: readonly QueueStretch[]) => Promise<readonly StretchHead[]>): Promise<void> {
-    const told: QueueSpot[] = [];
-    this.#claimed = 0;
-    this.#raisedAt = this.#clock();
-    // What was seen before the look has been claimed for good when the look does not see it.
-    const seen = new Map(this.#seen);
-    this.#underWay.add(told);
+  async advance(
+    scan: (ranges: readonly QueueRange[]) => Promise<readonly (QueuePosition | null)[]>,
+  ): Promise<void> {
+    const putMeanwhile: QueuePosition[] = [];
+    this.#claimedRuns = 0;
+    this.#advancedAt = this.clock();
+    // What was claimed before the scan is gone for good if the scan does not see it.
+    const lastClaimed = new Map(this.#lastClaimed);
+    const { ranges } = this;
+    this.#scans.add(putMeanwhile);
     try {
-      const heads = await look(this.stretches);
-      if (!this.#underWay.has(told)) return;
-      for (const { stretch, first } of heads) this.#raise(stretch, first, seen);
+      const heads = await scan(ranges);
+      if (!this.#scans.has(putMeanwhile)) return;
+      for (const [i, { from }] of ranges.entries()) {
+        const mark = heads[i] ?? (from && lastClaimed.get(from.priority));
+        if (mark && !(from && isBefore(mark, from))) this.#set(mark);
+      }
     } finally {
-      this.#underWay.delete(told);
+      this.#scans.delete(putMeanwhile);
     }
-    for (const spot of told) this.put(spot);
+    for (const position of putMeanwhile) this.put(position);
   }
 
-  #raise({ from }: QueueStretch, first: QueueSpot | null, seen: ReadonlyMap<number, QueueSpot>): void {
-    const reached = first ?? (from && (seen.get(from.priority) ?? null));
-    if (!reached || (from && isBefore(reached, from))) return;
-    this.#levels.delete(reached.priority);
-    this.#levels.set(reached.priority, reached);
-    if (this.#levels.size <= MOST_LEVELS) return;
-    const [oldest] = this.#levels.keys();
-    if (oldest !== undefined) this.#levels.delete(oldest);
+  #set(mark: QueuePosition): void {
+    this.#marks.delete(mark.priority);
+    this.#marks.set(mark.priority, mark);
+    if (this.#marks.size <= MAX_PRIORITIES) return;
+    const [oldest] = this.#marks.keys();
+    if (oldest !== undefined) this.#marks.delete(oldest);
   }
 }
 
 /** Whether the first of two runs of one priority comes before the other. */
-function isBefore(a: QueueSpot, b: QueueSpot): boolean {
+function isBefore(a: QueuePosition, b: QueuePosition): boolean {
   const [at, bt] = [a.createdAt.getTime(), b.createdAt.getTime()];
   return at === bt ? a.id < b.id : at < bt;
 }

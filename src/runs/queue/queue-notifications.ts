@@ -1,28 +1,36 @@
-import { LEAST_ID, type QueueSpot } from './low-water-marks.js';
+import type { QueuePosition } from './low-water-marks.js';
 
-/** What a notification of the queue tells. */
-export interface QueueNotifications {
-  /** Runs that have become claimable. */
+/** Channel that announces runs that became claimable. */
+export const QUEUE_CHANNEL = 'longshore_queue';
+
+/** Channel that announces, by id, workers that no longer hold a run. */
+export const ROOM_CHANNEL = 'longshore_room';
+
+/** Priorities that one notification names; one about more names none. */
+const MAX_PRIORITIES = 50;
+
+const LEAST_ID = '00000000-0000-0000-0000-000000000000';
+
+/** A notification of the queue. */
+export interface QueueNotification {
+  /** Runs that became claimable. */
   readonly count: number;
-  /** For each priority a spot before which nothing was put; null: that is not known. */
-  readonly from: readonly QueueSpot[] | null;
+  /** For each priority a position before which nothing was put; null: unknown. */
+  readonly from: readonly QueuePosition[] | null;
 }
 
-/** Priorities that one notification names; with more it says that it does not know. */
-const MOST_PRIORITIES = 50;
-
-/** The text of a notification: the count, then `priority:milliseconds` of the oldest run that was put, for each priority. */
-export function queueNews(count: number, put: readonly QueueSpot[]): string {
+/** The count, then `priority:milliseconds` of the oldest run that was put, for each priority. */
+export function formatQueueNotification(count: number, put: readonly QueuePosition[]): string {
   const oldest = new Map<number, number>();
   for (const { priority, createdAt } of put) {
     oldest.set(priority, Math.min(createdAt.getTime(), oldest.get(priority) ?? Number.POSITIVE_INFINITY));
   }
-  const isKnown = oldest.size > 0 && oldest.size <= MOST_PRIORITIES;
-  return [count, ...(isKnown ? [...oldest].map(([priority, ms]) => `${priority}:${ms}`) : [])].join(' ');
+  if (oldest.size > MAX_PRIORITIES) return String(count);
+  return [count, ...[...oldest].map(([priority, ms]) => `${priority}:${ms}`)].join(' ');
 }
 
-/** Reads such a text; one by another version of the service may lack the spots. */
-export function readQueueNews(text: string): QueueNotifications {
+/** Reads a notification; one by another version of the service may lack the positions. */
+export function parseQueueNotification(text: string): QueueNotification {
   const [count, ...named] = text.split(' ');
   const from = named.map((name) => {
     const [priority, ms] = name.split(':').map(Number);

@@ -1,18 +1,12 @@
-import { Injectable, Optional } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { execute, rows, unnestRows } from '../../database/sql.js';
-import { QueueHeadRepository } from './queue-head.repository.js';
-import { LowWaterMarks, WHOLE_QUEUE, type QueueSpot, type QueueStretch } from './low-water-marks.js';
-import { queueNews } from './queue-notifications.js';
+import { LowWaterMarks, WHOLE_QUEUE, type QueuePosition } from './low-water-marks.js';
+import { findHeads, lockHeads } from './queue-head.js';
+import { formatQueueNotification, QUEUE_CHANNEL, ROOM_CHANNEL } from './queue-notifications.js';
 import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
 import type { Run } from '../machine/run.js';
 import type { CandidateQuery, QueuedRun, Reservation, Shape } from '../scheduling-strategy.js';
-
-/** Channel on which runs that became claimable are announced, as queue-news.ts writes them. */
-export const QUEUE_CHANNEL = 'longshore_queue';
-
-/** Channel on which workers are announced whose runs have left their hands, by their id. */
-export const ROOM_CHANNEL = 'longshore_room';
 
 const UNLIMITED = { cpu: 2 ** 31 - 1, ramMb: 2 ** 31 - 1, vramMb: 2 ** 31 - 1 } as const;
 
@@ -24,21 +18,16 @@ const PUT = `insert into ${QUEUE.name} (${QUEUE.columns(PLACE)})
            on conflict (run_id) do update
           set priority = excluded.priority`;
 
-/** SQL of the table `run_queue`: one narrow row per run that may be handed out. Its order: priority descending, age, id. */
+/** SQL of the table `run_queue`: one narrow row per claimable run. Its order: priority descending, age, id. */
 @Injectable()
 export class QueueRepository {
-  readonly #head = new QueueHeadRepository();
-  readonly #marks: LowWaterMarks | undefined;
   readonly #removed = new WeakSet<EntityManager>();
 
-  /** @param marks how far the queue is known to be empty; without them every claim looks from the queue's beginning */
-  constructor(@Optional() marks?: LowWaterMarks) {
-    this.#marks = marks;
-  }
+  constructor(private readonly marks: LowWaterMarks) {}
 
-  /** Puts pending runs into the queue, or takes over their new priority when they are in it. */
+  /** Puts pending runs into the queue; takes over the new priority of those that are in it. */
   async put(manager: EntityManager, pending: readonly Run[]): Promise<void> {
-    for (const spot of pending) this.#marks?.put(spot);
+    for (const position of pending) this.marks.put(position);
     await execute(manager, PUT, NEW_ENTRIES.params(pending, { runId: (run) => run.id }));
   }
 
@@ -54,53 +43,47 @@ export class QueueRepository {
   }
 
   /**
-   * Has the commit tell every process of runs that have become claimable.
+   * Notifies every process, at the commit, of runs that became claimable.
    * @param put the runs that the transaction put into the queue
    * @param count how many of them are still in it
    */
-  async announce(manager: EntityManager, put: readonly QueueSpot[], count: number): Promise<void> {
-    await execute(manager, `select pg_notify('${QUEUE_CHANNEL}', $1::text)`, [queueNews(count, put)]);
+  async announce(manager: EntityManager, put: readonly QueuePosition[], count: number): Promise<void> {
+    const text = formatQueueNotification(count, put);
+    await execute(manager, `select pg_notify('${QUEUE_CHANNEL}', $1::text)`, [text]);
   }
 
-  /** Has the commit tell every process that these workers have got room. */
+  /** Notifies every process, at the commit, of workers that no longer hold a run. */
   async announceRoom(manager: EntityManager, workerIds: readonly string[]): Promise<void> {
     await execute(manager, `select pg_notify('${ROOM_CHANNEL}', id) from unnest($1::text[]) as id`, [
       workerIds,
     ]);
   }
 
-  /** Whether anything is in the queue, be it in the hands of another transaction. */
+  /** Whether the queue has no run, locked or not. */
   async isEmpty(manager: EntityManager): Promise<boolean> {
-    const heads = await this.#head.list(manager, this.#stretches, 1);
-    return heads.length === 0;
+    const ranges = this.marks.isCurrent ? this.marks.ranges : WHOLE_QUEUE;
+    return (await findHeads(manager, ranges, 1)).every((head) => head === null);
   }
 
-  /**
-   * Locks the head of the queue together with its runs. What others hold is passed over, so this never waits and
-   * gives `limit` runs whenever that many are free. The queue is looked through from the marks on.
-   */
+  /** Locks up to `limit` runs at the head of the queue, with their rows in `runs`; skips those that others have locked. */
   async lockHead(manager: EntityManager, limit: number): Promise<QueuedRun[]> {
-    const marks = this.#marks;
-    if (!marks?.areKept) return this.#head.lock(manager, WHOLE_QUEUE, limit);
+    const { marks } = this;
+    const scanAll = (): Promise<QueuedRun[]> => lockHeads(manager, WHOLE_QUEUE, limit);
+    if (!marks.isCurrent) return scanAll();
     // What this transaction has removed comes back if it fails.
-    if (marks.isRaiseDue && !this.#removed.has(manager)) {
-      await marks.raise((stretches) => this.#head.find(manager, stretches));
+    if (marks.isAdvanceDue && !this.#removed.has(manager)) {
+      await marks.advance((ranges) => findHeads(manager, ranges));
     }
-    const look = (): Promise<QueuedRun[]> => this.#head.lock(manager, WHOLE_QUEUE, limit);
-    let found = marks.isCheckDue
-      ? await marks.check(look)
-      : await this.#head.lock(manager, this.#stretches, limit);
-    if (found.length < limit && marks.mayCheck) found = await marks.check(look);
-    marks.see(found);
+    let found = marks.isFullScanDue
+      ? await marks.scanFully(scanAll)
+      : await lockHeads(manager, marks.ranges, limit);
+    if (found.length < limit && marks.mayScanFully) found = await marks.scanFully(scanAll);
+    marks.claim(found);
     return found;
   }
 
-  get #stretches(): readonly QueueStretch[] {
-    return this.#marks?.areKept ? this.#marks.stretches : WHOLE_QUEUE;
-  }
-
   /**
-   * The parts of the queue that a strategy asks for, and what is reserved for these workers; locks nothing.
+   * The candidates that a strategy asks for, and the runs that are reserved for these workers; locks nothing.
    * @param except ids of runs to leave out
    */
   list(
@@ -145,7 +128,7 @@ export class QueueRepository {
     );
   }
 
-  /** Locks those of the runs that are still in the queue and in nobody's hands; never waits. */
+  /** Locks those of the runs that are still in the queue; skips those that others have locked. */
   lockAll(manager: EntityManager, runIds: readonly string[]): Promise<Run[]> {
     return rows<Run>(
       manager,
@@ -159,7 +142,7 @@ export class QueueRepository {
     );
   }
 
-  /** Lets no other transaction hand anything to these workers by what they have left, until this one ends. */
+  /** Serializes, until the transaction ends, the claims that depend on the free capacity of these workers. */
   async lockWorkers(manager: EntityManager, workerIds: readonly string[]): Promise<void> {
     await execute(
       manager,
@@ -173,7 +156,7 @@ export class QueueRepository {
     );
   }
 
-  /** Keeps workers free for runs, or no longer; rows that others hold are left alone. */
+  /** Sets or ends reservations; skips rows that others have locked. */
   async reserve(manager: EntityManager, reservations: readonly Reservation[]): Promise<void> {
     const source = unnestRows(
       { run_id: 'uuid', worker_id: 'text' },
@@ -196,7 +179,7 @@ export class QueueRepository {
     );
   }
 
-  /** Notes, for runs that have no such note yet, that they have been passed over; rows that others hold are left alone. */
+  /** Records when runs were first passed over; skips rows that others have locked. */
   async notePassedOver(manager: EntityManager, runIds: readonly string[], at: Date): Promise<void> {
     await execute(
       manager,
@@ -217,7 +200,7 @@ export class QueueRepository {
   }
 }
 
-/** The first $1 runs of the queue that ask for no more than the shape. */
+/** The first $1 runs of the queue that fit into the shape. */
 function firstWithin(shape: string, condition = ''): string {
   return `select q.run_id
                 from ${QUEUE.name} q
@@ -229,7 +212,7 @@ function firstWithin(shape: string, condition = ''): string {
                limit $1::integer`;
 }
 
-/** The shapes as one array a resource: cpu, RAM, memory of a GPU. */
+/** One array for each resource. */
 function columnsOf(shapes: readonly Shape[]): number[][] {
   return [shapes.map(({ cpu }) => cpu), shapes.map(({ ramMb }) => ramMb), shapes.map(({ vramMb }) => vramMb)];
 }

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { RunDemandReader } from '../../runs/demand/run-demand.reader.js';
-import type { RunDemand, ShapeDemand } from '../../runs/demand/run-demand.repository.js';
+import { RunDemandReader } from '../../runs/counts/run-demand.reader.js';
+import type { RunDemand, ShapeDemand } from '../../runs/counts/run-demand.repository.js';
 import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { WorkerPool } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';

@@ -1,5 +1,5 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import type { DemandSum } from '../../runs/demand/run-demand.repository.js';
+import type { DemandSum } from '../../runs/counts/run-demand.repository.js';
 import type { Capacity, PlacedDemand } from './capacity.service.js';
 
 @ApiSchema({ name: 'DemandSum', description: 'The sum of the constraints of runs.' })

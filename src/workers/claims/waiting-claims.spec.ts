@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { NotificationListener } from '../../database/notifications.js';
-import { ROOM_CHANNEL } from '../../runs/queue/queue.repository.js';
+import { ROOM_CHANNEL } from '../../runs/queue/queue-notifications.js';
 import { DirectStrategy } from '../strategies/direct.strategy.js';
 import { FitStrategy } from '../strategies/fit.strategy.js';
 import { WaitingClaims, type WakeUp } from './waiting-claims.js';

@@ -4,8 +4,7 @@ import { untilWoken } from '../../common/notifications/until-woken.js';
 import { Notifications } from '../../database/notifications.js';
 import type { ClaimOutcome } from '../../runs/journal/claim.js';
 import { RunJournal } from '../../runs/journal/run-journal.js';
-import { readQueueNews } from '../../runs/queue/queue-notifications.js';
-import { QUEUE_CHANNEL, ROOM_CHANNEL } from '../../runs/queue/queue.repository.js';
+import { parseQueueNotification, QUEUE_CHANNEL, ROOM_CHANNEL } from '../../runs/queue/queue-notifications.js';
 import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 
@@ -189,7 +188,7 @@ export class WaitingClaims implements OnModuleDestroy {
   #onQueue(payload: string | null): void {
     // Notifications may have been lost: every claim tries once.
     if (payload === null) return this.#startWave(this.#waiters.size, this.#waiters.size);
-    const runs = readQueueNews(payload).count;
+    const runs = parseQueueNotification(payload).count;
     this.#startWave(runs, this.strategy.isFifo ? runs : Math.max(runs, FIRST_WAVE));
   }
 

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
 import { dueAt } from '../../runs/machine/deadlines.js';
-import { RunStandingReader, type RunStanding } from '../../runs/queue/run-standing.reader.js';
+import { QueueReader, type RunStatus } from '../../runs/queue/queue.reader.js';
 import type { HeldRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { WorkerPool, type PooledWorker } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
@@ -27,7 +27,7 @@ const WORKERS_OF_A_READ = 1000;
 export class ExplainService {
   constructor(
     private readonly dataSource: DataSource,
-    private readonly standings: RunStandingReader,
+    private readonly queue: QueueReader,
     private readonly heldRuns: HeldRunRepository,
     private readonly pool: WorkerPool,
     @Inject(SCHEDULER) private readonly strategy: SchedulingStrategy,
@@ -38,7 +38,7 @@ export class ExplainService {
     const workers = await this.pool.list();
     // One snapshot, so that run, queue and what workers hold belong together.
     return this.dataSource.transaction('REPEATABLE READ', async (manager) => {
-      const standing = await this.standings.read(manager, runId);
+      const standing = await this.queue.getStatus(manager, runId);
       const { run } = standing;
       const judged =
         run.state === 'PENDING'
@@ -66,7 +66,7 @@ export class ExplainService {
 
   async #judge(
     manager: EntityManager,
-    { run, place, now }: RunStanding,
+    { run, place, now }: RunStatus,
     workers: readonly PooledWorker[],
   ): Promise<WorkerJudgement[]> {
     const question: Omit<Question, 'held' | 'reserved'> = {
@@ -81,10 +81,7 @@ export class ExplainService {
       const some = workers.slice(from, from + WORKERS_OF_A_READ);
       const ids = some.map(({ id }) => id);
       const held = await this.#heldBy(manager, ids);
-      const reserved = groupBy(
-        await this.standings.listReserved(manager, ids),
-        (one) => one.reservedFor ?? '',
-      );
+      const reserved = groupBy(await this.queue.listReserved(manager, ids), (one) => one.reservedFor ?? '');
       judged.push(...some.map((worker) => judge({ ...question, held, reserved }, worker)));
     }
     return judged;
@@ -96,7 +93,7 @@ export class ExplainService {
   }
 }
 
-function deadlineOf({ run, now }: RunStanding): ExplainedDeadlineDto | null {
+function deadlineOf({ run, now }: RunStatus): ExplainedDeadlineDto | null {
   // While in back-off what comes next is its end, and no budget runs.
   const at = run.notBefore === null ? dueAt(run) : null;
   return (
@@ -108,7 +105,7 @@ function deadlineOf({ run, now }: RunStanding): ExplainedDeadlineDto | null {
   );
 }
 
-function queueOf({ run, place, now }: RunStanding): ExplainedQueueDto | null {
+function queueOf({ run, place, now }: RunStatus): ExplainedQueueDto | null {
   if (run.state !== 'PENDING') return null;
   return {
     position: place?.position ?? null,
@@ -122,7 +119,7 @@ function queueOf({ run, place, now }: RunStanding): ExplainedQueueDto | null {
   };
 }
 
-function holderOf({ run, now }: RunStanding, workers: readonly PooledWorker[]): ExplainedHolderDto | null {
+function holderOf({ run, now }: RunStatus, workers: readonly PooledWorker[]): ExplainedHolderDto | null {
   if (run.state !== 'ASSIGNED' && run.state !== 'RUNNING') return null;
   const worker = workers.find(({ id }) => id === run.workerId);
   return {
@@ -137,7 +134,7 @@ function holderOf({ run, now }: RunStanding, workers: readonly PooledWorker[]): 
   };
 }
 
-function endOf({ run, lastEvent }: RunStanding): ExplainedEndDto | null {
+function endOf({ run, lastEvent }: RunStatus): ExplainedEndDto | null {
   if (run.finishedAt === null) return null;
   // A PATCH leaves nothing on the timeline, whose last entry then speaks of another state.
   const event = lastEvent?.state === run.state ? lastEvent : null;

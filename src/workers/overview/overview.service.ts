@@ -1,6 +1,5 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { OldestPendingRepository } from '../../runs/queue/oldest-pending.repository.js';
 import { RunCountsRepository, type RunCounts } from '../../runs/counts/run-counts.repository.js';
 import { SHOWN_MINUTES } from '../../runs/counts/run-counts.roll-up.js';
 import { WorkersService } from '../workers.service.js';
@@ -20,15 +19,13 @@ export class OverviewService {
   constructor(
     private readonly dataSource: DataSource,
     private readonly counts: RunCountsRepository,
-    private readonly oldestPending: OldestPendingRepository,
     private readonly workers: WorkersService,
   ) {}
 
   /** Counts, age of the queue and workers as they are now; the three are read one after the other. */
   async read(): Promise<Overview> {
     const runs = await this.counts.read(this.dataSource, SHOWN_MINUTES);
-    // The counts tell that there is nothing to look for among what has left the state.
-    const oldestPendingAt = runs.states.PENDING > 0 ? await this.oldestPending.find(this.dataSource) : null;
+    const oldestPendingAt = await this.counts.findOldestPending(this.dataSource, runs.states.PENDING);
     return { runs, oldestPendingAt, workers: summariseWorkers(await this.workers.list()) };
   }
 }

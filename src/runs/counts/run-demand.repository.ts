@@ -1,25 +1,24 @@
 import { Injectable } from '@nestjs/common';
-import type { EntityManager } from 'typeorm';
-import { execute, rows, type SqlExecutor } from '../../database/sql.js';
+import { rows, type SqlExecutor } from '../../database/sql.js';
 import type { Shape } from '../scheduling-strategy.js';
 
-/** How many runs, by how far they have come. */
+/** Numbers of runs. */
 export interface RunNumbers {
   /** Pending and in the queue. */
   readonly ready: number;
   /** Pending and in back-off. */
   readonly waiting: number;
-  /** Assigned to a worker or running there. */
+  /** Assigned or running. */
   readonly inExecution: number;
 }
 
 /** Runs that ask for the same. */
 export interface ShapeDemand extends RunNumbers, Shape {}
 
-/** What runs ask for, taken together. */
+/** The total of what runs ask for. */
 export interface DemandSum extends Shape {
   readonly runs: number;
-  /** Runs that ask for GPU memory: each of them takes it of one GPU. */
+  /** Runs that ask for GPU memory; each takes it from one GPU. */
   readonly gpus: number;
 }
 
@@ -27,14 +26,12 @@ export interface DemandSum extends Shape {
 export interface RunDemand {
   /** The database's time. */
   readonly at: Date;
-  /** Those with the most pending runs first, then those with the most in execution; a bounded number. */
+  /** Those with the most pending runs first, then those with the most in execution. */
   readonly shapes: readonly ShapeDemand[];
   readonly ready: DemandSum;
   readonly waiting: DemandSum;
   readonly inExecution: DemandSum;
 }
-
-const STAGES = ['ready', 'waiting', 'in_execution'] as const;
 
 /** What a run adds to each of the sums. */
 const MEASURES = {
@@ -45,7 +42,7 @@ const MEASURES = {
   gpus: 'sign(vram_mb)',
 } as const;
 
-type Stage = (typeof STAGES)[number];
+type Stage = 'ready' | 'waiting' | 'in_execution';
 
 type DemandRow = { readonly at: Date } & Readonly<
   Record<`${Stage}_${keyof typeof MEASURES}`, string> &
@@ -60,7 +57,8 @@ function sumsOf(stage: Stage): { readonly name: string; readonly sum: string }[]
   }));
 }
 
-const PENDING_SUMS = [...sumsOf('ready'), ...sumsOf('waiting')];
+/** Sums over pending runs, which `run_demand_sums` holds. */
+export const PENDING_SUMS = [...sumsOf('ready'), ...sumsOf('waiting')];
 
 const SUMS_OF_ALL = [
   ...PENDING_SUMS.map(
@@ -69,13 +67,13 @@ const SUMS_OF_ALL = [
   ...sumsOf('in_execution').map(({ name, sum }) => `(select ${sum} from held) as ${name}`),
 ].join(',\n                ');
 
-/** SQL of the tables `run_demand...`, the changes in which triggers write, and of what is in execution. */
+/** SQL of the tables `run_demand...`, whose changes triggers write, and of the runs in execution. */
 @Injectable()
 export class RunDemandRepository {
   /**
-   * What pending runs and runs in the hands of workers ask for, as one snapshot. Neither the pending runs nor their shapes
-   * are looked at one by one: only the shapes with the most runs, those that changed lately, and those in execution.
-   * @param limit shapes at most that are told one by one
+   * What pending runs and runs in execution ask for, as one snapshot. It reads only the shapes with the most runs, those
+   * that changed lately, and those in execution.
+   * @param limit shapes at most that are listed one by one
    */
   async read(executor: SqlExecutor, limit: number): Promise<RunDemand> {
     const found = await rows<DemandRow>(
@@ -139,7 +137,7 @@ export class RunDemandRepository {
       [limit],
     );
     const [first] = found;
-    if (first === undefined) throw new Error('the database did not tell the sums');
+    if (first === undefined) throw new Error('the database returned no sums');
     return {
       at: first.at,
       shapes: found.flatMap((row) => (row.cpu === null ? [] : [shapeOf(row)])),
@@ -147,76 +145,6 @@ export class RunDemandRepository {
       waiting: sumOf(first, 'waiting'),
       inExecution: sumOf(first, 'in_execution'),
     };
-  }
-
-  /** Has the transaction go by indexes whatever the statistics say, which lag behind a queue that grows by a million. */
-  async planByIndexes(manager: EntityManager): Promise<void> {
-    await execute(
-      manager,
-      `select set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)`,
-    );
-  }
-
-  /**
-   * Adds changes to the counts of their shapes and to the sums, and removes them; a bounded number. A transaction that is
-   * just writing to one of them is not waited for.
-   * @param before those of seconds before this time are summed up
-   * @returns how many rows of changes it removed
-   */
-  async rollUp(manager: EntityManager, before: Date, limit: number): Promise<number> {
-    const [row] = await rows<{ removed: string }>(
-      manager,
-      `with old as materialized (
-         select since, slot, cpu, ram_mb, vram_mb
-           from run_demand_changes
-          where since < $1::timestamptz
-          order by since, slot, cpu, ram_mb, vram_mb
-          limit $2::integer
-            for update skip locked
-       ),
-       removed as (
-         delete from run_demand_changes c
-          using old
-          where c.since = old.since
-            and c.slot = old.slot
-            and c.cpu = old.cpu
-            and c.ram_mb = old.ram_mb
-            and c.vram_mb = old.vram_mb
-      returning c.cpu, c.ram_mb, c.vram_mb, c.ready, c.waiting
-       ),
-       added as (
-         insert into run_demand as d (cpu, ram_mb, vram_mb, ready, waiting)
-         select cpu, ram_mb, vram_mb, sum(ready), sum(waiting)
-           from removed
-          group by cpu, ram_mb, vram_mb
-         having sum(ready) <> 0 or sum(waiting) <> 0
-             on conflict (cpu, ram_mb, vram_mb) do update
-            set ready = d.ready + excluded.ready,
-                waiting = d.waiting + excluded.waiting
-       ),
-       summed as (
-         update run_demand_sums s
-            set ${PENDING_SUMS.map(({ name }) => `${name} = s.${name} + r.${name}`).join(', ')}
-           from (
-             select ${PENDING_SUMS.map(({ name, sum }) => `${sum} as ${name}`).join(', ')}
-               from removed
-           ) r
-       )
-       select count(*) as removed
-         from removed`,
-      [before.toISOString(), limit],
-    );
-    return Number(row?.removed ?? 0);
-  }
-
-  /** Removes what is left of shapes that no pending run has any more. */
-  async removeEmpty(manager: EntityManager): Promise<number> {
-    return execute(
-      manager,
-      `delete from run_demand
-        where ready + waiting = 0
-          and ready = 0`,
-    );
   }
 }
 
@@ -231,7 +159,7 @@ function shapeOf(row: DemandRow): ShapeDemand {
   };
 }
 
-function sumOf(row: DemandRow, stage: (typeof STAGES)[number]): DemandSum {
+function sumOf(row: DemandRow, stage: Stage): DemandSum {
   return {
     runs: Number(row[`${stage}_runs`]),
     cpu: Number(row[`${stage}_cpu`]),

@@ -1,0 +1,58 @@
+import { Injectable } from '@nestjs/common';
+import { Counter, Gauge, Registry } from 'prom-client';
+import { DataSource } from 'typeorm';
+import { ServiceRegistry } from '../../common/metrics/service-registry.js';
+import { SharedReading } from '../../common/metrics/shared-reading.js';
+import { RUN_STATES } from '../machine/run-state.js';
+import { RunCountsRepository } from './run-counts.repository.js';
+
+/**
+ * Gauges of the counts of runs, read by two short statements for each scrape. While the database does not respond they
+ * are absent instead of out of date.
+ */
+@Injectable()
+export class RunCountsMetrics {
+  constructor(
+    dataSource: DataSource,
+    counts: RunCountsRepository,
+    service: ServiceRegistry,
+    registry: Registry,
+  ) {
+    const failures = new Counter({
+      name: 'longshore_runs_unread_total',
+      help: 'Reads of the run counts for scrapes that failed',
+      registers: [registry],
+    });
+    const reading = new SharedReading(
+      async () => {
+        const { at, states } = await counts.read(dataSource, 1);
+        const oldest = await counts.findOldestPending(dataSource, states.PENDING);
+        return { states, oldestPendingAgeMs: oldest ? Math.max(0, at.getTime() - oldest.getTime()) : 0 };
+      },
+      () => failures.inc(),
+    );
+    const registers = [service];
+    const runs: Gauge<'state'> = new Gauge({
+      name: 'longshore_runs',
+      help: 'Runs in each state',
+      labelNames: ['state'],
+      registers,
+      collect: async () => {
+        const found = await reading.get();
+        runs.reset();
+        if (!found) return;
+        for (const state of RUN_STATES) runs.set({ state }, found.states[state]);
+      },
+    });
+    const age: Gauge = new Gauge({
+      name: 'longshore_oldest_pending_run_age_seconds',
+      help: 'Time since the oldest PENDING run was created; 0 without one',
+      registers,
+      collect: async () => {
+        const found = await reading.get();
+        if (found) age.set(found.oldestPendingAgeMs / 1000);
+        else age.remove();
+      },
+    });
+  }
+}

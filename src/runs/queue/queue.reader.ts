@@ -1,0 +1,116 @@
+import { Injectable } from '@nestjs/common';
+import type { EntityManager } from 'typeorm';
+import { currentTime, rows } from '../../database/sql.js';
+import type { QueueEntryEntity } from '../../database/entities/queue.entity.js';
+import { EventRepository, type TimelineRow } from '../events/event.repository.js';
+import { RunNotFound } from '../run.errors.js';
+import type { QueuedRun } from '../scheduling-strategy.js';
+import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
+import { toRunRecord, type RunRecord } from '../storage/run-record.js';
+import { isRunId } from '../storage/run.reader.js';
+import { RunRepository } from '../storage/run.repository.js';
+
+/** Positions in the queue that are counted exactly. */
+const MAX_COUNTED = 10_000;
+
+/** Bytes of a timeline entry's message and payload, more than any entry has. */
+const ENTRY_BYTES = 64 * 1024 * 1024;
+
+const ENTRY_FIELDS = QUEUE.except('cpu', 'ramMb', 'vramMb');
+type QueueEntry = Readonly<Pick<QueueEntryEntity, (typeof ENTRY_FIELDS)[number]>>;
+
+/** A run's row in the queue, and its position. */
+export interface QueuePlace extends QueueEntry {
+  /** 1 for the head of the queue; 10,000 for every position from there on. */
+  readonly position: number;
+  readonly isExact: boolean;
+}
+
+/** A run with its place in the queue. */
+export interface RunStatus {
+  readonly run: RunRecord;
+  /** The database's time. */
+  readonly now: Date;
+  /** Null when the run is not in the queue. */
+  readonly place: QueuePlace | null;
+  /** The newest entry of its timeline; null when there is none. */
+  readonly lastEvent: TimelineRow | null;
+}
+
+/** Reads the queue without locks. */
+@Injectable()
+export class QueueReader {
+  constructor(
+    private readonly runs: RunRepository,
+    private readonly events: EventRepository,
+  ) {}
+
+  /**
+   * @param manager in a transaction that reads one snapshot
+   * @throws RunNotFound
+   */
+  async getStatus(manager: EntityManager, id: string): Promise<RunStatus> {
+    const row = isRunId(id) ? await this.runs.find(manager, id) : null;
+    if (!row) throw new RunNotFound(id);
+    const run = toRunRecord(row);
+    const last = { runId: id, from: run.eventCount - 1, to: run.eventCount };
+    const [lastEvent = null] = await this.events.listPage(manager, last, ENTRY_BYTES);
+    const place = run.state === 'PENDING' ? await this.#findPlace(manager, id) : null;
+    return { run, now: await currentTime(manager), place, lastEvent };
+  }
+
+  /** Ids of the workers that are reserved for runs. */
+  async listReservedWorkers(manager: EntityManager): Promise<string[]> {
+    const found = await rows<{ workerId: string }>(
+      manager,
+      `select distinct reserved_for as "workerId"
+         from ${QUEUE.name}
+        where reserved_for is not null`,
+    );
+    return found.map(({ workerId }) => workerId);
+  }
+
+  /** The runs that any of the workers is reserved for, in queue order. */
+  listReserved(manager: EntityManager, workerIds: readonly string[]): Promise<QueuedRun[]> {
+    return rows(
+      manager,
+      `select ${MACHINE_COLUMNS}, ${QUEUE_NOTES}
+         from ${QUEUE.name} q
+         join ${RUNS.name} r on r.id = q.run_id
+        where q.reserved_for is not null
+          and q.reserved_for = any($1::text[])
+        order by q.priority desc, q.created_at, q.run_id`,
+      [workerIds],
+    );
+  }
+
+  async #findPlace(manager: EntityManager, runId: string): Promise<QueuePlace | null> {
+    const [entry] = await rows<QueueEntry>(
+      manager,
+      `select ${QUEUE.select('q', ENTRY_FIELDS)}
+         from ${QUEUE.name} q
+        where q.run_id = $1::uuid`,
+      [runId],
+    );
+    if (!entry) return null;
+    const [before] = await rows<{ count: number }>(
+      manager,
+      `select least(count(*), $4::integer)::integer as count
+         from (
+           (select 1
+              from ${QUEUE.name}
+             where priority > $1::integer
+             limit $4::integer)
+            union all
+           (select 1
+              from ${QUEUE.name}
+             where priority = $1::integer
+               and (created_at, run_id) < ($2::timestamptz, $3::uuid)
+             limit $4::integer)
+         ) before`,
+      [entry.priority, entry.createdAt.toISOString(), runId, MAX_COUNTED],
+    );
+    const count = before?.count ?? 0;
+    return { ...entry, position: Math.min(count + 1, MAX_COUNTED), isExact: count < MAX_COUNTED };
+  }
+}
