@@ -5,7 +5,7 @@ import type { SchemaClasses } from '../database/data-source.js';
 import { startEmbeddedPostgres } from '@longshore/embedded-postgres/embedded-postgres';
 import { ENTITIES } from '../database/entities/all.js';
 import { migrate } from '../database/migrate.js';
-import { detectRestore } from '../feed/epochs/detect-restore.js';
+import { detectRestore } from '../feed/detect-restore.js';
 import type { Log } from '../common/logging/logger.js';
 import type { CleanupStack } from './cleanup-stack.js';
 import type { Configuration } from '../config/settings.module.js';

@@ -1,5 +1,5 @@
 import { FeedRetention } from '../feed/feed-retention.js';
-import { ClosedLogsWatch } from '../run-logs/closed-logs.watch.js';
+import { ClosedLogCheck } from '../run-logs/log-notifications.js';
 import { LogRemovalJob } from '../run-logs/log-removal.job.js';
 import { RUN_TIMEOUTS, RunTimeoutsJob } from '../runs/timeouts/run-timeouts.job.js';
 import { IdempotencyRetentionJob } from '../runs/idempotency/idempotency-retention.job.js';
@@ -79,8 +79,8 @@ export function scheduledJobs({
         processes: 'all',
         level: 'debug',
       },
-      ClosedLogsWatch,
-      (watch) => watch.runOnce(),
+      ClosedLogCheck,
+      (check) => check.runOnce(),
     ),
     scheduledJob(
       {

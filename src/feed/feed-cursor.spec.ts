@@ -4,22 +4,22 @@ import { cursorsOf, decodeCursor, encodeCursor } from './feed-cursor.js';
 
 const POSITIONS = [0, 1, 255, 256, 2 ** 32, Number.MAX_SAFE_INTEGER];
 
-test('a cursor gives its position back for its own topic', () => {
+test('a cursor gives back its position for its own topic', () => {
   for (const topic of ['a', 'b c', '\u{1F6A2}'.repeat(255)]) {
     for (const position of POSITIONS) {
       const cursor = encodeCursor(topic, position);
       assert.match(cursor, /^[\w-]{19}$/);
-      assert.equal(cursorsOf(topic)(position), cursor);
-      assert.deepEqual(decodeCursor(topic, cursor), { position, isOfTopic: true, branch: null });
+      assert.equal(cursorsOf(topic, null)(position), cursor);
+      assert.deepEqual(decodeCursor(topic, cursor), { position, isOfTopic: true, epoch: null });
     }
   }
 });
 
-test('a cursor is recognised as that of another topic', () => {
-  assert.deepEqual(decodeCursor('b', encodeCursor('a', 7)), { position: 7, isOfTopic: false, branch: null });
+test('a cursor of another topic is recognised', () => {
+  assert.deepEqual(decodeCursor('b', encodeCursor('a', 7)), { position: 7, isOfTopic: false, epoch: null });
 });
 
-test('nothing but the one spelling of a cursor is taken', () => {
+test('only one spelling of a cursor is valid', () => {
   const cursor = encodeCursor('a', 7);
   const last = cursor.at(-1) ?? '';
   const sibling = String.fromCharCode(last.charCodeAt(0) + 1);
@@ -35,15 +35,15 @@ test('nothing but the one spelling of a cursor is taken', () => {
   }
 });
 
-test('a position that no number holds is no cursor', () => {
+test('a position above the safe integers is malformed', () => {
   const bytes = Buffer.from(encodeCursor('a', 0), 'base64url');
   bytes.writeBigUInt64BE(BigInt(Number.MAX_SAFE_INTEGER) + 1n);
   assert.equal(decodeCursor('a', bytes.toString('base64url')), null);
 });
 
-test('a cursor of a later branch is told from those of others, and is longer than those of the first', () => {
+test('a cursor of a later epoch names it, and is longer than those of the first', () => {
   const cursor = encodeCursor('a', 7, 'AbCdEf12');
   assert.match(cursor, /^[\w-]{27}$/);
-  assert.deepEqual(decodeCursor('a', cursor), { position: 7, isOfTopic: true, branch: 'AbCdEf12' });
+  assert.deepEqual(decodeCursor('a', cursor), { position: 7, isOfTopic: true, epoch: 'AbCdEf12' });
   assert.equal(decodeCursor('b', cursor)?.isOfTopic, false);
 });

@@ -4,30 +4,28 @@ const POSITION_BYTES = 8;
 const HASH_BYTES = 6;
 const TOKEN_AT = POSITION_BYTES + HASH_BYTES;
 
-/** Bytes by which branches of the feeds are told apart. */
+/** Bytes of the token of a feed epoch. */
 export const TOKEN_BYTES = 6;
 
-/** Cursors of the first branch have no token: they are 19 characters long, the others 27. */
+/** 19 characters in the first epoch, which has no token; 27 in later ones. */
 const FORM = /^[A-Za-z0-9_-]{19}(?:[A-Za-z0-9_-]{8})?$/;
 
-/** What a cursor says. */
 export interface FeedCursor {
-  /** Everything up to this position, itself included, has been read; 0 for nothing. */
+  /** Position of the last entry that was read; 0 for none. */
   readonly position: number;
   /** Whether it was made for the topic. */
   readonly isOfTopic: boolean;
-  /** Token of the branch that it was made on; null for the first one, before any restore of the database. */
-  readonly branch: string | null;
+  /** Token of its feed epoch; null for the first one, before any restore of the database. */
+  readonly epoch: string | null;
 }
 
-/** The cursor of a position in a topic's feed, as clients see it. */
-export function encodeCursor(topic: string, position: number, branch: string | null = null): string {
-  return cursorsOf(topic, branch)(position);
+export function encodeCursor(topic: string, position: number, epoch: string | null = null): string {
+  return cursorsOf(topic, epoch)(position);
 }
 
-/** Makes cursors of one topic on one branch. */
-export function cursorsOf(topic: string, branch: string | null = null): (position: number) => string {
-  const tail = Buffer.concat([hashOf(topic), Buffer.from(branch ?? '', 'base64url')]);
+/** Makes cursors of one topic in one epoch. */
+export function cursorsOf(topic: string, epoch: string | null): (position: number) => string {
+  const tail = Buffer.concat([hashOf(topic), Buffer.from(epoch ?? '', 'base64url')]);
   return (position) => {
     const bytes = Buffer.alloc(POSITION_BYTES + tail.length);
     bytes.writeBigUInt64BE(BigInt(position));
@@ -36,11 +34,11 @@ export function cursorsOf(topic: string, branch: string | null = null): (positio
   };
 }
 
-/** Reads a cursor that came with a topic; null when no feed ever made it. */
+/** Reads a client's cursor for a topic; null if it is malformed. */
 export function decodeCursor(topic: string, text: string): FeedCursor | null {
   if (!FORM.test(text)) return null;
   const bytes = Buffer.from(text, 'base64url');
-  // The last character carries two bits more than needed: only one spelling of a cursor is taken.
+  // The last character has two spare bits: only one spelling of a cursor is valid.
   if (bytes.toString('base64url') !== text) return null;
   const position = bytes.readBigUInt64BE();
   if (position > BigInt(Number.MAX_SAFE_INTEGER)) return null;
@@ -48,7 +46,7 @@ export function decodeCursor(topic: string, text: string): FeedCursor | null {
   return {
     position: Number(position),
     isOfTopic: bytes.subarray(POSITION_BYTES, TOKEN_AT).equals(hashOf(topic)),
-    branch: token.length === 0 ? null : token.toString('base64url'),
+    epoch: token.length === 0 ? null : token.toString('base64url'),
   };
 }
 

@@ -1,36 +1,14 @@
+import { READER_LIMITS, type ReaderLimits } from '../common/http/server/bounded-readers.js';
+
 /** What the readers of the feed may cost one process. */
-export interface FeedLimits {
-  /** Open streams and waiting polls together. */
-  readonly maxReaders: number;
-  /** Queries of readers under way at once; the rest of the connections is for everybody else. */
+export interface FeedLimits extends ReaderLimits {
+  /** Queries of readers at the same time; the other connections of the pool stay free. */
   readonly maxQueries: number;
-  /** Text of messages and payloads in one page, in bytes; a page holds one event at least. */
-  readonly pageBytes: number;
   /** Events written to a stream at once. */
   readonly streamEvents: number;
-  /** The same in bytes of messages and payloads: what a slow reader has buffered at most, one event at least. */
-  readonly streamBytes: number;
-  /** A stream that takes nothing of what is buffered for this long is cut off. */
-  readonly stallMs: number;
-  /** Time between two comments on a stream. */
-  readonly commentMs: number;
-  /** First pause after the database failed an open stream; it doubles up to the longest. */
-  readonly retryMs: number;
-  readonly longestRetryMs: number;
 }
 
-/** Injection token of the limits. */
+/** Injection token of {@link FeedLimits}. */
 export const FEED_LIMITS = Symbol('FEED_LIMITS');
 
-/** The limits of the service. */
-export const USUAL_FEED_LIMITS: FeedLimits = {
-  maxReaders: 5_000,
-  maxQueries: 4,
-  pageBytes: 4 * 1024 * 1024,
-  streamEvents: 500,
-  streamBytes: 256 * 1024,
-  stallMs: 60_000,
-  commentMs: 15_000,
-  retryMs: 500,
-  longestRetryMs: 10_000,
-};
+export const DEFAULT_FEED_LIMITS: FeedLimits = { ...READER_LIMITS, maxQueries: 4, streamEvents: 500 };

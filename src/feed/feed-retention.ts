@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
-import { DataSource } from 'typeorm';
-import { whenAlone } from '../database/advisory-locks.js';
+import { DataSource, type EntityManager } from 'typeorm';
 import { Settings } from '../config/settings.js';
+import { rows } from '../database/sql.js';
+import { whenAlone } from '../database/advisory-locks.js';
 import { FeedMetrics } from './feed-metrics.js';
-import { FeedRetentionRepository } from './feed-retention.repository.js';
 
 const DAY_MS = 86_400_000;
 const BATCH = 500;
@@ -15,19 +15,17 @@ export interface FeedRetentionCounts {
   readonly entries: number;
 }
 
-/** Removes what has been on the feeds for longer than the settings say. */
+/** Removes entries that have been on the feeds for longer than the settings say. */
 @Injectable()
 export class FeedRetention {
   constructor(
     private readonly dataSource: DataSource,
-    private readonly repository: FeedRetentionRepository,
     private readonly settings: Settings,
     private readonly metrics: FeedMetrics,
   ) {}
 
   /**
-   * One pass, in batches that are each a short transaction. Several processes may run it: one at a time works, the
-   * others leave it to that one.
+   * One pass, in batches that are each a short transaction. If several processes run it, one of them works.
    * @param now the database's time
    * @param stop ends the pass between two batches
    */
@@ -40,15 +38,94 @@ export class FeedRetention {
     for (;;) {
       if (stop?.aborted === true) break;
       const batch = await whenAlone(this.dataSource, RETENTION_LOCK, (manager) =>
-        this.repository.removeHeads(manager, from, before, BATCH),
+        removeHeads(manager, from, before),
       );
       if (batch === null) break;
       entries += batch.deleted;
-      this.metrics.countExpired(batch.deleted);
-      if (batch.reached === null || batch.examined < BATCH) break;
-      // What could not be removed yet is not looked at again in this pass: it must not keep the rest from its turn.
-      from = batch.deleted > 0 ? batch.reached : new Date(batch.reached.getTime() + 1);
+      this.metrics.expiredEntries.inc(batch.deleted);
+      if (batch.newest === null || batch.examined < BATCH) break;
+      // Entries that cannot be removed yet are skipped for the rest of the pass, so that they do not block the others.
+      from = batch.deleted > 0 ? batch.newest : new Date(batch.newest.getTime() + 1);
     }
     return { entries };
   }
+}
+
+/** What one batch did. */
+interface Batch {
+  /** Entries looked at, oldest first, and the time of the newest of them. */
+  readonly examined: number;
+  readonly newest: Date | null;
+  readonly deleted: number;
+}
+
+/**
+ * Removes expired entries from the heads of feeds and raises the feeds' first positions. An old entry behind a younger
+ * one is kept until that one expires, so no feed gets a hole. Locks the topics in topic order, as appending does.
+ * @param from entries before this time are skipped
+ * @param before entries of this time and later are kept
+ */
+async function removeHeads(manager: EntityManager, from: Date, before: Date): Promise<Batch> {
+  const [row] = await rows<{ examined: string; newest: Date | null; deleted: string }>(
+    manager,
+    `with oldest as materialized (
+         select topic, recorded_at
+           from feed_entries
+          where recorded_at >= $1::timestamptz
+            and recorded_at < $2::timestamptz
+          order by recorded_at
+          limit $3::integer
+       ),
+       wanted as materialized (
+         select topic, count(*) as n
+           from oldest
+          group by topic
+       ),
+       locked as materialized (
+         select t.topic, t.first_position, w.n
+           from feed_topics t
+           join wanted w on w.topic = t.topic
+          order by t.topic
+            for update of t
+       ),
+       expired as materialized (
+         select l.topic, head.position
+           from locked l
+          cross join lateral (
+            select h.position,
+                   bool_and(h.recorded_at < $2::timestamptz) over (order by h.position) as is_expired
+              from (
+                select position, recorded_at
+                  from feed_entries
+                 where topic = l.topic
+                   and position >= l.first_position
+                 order by position
+                 limit l.n
+              ) h
+          ) head
+          where head.is_expired
+       ),
+       raised as (
+         update feed_topics t
+            set first_position = e.newest + 1
+           from (select topic, max(position) as newest from expired group by topic) e
+          where t.topic = e.topic
+       ),
+       deleted as (
+         delete from feed_entries f
+          using expired e
+          where f.topic = e.topic
+            and f.position = e.position
+      returning f.position
+       )
+       select (select count(*) from oldest) as examined,
+              (select max(recorded_at) from oldest) as newest,
+              (select count(*) from deleted) as deleted`,
+    [from.toISOString(), before.toISOString(), BATCH],
+  );
+  return {
+    examined: Number(row?.examined),
+    newest: row?.newest ?? null,
+    deleted: Number(row?.deleted),
+  };
 }

@@ -4,15 +4,14 @@ import type { Request, Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
 import { JSON_TYPE } from '../common/http/errors/error-response.js';
 import { ApiErrors, ApiSwitchedOffError } from '../common/http/errors/error.dto.js';
-import { EventStreamResponse } from '../common/http/server/event-stream-response.js';
-import { FeedCursorDto } from './dto/feed-cursor.dto.js';
-import { FeedEventDto } from './dto/feed-event.dto.js';
-import { FeedPageDto } from './dto/feed-page.dto.js';
+import { BoundedReaders } from '../common/http/server/bounded-readers.js';
+import { HeldRequests } from '../common/http/server/held-requests.js';
+import { Settings } from '../config/settings.js';
+import { FeedCursorDto, FeedEventDto, FeedPageDto } from './dto/feed.dto.js';
 import { FeedCursorQueryDto, FeedPageQueryDto, FeedStreamQueryDto } from './dto/feed-query.dto.js';
 import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
-import { FeedReaders } from './feed-readers.js';
-import type { FeedSlice } from './feed-slice.js';
+import { FeedNotConfigured } from './feed.errors.js';
 import { FeedService } from './feed.service.js';
 
 const DEFAULT_LIMIT = 100;
@@ -29,16 +28,20 @@ const EVENT_STREAM = {
   contentSchema: { $ref: getSchemaPath(FeedEventDto) },
 };
 
-/** HTTP of the feed. */
 @ApiTags('feed')
 @Controller('feed')
 export class FeedController {
+  readonly #readers: BoundedReaders;
+
   constructor(
     private readonly feed: FeedService,
-    private readonly readers: FeedReaders,
-    private readonly metrics: FeedMetrics,
-    @Inject(FEED_LIMITS) private readonly limits: FeedLimits,
-  ) {}
+    private readonly settings: Settings,
+    requests: HeldRequests,
+    metrics: FeedMetrics,
+    @Inject(FEED_LIMITS) limits: FeedLimits,
+  ) {
+    this.#readers = new BoundedReaders(requests, limits, metrics, 'Too many readers are waiting for events');
+  }
 
   @Get()
   @AllowScopes('client')
@@ -58,9 +61,16 @@ export class FeedController {
     @Query() query: FeedPageQueryDto,
     @Res({ passthrough: true }) response: Response,
   ): Promise<string> {
-    const { page } = await this.#readPage(query, response);
+    this.#checkEnabled();
+    const { limit = DEFAULT_LIMIT, wait = 0 } = query;
+    const slice =
+      wait === 0
+        ? await this.feed.getPage(query, limit)
+        : await this.#readers.hold(response, (signal) =>
+            this.feed.awaitPage(query, limit, wait * 1000, signal),
+          );
     response.setHeader('Content-Type', JSON_TYPE);
-    return page;
+    return slice.page;
   }
 
   @Get('cursor')
@@ -75,6 +85,7 @@ export class FeedController {
   @ApiErrors(400)
   @ApiSwitchedOffError('the feed')
   async getCursor(@Query() { topic, back = 0 }: FeedCursorQueryDto): Promise<FeedCursorDto> {
+    this.#checkEnabled();
     return { cursor: await this.feed.getCursor(topic, back) };
   }
 
@@ -106,38 +117,16 @@ export class FeedController {
     @Req() request: Request,
     @Res() response: Response,
   ): Promise<void> {
+    this.#checkEnabled();
     const place = { topic: query.topic, after: lastEventId || query.after };
-    const reader = this.readers.open(response);
-    const stream = new EventStreamResponse(response, {
-      ...this.limits,
-      signal: reader.signal,
-      onStall: () => this.metrics.countStalled(),
+    await this.#readers.stream(response, async (stream, signal) => {
+      if (request.method !== 'HEAD') return this.feed.stream(place, stream, signal);
+      await this.feed.getPage(place, 1);
+      stream.begin();
     });
-    const sink = {
-      begin: () => stream.begin(),
-      send: ({ frames }: FeedSlice) => stream.send(frames),
-    };
-    try {
-      if (request.method === 'HEAD') {
-        await this.feed.getPage(place, 1);
-        sink.begin();
-      } else {
-        await this.feed.stream(place, sink, reader.signal);
-      }
-      stream.end();
-    } finally {
-      reader.close();
-    }
   }
 
-  async #readPage(query: FeedPageQueryDto, response: Response): Promise<FeedSlice> {
-    const { limit = DEFAULT_LIMIT, wait = 0 } = query;
-    if (wait === 0) return this.feed.getPage(query, limit);
-    const reader = this.readers.open(response);
-    try {
-      return await this.feed.awaitPage(query, limit, wait * 1000, reader.signal);
-    } finally {
-      reader.close();
-    }
+  #checkEnabled(): void {
+    if (!this.settings.feedEnabled) throw new FeedNotConfigured();
   }
 }

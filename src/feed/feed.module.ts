@@ -1,36 +1,29 @@
 import { Module } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
-import { FeedBranchEntity, FeedBranchHeadEntity } from '../database/entities/feed.entity.js';
-import { FeedCursors } from './epochs/feed-cursors.js';
-import { FEED_LIMITS, USUAL_FEED_LIMITS } from './feed-limits.js';
+import { FeedEpochEntity, FeedEpochStartEntity } from '../database/entities/feed.entity.js';
+import { FeedCursors } from './feed-cursors.js';
+import { DEFAULT_FEED_LIMITS, FEED_LIMITS } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
-import { FeedMirror } from './feed-mirror.js';
-import { FeedNotifications } from './feed-notifications.js';
-import { FeedReaders } from './feed-readers.js';
 import { FeedRetention } from './feed-retention.js';
-import { FeedRetentionRepository } from './feed-retention.repository.js';
 import { FeedController } from './feed.controller.js';
 import { FeedReader } from './feed.reader.js';
 import { FeedRepository } from './feed.repository.js';
-import { FeedService } from './feed.service.js';
+import { FeedNotifications, FeedService } from './feed.service.js';
 
-/** The per-topic feeds that mirror the timelines. */
+/** The feeds of topics. */
 @Module({
-  imports: [TypeOrmModule.forFeature([FeedBranchEntity, FeedBranchHeadEntity])],
+  imports: [TypeOrmModule.forFeature([FeedEpochEntity, FeedEpochStartEntity])],
   controllers: [FeedController],
   providers: [
-    { provide: FEED_LIMITS, useValue: USUAL_FEED_LIMITS },
+    { provide: FEED_LIMITS, useValue: DEFAULT_FEED_LIMITS },
     FeedRepository,
     FeedCursors,
-    FeedMirror,
     FeedMetrics,
     FeedNotifications,
     FeedReader,
-    FeedReaders,
     FeedService,
-    FeedRetentionRepository,
     FeedRetention,
   ],
-  exports: [FeedMirror, TypeOrmModule],
+  exports: [FeedRepository, TypeOrmModule],
 })
 export class FeedModule {}

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { DataSource } from 'typeorm';
-import { FeedBranchEntity, FeedBranchHeadEntity } from '../database/entities/feed.entity.js';
-import { FeedCursors } from './epochs/feed-cursors.js';
+import { FeedEpochEntity, FeedEpochStartEntity } from '../database/entities/feed.entity.js';
+import { FeedCursors } from './feed-cursors.js';
 import { encodeCursor } from './feed-cursor.js';
-import { USUAL_FEED_LIMITS } from './feed-limits.js';
+import { DEFAULT_FEED_LIMITS } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedCursorGone, FeedCursorInvalid } from './feed.errors.js';
 import { FeedReader } from './feed.reader.js';
@@ -14,9 +14,13 @@ import { FeedRepository, type FeedRange, type FeedRows } from './feed.repository
 
 const RANGE: FeedRange = { topic: 'a', after: 3, limit: 10, maxBytes: 1000 };
 
-/** A repository that answers when the test says so. */
+/** A repository whose queries the test answers. */
 class HeldRepository extends FeedRepository {
   readonly asked: { range: FeedRange; answer: (rows: FeedRows) => void; fail: (error: Error) => void }[] = [];
+
+  constructor() {
+    super({ feedEnabled: true });
+  }
 
   override list(_: unknown, range: FeedRange): Promise<FeedRows> {
     return new Promise((answer, fail) => {
@@ -25,7 +29,7 @@ class HeldRepository extends FeedRepository {
   }
 }
 
-function scene(maxQueries = 4) {
+function setUp(maxQueries = 4) {
   const repository = new HeldRepository();
   const dataSource = new DataSource({ type: 'postgres' });
   const reader = new FeedReader(
@@ -33,11 +37,11 @@ function scene(maxQueries = 4) {
     repository,
     new FeedMetrics(new Registry()),
     new FeedCursors(
-      dataSource.getRepository(FeedBranchEntity),
-      dataSource.getRepository(FeedBranchHeadEntity),
+      dataSource.getRepository(FeedEpochEntity),
+      dataSource.getRepository(FeedEpochStartEntity),
       repository,
     ),
-    { ...USUAL_FEED_LIMITS, maxQueries },
+    { ...DEFAULT_FEED_LIMITS, maxQueries },
   );
   return { reader, asked: repository.asked };
 }
@@ -45,9 +49,9 @@ function scene(maxQueries = 4) {
 const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const EMPTY: FeedRows = { first: 1, last: 3, entries: [], hasMore: false };
 
-test('a thousand readers that were woken together share one query', async () => {
-  const { reader, asked } = scene();
-  const reads = Array.from({ length: 1000 }, () => reader.readShared(RANGE, 1));
+test('a thousand readers that are woken together share one query', async () => {
+  const { reader, asked } = setUp();
+  const reads = Array.from({ length: 1000 }, () => reader.readShared(RANGE));
   await tick();
   assert.equal(asked.length, 1);
   asked[0]?.answer(EMPTY);
@@ -55,42 +59,41 @@ test('a thousand readers that were woken together share one query', async () => 
   assert.equal(new Set(slices).size, 1);
 });
 
-test('readers of another version, place, topic or size have a query of their own', async () => {
-  const { reader, asked } = scene(100);
-  const ranges: [FeedRange, number][] = [
-    [RANGE, 1],
-    [RANGE, 2],
-    [{ ...RANGE, after: 2 }, 1],
-    [{ ...RANGE, topic: 'b' }, 1],
-    [{ ...RANGE, limit: 11 }, 1],
-    [{ ...RANGE, maxBytes: 1001 }, 1],
+test('readers of another place, topic or size have a query of their own', async () => {
+  const { reader, asked } = setUp(100);
+  const ranges: FeedRange[] = [
+    RANGE,
+    { ...RANGE, after: 2 },
+    { ...RANGE, topic: 'b' },
+    { ...RANGE, limit: 11 },
+    { ...RANGE, maxBytes: 1001 },
   ];
-  const reads = ranges.map(([range, version]) => reader.readShared(range, version));
+  const reads = ranges.map((range) => reader.readShared(range));
   await tick();
   assert.equal(asked.length, ranges.length);
   for (const { answer } of asked) answer(EMPTY);
   await Promise.all(reads);
 });
 
-test('a query is shared only while it runs, and its failure by those who shared it', async () => {
-  const { reader, asked } = scene();
-  const reads = Promise.allSettled([reader.readShared(RANGE, 1), reader.readShared(RANGE, 1)]);
+test('a failed query fails all readers that shared it, and no later one', async () => {
+  const { reader, asked } = setUp();
+  const reads = Promise.allSettled([reader.readShared(RANGE), reader.readShared(RANGE)]);
   await tick();
-  asked[0]?.fail(new Error('away'));
+  asked[0]?.fail(new Error('unavailable'));
   assert.deepEqual(
     (await reads).map(({ status }) => status),
     ['rejected', 'rejected'],
   );
-  const again = reader.readShared(RANGE, 1);
+  const again = reader.readShared(RANGE);
   await tick();
   assert.equal(asked.length, 2);
   asked[1]?.answer(EMPTY);
   await again;
 });
 
-test('a reader of its own never joins a query that began before it asked', async () => {
-  const { reader, asked } = scene();
-  const shared = reader.readShared(RANGE, 1);
+test('a read that is not shared never joins a query that began before it', async () => {
+  const { reader, asked } = setUp();
+  const shared = reader.readShared(RANGE);
   const own = reader.read(RANGE);
   await tick();
   assert.equal(asked.length, 2);
@@ -98,14 +101,14 @@ test('a reader of its own never joins a query that began before it asked', async
   await Promise.all([shared, own]);
 });
 
-test('no more queries run at once than the limit, and every reader has its turn', async () => {
-  const { reader, asked } = scene(2);
+test('runs no more queries at once than the limit, and every reader has its turn', async () => {
+  const { reader, asked } = setUp(2);
   const reads = Promise.allSettled([1, 2, 3, 4, 5].map(() => reader.read(RANGE)));
   for (let done = 0; done < 5; done += 1) {
     await tick();
     assert.equal(asked.length, Math.min(done + 2, 5));
     if (done % 2 === 0) asked[done]?.answer(EMPTY);
-    else asked[done]?.fail(new Error('away'));
+    else asked[done]?.fail(new Error('unavailable'));
   }
   const outcomes = await reads;
   assert.deepEqual(
@@ -114,8 +117,8 @@ test('no more queries run at once than the limit, and every reader has its turn'
   );
 });
 
-test('a place beyond the end is refused, one that retention has passed is gone, both ends of what is kept work', async () => {
-  const { reader, asked } = scene();
+test('refuses a place behind the end and one that retention has removed, and accepts both ends of what is kept', async () => {
+  const { reader, asked } = setUp();
   const read = async (after: number | null) => {
     const reading = reader.read({ ...RANGE, after });
     await tick();
@@ -132,16 +135,16 @@ test('a place beyond the end is refused, one that retention has passed is gone, 
   );
 });
 
-test('readers of one place that come while a query is under way share the next one, which begins after all of them', async () => {
-  const { reader, asked } = scene();
-  const first = reader.readNext(RANGE);
+test('readers that come during a query share the next one, which begins after all of them', async () => {
+  const { reader, asked } = setUp();
+  const first = reader.readShared(RANGE);
   await tick();
-  const late = Array.from({ length: 50 }, () => reader.readNext(RANGE));
-  const elsewhere = reader.readNext({ ...RANGE, after: 2 });
+  const late = Array.from({ length: 50 }, () => reader.readShared(RANGE));
+  const elsewhere = reader.readShared({ ...RANGE, after: 2 });
   await tick();
-  assert.equal(asked.length, 2, 'the first, and that of the other place');
+  assert.equal(asked.length, 2, 'the first, and the one of the other place');
   asked[1]?.answer(EMPTY);
-  asked[0]?.fail(new Error('the database is away'));
+  asked[0]?.fail(new Error('unavailable'));
   await assert.rejects(first);
   await elsewhere;
   await tick();
@@ -149,9 +152,9 @@ test('readers of one place that come while a query is under way share the next o
   asked[2]?.answer({ ...EMPTY, last: 9 });
   const slices = await Promise.all(late);
   assert.equal(new Set(slices).size, 1);
-  const again = reader.readNext(RANGE);
+  const again = reader.readShared(RANGE);
   await tick();
-  assert.equal(asked.length, 4, 'what was read before is read anew');
+  assert.equal(asked.length, 4, 'a finished query is not reused');
   asked[3]?.answer(EMPTY);
   await again;
 });

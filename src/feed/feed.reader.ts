@@ -1,20 +1,20 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { Semaphore } from '../database/semaphore.js';
-import { FeedCursors } from './epochs/feed-cursors.js';
+import { FeedCursors } from './feed-cursors.js';
 import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedSlice } from './feed-slice.js';
 import { FeedCursorGone, FeedCursorInvalid } from './feed.errors.js';
 import { FeedRepository, type FeedRange } from './feed.repository.js';
 
-/** Reads stretches of feeds, a bounded number at a time. */
+/** Reads slices of feeds, with a bounded number of queries at a time. */
 @Injectable()
 export class FeedReader {
-  readonly #shared = new Map<string, Promise<FeedSlice>>();
+  /** By range: the query that has not begun and can still be joined, and the end of the one that runs. */
   readonly #next = new Map<string, Promise<FeedSlice>>();
-  readonly #underWay = new Map<string, Promise<unknown>>();
-  readonly #turns: Semaphore;
+  readonly #running = new Map<string, Promise<unknown>>();
+  readonly #semaphore: Semaphore;
 
   constructor(
     private readonly dataSource: DataSource,
@@ -23,72 +23,56 @@ export class FeedReader {
     private readonly cursors: FeedCursors,
     @Inject(FEED_LIMITS) { maxQueries }: FeedLimits,
   ) {
-    this.#turns = new Semaphore(maxQueries);
+    this.#semaphore = new Semaphore(maxQueries);
   }
 
-  /** The position that so many of the newest entries follow, or all that are kept when there are fewer. */
-  async positionBack(topic: string, back: number): Promise<number> {
-    const { first, last } = await this.#turns.take(() => {
-      this.metrics.countQuery();
-      return this.repository.findBounds(this.dataSource, topic);
-    });
-    return Math.max(first - 1, last - back);
+  /** The position in front of the newest entries; in front of all that are kept if there are fewer. */
+  async positionBefore(topic: string, newest: number): Promise<number> {
+    const { first, last } = await this.#query(() => this.repository.findBounds(this.dataSource, topic));
+    return Math.max(first - 1, last - newest);
   }
 
   /**
    * Reads what is there now.
-   * @throws FeedCursorInvalid for a position that the feed has not come to, FeedCursorGone for one that retention has
-   * overtaken
+   * @throws FeedCursorInvalid for a position behind the end, FeedCursorGone for one whose events retention has removed
    */
   async read(range: FeedRange): Promise<FeedSlice> {
     const { topic, after } = range;
-    const found = await this.#query(range);
+    const found = await this.#query(() => this.repository.list(this.dataSource, range));
     const start = after ?? found.first - 1;
+    const toCursor = this.cursors.of(topic);
     if (start > found.last) throw new FeedCursorInvalid('The cursor is ahead of the feed');
-    if (start < found.first - 1) throw new FeedCursorGone(this.cursors.of(topic)(found.first - 1));
-    return new FeedSlice(start, found, this.cursors.of(topic));
+    if (start < found.first - 1) throw new FeedCursorGone(toCursor(found.first - 1));
+    return new FeedSlice(start, found.entries, found.hasMore, toCursor);
   }
 
   /**
-   * The same for readers of one place that come at about the same time: who comes while a query is under way shares
-   * the next one, so that each sees what was acknowledged before it asked.
+   * Reads what is there now with one query for all readers of the same range: calls during a query share the next one,
+   * so each of them sees what was acknowledged before it.
    */
-  readNext(range: FeedRange): Promise<FeedSlice> {
+  readShared(range: FeedRange): Promise<FeedSlice> {
     const key = [range.after, range.limit, range.maxBytes, range.topic].join(' ');
-    const known = this.#next.get(key);
-    if (known !== undefined) return known;
-    const turn = this.#underWay.get(key) ?? Promise.resolve();
-    const reading = turn.then(() => {
+    const next = this.#next.get(key);
+    if (next !== undefined) return next;
+    const running = this.#running.get(key) ?? Promise.resolve();
+    const reading = running.then(() => {
       this.#next.delete(key);
       const begun = this.read(range);
-      const over = begun.then(
-        () => this.#underWay.delete(key),
-        () => this.#underWay.delete(key),
+      const done = begun.then(
+        () => this.#running.delete(key),
+        () => this.#running.delete(key),
       );
-      this.#underWay.set(key, over);
+      this.#running.set(key, done);
       return begun;
     });
     this.#next.set(key, reading);
     return reading;
   }
 
-  /**
-   * The same for readers that were woken: those of one version of the news share one query.
-   * @param version of the topic's news, unchanged since it woke the reader
-   */
-  readShared(range: FeedRange, version: number): Promise<FeedSlice> {
-    const key = [version, range.after, range.limit, range.maxBytes, range.topic].join(' ');
-    const known = this.#shared.get(key);
-    if (known !== undefined) return known;
-    const reading = this.read(range).finally(() => this.#shared.delete(key));
-    this.#shared.set(key, reading);
-    return reading;
-  }
-
-  #query(range: FeedRange): ReturnType<FeedRepository['list']> {
-    return this.#turns.take(() => {
-      this.metrics.countQuery();
-      return this.repository.list(this.dataSource, range);
+  #query<T>(query: () => Promise<T>): Promise<T> {
+    return this.#semaphore.take(() => {
+      this.metrics.queries.inc();
+      return query();
     });
   }
 }

@@ -1,15 +1,16 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
+import { Settings } from '../config/settings.js';
 import { EventEntity } from '../database/entities/event.entity.js';
 import { FeedEntryEntity, FeedTopicEntity } from '../database/entities/feed.entity.js';
 import { EntityTable } from '../database/entity-table.js';
 import { execute, rows, type SqlExecutor } from '../database/sql.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
 
-/** Channel on which appends are announced, as `<last position> <topic>`. */
+/** Channel of the notifications of appends, `<last position> <topic>`. */
 export const FEED_CHANNEL = 'longshore_feed';
 
-/** An event that is to appear on a topic's feed. */
+/** An event to append to a topic's feed. */
 export interface FeedAppend {
   readonly topic: string;
   readonly runId: string;
@@ -17,7 +18,7 @@ export interface FeedAppend {
   readonly recordedAt: Date;
 }
 
-/** An entry of a feed together with the event it points at. */
+/** An entry of a feed with the event that it references. */
 export interface FeedEventRow {
   readonly position: number;
   readonly runId: string;
@@ -29,19 +30,19 @@ export interface FeedEventRow {
   readonly payload: JsonObject;
 }
 
-/** A stretch of a feed. */
-export interface FeedRows {
-  /** Position of the oldest entry that is kept; 1 for a topic that nobody has used. */
+export interface FeedBounds {
+  /** Position of the oldest entry that is kept; 1 for an unused topic. */
   readonly first: number;
-  /** Position of the newest entry ever made, 0 for none. */
+  /** Position of the newest entry ever appended; 0 for none. */
   readonly last: number;
-  readonly entries: readonly FeedEventRow[];
-  /** More entries follow these. */
-  readonly hasMore: boolean;
 }
 
-/** How far a feed reaches, as in FeedRows. */
-export type FeedBounds = Pick<FeedRows, 'first' | 'last'>;
+/** Consecutive entries of a feed. */
+export interface FeedRows extends FeedBounds {
+  readonly entries: readonly FeedEventRow[];
+  /** More entries follow. */
+  readonly hasMore: boolean;
+}
 
 /** Where to read, and how much. */
 export interface FeedRange {
@@ -49,11 +50,11 @@ export interface FeedRange {
   /** Only entries behind this position; null for all that are kept. */
   readonly after: number | null;
   readonly limit: number;
-  /** Bytes of messages and payloads at which a stretch ends; the first entry is read whatever its size. */
+  /** Bytes of messages and payloads at which to stop; the first entry is read whatever its size. */
   readonly maxBytes: number;
 }
 
-type JoinedRow = FeedEventRow & {
+type JoinedRow = Omit<FeedEventRow, 'position'> & {
   readonly first: string;
   readonly last: string;
   readonly entryPosition: string | null;
@@ -94,19 +95,22 @@ const APPEND = `with added as materialized (
 /** Columns of the event that an entry references. */
 const CONTENT = ['runId', 'attempt', 'type', 'msg', 't', 'state', 'payload'] as const;
 
-/** SQL of the feed: what is appended and what is read. */
 @Injectable()
 export class FeedRepository {
+  constructor(@Inject(Settings) private readonly settings: Pick<Settings, 'feedEnabled'>) {}
+
   /**
-   * Appends entries to their topics' feeds, in the given order within a topic, numbered densely, and has the commit
-   * announce each topic. It takes the topics' counters in topic order and holds them until the commit, so positions
-   * are in commit order; therefore it is the last statement of its transaction.
+   * Appends entries to their topics' feeds in the given order, unless the feed is switched off. It locks the topics'
+   * counters in topic order until the commit, so that positions are in commit order; therefore it is the last
+   * statement of its transaction.
+   * @returns how many it appended
    */
-  async append(manager: EntityManager, entries: readonly FeedAppend[]): Promise<void> {
+  async append(manager: EntityManager, entries: readonly FeedAppend[]): Promise<number> {
+    if (entries.length === 0 || !this.settings.feedEnabled) return 0;
     await execute(manager, APPEND, NEW_ENTRIES.params(entries, { n: (_, n) => n }));
+    return entries.length;
   }
 
-  /** How far a topic's feed reaches. */
   async findBounds(executor: SqlExecutor, topic: string): Promise<FeedBounds> {
     const [bounds] = await rows<Record<keyof FeedBounds, string>>(
       executor,
@@ -119,12 +123,11 @@ export class FeedRepository {
   }
 
   /**
-   * A stretch of a feed, oldest first, as one snapshot. An entry is kept exactly as long as its event: whoever deletes
-   * events deletes what points at them.
+   * Entries of a feed, oldest first, read in one snapshot. Deleting an event also deletes the entries that reference it.
    */
   async list(executor: SqlExecutor, range: FeedRange): Promise<FeedRows> {
     const { topic, after, limit, maxBytes } = range;
-    // One entry more than asked for tells whether any follow.
+    // Reads one entry more than the limit, to know whether any follow.
     const found = await rows<JoinedRow>(
       executor,
       `select t.first_position as first, t.last_position as last,
@@ -156,7 +159,7 @@ export class FeedRepository {
     const [head] = found;
     if (head === undefined) return { first: 1, last: 0, entries: [], hasMore: false };
     const entries = found.flatMap((row) =>
-      row.entryPosition === null ? [] : [toEventRow(row, Number(row.entryPosition))],
+      row.entryPosition === null ? [] : [{ ...row, position: Number(row.entryPosition) }],
     );
     return {
       first: Number(head.first),
@@ -165,9 +168,4 @@ export class FeedRepository {
       hasMore: Number(head.found ?? 0) > entries.length,
     };
   }
-}
-
-function toEventRow(row: JoinedRow, position: number): FeedEventRow {
-  const { runId, attempt, type, msg, t, state, payload } = row;
-  return { position, runId, attempt, type, msg, t, state, payload };
 }

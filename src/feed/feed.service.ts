@@ -1,15 +1,23 @@
 import { Inject, Injectable } from '@nestjs/common';
+import type { EventStreamResponse } from '../common/http/server/event-stream-response.js';
+import { ChannelNotifications } from '../common/notifications/channel-notifications.js';
+import { Notifications } from '../database/notifications.js';
 import { retryWhileUnavailable } from '../database/unavailable.js';
-import type { TopicWatch } from '../common/notifications/topic-watch.js';
-import { Settings } from '../config/settings.js';
-import { FeedCursors } from './epochs/feed-cursors.js';
+import { FeedCursors } from './feed-cursors.js';
 import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
-import { FeedNotifications } from './feed-notifications.js';
 import { FeedSlice } from './feed-slice.js';
-import { FeedCursorGone, FeedNotConfigured } from './feed.errors.js';
+import { FeedCursorGone } from './feed.errors.js';
 import { FeedReader } from './feed.reader.js';
-import type { FeedRange } from './feed.repository.js';
+import { FEED_CHANNEL, type FeedRange } from './feed.repository.js';
+
+/** Wakes readers when a feed has grown. */
+@Injectable()
+export class FeedNotifications extends ChannelNotifications {
+  constructor(notifications: Notifications) {
+    super(notifications, FEED_CHANNEL);
+  }
+}
 
 /** Which feed, and where in it. */
 export interface FeedPlace {
@@ -18,118 +26,95 @@ export interface FeedPlace {
   readonly after?: string | undefined;
 }
 
-/** Where a stream goes to. */
-export interface FeedSink {
-  /** Called once, when nothing stands in the way of the stream. */
-  begin(): void;
-  /** Resolves when the reader is ready for more. */
-  send(slice: FeedSlice): Promise<void>;
-}
-
-/**
- * Reading feeds: pages, long polls and streams. Every method throws FeedNotConfigured while the feed is switched off,
- * FeedCursorInvalid, FeedCursorGone and FeedCursorLost for a cursor that cannot be continued from.
- */
+/** Reads feeds. Every method throws FeedCursorInvalid, FeedCursorGone and FeedCursorLost for an unusable cursor. */
 @Injectable()
 export class FeedService {
   constructor(
     private readonly reader: FeedReader,
     private readonly cursors: FeedCursors,
-    private readonly news: FeedNotifications,
-    private readonly settings: Settings,
-    @Inject(FEED_LIMITS) private readonly limits: FeedLimits,
+    private readonly notifications: FeedNotifications,
     private readonly metrics: FeedMetrics,
+    @Inject(FEED_LIMITS) private readonly limits: FeedLimits,
   ) {}
 
-  /** What is there now, which may be nothing. */
   async getPage(place: FeedPlace, limit: number): Promise<FeedSlice> {
     return this.reader.read(await this.#range(place, limit, this.limits.pageBytes));
   }
 
-  /** The cursor that so many of the newest events follow, or all that are kept when there are fewer. */
-  async getCursor(topic: string, back: number): Promise<string> {
-    this.#demandFeed();
-    return this.cursors.of(topic)(await this.reader.positionBack(topic, back));
+  /** The cursor in front of so many of the newest events. */
+  async getCursor(topic: string, newest: number): Promise<string> {
+    return this.cursors.of(topic)(await this.reader.positionBefore(topic, newest));
   }
 
-  /** The same, but waits for an event when there is none, until the time is over or the signal aborts. */
+  /** Reads a page, and waits for an event while it is empty, until the time is over or the signal aborts. */
   async awaitPage(place: FeedPlace, limit: number, forMs: number, signal: AbortSignal): Promise<FeedSlice> {
     const range = await this.#range(place, limit, this.limits.pageBytes);
     const deadline = performance.now() + forMs;
-    const watch = this.news.watch(place.topic);
+    const topic = this.notifications.subscribe(place.topic);
     try {
-      await watch.turn({ signal, forMs });
-      let { version } = watch;
-      const end = watch.endBehind(range.after);
-      let slice = end === undefined ? await this.reader.readNext(range) : FeedSlice.nothing(end);
+      await topic.waitForTurn({ signal, forMs });
+      let { version } = topic;
+      const end = topic.endBehind(range.after);
+      let slice = end === undefined ? await this.reader.readShared(range) : FeedSlice.empty(end);
       for (;;) {
-        if (slice.events.length === 0) watch.noteEnd(range.after, slice.end, version);
+        if (slice.events.length > 0) return slice;
+        topic.noteEnd(range.after, slice.end, version);
         const left = deadline - performance.now();
-        if (slice.events.length > 0 || left <= 0) return slice;
-        if (!(await watch.news(slice.end, version, { signal, forMs: left }))) return slice;
-        version = watch.version;
-        slice = await this.reader.readShared({ ...range, after: slice.end }, version);
-        this.#noteDelivery(slice);
+        if (left <= 0) return slice;
+        if (!(await topic.waitForChange(slice.end, version, { signal, forMs: left }))) return slice;
+        ({ version } = topic);
+        slice = await this.reader.readShared({ ...range, after: slice.end });
+        this.#observeDelivery(slice);
       }
     } finally {
-      watch.close();
+      this.notifications.unsubscribe(topic);
     }
   }
 
   /**
-   * Sends everything behind the place and then what is appended, in order and without a hole, until the signal aborts
-   * or retention overtakes the reader. Outlasts the database being away.
-   * @throws what stands in the way of beginning, before `begin` is called
+   * Sends all events behind the place and then every new one, until the signal aborts or retention overtakes the
+   * reader. Retries while the database is unavailable. Errors before `stream.begin()` can still be answered.
    */
-  async stream(place: FeedPlace, sink: FeedSink, signal: AbortSignal): Promise<void> {
+  async stream(place: FeedPlace, stream: EventStreamResponse, signal: AbortSignal): Promise<void> {
     const { streamEvents, streamBytes } = this.limits;
     const range = await this.#range(place, streamEvents, streamBytes);
-    const watch = this.news.watch(place.topic);
+    const topic = this.notifications.subscribe(place.topic);
     try {
-      let { version } = watch;
+      let { version } = topic;
       let slice: FeedSlice | undefined = await this.reader.read(range);
-      sink.begin();
+      stream.begin();
       let hasCaughtUp = false;
       while (slice !== undefined && !signal.aborted) {
-        if (slice.events.length > 0) await sink.send(slice);
-        if (hasCaughtUp && !signal.aborted) this.#noteDelivery(slice);
+        if (slice.events.length > 0) await stream.send(slice.frames);
+        if (hasCaughtUp && !signal.aborted) this.#observeDelivery(slice);
         hasCaughtUp ||= !slice.hasMore;
-        if (!slice.hasMore) await watch.news(slice.end, version, { signal });
+        if (!slice.hasMore) await topic.waitForChange(slice.end, version, { signal });
         if (signal.aborted) return;
-        version = watch.version;
-        slice = await this.#goOn({ ...range, after: slice.end }, watch, signal);
+        ({ version } = topic);
+        slice = await this.#readNext({ ...range, after: slice.end }, signal);
       }
     } finally {
-      watch.close();
+      this.notifications.unsubscribe(topic);
     }
   }
 
-  /** The next slice of an open stream; undefined when there will be none. */
-  async #goOn(range: FeedRange, watch: TopicWatch, signal: AbortSignal): Promise<FeedSlice | undefined> {
+  /** The next slice of an open stream; undefined to end the stream. */
+  async #readNext(range: FeedRange, signal: AbortSignal): Promise<FeedSlice | undefined> {
     try {
-      return await retryWhileUnavailable(
-        () => this.reader.readShared(range, watch.version),
-        this.limits,
-        signal,
-      );
+      return await retryWhileUnavailable(() => this.reader.readShared(range), this.limits, signal);
     } catch (error) {
       if (error instanceof FeedCursorGone) return undefined;
       throw error;
     }
   }
 
-  /** What a reader had to wait for; how old the events are that it catches up with says nothing about the service. */
-  #noteDelivery({ events: [oldest] }: FeedSlice): void {
-    if (oldest) this.metrics.noteDelivery(oldest.t);
+  /** Only for readers that had caught up: the age of older events says nothing about the service. */
+  #observeDelivery({ events: [oldest] }: FeedSlice): void {
+    if (oldest) this.metrics.observeDelivery(oldest.t);
   }
 
   async #range({ topic, after }: FeedPlace, limit: number, maxBytes: number): Promise<FeedRange> {
-    this.#demandFeed();
     const position = after === undefined ? null : await this.cursors.positionOf(topic, after);
     return { topic, after: position, limit, maxBytes };
-  }
-
-  #demandFeed(): void {
-    if (!this.settings.feedEnabled) throw new FeedNotConfigured();
   }
 }

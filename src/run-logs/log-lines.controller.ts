@@ -11,21 +11,20 @@ import {
 import type { Request, Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
 import { ApiErrors } from '../common/http/errors/error.dto.js';
-import { EventStreamResponse } from '../common/http/server/event-stream-response.js';
+import { BoundedReaders } from '../common/http/server/bounded-readers.js';
+import { HeldRequests } from '../common/http/server/held-requests.js';
 import { RUN_ID_PARAM } from '../bootstrap/openapi/examples.js';
 import { LogGapDto, LogLineDto } from './dto/log-entry.dto.js';
 import { LogPageQueryDto, LogStreamQueryDto } from './dto/log-query.dto.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
 import { LogMetrics } from './log-metrics.js';
-import { LogReaders } from './log-readers.js';
 import { LogService } from './log.service.js';
-import type { LogPage } from './log-page.js';
 
 const NDJSON = 'application/x-ndjson';
 const PLAIN = 'text/plain';
 const EVENT_STREAM = 'text/event-stream';
 
-/** The schema of a text whose lines or events each hold a log entry. */
+/** The schema of a text in which each line or event holds a log entry. */
 function logText(contentMediaType: string): object {
   const contentSchema = { oneOf: [{ $ref: getSchemaPath(LogLineDto) }, { $ref: getSchemaPath(LogGapDto) }] };
   return { type: 'string', contentMediaType, contentSchema };
@@ -45,17 +44,20 @@ data: {}
 
 const BOOLEAN = { type: 'string' as const, enum: ['true', 'false'] };
 
-/** HTTP by which logs are read. */
 @ApiTags('logs')
 @Controller('runs')
 @ApiExtraModels(LogLineDto, LogGapDto)
 export class LogLinesController {
+  readonly #readers: BoundedReaders;
+
   constructor(
     private readonly logs: LogService,
-    private readonly readers: LogReaders,
-    private readonly metrics: LogMetrics,
-    @Inject(LOG_LIMITS) private readonly limits: LogLimits,
-  ) {}
+    requests: HeldRequests,
+    metrics: LogMetrics,
+    @Inject(LOG_LIMITS) limits: LogLimits,
+  ) {
+    this.#readers = new BoundedReaders(requests, limits, metrics, 'Too many readers are waiting for lines');
+  }
 
   @Get(':id/logs')
   @AllowScopes('client', 'worker')
@@ -113,7 +115,14 @@ export class LogLinesController {
     @Req() request: Request,
     @Res({ passthrough: true }) response: Response,
   ): Promise<string> {
-    const page = await this.#readPage(id, query, response);
+    const { attempt, after, wait = 0, ...choice } = query;
+    const place = { runId: id, attempt, after };
+    const page =
+      wait === 0
+        ? await this.logs.getPage(place, choice)
+        : await this.#readers.hold(response, (signal) =>
+            this.logs.awaitPage(place, choice, wait * 1000, signal),
+          );
     const isPlain = request.accepts([NDJSON, PLAIN]) === PLAIN;
     response.vary('Accept');
     response.setHeader('Content-Type', `${isPlain ? PLAIN : NDJSON}; charset=utf-8`);
@@ -157,38 +166,10 @@ export class LogLinesController {
     @Res() response: Response,
   ): Promise<void> {
     const place = { runId: id, attempt: query.attempt, after: lastEventId || query.after };
-    const reader = this.readers.open(response);
-    const stream = new EventStreamResponse(response, {
-      ...this.limits,
-      signal: reader.signal,
-      onStall: () => this.metrics.countStalled(),
+    await this.#readers.stream(response, async (stream, signal) => {
+      if (request.method !== 'HEAD') return this.logs.stream(place, stream, signal);
+      await this.logs.getPage(place, { limit: 1 });
+      stream.begin();
     });
-    const sink = {
-      begin: () => stream.begin(),
-      send: (frames: Buffer) => stream.send(frames),
-    };
-    try {
-      if (request.method === 'HEAD') {
-        await this.logs.getPage(place, { limit: 1 });
-        sink.begin();
-      } else {
-        await this.logs.stream(place, sink, reader.signal);
-      }
-      stream.end();
-    } finally {
-      reader.close();
-    }
-  }
-
-  async #readPage(id: string, query: LogPageQueryDto, response: Response): Promise<LogPage> {
-    const { attempt, after, wait = 0, ...choice } = query;
-    const place = { runId: id, attempt, after };
-    if (wait === 0) return this.logs.getPage(place, choice);
-    const reader = this.readers.open(response);
-    try {
-      return await this.logs.awaitPage(place, choice, wait * 1000, reader.signal);
-    } finally {
-      reader.close();
-    }
   }
 }

@@ -1,23 +1,45 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { Notifications } from '../database/notifications.js';
+import { DataSource } from 'typeorm';
 import { ChannelNotifications } from '../common/notifications/channel-notifications.js';
-import { LOG_CHANNEL, type LogId } from './run-log.repository.js';
+import { Notifications } from '../database/notifications.js';
+import { LOG_LIMITS, type LogLimits } from './log-limits.js';
+import { LOG_CHANNEL, RunLogRepository, type LogId } from './run-log.repository.js';
 
-/** Tells readers that a log has grown. */
+/** Wakes readers when a log has grown. */
 @Injectable()
 export class LogNotifications extends ChannelNotifications {
-  constructor(@Inject(Notifications) notifications: Pick<Notifications, 'subscribe' | 'isListening'>) {
+  constructor(notifications: Notifications) {
     super(notifications, LOG_CHANNEL);
   }
 }
 
-/** The topic under which a log is announced. */
+/** The topic of a log's notifications. */
 export function topicOf({ runId, attempt }: LogId): string {
   return `${runId} ${attempt}`;
 }
 
-/** The log that is announced under a topic. */
-export function logOf(topic: string): LogId {
-  const [runId = '', attempt = ''] = topic.split(' ');
-  return { runId, attempt: Number(attempt) };
+/**
+ * Wakes readers of logs that ended without a last chunk because their worker was lost. Such a log is complete after a
+ * time of silence, for which there is no notification.
+ */
+@Injectable()
+export class ClosedLogCheck {
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly repository: RunLogRepository,
+    private readonly notifications: LogNotifications,
+    @Inject(LOG_LIMITS) private readonly limits: LogLimits,
+  ) {}
+
+  /** Runs one query for all logs that this process has readers of. @returns how many of these are complete */
+  async runOnce(): Promise<number> {
+    const logs = this.notifications.subscribed.map((topic) => {
+      const [runId = '', attempt = ''] = topic.split(' ');
+      return { runId, attempt: Number(attempt) };
+    });
+    if (logs.length === 0) return 0;
+    const closed = await this.repository.listClosed(this.dataSource, logs, this.limits.silenceMs);
+    for (const log of closed) this.notifications.invalidate(topicOf(log));
+    return closed.length;
+  }
 }

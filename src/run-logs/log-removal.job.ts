@@ -36,7 +36,7 @@ export class LogRemovalJob {
       const finished = await this.repository.finish(this.dataSource, before);
       if (finished === 0) return runs;
       runs += finished;
-      this.metrics.countRemoved(finished);
+      this.metrics.removedRuns.inc(finished);
     }
   }
 }

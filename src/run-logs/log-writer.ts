@@ -52,7 +52,7 @@ export class LogWriter {
     if (!isRunId(address.runId)) throw new RunNotFound(address.runId);
     const bytes = chunk.lines.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0);
     if (this.#waitingBytes > 0 && this.#waitingBytes + bytes > this.limits.maxWaitingBytes) {
-      this.metrics.countRefused();
+      this.metrics.refusedChunks.inc();
       throw new LogStoreOverloaded();
     }
     this.#waitingBytes += bytes;
@@ -83,7 +83,9 @@ export class LogWriter {
       const packed = await packRows(change.rows);
       if (await this.repository.append(this.dataSource, address, change, packed)) {
         const packedBytes = packed.reduce((sum, { lines }) => sum + lines.length, 0);
-        this.metrics.countChunk({ textBytes, packedBytes });
+        this.metrics.chunks.inc();
+        this.metrics.textBytes.inc(textBytes);
+        this.metrics.packedBytes.inc(packedBytes);
         return positionOf(change.state);
       }
     }

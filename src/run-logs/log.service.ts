@@ -1,7 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { retryWhileUnavailable } from '../database/unavailable.js';
 import { InvalidRequest } from '../common/http/errors/domain-error.js';
+import type { EventStreamResponse } from '../common/http/server/event-stream-response.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
+import { retryWhileUnavailable } from '../database/unavailable.js';
 import { RunNotFound } from '../runs/run.errors.js';
 import { isRunId } from '../runs/storage/run.reader.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
@@ -31,14 +32,6 @@ export interface LogChoice {
   readonly tail?: number;
 }
 
-/** Where a stream goes to. */
-export interface LogSink {
-  /** Called once, when nothing stands in the way of the stream. */
-  begin(): void;
-  /** Resolves when the reader is ready for more. */
-  send(frames: Buffer): Promise<void>;
-}
-
 /**
  * Reading logs: pages, long polls and streams. Every method throws RunNotFound and AttemptNotFound, and LogCursorInvalid
  * for a cursor that cannot be continued from.
@@ -47,7 +40,7 @@ export interface LogSink {
 export class LogService {
   constructor(
     private readonly reader: LogReader,
-    private readonly news: LogNotifications,
+    private readonly notifications: LogNotifications,
     @Inject(LOG_LIMITS) private readonly limits: LogLimits,
   ) {}
 
@@ -62,19 +55,19 @@ export class LogService {
     let wish = this.#wishOf(place, choice);
     let stretch = await this.reader.read(wish);
     if (!isToBeAwaited(stretch)) return new LogPage(stretch);
-    const watch = this.news.watch(topicOf(stretch));
+    const topic = this.notifications.subscribe(topicOf(stretch));
     try {
       for (;;) {
-        const { version } = watch;
+        const { version } = topic;
         wish = { ...wish, attempt: stretch.attempt, ...placeBehind(stretch) };
         stretch = await this.reader.read(wish);
         const left = deadline - performance.now();
         if (!isToBeAwaited(stretch) || left <= 0) return new LogPage(stretch);
-        if (!(await watch.news(stretch.nextChunk, version, { signal, forMs: left })))
+        if (!(await topic.waitForChange(stretch.nextChunk, version, { signal, forMs: left })))
           return new LogPage(stretch);
       }
     } finally {
-      watch.close();
+      this.notifications.unsubscribe(topic);
     }
   }
 
@@ -83,30 +76,30 @@ export class LogService {
    * the run is removed or the signal aborts. Outlasts the database being away.
    * @throws what stands in the way of beginning, before `begin` is called
    */
-  async stream(place: LogPlace, sink: LogSink, signal: AbortSignal): Promise<void> {
+  async stream(place: LogPlace, stream: EventStreamResponse, signal: AbortSignal): Promise<void> {
     const { streamLines, streamBytes } = this.limits;
     const wish = { ...this.#wishOf(place, { limit: streamLines }), maxBytes: streamBytes };
     const first = await this.reader.read(wish);
-    sink.begin();
-    const watch = this.news.watch(topicOf(first));
+    stream.begin();
+    const topic = this.notifications.subscribe(topicOf(first));
     try {
       let stretch: LogStretch | undefined = first;
       // What was added before the watch began is not announced to it: the first time it looks again at once.
       let version: number | undefined;
       while (stretch !== undefined && !signal.aborted) {
-        if (stretch.steps.length > 0) await sink.send(new LogPage(stretch).frames);
+        if (stretch.steps.length > 0) await stream.send(new LogPage(stretch).frames);
         if (stretch.isComplete) {
-          await sink.send(END_FRAME);
+          await stream.send(END_FRAME);
           return;
         }
         if (!stretch.hasMore && version !== undefined) {
-          await watch.news(stretch.nextChunk, version, { signal });
+          await topic.waitForChange(stretch.nextChunk, version, { signal });
         }
-        ({ version } = watch);
+        ({ version } = topic);
         stretch = await this.#goOn({ ...wish, ...placeBehind(stretch) }, signal);
       }
     } finally {
-      watch.close();
+      this.notifications.unsubscribe(topic);
     }
   }
 

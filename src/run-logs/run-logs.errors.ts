@@ -27,12 +27,3 @@ export class LogStoreOverloaded extends DomainError {
     super('Too many chunks of logs are waiting', { retryAfterSeconds: 1 });
   }
 }
-
-/** This process holds as many waiting readers as it takes. */
-export class TooManyLogReaders extends DomainError {
-  readonly kind = 'unavailable';
-
-  constructor() {
-    super('Too many readers are waiting for lines', { retryAfterSeconds: 5 });
-  }
-}

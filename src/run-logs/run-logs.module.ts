@@ -1,12 +1,10 @@
 import { Module } from '@nestjs/common';
-import { ClosedLogsWatch } from './closed-logs.watch.js';
-import { LOG_LIMITS, USUAL_LOG_LIMITS } from './log-limits.js';
+import { DEFAULT_LOG_LIMITS, LOG_LIMITS } from './log-limits.js';
 import { LogChunksController } from './log-chunks.controller.js';
 import { LogLinesController } from './log-lines.controller.js';
 import { LogMetrics } from './log-metrics.js';
-import { LogNotifications } from './log-notifications.js';
+import { ClosedLogCheck, LogNotifications } from './log-notifications.js';
 import { LogReader } from './log-reader.js';
-import { LogReaders } from './log-readers.js';
 import { LogRemovalJob } from './log-removal.job.js';
 import { LogRemovalRepository } from './log-removal.repository.js';
 import { LogRowRepository } from './log-row.repository.js';
@@ -18,15 +16,14 @@ import { RunLogRepository } from './run-log.repository.js';
 @Module({
   controllers: [LogChunksController, LogLinesController],
   providers: [
-    { provide: LOG_LIMITS, useValue: USUAL_LOG_LIMITS },
+    { provide: LOG_LIMITS, useValue: DEFAULT_LOG_LIMITS },
     RunLogRepository,
     LogRowRepository,
     LogMetrics,
     LogWriter,
     LogNotifications,
-    ClosedLogsWatch,
+    ClosedLogCheck,
     LogReader,
-    LogReaders,
     LogService,
     LogRemovalRepository,
     LogRemovalJob,

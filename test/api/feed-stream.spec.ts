@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { USUAL_FEED_LIMITS } from '../../src/feed/feed-limits.js';
+import { DEFAULT_FEED_LIMITS } from '../../src/feed/feed-limits.js';
 import { encodeCursor } from '../../src/feed/feed-cursor.js';
 import { Drain } from '../../src/common/http/server/drain.js';
 import { EventStreamReader, type StreamOptions } from '../support/event-stream.js';
@@ -212,7 +212,7 @@ describe('GET /feed/stream', () => {
 
 describe('GET /feed/stream within its limits', () => {
   test('has a comment every 15 seconds', () => {
-    assert.equal(USUAL_FEED_LIMITS.commentMs, 15_000);
+    assert.equal(DEFAULT_FEED_LIMITS.commentMs, 15_000);
   });
 
   test('sends comments while nothing happens, between whole events only', async () => {
@@ -291,7 +291,7 @@ describe('GET /feed/stream within its limits', () => {
   });
 
   test('takes a limited number of readers, streams and polls together', async () => {
-    assert.equal(USUAL_FEED_LIMITS.maxReaders, 5_000);
+    assert.equal(DEFAULT_FEED_LIMITS.maxReaders, 5_000);
     const service = await startFeedApp({ limits: { maxReaders: 2 } });
     const readers = [await open(service, 'topic=full'), await open(service, 'topic=full')];
     for (const path of ['/feed/stream?topic=full', '/feed?topic=full&wait=1']) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { execute } from '../../src/database/sql.js';
 import { Drain } from '../../src/common/http/server/drain.js';
-import { ClosedLogsWatch } from '../../src/run-logs/closed-logs.watch.js';
+import { ClosedLogCheck } from '../../src/run-logs/log-notifications.js';
 import { assertError } from '../support/answer-shapes.js';
 import { EventStreamReader, type StreamOptions } from '../support/event-stream.js';
 import { assertDense, putChunk, readWhole, type ReadEntry } from '../support/run-log.js';
@@ -90,7 +90,7 @@ describe('GET /runs/{id}/logs/stream', () => {
     await reader.count(1);
     const poll = service.send('GET', `/runs/${run}/logs?wait=30&after=${reader.lastId}`);
     await service.send('POST', `/runs/${run}/cancel`);
-    const watch = service.app.get(ClosedLogsWatch);
+    const watch = service.app.get(ClosedLogCheck);
     assert.equal(await watch.runOnce(), 0);
     assert.equal(reader.ended, undefined);
     await execute(
@@ -113,7 +113,7 @@ describe('GET /runs/{id}/logs/stream', () => {
     const { id: run } = await steps.running();
     const reader = await open(service, run);
     await execute(service.dataSource, 'delete from runs where id = $1::uuid', [run]);
-    assert.equal(await service.app.get(ClosedLogsWatch).runOnce(), 1);
+    assert.equal(await service.app.get(ClosedLogCheck).runOnce(), 1);
     await reader.end();
     assert.deepEqual([reader.named, reader.ended], [[], 'whole']);
     assert.equal((await service.send('GET', `/runs/${run}/logs/stream`)).status, 404);

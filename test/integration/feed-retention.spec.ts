@@ -6,7 +6,6 @@ import { v7 as uuidv7 } from 'uuid';
 import { FeedMetrics } from '../../src/feed/feed-metrics.js';
 import { FeedRepository } from '../../src/feed/feed.repository.js';
 import { FeedRetention } from '../../src/feed/feed-retention.js';
-import { FeedRetentionRepository } from '../../src/feed/feed-retention.repository.js';
 import { loadSettings } from '../../src/config/load-settings.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
@@ -25,15 +24,14 @@ describe('retention of the feed', () => {
   const retention = (days = 7, source = database.dataSource): FeedRetention =>
     new FeedRetention(
       source,
-      new FeedRetentionRepository(),
       loadSettings([], { SERVICE_FEED_RETENTION_DAYS: String(days) }),
       new FeedMetrics(new Registry()),
     );
 
   /** Appends one entry per age, given in days before NOW, in this order. */
-  const append = (topic: string, ages: readonly number[]): Promise<void> =>
+  const append = (topic: string, ages: readonly number[]): Promise<number> =>
     database.dataSource.transaction((manager) =>
-      new FeedRepository().append(
+      new FeedRepository({ feedEnabled: true }).append(
         manager,
         ages.map((age, eventIndex) => ({
           topic,
@@ -115,7 +113,7 @@ describe('retention of the feed', () => {
       const order = reverse ? topics.toReversed() : topics;
       while (!done.signal.aborted) {
         await database.dataSource.transaction((manager) =>
-          new FeedRepository().append(
+          new FeedRepository({ feedEnabled: true }).append(
             manager,
             order.map((topic) => ({ topic, runId: uuidv7(), eventIndex: 0, recordedAt: NOW })),
           ),

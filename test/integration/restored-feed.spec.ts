@@ -5,7 +5,7 @@ import type { DataSource } from 'typeorm';
 import { connectDatabase } from '../../src/database/connect.js';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { execute, rows } from '../../src/database/sql.js';
-import { detectRestore } from '../../src/feed/epochs/detect-restore.js';
+import { detectRestore } from '../../src/feed/detect-restore.js';
 import { encodeCursor } from '../../src/feed/feed-cursor.js';
 import { createRun, note } from '../support/feed-app.js';
 import { startTestApp, type Send, type TestApp } from '../support/test-app.js';
@@ -13,19 +13,19 @@ import { openTestDatabase, type TestDatabase } from '../support/test-database.js
 
 const TOPIC = 'restored';
 
-/** A database that is served, backed up and restored; a copy of a database is to be told from it as a restored one is. */
+/** A database that is served, backed up and restored. A copy of a database counts as restored. */
 class Deployment {
   #app: TestApp | undefined;
-  #looking: DataSource | undefined;
+  #source: DataSource | undefined;
 
   constructor(readonly database: TestDatabase) {}
 
-  /** Starts the service. @returns number of the branch that it began, if it did */
+  /** Starts the service. @returns number of the feed epoch that it started, if any */
   async start(): Promise<number | undefined> {
-    this.#looking = await this.database.open(2);
-    const noticed = await detectRestore(this.#looking);
+    this.#source = await this.database.open(2);
+    const restore = await detectRestore(this.#source);
     this.#app = await startTestApp({ database: this.database });
-    return noticed?.branch;
+    return restore?.epoch;
   }
 
   get send(): Send {
@@ -34,9 +34,9 @@ class Deployment {
 
   async stop(): Promise<void> {
     await this.#app?.close();
-    await this.#looking?.destroy();
+    await this.#source?.destroy();
     this.#app = undefined;
-    this.#looking = undefined;
+    this.#source = undefined;
     if (this.database.dataSource.isInitialized) await this.database.dataSource.destroy();
   }
 
@@ -52,19 +52,20 @@ class Deployment {
     const { status, body, text } = await this.send('GET', `/feed?topic=${TOPIC}${query}`);
     assert.equal(status, 200, text);
     const events: { cursor: string; msg: unknown }[] = body.events;
-    return { said: events.map(({ msg }) => msg), cursors: events.map(({ cursor }) => cursor) };
+    return { messages: events.map(({ msg }) => msg), cursors: events.map(({ cursor }) => cursor) };
   }
 
-  /** The cursor to go on from that a refusal with 410 names. */
-  async refusal(after: string): Promise<string> {
+  /** The cursor in the answer 410. */
+  async cursorOfRefusal(after: string): Promise<string> {
     const { status, body } = await this.send('GET', `/feed?topic=${TOPIC}&after=${after}`);
     assert.equal(status, 410, JSON.stringify(body));
     return /restored from a backup .*'([\w-]+)'$/.exec(body.detail)?.[1] ?? assert.fail(body.detail);
   }
 
-  async say(...words: readonly string[]): Promise<void> {
+  /** Appends events to the topic. */
+  async append(...messages: readonly string[]): Promise<void> {
     const run = await createRun(this.send, TOPIC);
-    for (const word of words) assert.equal(await note(this.send, run, word), 204);
+    for (const message of messages) assert.equal(await note(this.send, run, message), 204);
   }
 }
 
@@ -83,17 +84,17 @@ afterEach(async () => {
   }
 });
 
-/** One whose topic holds a, b and c, and its restored backup, which ends before d and e; and cursors of the first. */
-async function scene() {
+/** A restored backup with events a, b and c, and cursors of the original, which later got d and e (`ahead`). */
+async function setUp() {
   const first = await open();
   assert.equal(await first.start(), undefined);
-  await first.say('a', 'b', 'c');
+  await first.append('a', 'b', 'c');
   const { cursors } = await first.read();
   const restored = await first.restore();
   // What happened between the backup and the loss.
   const lost = new Deployment(first.database);
   await lost.start();
-  await lost.say('d', 'e');
+  await lost.append('d', 'e');
   const all = (await lost.read()).cursors;
   assert.deepEqual(all.slice(0, 3), cursors);
   await lost.stop();
@@ -101,24 +102,29 @@ async function scene() {
 }
 
 describe('a feed whose database is restored from a backup', () => {
-  it('goes on for readers whose cursor the backup reaches, without a repeat', async () => {
-    const { restored, kept } = await scene();
+  it('continues without a repeat for cursors that the backup contains', async () => {
+    const { restored, kept } = await setUp();
     assert.equal(await restored.start(), 1);
-    await restored.say('f');
-    assert.deepEqual((await restored.read(kept[1])).said, ['c', 'f']);
-    const { said, cursors } = await restored.read(kept[2]);
-    assert.deepEqual(said, ['f']);
-    assert.deepEqual((await restored.read(cursors[0])).said, []);
+    await restored.append('f');
+    assert.deepEqual((await restored.read(kept[1])).messages, ['c', 'f']);
+    const { messages, cursors } = await restored.read(kept[2]);
+    assert.deepEqual(messages, ['f']);
+    assert.deepEqual((await restored.read(cursors[0])).messages, []);
   });
 
-  it('refuses a cursor behind the end of the backup, also once it has grown past it, and names one that leaves nothing out', async () => {
-    const { restored, ahead } = await scene();
+  it('refuses a cursor behind the end of the backup, also after the feed has grown past it, and names one that skips nothing', async () => {
+    const { restored, ahead } = await setUp();
     await restored.start();
     for (const cursor of ahead)
-      assert.deepEqual((await restored.read(await restored.refusal(cursor))).said, []);
-    await restored.say('f', 'g', 'h', 'i');
+      assert.deepEqual((await restored.read(await restored.cursorOfRefusal(cursor))).messages, []);
+    await restored.append('f', 'g', 'h', 'i');
     for (const cursor of ahead) {
-      assert.deepEqual((await restored.read(await restored.refusal(cursor))).said, ['f', 'g', 'h', 'i']);
+      assert.deepEqual((await restored.read(await restored.cursorOfRefusal(cursor))).messages, [
+        'f',
+        'g',
+        'h',
+        'i',
+      ]);
     }
     const { send } = restored;
     const stream = await send('GET', `/feed/stream?topic=${TOPIC}`, {
@@ -127,47 +133,53 @@ describe('a feed whose database is restored from a backup', () => {
     assert.equal(stream.status, 410, stream.text);
   });
 
-  it('names a cursor that works when retention has come past the end of the backup', async () => {
-    const { restored, ahead } = await scene();
+  it('names a cursor that works after retention has removed the end of the backup', async () => {
+    const { restored, ahead } = await setUp();
     await restored.start();
-    await restored.say('f', 'g', 'h');
+    await restored.append('f', 'g', 'h');
     const { dataSource } = restored.database;
     await execute(dataSource, 'update feed_topics set first_position = 5');
     await execute(dataSource, 'delete from feed_entries where position < 5');
     const [cursor = ''] = ahead;
-    assert.deepEqual((await restored.read(await restored.refusal(cursor))).said, ['g', 'h']);
+    assert.deepEqual((await restored.read(await restored.cursorOfRefusal(cursor))).messages, ['g', 'h']);
   });
 
-  it('tells the cursors of one restore from those of another', async () => {
-    const { restored, kept, ahead } = await scene();
+  it('distinguishes the cursors of two restores', async () => {
+    const { restored, kept, ahead } = await setUp();
     await restored.start();
-    await restored.say('f');
+    await restored.append('f');
     const of1 = (await restored.read(kept[2])).cursors[0] ?? assert.fail();
     const twice = await restored.restore();
     assert.equal(await twice.start(), 2);
-    await twice.say('g');
-    assert.deepEqual((await twice.read(kept[2])).said, ['f', 'g']);
-    assert.deepEqual((await twice.read(of1)).said, ['g']);
-    assert.deepEqual((await twice.read(await twice.refusal(ahead[1] ?? ''))).said, ['f', 'g']);
-    // A cursor of a branch that this database knows nothing of: from the oldest event, so nothing is left out.
+    await twice.append('g');
+    assert.deepEqual((await twice.read(kept[2])).messages, ['f', 'g']);
+    assert.deepEqual((await twice.read(of1)).messages, ['g']);
+    assert.deepEqual((await twice.read(await twice.cursorOfRefusal(ahead[1] ?? ''))).messages, ['f', 'g']);
+    // A cursor of an unknown epoch: continue from the oldest event, so that nothing is skipped.
     const unknown = encodeCursor(TOPIC, 4, 'AbCdEf12');
-    assert.deepEqual((await twice.read(await twice.refusal(unknown))).said, ['a', 'b', 'c', 'f', 'g']);
+    assert.deepEqual((await twice.read(await twice.cursorOfRefusal(unknown))).messages, [
+      'a',
+      'b',
+      'c',
+      'f',
+      'g',
+    ]);
   });
 
-  it('stays as it is over restarts, beside a process that serves, and for topics that the backup does not know', async () => {
+  it('starts no epoch over restarts and beside a process that serves, and refuses cursors of topics that the backup lacks', async () => {
     const first = await open();
     await first.start();
-    await first.say('a');
+    await first.append('a');
     const { cursors } = await first.read();
     await first.stop();
     const again = new Deployment(first.database);
     assert.equal(await again.start(), undefined);
     assert.deepEqual((await again.read()).cursors, cursors);
-    // Marks that differ while a process serves are no restore: it would have had to end first.
-    const looking = await first.database.open(1);
-    await execute(looking, `update database_origin set marks = marks || '{"cluster": "another"}'`);
-    assert.equal(await detectRestore(looking), undefined);
-    await looking.destroy();
+    // The database cannot have been restored while a process serves.
+    const source = await first.database.open(1);
+    await execute(source, `update database_origin set marks = marks || '{"cluster": "another"}'`);
+    assert.equal(await detectRestore(source), undefined);
+    await source.destroy();
     await again.stop();
     const restarted = new Deployment(first.database);
     assert.equal(await restarted.start(), 1);
@@ -180,24 +192,24 @@ describe('a feed whose database is restored from a backup', () => {
     await restarted.stop();
   });
 
-  it('begins one branch however many processes start at once, and none goes on before it has', async () => {
-    const { restored } = await scene();
+  it('starts one epoch however many processes start at once, and each of them sees it', async () => {
+    const { restored } = await setUp();
     const sources = await Promise.all([1, 2, 3, 4].map(() => restored.database.open(2)));
-    const noticed = await Promise.all(
+    const results = await Promise.all(
       sources.map(async (source) => ({
         restore: await detectRestore(source),
         known: await rows(source, 'select number from feed_branches'),
       })),
     );
     assert.deepEqual(
-      noticed.flatMap(({ restore }) => restore ?? []),
-      [{ branch: 1, topics: 1 }],
+      results.flatMap(({ restore }) => restore ?? []),
+      [{ epoch: 1, topics: 1 }],
     );
-    for (const { known } of noticed) assert.deepEqual(known, [{ number: 1 }]);
+    for (const { known } of results) assert.deepEqual(known, [{ number: 1 }]);
   });
 
-  it('is noticed by a role that may look at neither the cluster nor its files', async () => {
-    const { restored } = await scene();
+  it('is detected by a role that may read neither the cluster nor its files', async () => {
+    const { restored } = await setUp();
     const { dataSource, url } = restored.database;
     const role = `restored_${randomBytes(4).toString('hex')}`;
     await execute(
@@ -216,7 +228,7 @@ describe('a feed whose database is restored from a backup', () => {
     };
     const source = await connectDatabase(settings, { deadlineMs: 10_000 });
     try {
-      assert.equal((await detectRestore(source))?.branch, 1);
+      assert.equal((await detectRestore(source))?.epoch, 1);
       assert.equal(await detectRestore(source), undefined);
     } finally {
       await source.destroy();

@@ -6,7 +6,6 @@ import type { DataSource } from 'typeorm';
 import { FeedMetrics } from '../../src/feed/feed-metrics.js';
 import { FeedRepository } from '../../src/feed/feed.repository.js';
 import { FeedRetention } from '../../src/feed/feed-retention.js';
-import { FeedRetentionRepository } from '../../src/feed/feed-retention.repository.js';
 import { rows } from '../../src/database/sql.js';
 import { EVENTS_PER_BATCH, RUNS_PER_BATCH, RunRetention } from '../../src/runs/retention/run-retention.js';
 import { RunRetentionRepository } from '../../src/runs/retention/run-retention.repository.js';
@@ -82,7 +81,12 @@ describe('the retention of runs', () => {
   }
 
   const feed = (topic: string): ReturnType<FeedRepository['list']> =>
-    new FeedRepository().list(database.dataSource, { topic, after: null, limit: 100, maxBytes: 1e6 });
+    new FeedRepository({ feedEnabled: true }).list(database.dataSource, {
+      topic,
+      after: null,
+      limit: 100,
+      maxBytes: 1e6,
+    });
 
   /** Waits until the work is over, or a statement waits for a lock. */
   async function untilDoneOrBlocked(work: Promise<unknown>): Promise<void> {
@@ -271,7 +275,6 @@ describe('the retention of runs', () => {
   function feedRetention(days: number): FeedRetention {
     return new FeedRetention(
       database.dataSource,
-      new FeedRetentionRepository(),
       loadSettings([], { SERVICE_FEED_RETENTION_DAYS: String(days) }),
       new FeedMetrics(new Registry()),
     );

@@ -1,7 +1,6 @@
 import { Registry } from 'prom-client';
 import type { DataSource } from 'typeorm';
 import { v7 as uuidv7 } from 'uuid';
-import { FeedMirror } from '../../src/feed/feed-mirror.js';
 import { FeedRepository } from '../../src/feed/feed.repository.js';
 import { AttemptRepository } from '../../src/runs/storage/attempt.repository.js';
 import { AuditRepository } from '../../src/runs/audit/audit.repository.js';
@@ -41,7 +40,7 @@ export function journalOn(dataSource: DataSource): { journal: RunJournal; regist
     new AttemptRepository(),
     new AuditRepository(),
     events,
-    new FeedMirror(new FeedRepository(), { feedEnabled: true }),
+    new FeedRepository({ feedEnabled: true }),
     new RunCountsRepository(),
   );
   const store = new JournalStore(runs, queue, history, idempotency, new DeadlineRepository());

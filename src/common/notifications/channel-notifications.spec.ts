@@ -5,13 +5,13 @@ import { ChannelNotifications } from './channel-notifications.js';
 
 const NEVER = new AbortController().signal;
 
-/** News whose notifications the test makes itself. */
-function scene() {
+/** Notifications that the test sends itself. */
+function setUp() {
   const listeners: NotificationListener[] = [];
   const state = { isListening: true };
   return {
     listeners,
-    news: new ChannelNotifications(
+    channel: new ChannelNotifications(
       {
         subscribe: (_channel, listener) => {
           listeners.push(listener);
@@ -22,7 +22,7 @@ function scene() {
       'channel',
     ),
     state,
-    tell: (payload: string | null) => {
+    notify: (payload: string | null) => {
       for (const listener of listeners) listener(payload);
     },
   };
@@ -36,158 +36,174 @@ async function settled(promise: Promise<unknown>): Promise<boolean> {
   return done;
 }
 
-test('listens once somebody watches, and once only', () => {
-  const { news, listeners } = scene();
+test('listens from the first subscription on, and once only', () => {
+  const { channel, listeners } = setUp();
   assert.equal(listeners.length, 0);
-  news.watch('a');
-  news.watch('b');
+  channel.subscribe('a');
+  channel.subscribe('b');
   assert.equal(listeners.length, 1);
-  news.onModuleDestroy();
+  channel.onModuleDestroy();
   assert.equal(listeners.length, 0);
 });
 
-test('wakes a reader for what it has not seen, on its topic only', async () => {
-  const { news, tell } = scene();
-  const watch = news.watch('a b');
-  const waiting = watch.news(5, watch.version, { signal: NEVER });
-  tell('9 a');
-  tell('9 b');
-  tell('5 a b');
+test('wakes a reader for entries behind its position, on its topic only', async () => {
+  const { channel, notify } = setUp();
+  const topic = channel.subscribe('a b');
+  const waiting = topic.waitForChange(5, topic.version, { signal: NEVER });
+  notify('9 a');
+  notify('9 b');
+  notify('5 a b');
   assert.equal(await settled(waiting), false);
-  tell('6 a b');
+  notify('6 a b');
   assert.equal(await waiting, true);
 });
 
-test('does not lose what is announced between looking and waiting', async () => {
-  const { news, tell } = scene();
-  const watch = news.watch('a');
-  const { version } = watch;
-  tell('6 a');
-  assert.equal(await watch.news(5, version, { signal: NEVER }), true);
+test('does not lose a notification between the query and the wait', async () => {
+  const { channel, notify } = setUp();
+  const topic = channel.subscribe('a');
+  const { version } = topic;
+  notify('6 a');
+  assert.equal(await topic.waitForChange(5, version, { signal: NEVER }), true);
 });
 
-test('does not count an old announcement as news again: a reader must not spin on what it cannot find', async () => {
-  const { news, tell } = scene();
-  const watch = news.watch('a');
-  tell('6 a');
+test('does not wake a reader twice for one notification: it must not spin on an entry that it cannot find', async () => {
+  const { channel, notify } = setUp();
+  const topic = channel.subscribe('a');
+  notify('6 a');
   const abort = new AbortController();
-  const waiting = watch.news(5, watch.version, { signal: abort.signal });
+  const waiting = topic.waitForChange(5, topic.version, { signal: abort.signal });
   assert.equal(await settled(waiting), false);
   abort.abort();
   assert.equal(await waiting, false);
 });
 
-test('wakes everybody when announcements may have been missed, also those who were just looking', async () => {
-  const { news, tell } = scene();
-  const [a, b] = [news.watch('a'), news.watch('b')];
+test('wakes all readers when notifications may have been missed, also those that were just reading', async () => {
+  const { channel, notify } = setUp();
+  const [a, b] = [channel.subscribe('a'), channel.subscribe('b')];
   const { version } = b;
-  const waiting = a.news(5, a.version, { signal: NEVER });
-  tell(null);
+  const waiting = a.waitForChange(5, a.version, { signal: NEVER });
+  notify(null);
   assert.equal(await waiting, true);
-  assert.equal(await b.news(5, version, { signal: NEVER }), true);
+  assert.equal(await b.waitForChange(5, version, { signal: NEVER }), true);
 });
 
-test('gives up when the time is over or the signal aborts', async () => {
-  const { news } = scene();
-  const watch = news.watch('a');
-  assert.equal(await watch.news(0, watch.version, { signal: NEVER, forMs: 1 }), false);
-  assert.equal(await watch.news(0, watch.version, { signal: AbortSignal.abort() }), false);
+test('stops waiting when the time is over or the signal aborts', async () => {
+  const { channel } = setUp();
+  const topic = channel.subscribe('a');
+  assert.equal(await topic.waitForChange(0, topic.version, { signal: NEVER, forMs: 1 }), false);
+  assert.equal(await topic.waitForChange(0, topic.version, { signal: AbortSignal.abort() }), false);
   const abort = new AbortController();
-  const waiting = watch.news(0, watch.version, { signal: abort.signal });
+  const waiting = topic.waitForChange(0, topic.version, { signal: abort.signal });
   abort.abort();
   assert.equal(await waiting, false);
 });
 
-test('never gives two moments of a topic the same version, whoever watched it before', () => {
-  const { news, tell } = scene();
+test('never gives two moments of a subscribed topic the same version', () => {
+  const { channel, notify } = setUp();
   const versions = new Set<number>();
+  const topic = channel.subscribe('a');
   for (let n = 1; n <= 3; n += 1) {
-    const watch = news.watch('a');
-    tell(`${n} a`);
-    versions.add(watch.version);
-    watch.close();
-    watch.close();
+    const other = channel.subscribe('a');
+    notify(`${n} a`);
+    versions.add(other.version);
+    channel.unsubscribe(other);
   }
   assert.equal(versions.size, 3);
+  channel.unsubscribe(topic);
 });
 
-test('goes on for the others when one watch is closed', async () => {
-  const { news, tell } = scene();
-  const [one, other] = [news.watch('a'), news.watch('a')];
-  const waiting = other.news(0, other.version, { signal: NEVER });
-  one.close();
-  tell('1 a');
+test('keeps the other readers of a topic when one unsubscribes', async () => {
+  const { channel, notify } = setUp();
+  const [one, other] = [channel.subscribe('a'), channel.subscribe('a')];
+  const waiting = other.waitForChange(0, other.version, { signal: NEVER });
+  channel.unsubscribe(one);
+  assert.deepEqual(channel.subscribed, ['a']);
+  notify('1 a');
   assert.equal(await waiting, true);
+  channel.unsubscribe(other);
+  assert.deepEqual(channel.subscribed, []);
 });
 
-test('gathers what comes faster than its readers can be served, and wakes all of them together', async () => {
-  const { news, tell } = scene();
-  const watches = Array.from({ length: 100 }, () => news.watch('a'));
+test('collects changes that come faster than its readers can be served, and wakes all of them together', async () => {
+  const { channel, notify } = setUp();
+  const topics = Array.from({ length: 100 }, () => channel.subscribe('a'));
   const wait = (after: number): Promise<boolean>[] =>
-    watches.map((watch) => watch.news(after, watch.version, { signal: NEVER }));
+    topics.map((topic) => topic.waitForChange(after, topic.version, { signal: NEVER }));
   const first = wait(0);
-  tell('1 a');
-  assert.ok(await settled(Promise.all(first)), 'the first news come at once');
+  notify('1 a');
+  assert.ok(await settled(Promise.all(first)), 'the first change wakes them at once');
   const second = wait(1);
   const began = performance.now();
-  tell('2 a');
+  notify('2 a');
   assert.equal(await settled(Promise.race(second)), false);
-  tell('3 a');
+  notify('3 a');
   assert.deepEqual(new Set(await Promise.all(second)), new Set([true]));
   assert.ok(performance.now() - began < 1_000);
 });
 
-test('has a reader that comes between two turns wait for the next one, though nothing is announced for it', async () => {
-  const { news, tell } = scene();
-  const watches = Array.from({ length: 100 }, () => news.watch('a'));
-  const [one, other] = watches;
+test('has a reader that comes just after a wake-up wait for the next one, though nothing is announced for it', async () => {
+  const { channel, notify } = setUp();
+  const topics = Array.from({ length: 100 }, () => channel.subscribe('a'));
+  const [one, other] = topics;
   assert.ok(one && other);
-  assert.equal(await one.turn({ signal: NEVER }), true);
-  const waiting = one.news(0, one.version, { signal: NEVER });
-  tell('1 a');
+  assert.equal(await one.waitForTurn({ signal: NEVER }), true);
+  const waiting = one.waitForChange(0, one.version, { signal: NEVER });
+  notify('1 a');
   assert.equal(await waiting, true);
-  const turn = other.turn({ signal: NEVER });
+  const turn = other.waitForTurn({ signal: NEVER });
   assert.equal(await settled(turn), false);
   assert.equal(await turn, true);
 });
 
-test('remembers where a topic ends until it grows, also while nobody watches it', () => {
-  const { news, tell } = scene();
-  let watch = news.watch('a');
-  assert.equal(watch.endBehind(5), undefined);
-  watch.noteEnd(5, 5, watch.version);
-  watch.noteEnd(null, 5, watch.version);
-  watch.close();
-  tell('9 b');
-  watch = news.watch('a');
+test('remembers the end of a topic until it grows, also while it has no readers', () => {
+  const { channel, notify } = setUp();
+  let topic = channel.subscribe('a');
+  assert.equal(topic.endBehind(5), undefined);
+  topic.noteEnd(5, 5, topic.version);
+  topic.noteEnd(null, 5, topic.version);
+  channel.unsubscribe(topic);
+  notify('9 b');
+  topic = channel.subscribe('a');
   assert.deepEqual(
-    [5, null, 4].map((place) => watch.endBehind(place)),
+    [5, null, 4].map((place) => topic.endBehind(place)),
     [5, 5, undefined],
   );
-  watch.close();
-  tell('6 a');
-  watch = news.watch('a');
-  assert.equal(watch.endBehind(5), undefined);
+  channel.unsubscribe(topic);
+  notify('6 a');
+  topic = channel.subscribe('a');
+  assert.equal(topic.endBehind(5), undefined);
 });
 
-test('does not take for the end what was read before the latest announcement', () => {
-  const { news, tell } = scene();
-  const watch = news.watch('a');
-  const { version } = watch;
-  tell('6 a');
-  watch.noteEnd(5, 5, version);
-  assert.equal(watch.endBehind(5), undefined);
+test('does not remember an end that was read before the latest notification', () => {
+  const { channel, notify } = setUp();
+  const topic = channel.subscribe('a');
+  const { version } = topic;
+  notify('6 a');
+  topic.noteEnd(5, 5, version);
+  assert.equal(topic.endBehind(5), undefined);
 });
 
-test('knows no end while announcements are not heard, and after some may have been missed', () => {
-  const { news, tell, state } = scene();
-  const watch = news.watch('a');
-  watch.noteEnd(5, 5, watch.version);
+test('knows no end while it is not listening, and after notifications may have been missed', () => {
+  const { channel, notify, state } = setUp();
+  const topic = channel.subscribe('a');
+  topic.noteEnd(5, 5, topic.version);
   state.isListening = false;
-  assert.equal(watch.endBehind(5), undefined);
-  watch.noteEnd(6, 6, watch.version);
+  assert.equal(topic.endBehind(5), undefined);
+  topic.noteEnd(6, 6, topic.version);
   state.isListening = true;
-  assert.deepEqual([watch.endBehind(5), watch.endBehind(6)], [5, undefined]);
-  tell(null);
-  assert.equal(watch.endBehind(5), undefined);
+  assert.deepEqual([topic.endBehind(5), topic.endBehind(6)], [5, undefined]);
+  notify(null);
+  assert.equal(topic.endBehind(5), undefined);
+});
+
+test('remembers the end of a bounded number of topics without readers', () => {
+  const { channel } = setUp();
+  const read = (name: string): void => {
+    const topic = channel.subscribe(name);
+    topic.noteEnd(1, 1, topic.version);
+    channel.unsubscribe(topic);
+  };
+  for (let n = 0; n <= 10_000; n += 1) read(`t${n}`);
+  assert.equal(channel.subscribe('t0').endBehind(1), undefined);
+  assert.equal(channel.subscribe('t1').endBehind(1), 1);
 });

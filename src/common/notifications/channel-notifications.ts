@@ -1,19 +1,17 @@
 import type { OnModuleDestroy } from '@nestjs/common';
 import type { Notifications } from '../../database/notifications.js';
-import { TopicNotifications } from './topic-notifications.js';
-import { TopicWatch } from './topic-watch.js';
+import { Topic } from './topic.js';
 
-/** Topics without a reader of which it is remembered where they end. */
-const MOST_REMEMBERED = 10_000;
+/** Topics without readers whose end is remembered. */
+const MAX_REMEMBERED = 10_000;
 
 /**
- * Tells readers that a topic has grown, from the announcements that every commit makes on a channel, each as
- * `<last position> <topic>`. It asks the database nothing, however many readers wait.
+ * Wakes the readers of topics when a notification on a PostgreSQL channel, `<last position> <topic>`, says that the
+ * topic has grown. Waiting readers cost no query.
  */
 export class ChannelNotifications implements OnModuleDestroy {
-  /** Those without a reader are in the order in which they lost their last one. */
-  readonly #topics = new Map<string, TopicNotifications>();
-  #version = 0;
+  /** Topics without readers are in the order in which they lost the last one. */
+  readonly #topics = new Map<string, Topic>();
   #unsubscribe: (() => void) | undefined;
 
   constructor(
@@ -21,71 +19,55 @@ export class ChannelNotifications implements OnModuleDestroy {
     private readonly channel: string,
   ) {}
 
-  /** Topics that somebody watches. */
-  get watched(): string[] {
-    return [...this.#topics].filter(([, news]) => news.watchers > 0).map(([topic]) => topic);
+  /** Topics that have readers. */
+  get subscribed(): string[] {
+    return [...this.#topics.values()].filter(({ readers }) => readers > 0).map(({ name }) => name);
   }
 
-  /** Has the readers of a topic look again, for a reason that no announcement tells. */
-  nudge(topic: string): void {
-    const news = this.#topics.get(topic);
-    if (news !== undefined && news.watchers > 0) news.missed(this.#nextVersion());
+  /** Wakes the readers of a topic that has changed without a notification. */
+  invalidate(name: string): void {
+    this.#topics.get(name)?.invalidate();
   }
 
-  /** Starts to watch a topic; what is announced from now on counts as news. Close it when done. */
-  watch(topic: string): TopicWatch {
-    this.#unsubscribe ??= this.notifications.subscribe(this.channel, (payload) => this.#hear(payload));
-    const news = this.#topics.get(topic) ?? new TopicNotifications(this.#version);
-    news.watchers += 1;
-    this.#topics.set(topic, news);
-    return new TopicWatch(
-      news,
-      () => this.notifications.isListening(this.channel),
-      () => this.#release(topic, news),
-    );
+  /** Adds a reader to a topic. Every call needs one of `unsubscribe`. */
+  subscribe(name: string): Topic {
+    this.#unsubscribe ??= this.notifications.subscribe(this.channel, (payload) => this.#receive(payload));
+    const topic =
+      this.#topics.get(name) ?? new Topic(name, () => this.notifications.isListening(this.channel));
+    topic.readers += 1;
+    this.#topics.set(name, topic);
+    return topic;
+  }
+
+  unsubscribe(topic: Topic): void {
+    topic.readers -= 1;
+    if (topic.readers > 0) return;
+    topic.cancelWake();
+    this.#topics.delete(topic.name);
+    if (!topic.knowsEnd) return;
+    this.#topics.set(topic.name, topic);
+    if (this.#topics.size > MAX_REMEMBERED) this.#forgetOldest();
   }
 
   onModuleDestroy(): void {
     this.#unsubscribe?.();
-    for (const news of this.#topics.values()) news.close();
-  }
-
-  #release(topic: string, news: TopicNotifications): void {
-    news.watchers -= 1;
-    if (news.watchers > 0) return;
-    news.close();
-    this.#topics.delete(topic);
-    if (!news.knowsEnd) return;
-    this.#topics.set(topic, news);
-    if (this.#topics.size > MOST_REMEMBERED) this.#forgetOldest();
+    for (const topic of this.#topics.values()) topic.cancelWake();
   }
 
   #forgetOldest(): void {
-    for (const [topic, { watchers }] of this.#topics) {
-      if (watchers > 0) continue;
-      this.#topics.delete(topic);
+    for (const { name, readers } of this.#topics.values()) {
+      if (readers > 0) continue;
+      this.#topics.delete(name);
       return;
     }
   }
 
-  #hear(payload: string | null): void {
+  #receive(payload: string | null): void {
     if (payload === null) {
-      for (const [topic, news] of this.#topics) {
-        if (news.watchers === 0) this.#topics.delete(topic);
-        else news.missed(this.#nextVersion());
-      }
+      for (const topic of this.#topics.values()) topic.invalidate();
       return;
     }
     const space = payload.indexOf(' ');
-    const topic = payload.slice(space + 1);
-    const news = this.#topics.get(topic);
-    if (news === undefined) return;
-    if (news.watchers === 0) this.#topics.delete(topic);
-    else news.announced(Number(payload.slice(0, space)), this.#nextVersion());
-  }
-
-  #nextVersion(): number {
-    this.#version += 1;
-    return this.#version;
+    this.#topics.get(payload.slice(space + 1))?.announce(Number(payload.slice(0, space)));
   }
 }

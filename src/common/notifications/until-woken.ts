@@ -1,15 +1,13 @@
-/** What ends a wait: the signal, or the time in milliseconds. */
+/** What ends a wait early: the signal, or a timeout in milliseconds. */
 export interface WaitEnds {
   readonly signal: AbortSignal;
   readonly forMs?: number;
 }
 
-function stay(): void {}
-
 /**
- * Waits in memory, for nothing but a word, a time or a signal.
- * @param begin is told how to wake the wait; what it answers is called once, when the wait is over, whatever ended it
- * @returns what it was woken with; null when the time was over or the signal aborted
+ * Waits in memory for a value, a timeout or a signal.
+ * @param begin registers the waiter; the function that it returns removes it, and is called once when the wait ends
+ * @returns the value; null after a timeout or an abort
  */
 export function untilWoken<T>(
   { signal, forMs }: WaitEnds,
@@ -19,19 +17,19 @@ export function untilWoken<T>(
   return new Promise((resolve) => {
     let timer: NodeJS.Timeout | undefined;
     let isOver = false;
-    let leave = stay;
+    let remove: (() => void) | undefined;
     const settle = (value: T | null): void => {
       isOver = true;
       clearTimeout(timer);
       signal.removeEventListener('abort', giveUp);
-      leave();
+      remove?.();
       resolve(value);
     };
     const giveUp = (): void => settle(null);
     if (forMs !== undefined) timer = setTimeout(giveUp, forMs);
     signal.addEventListener('abort', giveUp);
-    leave = begin(settle);
-    // It may have been woken while it began.
-    if (isOver) leave();
+    remove = begin(settle);
+    // `begin` may have settled the wait itself.
+    if (isOver) remove();
   });
 }

@@ -4,7 +4,7 @@ import { AuditEntryEntity } from './audit-entry.entity.js';
 import { DatabaseOriginEntity } from './database-origin.entity.js';
 import { DefinitionEntity } from './definition.entity.js';
 import { EventEntity } from './event.entity.js';
-import { FeedBranchEntity, FeedBranchHeadEntity, FeedEntryEntity, FeedTopicEntity } from './feed.entity.js';
+import { FeedEpochEntity, FeedEpochStartEntity, FeedEntryEntity, FeedTopicEntity } from './feed.entity.js';
 import { IdempotencyKeyEntity } from './idempotency-key.entity.js';
 import { QueueEntryEntity, RunDeadlineEntity } from './queue.entity.js';
 import { RunCountsEntity } from './run-counts.entity.js';
@@ -34,8 +34,8 @@ export const ENTITIES = [
   RunLogRemovalEntity,
   FeedTopicEntity,
   FeedEntryEntity,
-  FeedBranchEntity,
-  FeedBranchHeadEntity,
+  FeedEpochEntity,
+  FeedEpochStartEntity,
   DefinitionEntity,
   IdempotencyKeyEntity,
   ApiKeyEntity,

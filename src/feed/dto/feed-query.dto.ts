@@ -1,25 +1,19 @@
-import { applyDecorators } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 
-function FeedTopic(): PropertyDecorator {
-  return applyDecorators(
-    QueryString({
-      min: 1,
-      max: 255,
-      pattern: NO_CONTROL_CHARACTERS,
-      form: 'a string without control characters',
-    }),
-    ApiProperty({ example: 'orders' }),
-  );
-}
+const TOPIC = {
+  min: 1,
+  max: 255,
+  pattern: NO_CONTROL_CHARACTERS,
+  form: 'a string without control characters',
+} as const;
 
-/** Which feed, and where in it: what every reader says. */
 export class FeedStreamQueryDto {
   /** Topic that runs name in their event_delivery. */
-  @FeedTopic()
+  @QueryString(TOPIC)
+  @ApiProperty({ example: 'orders' })
   topic: string;
 
   /** Only events behind this cursor; without it from the oldest event that is kept. */
@@ -29,10 +23,10 @@ export class FeedStreamQueryDto {
   after?: string;
 }
 
-/** Query of GET /feed/cursor. */
 export class FeedCursorQueryDto {
   /** Topic that runs name in their event_delivery. */
-  @FeedTopic()
+  @QueryString(TOPIC)
+  @ApiProperty({ example: 'orders' })
   topic: string;
 
   /** How many of the newest events are to follow the cursor; 0 unless given: only those to come. */
@@ -42,7 +36,6 @@ export class FeedCursorQueryDto {
   back?: number;
 }
 
-/** Query of a page of the feed. */
 export class FeedPageQueryDto extends FeedStreamQueryDto {
   /** Most events of the page. */
   @IsOptional()

@@ -1,7 +1,7 @@
 import { Injectable, Logger, type OnModuleInit } from '@nestjs/common';
 import { config, type Observable } from 'rxjs';
 import { DataSource, type EntityManager } from 'typeorm';
-import { FeedBranchEntity } from '../../database/entities/feed.entity.js';
+import { FeedEpochEntity } from '../../database/entities/feed.entity.js';
 import { InvalidRequest } from '../../common/http/errors/domain-error.js';
 import { toCommittedEvent, type CommittedEvent } from './committed-event.js';
 import { CommittedEventRepository, type EventPlace } from './committed-event.repository.js';
@@ -70,7 +70,7 @@ export class RunEvents implements OnModuleInit {
     if (!Number.isInteger(limit) || limit < 1 || limit > MAX_EVENTS) {
       throw new InvalidRequest(`limit must be an integer from 1 to ${MAX_EVENTS}`);
     }
-    const branches = await manager.find(FeedBranchEntity);
+    const branches = await manager.find(FeedEpochEntity);
     const found = await this.repository.list(manager, placeBehind(after, branches), {
       events: limit,
       bytes: MAX_BYTES,
@@ -85,7 +85,7 @@ export class RunEvents implements OnModuleInit {
 }
 
 /** @throws InvalidRequest for a malformed cursor */
-function placeBehind(after: string | null, branches: readonly FeedBranchEntity[]): EventPlace {
+function placeBehind(after: string | null, branches: readonly FeedEpochEntity[]): EventPlace {
   if (after === null) return FIRST_PLACE;
   const cursor = decodeEventCursor(after);
   if (!cursor) throw new InvalidRequest('Malformed cursor');
@@ -93,7 +93,7 @@ function placeBehind(after: string | null, branches: readonly FeedBranchEntity[]
 }
 
 /** Token of the restore after which an event was recorded; null: it was before any. */
-function tokenOf(place: EventPlace, branches: readonly FeedBranchEntity[]): string | null {
+function tokenOf(place: EventPlace, branches: readonly FeedEpochEntity[]): string | null {
   const epoch = epochOf(place);
   return branches.find(({ number }) => number === epoch)?.token ?? null;
 }

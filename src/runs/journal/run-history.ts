@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { FeedMirror } from '../../feed/feed-mirror.js';
+import { FeedRepository } from '../../feed/feed.repository.js';
 import { AttemptRepository } from '../storage/attempt.repository.js';
 import { AuditRepository } from '../audit/audit.repository.js';
 import { EventRepository } from '../events/event.repository.js';
@@ -14,7 +14,7 @@ export class RunHistory {
     private readonly attempts: AttemptRepository,
     private readonly audit: AuditRepository,
     private readonly events: EventRepository,
-    private readonly feed: FeedMirror,
+    private readonly feed: FeedRepository,
     private readonly counts: RunCountsRepository,
   ) {}
 

@@ -1,47 +1,91 @@
 import type { ServerResponse } from 'node:http';
 import { currentSpan } from '@longshore/common/tracing/current-span';
-import type { DomainError } from '../errors/domain-error.js';
-import { HELD, type HeldRequest, type HeldRequests } from './held-requests.js';
+import type { Counter, Gauge } from 'prom-client';
+import { DomainError } from '../errors/domain-error.js';
+import { EventStreamResponse } from './event-stream-response.js';
+import { HELD, type HeldRequests } from './held-requests.js';
 
-/** How many readers are taken, and what happens around that. */
-export interface ReaderBounds {
-  /** Open streams and waiting polls together, of one process. */
-  readonly max: number;
-  /** Told of every change. */
-  readonly show: (open: number) => void;
-  /** Makes what the reader is refused with that is one too many. */
-  readonly refuse: () => DomainError;
+/** What the long polls and event streams of one kind may cost a process. */
+export interface ReaderLimits {
+  /** Open streams and waiting polls together. */
+  readonly maxReaders: number;
+  /** Bytes of text in one page; at least one entry. */
+  readonly pageBytes: number;
+  /** Bytes of text written to a stream at once, and so buffered for a slow reader; at least one entry. */
+  readonly streamBytes: number;
+  /** A stream whose reader accepts nothing for this long is closed. */
+  readonly stallMs: number;
+  /** Interval of the comments on a stream. */
+  readonly commentMs: number;
+  /** First pause after a database error on an open stream; it doubles up to the longest. */
+  readonly retryMs: number;
+  readonly longestRetryMs: number;
 }
 
-/** Keeps account of the requests that are held open for what is yet to come. */
+export const READER_LIMITS: ReaderLimits = {
+  maxReaders: 5_000,
+  pageBytes: 4 * 1024 * 1024,
+  streamBytes: 256 * 1024,
+  stallMs: 60_000,
+  commentMs: 15_000,
+  retryMs: 500,
+  longestRetryMs: 10_000,
+};
+
+export interface ReaderMetrics {
+  readonly openReaders: Gauge;
+  readonly stalledStreams: Counter;
+}
+
+/** This process holds as many waiting readers as it may. */
+export class TooManyReaders extends DomainError {
+  readonly kind = 'unavailable';
+
+  constructor(detail: string) {
+    super(detail, { retryAfterSeconds: 5 });
+  }
+}
+
+/** Serves long polls and event streams, a bounded number at a time. Both methods throw TooManyReaders above it. */
 export class BoundedReaders {
   #open = 0;
 
   constructor(
     private readonly requests: HeldRequests,
-    private readonly bounds: ReaderBounds,
+    private readonly limits: ReaderLimits,
+    private readonly metrics: ReaderMetrics,
+    private readonly refusal: string,
   ) {}
 
-  /**
-   * Admits the reader whose answer this is; closing it gives its place to others.
-   * @throws DomainError when this process is full
-   */
-  open(response: ServerResponse): HeldRequest {
-    if (this.#open >= this.bounds.max) throw this.bounds.refuse();
+  /** Runs a long poll. Its signal aborts when the client disconnects or the service stops. */
+  async hold<T>(response: ServerResponse, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    if (this.#open >= this.limits.maxReaders) throw new TooManyReaders(this.refusal);
     const request = this.requests.open(response);
     currentSpan()?.set(HELD);
     this.#count(1);
-    return {
-      signal: request.signal,
-      close: () => {
-        request.close();
-        this.#count(-1);
-      },
-    };
+    try {
+      return await work(request.signal);
+    } finally {
+      request.close();
+      this.#count(-1);
+    }
+  }
+
+  /** Runs an event stream, and ends it after the work. */
+  stream(
+    response: ServerResponse,
+    work: (stream: EventStreamResponse, signal: AbortSignal) => Promise<void>,
+  ): Promise<void> {
+    return this.hold(response, async (signal) => {
+      const onStall = (): void => this.metrics.stalledStreams.inc();
+      const stream = new EventStreamResponse(response, { ...this.limits, signal, onStall });
+      await work(stream, signal);
+      stream.end();
+    });
   }
 
   #count(change: number): void {
     this.#open += change;
-    this.bounds.show(this.#open);
+    this.metrics.openReaders.set(this.#open);
   }
 }

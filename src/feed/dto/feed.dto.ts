@@ -25,7 +25,24 @@ export class FeedEventDto {
   payload: JsonObject;
 }
 
-/** The event as readers of the feed see it. */
+@ApiSchema({ name: 'FeedPage', description: "A page of a topic's feed." })
+export class FeedPageDto {
+  /** Oldest first. A page may hold fewer events than asked for although more follow. */
+  @ApiProperty({ type: [FeedEventDto] })
+  events: FeedEventDto[];
+  /** Continues behind the last event of the page; null for a page without events. */
+  @ApiProperty({ type: 'string', nullable: true, example: 'AAAAAAAAAAEm6-5TRbw' })
+  next_cursor: string | null;
+  /** Whether more events are there already. */
+  has_more: boolean;
+}
+
+@ApiSchema({ name: 'FeedCursor', description: "A position in a topic's feed." })
+export class FeedCursorDto {
+  /** Give it as `after`. @example AAAAAAAAAAEm6-5TRbw */
+  cursor: string;
+}
+
 export function toFeedEventDto(row: FeedEventRow, cursor: string): FeedEventDto {
   const { runId, attempt, type, msg, t, state, payload } = row;
   return { cursor, run_id: runId, attempt, type, msg, t: t.toISOString(), state, payload };

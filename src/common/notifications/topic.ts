@@ -1,0 +1,120 @@
+import { untilWoken, type WaitEnds } from './until-woken.js';
+
+/** Pause between two wake-ups of a topic's readers: for each reader, and at most. */
+const PAUSE_PER_READER_MS = 1;
+const MAX_PAUSE_MS = 100;
+
+interface Waiter {
+  readonly isDue: () => boolean;
+  readonly wake: () => void;
+}
+
+/**
+ * A topic that readers wait for. All of them are woken together: at once for the first change after a quiet time, then
+ * after a pause that grows with their number, so that the changes of that time share one query.
+ */
+export class Topic {
+  readers = 0;
+  /** Grows with every notification. Read it before a query, and pass it to `waitForChange` or `noteEnd` after it. */
+  version = 0;
+  readonly #waiters = new Set<Waiter>();
+  #lastPosition = 0;
+  #missedAtVersion = 0;
+  #wokenAt = -Infinity;
+  #timer: NodeJS.Timeout | undefined;
+  #end: { readonly position: number; readonly isEmpty: boolean; readonly version: number } | undefined;
+
+  constructor(
+    readonly name: string,
+    private readonly isListening: () => boolean,
+  ) {}
+
+  /** Handles a notification that entries up to this position exist. */
+  announce(position: number): void {
+    this.version += 1;
+    this.#lastPosition = Math.max(this.#lastPosition, position);
+    this.#wakeSoon();
+  }
+
+  /** Wakes all readers, because notifications may have been missed or the topic has changed without one. */
+  invalidate(): void {
+    this.version += 1;
+    this.#missedAtVersion = this.version;
+    this.#wakeSoon();
+  }
+
+  /**
+   * Waits until there may be entries behind a position, and it is the readers' turn.
+   * @param since version from before the query that found nothing behind the position
+   * @returns false if the time was over or the signal aborted
+   */
+  waitForChange(after: number, since: number, ends: WaitEnds): Promise<boolean> {
+    return this.#wait(
+      () => this.version > since && (this.#lastPosition > after || this.#missedAtVersion > since),
+      ends,
+    );
+  }
+
+  /** If the readers have just been woken, waits until they are woken next. */
+  async waitForTurn(ends: WaitEnds): Promise<boolean> {
+    return performance.now() >= this.#wokenAt + this.#pauseMs || this.#wait(() => true, ends);
+  }
+
+  /**
+   * Remembers that nothing is behind a place, until the next notification.
+   * @param after the place that was read from: the end itself, or null for the oldest entry
+   * @param since version from before the query
+   */
+  noteEnd(after: number | null, end: number, since: number): void {
+    if (since !== this.version || !this.isListening()) return;
+    const isEmpty = after === null || (this.knowsEnd && this.#end?.isEmpty === true);
+    this.#end = { position: end, isEmpty, version: since };
+  }
+
+  /** The end of the topic if it is known that nothing is behind the place; null stands for the oldest entry. */
+  endBehind(after: number | null): number | undefined {
+    if (!this.knowsEnd || !this.isListening()) return undefined;
+    const { position, isEmpty = false } = this.#end ?? {};
+    return after === position || (after === null && isEmpty) ? position : undefined;
+  }
+
+  get knowsEnd(): boolean {
+    return this.#end?.version === this.version;
+  }
+
+  /** Cancels a planned wake-up. */
+  cancelWake(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  get #pauseMs(): number {
+    return Math.min(MAX_PAUSE_MS, this.readers * PAUSE_PER_READER_MS);
+  }
+
+  async #wait(isDue: () => boolean, ends: WaitEnds): Promise<boolean> {
+    const woken = await untilWoken<true>(ends, (wake) => {
+      const waiter: Waiter = { isDue, wake: () => wake(true) };
+      this.#waiters.add(waiter);
+      if (isDue()) this.#wakeSoon();
+      return () => void this.#waiters.delete(waiter);
+    });
+    return woken !== null;
+  }
+
+  #wakeSoon(): void {
+    if (this.#timer !== undefined || this.#waiters.size === 0) return;
+    const inMs = this.#wokenAt + this.#pauseMs - performance.now();
+    if (inMs <= 0) this.#wake();
+    else this.#timer = setTimeout(() => this.#wake(), Math.ceil(inMs));
+  }
+
+  #wake(): void {
+    this.cancelWake();
+    for (const { isDue, wake } of this.#waiters) {
+      if (!isDue()) continue;
+      this.#wokenAt = performance.now();
+      wake();
+    }
+  }
+}
