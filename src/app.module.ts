@@ -1,17 +1,17 @@
 import { Module, type DynamicModule, type Type } from '@nestjs/common';
+import { APP_GUARD } from '@nestjs/core';
 import type { DataSource } from 'typeorm';
 import { ApiKeyGuard } from './auth/api-key.guard.js';
 import { AuthModule } from './auth/auth.module.js';
 import { RateLimitGuard } from './auth/rate-limit.guard.js';
-import { ScopesGuard } from './auth/scopes.guard.js';
 import { DashboardModule } from './dashboard/dashboard.module.js';
-import { DatabaseFailures } from './bootstrap/database-failures.js';
 import { DatabaseModule } from './database/database.module.js';
 import { DefinitionsModule } from './definitions/definitions.module.js';
 import { ExtensionsModule } from './bootstrap/extensions/extensions.module.js';
 import { FeedModule } from './feed/feed.module.js';
 import { HealthModule } from './health/health.module.js';
 import { HttpModule } from './common/http/http.module.js';
+import { RequestGuard } from './common/http/request/request.guard.js';
 import type { Log } from './common/logging/logger.js';
 import { LoggingModule } from './common/logging/logging.module.js';
 import { MetricsModule } from './common/metrics/metrics.module.js';
@@ -43,6 +43,8 @@ export class AppModule {
     { settings, settingsModule, log, dataSource, tracing = null }: AppParts,
     extensions: readonly Type[] = [],
   ): DynamicModule {
+    // In this order: authenticate and authorise before validating. They run before the guards of extensions.
+    const guards = [ApiKeyGuard, ...(settings.rateLimit > 0 ? [RateLimitGuard] : []), RequestGuard];
     return {
       module: AppModule,
       imports: [
@@ -53,13 +55,7 @@ export class AppModule {
         SchedulingModule.register(scheduledJobs),
         MetricsModule,
         AuthModule,
-        HttpModule.forRoot({
-          imports: [AuthModule],
-          // In this order: authenticate and authorise before validating.
-          guards: [ApiKeyGuard, ScopesGuard, ...(settings.rateLimit > 0 ? [RateLimitGuard] : [])],
-          useFactory: () => ({ maxBodyBytes: settings.maxBodyBytes }),
-          classifier: DatabaseFailures,
-        }),
+        HttpModule,
         HealthModule,
         FeedModule,
         RunsModule,
@@ -70,7 +66,7 @@ export class AppModule {
         DashboardModule,
         ExtensionsModule.register(extensions),
       ],
-      providers: [ApiPages],
+      providers: [...guards.map((guard) => ({ provide: APP_GUARD, useExisting: guard })), ApiPages],
     };
   }
 }

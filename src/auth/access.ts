@@ -28,17 +28,18 @@ export const ACCESS = 'longshore:access';
 
 /** The route requires a key with one of the scopes, or with `admin`. */
 export function AllowScopes(...scopes: [Scope, ...Scope[]]): MethodDecorator & ClassDecorator {
-  return declare({ kind: 'scopes', scopes });
+  const excludesScope = SCOPES.some((scope) => scope !== 'admin' && !scopes.includes(scope));
+  return applyDecorators(requireKey({ kind: 'scopes', scopes }), ...(excludesScope ? [ApiErrors(403)] : []));
 }
 
 /** The route requires a valid key of any scope. */
 export function AllowAnyKey(): MethodDecorator & ClassDecorator {
-  return declare({ kind: 'any-key' });
+  return requireKey({ kind: 'any-key' });
 }
 
 /** The route needs no key. */
 export function Public(): MethodDecorator & ClassDecorator {
-  return declare({ kind: 'public' });
+  return SetMetadata(ACCESS, { kind: 'public' } satisfies Access);
 }
 
 /** The access that the route's handler declares, or else its controller. `AccessCoverage` guarantees that one does. */
@@ -52,15 +53,11 @@ export function missingScope(access: Access, caller: Caller): Scope | undefined 
   return access.scopes.some((scope) => caller.scopes.has(scope)) ? undefined : access.scopes[0];
 }
 
-function declare(access: Access): MethodDecorator & ClassDecorator {
-  const metadata = SetMetadata(ACCESS, access);
-  if (access.kind === 'public') return metadata;
-  const documentation = [ApiSecurity('api-key'), ApiBearerAuth('bearer'), ApiErrors(401, 429)];
-  return applyDecorators(metadata, ...documentation, ...(excludesScope(access) ? [ApiErrors(403)] : []));
-}
-
-function excludesScope(access: Access): boolean {
-  return (
-    access.kind === 'scopes' && SCOPES.some((scope) => scope !== 'admin' && !access.scopes.includes(scope))
+function requireKey(access: Access): MethodDecorator & ClassDecorator {
+  return applyDecorators(
+    SetMetadata(ACCESS, access),
+    ApiSecurity('api-key'),
+    ApiBearerAuth('bearer'),
+    ApiErrors(401, 429),
   );
 }

@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
 import { KeyCheckTooSlow } from './auth.errors.js';
-import { BELIEVED_MS, StoredKeys } from './api-key-cache.js';
+import { MAX_AGE_MS, ApiKeyCache } from './api-key-cache.js';
 import { FakeKeys } from './testing/fake-keys.js';
 import { ManualClock } from './testing/manual-clock.js';
 
@@ -11,25 +11,25 @@ const AWAY = new Error('the database is away');
 describe('keys of the database', () => {
   let keys: FakeKeys;
   let clock: ManualClock;
-  let stored: StoredKeys;
+  let cache: ApiKeyCache;
 
   beforeEach(() => {
     keys = new FakeKeys();
     clock = new ManualClock();
-    stored = new StoredKeys(keys, clock);
+    cache = new ApiKeyCache(keys, clock);
   });
 
-  const isGood = async (hash: string): Promise<boolean> => (await stored.find(hash)) !== null;
+  const isGood = async (hash: string): Promise<boolean> => (await cache.find(hash)) !== null;
 
   test('say whose they are', async () => {
     keys.add('h', { id: 'i', name: 'n', scopes: ['worker', 'client', 'of a later version'] });
-    assert.deepEqual(await stored.find('h'), {
+    assert.deepEqual(await cache.find('h'), {
       id: 'i',
       name: 'n',
       scopes: new Set(['client', 'worker']),
       expiresAt: null,
     });
-    assert.equal(await stored.find('other'), null);
+    assert.equal(await cache.find('other'), null);
   });
 
   test('are asked about once per hash, however many requests come at once', async () => {
@@ -40,15 +40,15 @@ describe('keys of the database', () => {
   });
 
   test('are remembered up to a bound, the oldest dropped first; what is learned again is the youngest', () => {
-    for (const hash of ['a', 'b', 'a']) stored.revoked(hash);
-    for (let n = 0; n < 9_999; n += 1) stored.revoked(`k${n}`);
+    for (const hash of ['a', 'b', 'a']) cache.revoke(hash);
+    for (let n = 0; n < 9_999; n += 1) cache.revoke(`k${n}`);
     assert.deepEqual(
-      ['a', 'b', 'k0'].map((hash) => stored.hasMet(hash)),
+      ['a', 'b', 'k0'].map((hash) => cache.has(hash)),
       [true, false, true],
     );
-    stored.revoked('one more');
+    cache.revoke('one more');
     assert.deepEqual(
-      ['a', 'k0', 'one more'].map((hash) => stored.hasMet(hash)),
+      ['a', 'k0', 'one more'].map((hash) => cache.has(hash)),
       [false, true, true],
     );
   });
@@ -72,7 +72,7 @@ describe('keys of the database', () => {
     keys.add('good');
     for (let n = 0; n < 10; n += 1) {
       assert.deepEqual([await isGood('good'), await isGood('bad')], [true, false]);
-      clock.advance((BELIEVED_MS - 1) / 10);
+      clock.advance((MAX_AGE_MS - 1) / 10);
     }
     assert.equal(keys.asked.flat().length, 2);
   });
@@ -81,17 +81,17 @@ describe('keys of the database', () => {
     keys.add('h');
     assert.equal(await isGood('h'), true);
     keys.usable.delete('h');
-    clock.advance(BELIEVED_MS - 1);
+    clock.advance(MAX_AGE_MS - 1);
     assert.equal(await isGood('h'), true);
     clock.advance(1);
     assert.equal(await isGood('h'), false);
-    assert.ok(BELIEVED_MS < 5_000);
+    assert.ok(MAX_AGE_MS < 5_000);
   });
 
   test('that were made elsewhere after a refusal are taken when the answer is no longer believed', async () => {
     assert.equal(await isGood('h'), false);
     keys.add('h');
-    clock.advance(BELIEVED_MS);
+    clock.advance(MAX_AGE_MS);
     assert.equal(await isGood('h'), true);
   });
 
@@ -102,7 +102,7 @@ describe('keys of the database', () => {
     await new Promise(setImmediate);
     clock.advance(1);
     keys.usable.delete('h');
-    stored.revoked('h');
+    cache.revoke('h');
     assert.equal(await isGood('h'), false);
     keys.release();
     assert.equal(await underWay, false);
@@ -121,18 +121,18 @@ describe('keys of the database', () => {
 
   test('that are known go on without the database until the answer is no longer believed', async () => {
     keys.add('h');
-    await stored.find('h');
+    await cache.find('h');
     keys.failure = AWAY;
-    clock.advance(BELIEVED_MS - 1);
+    clock.advance(MAX_AGE_MS - 1);
     assert.equal(await isGood('h'), true);
     clock.advance(1);
-    await assert.rejects(stored.find('h'), AWAY);
+    await assert.rejects(cache.find('h'), AWAY);
   });
 
   test('that cannot be asked about are neither good nor bad, and asked about anew', async () => {
     keys.add('h');
     keys.failure = AWAY;
-    const failed = await Promise.allSettled([stored.find('h'), stored.find('h'), stored.find('x')]);
+    const failed = await Promise.allSettled([cache.find('h'), cache.find('h'), cache.find('x')]);
     assert.ok(failed.every(({ status }) => status === 'rejected'));
     keys.failure = undefined;
     assert.deepEqual([await isGood('h'), await isGood('x')], [true, false]);
@@ -142,9 +142,9 @@ describe('keys of the database', () => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
     keys.add('h');
     keys.hold();
-    const late = stored.find('h');
+    const late = cache.find('h');
     await new Promise(setImmediate);
-    t.mock.timers.tick(BELIEVED_MS);
+    t.mock.timers.tick(MAX_AGE_MS);
     await assert.rejects(late, KeyCheckTooSlow);
     keys.release();
     assert.equal(await isGood('h'), true);
@@ -153,30 +153,30 @@ describe('keys of the database', () => {
   test('are not judged by an answer that has become too old', async () => {
     keys.add('h');
     keys.hold();
-    const late = stored.find('h');
+    const late = cache.find('h');
     await new Promise(setImmediate);
-    clock.advance(BELIEVED_MS);
+    clock.advance(MAX_AGE_MS);
     keys.release();
     await assert.rejects(late, KeyCheckTooSlow);
   });
 
   test('that are wrong displace no right one, however many there are', async () => {
     keys.add('h');
-    await stored.find('h');
-    await Promise.all(Array.from({ length: 30_000 }, (_, n) => stored.find(`wrong ${n}`)));
+    await cache.find('h');
+    await Promise.all(Array.from({ length: 30_000 }, (_, n) => cache.find(`wrong ${n}`)));
     keys.failure = AWAY;
     assert.equal(await isGood('h'), true);
-    await assert.rejects(stored.find('wrong 0'), AWAY);
+    await assert.rejects(cache.find('wrong 0'), AWAY);
   });
 
   test('can be asked about by their caller', async () => {
     keys.add('h');
-    const caller = await stored.find('h');
+    const caller = await cache.find('h');
     assert.ok(caller);
-    assert.deepEqual([stored.knows(caller), await stored.isStillGood(caller)], [true, true]);
-    stored.revoked('h');
-    assert.equal(await stored.isStillGood(caller), false);
+    assert.deepEqual([cache.isRevocable(caller), await cache.isStillValid(caller)], [true, true]);
+    cache.revoke('h');
+    assert.equal(await cache.isStillValid(caller), false);
     const stranger = { ...caller };
-    assert.deepEqual([stored.knows(stranger), await stored.isStillGood(stranger)], [false, true]);
+    assert.deepEqual([cache.isRevocable(stranger), await cache.isStillValid(stranger)], [false, true]);
   });
 });

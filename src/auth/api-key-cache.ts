@@ -5,78 +5,49 @@ import { KeyCheckTooSlow } from './auth.errors.js';
 import { MonotonicClock } from './monotonic-clock.js';
 
 /**
- * How long an answer of the database about a key is believed, in milliseconds, counted from the moment of asking.
- * It bounds how long a process goes on taking a key that another one revoked: no answer is ever used later than that.
+ * How long the result of a query about a key is used, in milliseconds from its start. It limits how long a process accepts
+ * a key that another process revoked.
  */
-export const BELIEVED_MS = 3_000;
+export const MAX_AGE_MS = 3_000;
 
-/** Entries kept of keys that are good, and as many again of keys that are not. */
-const MOST_ENTRIES = 10_000;
+/** Entries kept of valid keys, and as many again of invalid ones. */
+const MAX_ENTRIES = 10_000;
 
-/** Hashes that one statement asks about. */
-const MOST_AT_ONCE = 500;
+/** Hashes in one query. */
+const MAX_BATCH = 500;
 
-/** What the database said about a key. */
-interface Verdict {
-  readonly askedAt: number;
+interface Entry {
+  readonly queriedAt: number;
   /** Null for a key that is unknown, revoked or expired. */
   readonly caller: Caller | null;
-  /** When the key expires. */
-  readonly endsAt: number;
+  readonly expiresAt: number;
 }
 
-/** What one statement said. */
-interface Answer {
-  readonly askedAt: number;
+interface QueryResult {
+  readonly queriedAt: number;
   readonly usable: ReadonlyMap<string, UsableKey>;
 }
 
-/** Hashes that one statement asks about. */
+/** Hashes of one query. */
 interface Batch {
   readonly hashes: Set<string>;
-  readonly answer: Promise<Answer>;
-}
-
-/** A map that drops its oldest entry when it would outgrow its bound. */
-class BoundedCache<V> {
-  readonly #entries = new Map<string, V>();
-
-  /** @param most entries kept, at least 1 */
-  constructor(private readonly most: number) {}
-
-  get(key: string): V | undefined {
-    return this.#entries.get(key);
-  }
-
-  /** Adds the entry as the youngest. */
-  set(key: string, value: V): void {
-    this.#entries.delete(key);
-    this.#entries.set(key, value);
-    if (this.#entries.size <= this.most) return;
-    const oldest = this.#entries.keys().next();
-    if (oldest.done !== true) this.#entries.delete(oldest.value);
-  }
-
-  delete(key: string): void {
-    this.#entries.delete(key);
-  }
+  readonly result: Promise<QueryResult>;
 }
 
 /**
- * What this process knows about the keys in the database. Verdicts are kept for a short while, good and bad ones
- * apart, so that a flood of wrong keys displaces no right one. What is not known is asked: one statement at a time,
- * about everything that has come up since the one before, so that no flood takes the connections away from the rest.
+ * Caches the keys of the database for a short time, valid and invalid ones apart, so that a flood of wrong keys evicts no
+ * valid one. Unknown hashes are queried in batches, one query at a time, so that no flood takes all connections.
  */
 @Injectable()
-export class StoredKeys {
-  readonly #good = new BoundedCache<Verdict>(MOST_ENTRIES);
-  readonly #bad = new BoundedCache<Verdict>(MOST_ENTRIES);
+export class ApiKeyCache {
+  readonly #valid = new Map<string, Entry>();
+  readonly #invalid = new Map<string, Entry>();
   /** Hash of the key by which each caller was found. */
   readonly #hashes = new WeakMap<Caller, string>();
-  /** By each hash whose answer is outstanding. */
-  readonly #outstanding = new Map<string, Batch>();
-  #filling: Batch | undefined;
-  #turn: Promise<unknown> = Promise.resolve();
+  /** The batch of each hash that is being queried. */
+  readonly #pending = new Map<string, Batch>();
+  #nextBatch: Batch | undefined;
+  #lastQuery: Promise<unknown> = Promise.resolve();
 
   constructor(
     private readonly keys: ApiKeysRepository,
@@ -84,120 +55,117 @@ export class StoredKeys {
   ) {}
 
   /**
-   * The caller that the key with this hash belongs to, or null when there is none or the key is no longer good.
-   * @throws whatever the database fails with; KeyCheckTooSlow when it does not answer
+   * The caller of the key with this hash; null for an invalid key.
+   * @throws KeyCheckTooSlow when the database does not respond in time; other errors of the database
    */
   async find(hash: string): Promise<Caller | null> {
-    const known = this.findKnown(hash);
+    const known = this.findCached(hash);
     if (known !== undefined) return known;
-    const verdict = await this.#ask(hash);
-    const now = this.clock.now();
-    if (now - verdict.askedAt >= BELIEVED_MS) throw new KeyCheckTooSlow();
-    return verdict.endsAt > now ? verdict.caller : null;
+    const caller = this.#callerOf(await this.#query(hash));
+    if (caller === undefined) throw new KeyCheckTooSlow();
+    return caller;
   }
 
-  /** The same without asking: undefined when there is no answer that is still believed. */
-  findKnown(hash: string): Caller | null | undefined {
-    const verdict = this.#known(hash);
-    if (verdict === undefined) return undefined;
-    const now = this.clock.now();
-    if (now - verdict.askedAt >= BELIEVED_MS) return undefined;
-    return verdict.endsAt > now ? verdict.caller : null;
+  /** As `find`, without a query: undefined when the cache holds no recent entry. */
+  findCached(hash: string): Caller | null | undefined {
+    const entry = this.#entryOf(hash);
+    return entry && this.#callerOf(entry);
   }
 
-  /** Whether the database was asked about this hash before, as far as that is remembered. */
-  hasMet(hash: string): boolean {
-    return this.#known(hash) !== undefined;
+  /** Whether the cache holds an entry, however old. */
+  has(hash: string): boolean {
+    return this.#entryOf(hash) !== undefined;
   }
 
-  /** Whether the caller was found here, by a key that can be revoked. */
-  knows(caller: Caller): boolean {
+  /** Whether the caller's key is in the database. */
+  isRevocable(caller: Caller): boolean {
     return this.#hashes.has(caller);
   }
 
-  /** Whether the key by which the caller was found is still good. @throws as `find` */
-  async isStillGood(caller: Caller): Promise<boolean> {
+  /** Whether the caller's key is still valid. @throws as `find` */
+  async isStillValid(caller: Caller): Promise<boolean> {
     const hash = this.#hashes.get(caller);
     return hash === undefined || (await this.find(hash)) !== null;
   }
 
-  /** Takes note that the key with this hash was revoked just now; answers that are under way do not count. */
-  revoked(hash: string): void {
-    this.#keep(hash, { askedAt: this.clock.now(), caller: null, endsAt: Infinity });
+  /** Notes that the key with this hash was revoked just now; results of queries in progress do not change that. */
+  revoke(hash: string): void {
+    this.#store(hash, { queriedAt: this.clock.now(), caller: null, expiresAt: Infinity });
   }
 
-  #known(hash: string): Verdict | undefined {
-    return this.#good.get(hash) ?? this.#bad.get(hash);
+  #entryOf(hash: string): Entry | undefined {
+    return this.#valid.get(hash) ?? this.#invalid.get(hash);
   }
 
-  #keep(hash: string, verdict: Verdict): void {
-    const [home, other] = verdict.caller ? [this.#good, this.#bad] : [this.#bad, this.#good];
-    home.set(hash, verdict);
-    if (verdict.caller) this.#hashes.set(verdict.caller, hash);
-    other.delete(hash);
+  /** Undefined when the entry is too old. */
+  #callerOf({ queriedAt, caller, expiresAt }: Entry): Caller | null | undefined {
+    const now = this.clock.now();
+    if (now - queriedAt >= MAX_AGE_MS) return undefined;
+    return expiresAt > now ? caller : null;
   }
 
-  async #ask(hash: string): Promise<Verdict> {
-    const batch = this.#outstanding.get(hash) ?? this.#join(hash);
-    const { askedAt, usable } = await batch.answer;
-    return this.#learn(hash, toVerdict(usable.get(hash), askedAt));
+  #store(hash: string, entry: Entry): void {
+    this.#valid.delete(hash);
+    this.#invalid.delete(hash);
+    const entries = entry.caller ? this.#valid : this.#invalid;
+    entries.set(hash, entry);
+    if (entry.caller) this.#hashes.set(entry.caller, hash);
+    const [oldest] = entries.size > MAX_ENTRIES ? entries.keys() : [];
+    if (oldest !== undefined) entries.delete(oldest);
   }
 
-  #join(hash: string): Batch {
-    const batch = this.#filling && this.#filling.hashes.size < MOST_AT_ONCE ? this.#filling : this.#open();
-    batch.hashes.add(hash);
-    this.#outstanding.set(hash, batch);
-    return batch;
+  async #query(hash: string): Promise<Entry> {
+    const { queriedAt, usable } = await (this.#pending.get(hash) ?? this.#addToBatch(hash)).result;
+    // A revocation, or another request's result, may be newer.
+    const known = this.#entryOf(hash);
+    if (known && known.queriedAt >= queriedAt) return known;
+    const entry = toEntry(usable.get(hash), queriedAt);
+    this.#store(hash, entry);
+    return entry;
   }
 
-  /** Begins a batch that is asked about as soon as those before it are answered. */
-  #open(): Batch {
+  #addToBatch(hash: string): Batch {
+    if (!this.#nextBatch || this.#nextBatch.hashes.size >= MAX_BATCH) this.#nextBatch = this.#openBatch();
+    this.#nextBatch.hashes.add(hash);
+    this.#pending.set(hash, this.#nextBatch);
+    return this.#nextBatch;
+  }
+
+  /** Creates a batch that is queried when the queries before it have ended. */
+  #openBatch(): Batch {
     const hashes = new Set<string>();
-    const answer = this.#turn.then(() => this.#answer(hashes));
-    const batch: Batch = { hashes, answer };
-    this.#turn = answer.then(
-      () => this.#close(batch),
-      () => this.#close(batch),
-    );
-    this.#filling = batch;
-    return batch;
+    const result = this.#lastQuery.then(() => this.#runQuery(hashes));
+    const close = (): void => {
+      for (const hash of hashes) this.#pending.delete(hash);
+    };
+    this.#lastQuery = result.then(close, close);
+    return { hashes, result };
   }
 
-  #close({ hashes }: Batch): void {
-    for (const hash of hashes) this.#outstanding.delete(hash);
-  }
-
-  async #answer(hashes: ReadonlySet<string>): Promise<Answer> {
-    if (this.#filling?.hashes === hashes) this.#filling = undefined;
-    const askedAt = this.clock.now();
-    const found = await inTime(this.keys.findUsable([...hashes]));
-    return { askedAt, usable: new Map(found.map((key) => [key.hash, key])) };
-  }
-
-  /** Keeps the verdict unless something later is known; answers what is known then. */
-  #learn(hash: string, verdict: Verdict): Verdict {
-    const known = this.#known(hash);
-    if (known && known.askedAt >= verdict.askedAt) return known;
-    this.#keep(hash, verdict);
-    return verdict;
+  async #runQuery(hashes: ReadonlySet<string>): Promise<QueryResult> {
+    if (this.#nextBatch?.hashes === hashes) this.#nextBatch = undefined;
+    const queriedAt = this.clock.now();
+    const found = await withTimeout(this.keys.findUsable([...hashes]));
+    return { queriedAt, usable: new Map(found.map((key) => [key.hash, key])) };
   }
 }
 
-function toVerdict(key: UsableKey | undefined, askedAt: number): Verdict {
-  if (!key) return { askedAt, caller: null, endsAt: Infinity };
+function toEntry(key: UsableKey | undefined, queriedAt: number): Entry {
+  if (!key) return { queriedAt, caller: null, expiresAt: Infinity };
   const { id, name, expiresAt, expiresInMs } = key;
   const scopes = new Set(SCOPES.filter((scope) => key.scopes.includes(scope)));
-  return { askedAt, caller: { id, name, scopes, expiresAt }, endsAt: askedAt + (expiresInMs ?? Infinity) };
+  const caller = { id, name, scopes, expiresAt };
+  return { queriedAt, caller, expiresAt: queriedAt + (expiresInMs ?? Infinity) };
 }
 
-/** @throws KeyCheckTooSlow when the answer would be too old to be believed */
-async function inTime<T>(work: Promise<T>): Promise<T> {
+/** @throws KeyCheckTooSlow when the result would be too old to be used */
+async function withTimeout<T>(work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
-  const tooSlow = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new KeyCheckTooSlow()), BELIEVED_MS);
+  const timeout = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new KeyCheckTooSlow()), MAX_AGE_MS);
   });
   try {
-    return await Promise.race([work, tooSlow]);
+    return await Promise.race([work, timeout]);
   } finally {
     clearTimeout(timer);
   }

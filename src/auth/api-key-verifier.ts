@@ -1,26 +1,26 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { Caller, Scope } from './access.js';
 import { hashApiKey, isApiKey } from './api-key.js';
+import { ApiKeyCache } from './api-key-cache.js';
 import { KeyUsage } from './key-usage.js';
-import { STARTING_KEYS, type StartingKey } from './startup-keys.js';
-import { StoredKeys } from './api-key-cache.js';
+import { STARTUP_KEYS, type StartupKey } from './startup-keys.js';
 
-/** Knows who a key belongs to: first the keys that the process was started with, then those of the database. */
+/** Finds the caller of a key: among the keys of the settings first, then in the database. */
 @Injectable()
 export class ApiKeyVerifier {
-  readonly #starting = new Map<string, Caller>();
+  readonly #startupCallers = new Map<string, Caller>();
 
-  /** @param startingKeys a key that is listed with several scopes has them all */
   constructor(
-    @Inject(STARTING_KEYS) startingKeys: readonly StartingKey[],
-    private readonly stored: StoredKeys,
+    @Inject(STARTUP_KEYS) startupKeys: readonly StartupKey[],
+    private readonly cache: ApiKeyCache,
     private readonly usage: KeyUsage,
   ) {
-    for (const { scope, key, origin } of startingKeys) {
-      const hash = hashApiKey(key);
-      const scopes = new Set<Scope>([...(this.#starting.get(hash)?.scopes ?? []), scope]);
-      this.#starting.set(hash, {
-        id: hash,
+    for (const { scope, key, origin } of startupKeys) {
+      const id = hashApiKey(key);
+      // A key may be listed several times, with different scopes.
+      const scopes = new Set<Scope>([...(this.#startupCallers.get(id)?.scopes ?? []), scope]);
+      this.#startupCallers.set(id, {
+        id,
         name: `${origin}:${[...scopes].join('+')}`,
         scopes,
         expiresAt: null,
@@ -29,19 +29,18 @@ export class ApiKeyVerifier {
   }
 
   /**
-   * The caller that the key belongs to, or null: at once when that is known, a promise when the database is asked. Keys of
-   * settings may have any form; anything else that is not in the form of our keys, or is mistyped, is refused without
-   * asking.
-   * @throws what the database fails with, when the key could be one of its
+   * The caller of the key, or null; a promise only when the database is queried. Text that is not in the form of our keys,
+   * or is mistyped, is refused without a query.
+   * @throws the error of the database when the key could be one of its
    */
   verify(key: string): Caller | null | Promise<Caller | null> {
     const hash = hashApiKey(key);
-    const starting = this.#starting.get(hash);
-    if (starting) return starting;
-    const known = this.stored.findKnown(hash);
-    if (known !== undefined) return this.#noteUse(known);
-    if (!this.stored.hasMet(hash) && !isApiKey(key)) return null;
-    return this.stored.find(hash).then((caller) => this.#noteUse(caller));
+    const startup = this.#startupCallers.get(hash);
+    if (startup) return startup;
+    const cached = this.cache.findCached(hash);
+    if (cached !== undefined) return this.#noteUse(cached);
+    if (!this.cache.has(hash) && !isApiKey(key)) return null;
+    return this.cache.find(hash).then((caller) => this.#noteUse(caller));
   }
 
   #noteUse(caller: Caller | null): Caller | null {

@@ -13,9 +13,8 @@ import { hashApiKey, makeApiKey } from './api-key.js';
 import { InvalidApiKey, MissingApiKey, MissingScope } from './auth.errors.js';
 import { createAuthenticator } from './authenticator.js';
 import { KeyUsage } from './key-usage.js';
-import { OpenAnswers } from './revoked-key-responses.js';
-import { ScopesGuard } from './scopes.guard.js';
-import { StoredKeys } from './api-key-cache.js';
+import { RevokedKeyResponses } from './revoked-key-responses.js';
+import { ApiKeyCache } from './api-key-cache.js';
 import { FakeKeys } from './testing/fake-keys.js';
 import { ManualClock } from './testing/manual-clock.js';
 
@@ -34,26 +33,24 @@ const STORED = makeApiKey('client');
 const reflector = new Reflector();
 const log = createLog({ logLevel: 'error' }, { destination: { write: () => undefined }, pretty: false });
 
-/** The two guards of an application with the given keys, and one key in its database. */
-function boot(...startingKeys: readonly string[]) {
+/** The guard of an application with the given keys, and one key in its database. */
+function boot(...startupKeys: readonly string[]) {
   const keys = new FakeKeys();
   keys.add(hashApiKey(STORED), { name: 'stored' });
   const clock = new ManualClock();
-  const stored = new StoredKeys(keys, clock);
+  const cache = new ApiKeyCache(keys, clock);
   const verifier = new ApiKeyVerifier(
-    startingKeys.map((key) => ({ scope: 'client', key, origin: 'settings' })),
-    stored,
+    startupKeys.map((key) => ({ scope: 'client', key, origin: 'settings' })),
+    cache,
     new KeyUsage(keys, clock, log),
   );
-  const authentication = new ApiKeyGuard(createAuthenticator(verifier), reflector, new OpenAnswers(stored));
-  const scopes = new ScopesGuard(reflector);
+  const guard = new ApiKeyGuard(createAuthenticator(verifier), reflector, new RevokedKeyResponses(cache));
   const call = async (headers: IncomingHttpHeaders, handler = Routes.prototype.anyKey, earlier?: Caller) => {
     const request = new IncomingMessage(new Socket());
     Reflect.set(request, 'user', earlier);
     Object.assign(request.headers, headers);
     const context = new ExecutionContextHost([request, new ServerResponse(request)], Routes, handler);
-    await authentication.canActivate(context);
-    scopes.canActivate(context);
+    await guard.canActivate(context);
     const user: Caller | undefined = Reflect.get(request, 'user');
     return user?.name;
   };

@@ -3,10 +3,10 @@ import { Reflector } from '@nestjs/core';
 import type { Request, Response } from 'express';
 import type passport from 'passport';
 import { createHeaderDecorator } from '../common/http/request/handler-inputs.js';
-import { accessOf, type Caller } from './access.js';
-import { InvalidApiKey, MissingApiKey } from './auth.errors.js';
+import { accessOf, missingScope, type Access, type Caller } from './access.js';
+import { InvalidApiKey, MissingApiKey, MissingScope } from './auth.errors.js';
 import { API_KEY_STRATEGIES, AUTHENTICATOR } from './authenticator.js';
-import { OpenAnswers } from './revoked-key-responses.js';
+import { RevokedKeyResponses } from './revoked-key-responses.js';
 
 declare global {
   namespace Express {
@@ -15,35 +15,33 @@ declare global {
   }
 }
 
-/** Authenticates the request and sets `request.user`, unless the route is public. It runs before all other guards. */
+/**
+ * Authenticates the request, sets `request.user` and checks the scopes that the route declares, unless the route is
+ * public. It runs before all other guards.
+ */
 @Injectable()
 export class ApiKeyGuard implements CanActivate {
   constructor(
     @Inject(AUTHENTICATOR) private readonly authenticator: passport.Authenticator,
     private readonly reflector: Reflector,
-    private readonly openAnswers: OpenAnswers,
+    private readonly responses: RevokedKeyResponses,
   ) {}
 
   /**
    * Returns synchronously when the key is known: Nest waits for promises only.
-   * @throws MissingApiKey, InvalidApiKey; the error of the database when the key cannot be checked
+   * @throws MissingApiKey, InvalidApiKey, MissingScope; the error of the database when the key cannot be checked
    */
   canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-    if (accessOf(this.reflector, context).kind === 'public') return true;
+    const access = accessOf(this.reflector, context);
+    if (access.kind === 'public') return true;
     const http = context.switchToHttp();
     const request = http.getRequest<Request>();
     const response = http.getResponse<Response>();
-    // Nothing that ran before may have named the caller.
+    // Middleware must not be able to set the caller.
     request.user = undefined;
     const authenticated = this.#authenticate(request, response);
-    if (request.user) return this.#admit(request, response);
-    return authenticated.then(() => this.#admit(request, response));
-  }
-
-  #admit(request: Request, response: Response): true {
-    if (!request.user) throw hasCredentials(request) ? new InvalidApiKey() : new MissingApiKey();
-    this.openAnswers.watch(request.user, response);
-    return true;
+    if (request.user) return this.#authorize(access, request, response);
+    return authenticated.then(() => this.#authorize(access, request, response));
   }
 
   /** Sets `request.user` to the caller of the first key that is valid. */
@@ -61,25 +59,27 @@ export class ApiKeyGuard implements CanActivate {
       authenticate(request, response, reject);
     });
   }
+
+  #authorize(access: Access, request: Request, response: Response): true {
+    const { user, headers } = request;
+    if (!user) {
+      const hasCredentials = headers['x-api-key'] !== undefined || headers.authorization !== undefined;
+      throw hasCredentials ? new InvalidApiKey() : new MissingApiKey();
+    }
+    const missing = missingScope(access, user);
+    if (missing) throw new MissingScope(missing);
+    this.responses.add(user, response);
+    return true;
+  }
 }
 
 /** The authenticated caller. @throws MissingApiKey on a public route */
-export function callerOf(request: Request): Caller {
-  const caller = findCaller(request);
-  if (!caller) throw new MissingApiKey();
-  return caller;
-}
-
-/** The authenticated caller, or null on a public route. */
-export function findCaller(request: Request): Caller | null {
-  return request.user ?? null;
+export function callerOf({ user }: Request): Caller {
+  if (!user) throw new MissingApiKey();
+  return user;
 }
 
 /** Parameter: the caller of the request. */
 export const CurrentCaller = createHeaderDecorator((_: unknown, context: ExecutionContext): Caller =>
   callerOf(context.switchToHttp().getRequest<Request>()),
 );
-
-function hasCredentials({ headers }: Request): boolean {
-  return headers['x-api-key'] !== undefined || headers.authorization !== undefined;
-}

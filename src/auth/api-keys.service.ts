@@ -16,7 +16,7 @@ import {
   type ListApiKeysQueryDto,
 } from './dto/api-key.dto.js';
 import { readTimestamp } from '@longshore/common/json/read-timestamp';
-import { StoredKeys } from './api-key-cache.js';
+import { ApiKeyCache } from './api-key-cache.js';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
@@ -25,7 +25,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 export class ApiKeysService {
   constructor(
     private readonly keys: ApiKeysRepository,
-    private readonly stored: StoredKeys,
+    private readonly cache: ApiKeyCache,
     private readonly log: Log,
   ) {}
 
@@ -62,7 +62,7 @@ export class ApiKeysService {
   async revoke(id: string, by: Caller): Promise<void> {
     const hash = UUID.test(id) ? await this.keys.revoke(id) : null;
     if (hash === null) throw new ApiKeyNotFound(id);
-    this.stored.revoked(hash);
+    this.cache.revoke(hash);
     this.log.info('revoked an API key', { keyId: id, by: by.name });
   }
 

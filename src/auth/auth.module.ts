@@ -14,12 +14,11 @@ import { ApiKeysService } from './api-keys.service.js';
 import { AUTHENTICATOR, createAuthenticator } from './authenticator.js';
 import { KeyUsage } from './key-usage.js';
 import { MonotonicClock } from './monotonic-clock.js';
-import { OpenAnswers } from './revoked-key-responses.js';
+import { RevokedKeyResponses } from './revoked-key-responses.js';
 import { rateLimitOptions, RateLimitGuard } from './rate-limit.guard.js';
-import { RateWindows } from './rate-limit-storage.js';
-import { ScopesGuard } from './scopes.guard.js';
-import { STARTING_KEYS, startingKeys } from './startup-keys.js';
-import { StoredKeys } from './api-key-cache.js';
+import { RateLimitStorage } from './rate-limit-storage.js';
+import { STARTUP_KEYS, startupKeys } from './startup-keys.js';
+import { ApiKeyCache } from './api-key-cache.js';
 import { WhoamiController } from './whoami.controller.js';
 
 /** Authentication, authorisation and rate limit. The application registers the exported guards globally, in this order. */
@@ -30,23 +29,22 @@ import { WhoamiController } from './whoami.controller.js';
     MonotonicClock,
     ApiKeysRepository,
     {
-      provide: STARTING_KEYS,
+      provide: STARTUP_KEYS,
       inject: [Settings, ApiKeysRepository, Log],
-      useFactory: startingKeys,
+      useFactory: startupKeys,
     },
-    StoredKeys,
-    OpenAnswers,
+    ApiKeyCache,
+    RevokedKeyResponses,
     KeyUsage,
     ApiKeyVerifier,
     ApiKeysService,
     AccessCoverage,
     { provide: AUTHENTICATOR, inject: [ApiKeyVerifier], useFactory: createAuthenticator },
     ApiKeyGuard,
-    ScopesGuard,
     { provide: getOptionsToken(), inject: [Settings], useFactory: rateLimitOptions },
-    { provide: ThrottlerStorage, useClass: RateWindows },
+    { provide: ThrottlerStorage, useClass: RateLimitStorage },
     RateLimitGuard,
   ],
-  exports: [ApiKeyGuard, ScopesGuard, RateLimitGuard],
+  exports: [ApiKeyGuard, RateLimitGuard],
 })
 export class AuthModule {}

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable, type BeforeApplicationShutdown } from '@nestjs/common';
 import { Log } from '../common/logging/logger.js';
 import { ApiKeysRepository } from './api-keys.repository.js';
@@ -6,21 +7,21 @@ import { MonotonicClock } from './monotonic-clock.js';
 /** Shortest time between two writes about one key, in milliseconds. */
 export const USE_INTERVAL_MS = 60_000;
 
-/** How long uses are gathered before they are written together, in milliseconds. */
-const GATHER_MS = 1_000;
+/** How long uses are collected for one write, in milliseconds. */
+const COLLECT_MS = 1_000;
 
-/** Longest that the end of the process waits for the last write, in milliseconds. */
-const GOODBYE_MS = 1_000;
+/** How long the shutdown waits for the last write, in milliseconds. */
+const SHUTDOWN_TIMEOUT_MS = 1_000;
 
 /**
- * Writes down when keys of the database were last used: at most once a minute per key, several keys in one
- * statement, beside the requests and never in their way. What cannot be written is logged and left for the next use.
+ * Records when keys of the database were last used: at most once a minute per key, several keys in one statement, outside
+ * of the requests. A failed write is logged and not repeated.
  */
 @Injectable()
 export class KeyUsage implements BeforeApplicationShutdown {
-  /** When each key was used last, as far as it was noted in the last minute. */
+  /** The last noted use of each key, for the last minute. */
   readonly #noted = new Map<string, number>();
-  #gathered = new Map<string, number>();
+  #collected = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> | undefined;
 
@@ -30,49 +31,46 @@ export class KeyUsage implements BeforeApplicationShutdown {
     private readonly log: Log,
   ) {}
 
-  /** Takes note of a use. @param id of a key in the database */
+  /** @param id of a key in the database */
   note(id: string): void {
     const now = this.clock.now();
     const last = this.#noted.get(id);
     if (last !== undefined && now - last < USE_INTERVAL_MS) return;
     this.#noted.set(id, now);
-    this.#gathered.set(id, now);
+    this.#collected.set(id, now);
     if (!this.#writing) this.#schedule();
   }
 
-  /** Writes what was gathered; resolves when it is written or given up. */
+  /** Writes what was collected; resolves when it is written or has failed. */
   flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#writing ??= this.#write().finally(() => {
       this.#writing = undefined;
-      if (this.#gathered.size > 0) this.#schedule();
+      if (this.#collected.size > 0) this.#schedule();
     });
     return this.#writing;
   }
 
   async beforeApplicationShutdown(): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    const patience = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, GOODBYE_MS);
-    });
-    // A write that is under way does not hold what came after it began.
-    const written = this.flush().then(() => this.flush());
-    await Promise.race([written, patience]);
-    clearTimeout(timer);
+    const stop = new AbortController();
+    const timeout = sleep(SHUTDOWN_TIMEOUT_MS, undefined, { signal: stop.signal }).catch(() => undefined);
+    // A write in progress does not hold what was collected after its start.
+    await Promise.race([this.flush().then(() => this.flush()), timeout]);
+    stop.abort();
     clearTimeout(this.#timer);
   }
 
   #schedule(): void {
-    this.#timer ??= setTimeout(() => void this.flush(), GATHER_MS).unref();
+    this.#timer ??= setTimeout(() => void this.flush(), COLLECT_MS).unref();
   }
 
   async #write(): Promise<void> {
     const now = this.clock.now();
     for (const [id, at] of this.#noted) if (now - at >= USE_INTERVAL_MS) this.#noted.delete(id);
-    if (this.#gathered.size === 0) return;
-    const ages = new Map([...this.#gathered].map(([id, at]) => [id, now - at]));
-    this.#gathered = new Map();
+    if (this.#collected.size === 0) return;
+    const ages = new Map([...this.#collected].map(([id, at]) => [id, now - at]));
+    this.#collected = new Map();
     try {
       await this.keys.noteUses(ages);
     } catch (error) {

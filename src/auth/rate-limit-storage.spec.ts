@@ -1,14 +1,14 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RateWindows } from './rate-limit-storage.js';
+import { RateLimitStorage } from './rate-limit-storage.js';
 import { ManualClock } from './testing/manual-clock.js';
 
 const MINUTE = 60_000;
 
 test('a window takes its limit of requests and no more, until it ends', async () => {
   const clock = new ManualClock();
-  const windows = new RateWindows(clock);
+  const windows = new RateLimitStorage(clock);
   for (let n = 1; n <= 3; n += 1) {
     const { isBlocked, totalHits } = await windows.increment('a', MINUTE, 3);
     assert.deepEqual({ isBlocked, totalHits }, { isBlocked: false, totalHits: n });
@@ -24,7 +24,7 @@ test('a window takes its limit of requests and no more, until it ends', async ()
 
 test('refused requests do not put the end off', async () => {
   const clock = new ManualClock();
-  const windows = new RateWindows(clock);
+  const windows = new RateLimitStorage(clock);
   for (let second = 0; second < 60; second += 1) {
     const { isBlocked } = await windows.increment('a', MINUTE, 1);
     assert.equal(isBlocked, second > 0);
@@ -34,14 +34,14 @@ test('refused requests do not put the end off', async () => {
 });
 
 test('callers are counted apart', async () => {
-  const windows = new RateWindows(new ManualClock());
+  const windows = new RateLimitStorage(new ManualClock());
   for (let n = 0; n < 100; n += 1) await windows.increment('flood', MINUTE, 1);
   assert.equal((await windows.increment('other', MINUTE, 1)).isBlocked, false);
 });
 
 test('windows that have ended are dropped', async () => {
   const clock = new ManualClock();
-  const windows = new RateWindows(clock);
+  const windows = new RateLimitStorage(clock);
   for (let n = 0; n < 1000; n += 1) {
     await windows.increment(`caller ${n}`, MINUTE, 1);
     clock.advance(MINUTE / 100);

@@ -10,47 +10,40 @@ interface Window {
 type Increment = Awaited<ReturnType<ThrottlerStorage['increment']>>;
 
 /**
- * Counts requests in windows that begin with a caller's first request and last a fixed time. One number per caller;
- * windows that have ended are dropped when a new one begins.
+ * Counts requests in fixed windows, which begin with a caller's first request. Windows that have ended are removed when a
+ * new one begins.
  */
 @Injectable()
-export class RateWindows implements ThrottlerStorage {
-  /** In the order of their ends, because all last equally long. */
+export class RateLimitStorage implements ThrottlerStorage {
+  /** In the order of their ends, because all have the same length. */
   readonly #windows = new Map<string, Window>();
 
   constructor(private readonly clock: MonotonicClock) {}
 
-  /** How many windows are kept. */
+  /** Number of windows in memory. */
   get size(): number {
     return this.#windows.size;
   }
 
-  /**
-   * Counts one request.
-   * @param ttlMs length of a window in milliseconds, the same at every call
-   */
-  increment(key: string, ttlMs: number, limit: number): Promise<Increment> {
+  /** Counts one request. @param ttlMs length of a window in milliseconds, the same at every call */
+  async increment(key: string, ttlMs: number, limit: number): Promise<Increment> {
     const now = this.clock.now();
-    const window = this.#windowOf(key, ttlMs, now);
+    let window = this.#windows.get(key);
+    if (!window || window.endsAt <= now) {
+      for (const [name, { endsAt }] of this.#windows) {
+        if (endsAt > now) break;
+        this.#windows.delete(name);
+      }
+      window = { endsAt: now + ttlMs, hits: 0 };
+      this.#windows.set(key, window);
+    }
     window.hits += 1;
     const secondsLeft = Math.ceil((window.endsAt - now) / 1000);
-    return Promise.resolve({
+    return {
       totalHits: window.hits,
       timeToExpire: secondsLeft,
       isBlocked: window.hits > limit,
       timeToBlockExpire: secondsLeft,
-    });
-  }
-
-  #windowOf(key: string, ttlMs: number, now: number): Window {
-    const open = this.#windows.get(key);
-    if (open && open.endsAt > now) return open;
-    for (const [name, { endsAt }] of this.#windows) {
-      if (endsAt > now) break;
-      this.#windows.delete(name);
-    }
-    const fresh: Window = { endsAt: now + ttlMs, hits: 0 };
-    this.#windows.set(key, fresh);
-    return fresh;
+    };
   }
 }

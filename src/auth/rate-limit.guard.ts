@@ -2,7 +2,7 @@ import { Injectable, type ExecutionContext } from '@nestjs/common';
 import { ThrottlerGuard, type ThrottlerModuleOptions } from '@nestjs/throttler';
 import type { Request } from 'express';
 import type { Settings } from '../config/settings.js';
-import { callerOf, findCaller } from './api-key.guard.js';
+import { callerOf } from './api-key.guard.js';
 import { TooManyRequests } from './auth.errors.js';
 
 const MINUTE_MS = 60_000;
@@ -12,29 +12,25 @@ const MINUTE_MS = 60_000;
  * are for the throttlers of the extension's own ThrottlerModule, do not change it.
  */
 export function rateLimitOptions({ rateLimit }: Pick<Settings, 'rateLimit'>): ThrottlerModuleOptions {
-  return {
-    throttlers: [{ name: 'service', ttl: MINUTE_MS, limit: rateLimit }],
-    setHeaders: false,
-  };
+  return { throttlers: [{ name: 'service', ttl: MINUTE_MS, limit: rateLimit }], setHeaders: false };
 }
 
 /**
- * Refuses what a key sends beyond its requests a minute (SERVICE_RATE_LIMIT). It stands behind the check of keys: a
- * wrong key uses up nobody's requests, and routes that need no key are not limited. Without a limit it is left out.
+ * Limits the requests of a key (SERVICE_RATE_LIMIT), over all routes together. It runs after authentication: wrong keys
+ * and public routes are not counted. The application omits it when there is no limit.
  */
 @Injectable()
 export class RateLimitGuard extends ThrottlerGuard {
-  protected override shouldSkip(context: ExecutionContext): Promise<boolean> {
-    return Promise.resolve(findCaller(context.switchToHttp().getRequest<Request>()) === null);
+  protected override async shouldSkip(context: ExecutionContext): Promise<boolean> {
+    return !context.switchToHttp().getRequest<Request>().user;
   }
 
-  protected override getTracker(request: Request): Promise<string> {
-    return Promise.resolve(callerOf(request).id);
+  protected override async getTracker(request: Request): Promise<string> {
+    return callerOf(request).id;
   }
 
-  /** All routes share one count. */
-  protected override generateKey(_: ExecutionContext, caller: string): string {
-    return caller;
+  protected override generateKey(_: ExecutionContext, callerId: string): string {
+    return callerId;
   }
 
   /** @throws TooManyRequests */

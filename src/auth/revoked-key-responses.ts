@@ -1,43 +1,39 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import type { Response } from 'express';
 import type { Caller } from './access.js';
-import { StoredKeys } from './api-key-cache.js';
+import { ApiKeyCache } from './api-key-cache.js';
 
-/**
- * How often the keys of answers under way are looked at, in milliseconds. Together with the time for which an answer
- * of the database is believed it stays below the five seconds that a revoked key may live on.
- */
+/** Time between two checks, in milliseconds. With `MAX_AGE_MS` it stays below the 5 s in which a revocation takes effect. */
 export const CHECK_MS = 500;
 
-interface OpenAnswer {
+interface OpenResponse {
   readonly caller: Caller;
-  /** Whether it was under way at an earlier look already; most answers are given before the second one. */
-  lasting: boolean;
+  /** Whether it was open at an earlier check; most responses end before the second one. */
+  isLong: boolean;
 }
 
-/** Breaks off answers whose key stops being good while they are given: streams and long polls would outlive it. */
+/** Closes responses whose key expires or is revoked while they are open: streams and long polls would outlive it. */
 @Injectable()
-export class OpenAnswers implements OnApplicationShutdown {
-  readonly #open = new Map<Response, OpenAnswer>();
+export class RevokedKeyResponses implements OnApplicationShutdown {
+  readonly #open = new Map<Response, OpenResponse>();
   #timer: NodeJS.Timeout | undefined;
   #checking: Promise<void> | undefined;
 
-  constructor(private readonly stored: StoredKeys) {}
+  constructor(private readonly keys: ApiKeyCache) {}
 
-  /** How many answers are watched. */
+  /** Number of open responses whose key can be revoked. */
   get size(): number {
     return this.#open.size;
   }
 
-  /** Watches an answer until it is given. Callers whose key cannot be revoked need no watching. */
-  watch(caller: Caller, response: Response): void {
-    if (!this.stored.knows(caller)) return;
-    this.#open.set(response, { caller, lasting: false });
+  add(caller: Caller, response: Response): void {
+    if (!this.keys.isRevocable(caller)) return;
+    this.#open.set(response, { caller, isLong: false });
     response.once('close', () => this.#open.delete(response));
     this.#timer ??= setInterval(() => void this.check(), CHECK_MS).unref();
   }
 
-  /** Looks at the keys of all answers under way. A key that cannot be asked about counts as good. */
+  /** Checks the keys of all open responses. A key that cannot be checked counts as valid. */
   check(): Promise<void> {
     this.#checking ??= this.#check().finally(() => {
       this.#checking = undefined;
@@ -46,36 +42,24 @@ export class OpenAnswers implements OnApplicationShutdown {
   }
 
   onApplicationShutdown(): void {
-    this.#stop();
+    clearInterval(this.#timer);
+    this.#timer = undefined;
   }
 
   async #check(): Promise<void> {
     if (this.#open.size === 0) {
-      this.#stop();
+      this.onApplicationShutdown();
       return;
     }
-    const lasting: [Response, Caller][] = [];
-    for (const [response, answer] of this.#open) {
-      if (answer.lasting) lasting.push([response, answer.caller]);
-      answer.lasting = true;
-    }
-    const ended = await this.#endedAmong(new Set(lasting.map(([, caller]) => caller)));
-    for (const [response, caller] of lasting) if (ended.has(caller)) response.destroy();
-  }
-
-  async #endedAmong(callers: ReadonlySet<Caller>): Promise<ReadonlySet<Caller>> {
-    const ended = new Set<Caller>();
+    const long = [...this.#open].filter(([, { isLong }]) => isLong);
+    for (const response of this.#open.values()) response.isLong = true;
+    const refused = new Set<Caller>();
     await Promise.all(
-      [...callers].map(async (caller) => {
-        const good = await this.stored.isStillGood(caller).catch(() => true);
-        if (!good) ended.add(caller);
+      [...new Set(long.map(([, { caller }]) => caller))].map(async (caller) => {
+        const isValid = await this.keys.isStillValid(caller).catch(() => true);
+        if (!isValid) refused.add(caller);
       }),
     );
-    return ended;
-  }
-
-  #stop(): void {
-    clearInterval(this.#timer);
-    this.#timer = undefined;
+    for (const [response, { caller }] of long) if (refused.has(caller)) response.destroy();
   }
 }

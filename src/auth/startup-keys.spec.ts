@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { createLog, type Log } from '../common/logging/logger.js';
 import { isApiKey } from './api-key.js';
-import { startingKeys, type StartingKey } from './startup-keys.js';
+import { startupKeys, type StartupKey } from './startup-keys.js';
 import { FakeKeys } from './testing/fake-keys.js';
 
 describe('the keys that the service starts with', () => {
@@ -28,7 +28,7 @@ describe('the keys that the service starts with', () => {
 
   const start = (
     apiKeys: { scope: 'admin' | 'client'; key: string }[] = [],
-  ): Promise<readonly StartingKey[]> => startingKeys({ apiKeys, dataDir }, keys, log);
+  ): Promise<readonly StartupKey[]> => startupKeys({ apiKeys, dataDir }, keys, log);
   const fileText = (): Promise<string | null> =>
     readFile(join(dataDir, 'admin-key'), 'utf8').catch(() => null);
 

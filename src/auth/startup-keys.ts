@@ -1,34 +1,66 @@
+import { existsSync } from 'node:fs';
+import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../common/logging/logger.js';
 import type { ApiKeySetting } from '../config/api-keys-setting.js';
 import type { Settings } from '../config/settings.js';
-import { ensureAdminKey, hasAdminKey } from './admin-key-file.js';
+import { makeApiKey } from './api-key.js';
 import type { ApiKeysRepository } from './api-keys.repository.js';
 
-/** Injection token of the keys that the process was started with. */
-export const STARTING_KEYS = Symbol('STARTING_KEYS');
+/** Injection token of the keys that are valid for the lifetime of the process. */
+export const STARTUP_KEYS = Symbol('STARTUP_KEYS');
 
-/** A key that is good as long as the process runs; `key` is the secret itself. */
-export interface StartingKey extends ApiKeySetting {
-  /** Where it comes from: the first half of its name. */
+/** `key` is the secret itself. */
+export interface StartupKey extends ApiKeySetting {
+  /** The first half of the caller's name. */
   readonly origin: 'settings' | 'generated';
 }
 
 /**
- * The keys of the settings. Without any: the admin key in the data folder, which is made when nobody could call
- * otherwise, because the database has no usable key either. Once made it stays good until its file is removed.
- * @throws Error when the file cannot be read or written, or the database cannot be asked
+ * The keys of the settings. Without any: the admin key in the data folder, which is generated when the database has no
+ * usable key either. A generated key stays valid until its file is removed.
+ * @throws Error when the file cannot be read or written, or the database fails
  */
-export async function startingKeys(
+export async function startupKeys(
   { apiKeys, dataDir }: Pick<Settings, 'apiKeys' | 'dataDir'>,
   keys: ApiKeysRepository,
   log: Log,
-): Promise<readonly StartingKey[]> {
+): Promise<readonly StartupKey[]> {
   if (apiKeys.length > 0) return apiKeys.map((key) => ({ ...key, origin: 'settings' }));
-  if (!(await hasAdminKey(dataDir)) && (await keys.hasUsable())) {
+  const path = join(dataDir, 'admin-key');
+  if (!existsSync(path) && (await keys.hasUsable())) {
     log.info('API keys come from the database alone');
     return [];
   }
-  const { key, path, created } = await ensureAdminKey(dataDir);
+  await mkdir(dataDir, { recursive: true });
+  let key = makeApiKey('admin');
+  const created = await createFile(path, key);
+  if (!created) key = await readKey(path);
   log.info(`${created ? 'made an admin API key, kept in' : 'the admin API key is in'} ${path}`);
   return [{ scope: 'admin', key, origin: 'generated' }];
+}
+
+/** Several processes may start at once: one creates the file, the others read it. @returns whether this one created it */
+async function createFile(path: string, key: string): Promise<boolean> {
+  try {
+    await writeFile(path, `${key}\n`, { mode: 0o600, flag: 'wx' });
+    return true;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+async function readKey(path: string): Promise<string> {
+  await chmod(path, 0o600);
+  let text = await readFile(path, 'utf8');
+  // The process that creates the file writes it in a second step.
+  for (let tries = 0; tries < 20 && !text.endsWith('\n'); tries += 1) {
+    await sleep(50);
+    text = await readFile(path, 'utf8');
+  }
+  const key = text.trim();
+  if (key === '') throw new Error(`${path} is empty: remove it to have a new admin key made`);
+  return key;
 }

@@ -2,7 +2,7 @@ import { Controller, Get, Headers, Inject, Query, Req, Res } from '@nestjs/commo
 import { ApiHeader, ApiOkResponse, ApiOperation, ApiTags, getSchemaPath } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
-import { JSON_TYPE } from '../common/http/errors/error-response.js';
+import { JSON_TYPE } from '../common/http/errors/send-error.js';
 import { ApiErrors, ApiSwitchedOffError } from '../common/http/errors/error.dto.js';
 import { BoundedReaders } from '../common/http/server/bounded-readers.js';
 import { HeldRequests } from '../common/http/server/held-requests.js';

@@ -7,7 +7,6 @@ import { HealthModule } from '../health/health.module.js';
 import { AttemptRepository } from './storage/attempt.repository.js';
 import { AuditController } from './audit/audit.controller.js';
 import { AuditRepository } from './audit/audit.repository.js';
-import { ItemErrors } from '../common/http/errors/item-errors.js';
 import { BulkRunsController } from './bulk/bulk-runs.controller.js';
 import { BulkRunsService } from './bulk/bulk-runs.service.js';
 import { CommittedEventRepository } from './events/committed-event.repository.js';
@@ -98,7 +97,6 @@ import { RunCountsMetrics } from './counts/run-counts.metrics.js';
     QueueReader,
     RunsService,
     RunCountsMetrics,
-    ItemErrors,
     BulkRunsService,
   ],
   exports: [

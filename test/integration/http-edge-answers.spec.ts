@@ -30,11 +30,11 @@ describe('answers of the HTTP edge', () => {
     assert.deepEqual(others, []);
   });
 
-  it('say what a failure from below means', async () => {
+  it('say that the database is not available', async () => {
     const [response, body] = await fetchText('/away');
     assert.equal(response.status, 503);
-    assert.equal(response.headers.get('retry-after'), '3');
-    assert.equal(body, '{"detail":"Database is away"}');
+    assert.equal(response.headers.get('retry-after'), '1');
+    assert.equal(body, '{"detail":"The database is not available"}');
     assert.deepEqual(edge.state.errors, []);
   });
 

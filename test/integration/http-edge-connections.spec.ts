@@ -8,7 +8,7 @@ import { MAX_BODY_BYTES, startEdge } from '../support/http-edge-app.js';
 import type { EdgeApp } from '../support/http-edge-app.js';
 import { RawConnection, requestText } from '../support/raw-http.js';
 
-const SHORT = { headersTimeoutMs: 300, requestTimeoutMs: 600, checkIntervalMs: 50 };
+const SHORT = { headersTimeout: 300, requestTimeout: 600, connectionsCheckingInterval: 50 };
 
 /** The head of a POST whose sender waits to be asked for the body. */
 function expecting(length: number): string {
@@ -197,7 +197,7 @@ describe('connections to the HTTP edge', () => {
   describe('that are slow', () => {
     let strict: EdgeApp;
     before(async () => {
-      strict = await startEdge({ ...SHORT, keepAliveTimeoutMs: 300 });
+      strict = await startEdge({ ...SHORT, keepAliveTimeout: 300 });
     });
     after(() => strict.app.close());
 

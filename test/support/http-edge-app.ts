@@ -1,9 +1,11 @@
+import type { ServerOptions } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import {
   Body,
   Controller,
   Delete,
   Get,
+  Global,
   HttpCode,
   Injectable,
   Module,
@@ -13,7 +15,7 @@ import {
   Res,
 } from '@nestjs/common';
 import type { CanActivate, ExecutionContext, INestApplication } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
+import { APP_GUARD, NestFactory } from '@nestjs/core';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import type { Request, Response } from 'express';
@@ -26,13 +28,14 @@ import {
   JsonObject,
   OptionalField,
 } from '../../src/common/http/validation/dto-decorators.js';
-import { FailureClassifier } from '../../src/common/http/errors/failure-classifier.js';
 import { FastExpressAdapter } from '../../src/common/http/server/fast-express.adapter.js';
 import { HttpModule } from '../../src/common/http/http.module.js';
 import { QueryInteger, QueryString } from '../../src/common/http/validation/query-decorators.js';
 import { requestIdOf } from '../../src/common/http/server/request-id.js';
+import { RequestGuard } from '../../src/common/http/request/request.guard.js';
 import { SERVER_LIMITS } from '../../src/common/http/server/server-limits.js';
-import type { ServerLimits } from '../../src/common/http/server/server-limits.js';
+import { DatabaseUnreachable } from '../../src/database/unavailable.js';
+import { Settings } from '../../src/config/settings.js';
 
 export const MAX_BODY_BYTES = 4096;
 
@@ -57,20 +60,6 @@ class Unauthenticated extends DomainError {
   readonly kind = 'unauthenticated';
 }
 
-class Unavailable extends DomainError {
-  readonly kind = 'unavailable';
-}
-
-class DatabaseAway extends Error {}
-
-class Classifier extends FailureClassifier {
-  override classify(error: unknown): DomainError | undefined {
-    return error instanceof DatabaseAway
-      ? new Unavailable('Database is away', { retryAfterSeconds: 3 })
-      : undefined;
-  }
-}
-
 @Injectable()
 class DenyGuard implements CanActivate {
   canActivate(context: ExecutionContext): boolean {
@@ -81,8 +70,12 @@ class DenyGuard implements CanActivate {
   }
 }
 
-@Module({ providers: [DenyGuard], exports: [DenyGuard] })
-class DenyModule {}
+@Global()
+@Module({
+  providers: [{ provide: Settings, useValue: { maxBodyBytes: MAX_BODY_BYTES } }],
+  exports: [Settings],
+})
+class EdgeSettingsModule {}
 
 /** What the handlers of the test application did, and what they wait for. */
 export class EdgeState {
@@ -146,7 +139,7 @@ class EdgeController {
 
   @Get('away')
   away(): never {
-    throw new DatabaseAway('connect ECONNREFUSED 10.0.0.1');
+    throw new DatabaseUnreachable('connect ECONNREFUSED 10.0.0.1');
   }
 
   @Get('refused')
@@ -193,19 +186,16 @@ function silent(): void {
 }
 
 /** Starts the application on a free port. */
-export async function startEdge(limits: Partial<ServerLimits> = {}): Promise<EdgeApp> {
+export async function startEdge(limits: ServerOptions = {}): Promise<EdgeApp> {
   const state = new EdgeState();
   @Module({
-    imports: [
-      HttpModule.forRoot({
-        imports: [DenyModule],
-        guards: [DenyGuard],
-        useFactory: () => ({ maxBodyBytes: MAX_BODY_BYTES }),
-        classifier: Classifier,
-      }),
-    ],
+    imports: [EdgeSettingsModule, HttpModule],
     controllers: [EdgeController],
-    providers: [{ provide: EdgeState, useValue: state }],
+    providers: [
+      { provide: EdgeState, useValue: state },
+      { provide: APP_GUARD, useClass: DenyGuard },
+      { provide: APP_GUARD, useExisting: RequestGuard },
+    ],
   })
   class EdgeModule {}
 

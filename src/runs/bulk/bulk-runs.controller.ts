@@ -2,7 +2,7 @@ import { Body, Controller, HttpCode, Post } from '@nestjs/common';
 import { ApiBody, ApiHeader, ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import { AllowScopes } from '../../auth/access.js';
 import { ApiErrors } from '../../common/http/errors/error.dto.js';
-import { PrefersMinimal } from '../../common/http/request/prefer.js';
+import { PrefersMinimal } from '../../common/http/request/handler-inputs.js';
 import { BODY_EXAMPLES, namedExamples } from '../../bootstrap/openapi/examples.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { ApiIdempotencyKey } from '../idempotency/idempotency.js';

@@ -1,7 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { readItem } from '../../common/http/validation/bulk-items.js';
 import { InvalidRequest } from '../../common/http/errors/domain-error.js';
-import { ItemErrors } from '../../common/http/errors/item-errors.js';
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 import type { JsonValue } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
@@ -37,27 +36,20 @@ export interface BulkCreation {
 /** Creations and events of many runs at once: each as if it came alone, together at far less than its cost. */
 @Injectable()
 export class BulkRunsService {
-  constructor(
-    private readonly journal: RunJournal,
-    private readonly errors: ItemErrors,
-  ) {}
+  constructor(private readonly journal: RunJournal) {}
 
   /**
    * Creates runs; one answer each, in their order.
    * @throws the first item's error when all of them failed because the service cannot work now
    */
   create(items: readonly JsonValue[], { keys, minimal, trace }: BulkCreation): Promise<CreateRunResult[]> {
-    return carryOut(
-      items,
-      (item, place) => {
-        const fresh = newRun(readItem(CreateRunDto, item), trace);
-        return {
-          effect: this.journal.create(fresh, keys.of(item, place)),
-          answer: (effect) => (minimal ? createdId(effect) : created(effect, fresh)),
-        };
-      },
-      this.errors,
-    );
+    return carryOut(items, (item, place) => {
+      const fresh = newRun(readItem(CreateRunDto, item), trace);
+      return {
+        effect: this.journal.create(fresh, keys.of(item, place)),
+        answer: (effect) => (minimal ? createdId(effect) : created(effect, fresh)),
+      };
+    });
   }
 
   /**
@@ -65,15 +57,11 @@ export class BulkRunsService {
    * @throws the first item's error when all of them failed because the service cannot work now
    */
   record(event: RunEvent, ids: readonly string[], keys: BulkKeys): Promise<ChangeRunResult[]> {
-    return carryOut(
-      ids,
-      (id, place) => {
-        if (!isRunId(id)) throw new RunNotFound(id);
-        const effect = this.journal.change(id, eventCommand(event, {}), { idempotency: keys.of(id, place) });
-        return { effect, answer: recorded };
-      },
-      this.errors,
-    );
+    return carryOut(ids, (id, place) => {
+      if (!isRunId(id)) throw new RunNotFound(id);
+      const effect = this.journal.change(id, eventCommand(event, {}), { idempotency: keys.of(id, place) });
+      return { effect, answer: recorded };
+    });
   }
 
   /**
@@ -86,22 +74,18 @@ export class BulkRunsService {
       throw new InvalidRequest(VALIDATION_FAILED, ['worker_id must be a worker id']);
     }
     const order = new RunOrder();
-    return carryOut(
-      items,
-      (item, place) => {
-        const reported = readItem(ReportedEventDto, item);
-        const { run_id: runId, attempt } = reported;
-        const event = checkedEvent(reported);
-        if (!isRunId(runId)) throw new RunNotFound(runId);
-        const command = eventCommand(event, { workerId, attempt });
-        const isHeldBack = order.next(runId);
-        const idempotency = keys.of(item, place);
-        const effect = this.journal.change(runId, command, { idempotency, isHeldBack });
-        order.add(runId, effect);
-        return { effect, answer: recorded };
-      },
-      this.errors,
-    );
+    return carryOut(items, (item, place) => {
+      const reported = readItem(ReportedEventDto, item);
+      const { run_id: runId, attempt } = reported;
+      const event = checkedEvent(reported);
+      if (!isRunId(runId)) throw new RunNotFound(runId);
+      const command = eventCommand(event, { workerId, attempt });
+      const isHeldBack = order.next(runId);
+      const idempotency = keys.of(item, place);
+      const effect = this.journal.change(runId, command, { idempotency, isHeldBack });
+      order.add(runId, effect);
+      return { effect, answer: recorded };
+    });
   }
 }
 

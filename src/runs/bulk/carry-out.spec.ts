@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { InvalidRequest } from '../../common/http/errors/domain-error.js';
-import { ItemErrors } from '../../common/http/errors/item-errors.js';
 import type { Effect } from '../journal/pending-command.js';
 import { JournalOverloaded } from '../run.errors.js';
 import { carryOut } from './carry-out.js';
@@ -23,14 +22,10 @@ function begin(fate: Fate, place: number): { effect: Promise<Effect>; answer: (e
 }
 
 const carry = (fates: readonly Fate[]): Promise<object[]> =>
-  carryOut(
-    [...fates],
-    (_, place) => {
-      const { effect, answer } = begin(fates[place] ?? 'done', place);
-      return { effect, answer: (made) => ({ status: 201, ...answer(made) }) };
-    },
-    new ItemErrors(),
-  );
+  carryOut([...fates], (_, place) => {
+    const { effect, answer } = begin(fates[place] ?? 'done', place);
+    return { effect, answer: (made) => ({ status: 201, ...answer(made) }) };
+  });
 
 describe('the items of a bulk request', () => {
   it('are answered at their places, whatever becomes of the others', async () => {
@@ -61,18 +56,14 @@ describe('the items of a bulk request', () => {
   it('are all handed in before anything else can happen', async () => {
     const order: string[] = [];
     const items = [0, 1, 2];
-    const all = carryOut(
-      items,
-      (_, place) => {
-        order.push(`in ${place}`);
-        const effect = Promise.resolve({ replayOf: 'run' }).then((made) => {
-          order.push(`done ${place}`);
-          return made;
-        });
-        return { effect, answer: () => ({ status: 201 }) };
-      },
-      new ItemErrors(),
-    );
+    const all = carryOut(items, (_, place) => {
+      order.push(`in ${place}`);
+      const effect = Promise.resolve({ replayOf: 'run' }).then((made) => {
+        order.push(`done ${place}`);
+        return made;
+      });
+      return { effect, answer: () => ({ status: 201 }) };
+    });
     assert.deepEqual(order, ['in 0', 'in 1', 'in 2']);
     await all;
     assert.equal(order.length, 6);

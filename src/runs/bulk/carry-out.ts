@@ -1,4 +1,4 @@
-import type { ItemErrors, RefusedItem } from '../../common/http/errors/item-errors.js';
+import { toItemError, type ItemError } from '../../common/http/errors/error-response.js';
 import type { Effect } from '../journal/pending-command.js';
 
 /** An item that was handed in to the journal. */
@@ -17,8 +17,7 @@ export interface HandedIn<R> {
 export async function carryOut<I, R extends { readonly status: number }>(
   items: readonly I[],
   handIn: (item: I, place: number) => HandedIn<R>,
-  errors: ItemErrors,
-): Promise<(R | RefusedItem)[]> {
+): Promise<(R | ItemError)[]> {
   const effects: Promise<Effect>[] = [];
   const answers = items.map((item, place) => {
     try {
@@ -33,12 +32,12 @@ export async function carryOut<I, R extends { readonly status: number }>(
   });
   const settled = await Promise.allSettled(effects);
   const failures: unknown[] = [];
-  const results = answers.map((answer): R | RefusedItem => {
+  const results = answers.map((answer): R | ItemError => {
     try {
       return answer(settled);
     } catch (error) {
       failures.push(error);
-      return errors.answerTo(error);
+      return toItemError(error);
     }
   });
   if (results.every(({ status }) => status === 503)) throw failures[0];

@@ -1,7 +1,7 @@
 import { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { StreamableFile } from '@nestjs/common';
-import { JSON_TYPE } from '../../common/http/errors/error-response.js';
+import { JSON_TYPE } from '../../common/http/errors/send-error.js';
 import type { PolledEventDto, PolledEventsDto } from './dto/event.dto.js';
 
 /**

@@ -15,7 +15,7 @@ import type { Response } from 'express';
 import { AllowScopes, type Caller } from '../../auth/access.js';
 import { CurrentCaller } from '../../auth/api-key.guard.js';
 import { ApiErrors } from '../../common/http/errors/error.dto.js';
-import { PrefersMinimal } from '../../common/http/request/prefer.js';
+import { PrefersMinimal } from '../../common/http/request/handler-inputs.js';
 import {
   BODY_EXAMPLES,
   EVENT_EXAMPLES,

@@ -11,7 +11,6 @@ import type { Request, Response } from 'express';
 import { callerOf } from '../../auth/api-key.guard.js';
 import { InvalidRequest } from '../../common/http/errors/domain-error.js';
 import { createHeaderDecorator } from '../../common/http/request/handler-inputs.js';
-import { queryOf } from '../../common/http/request/query-parser.js';
 import { canonicalJson } from '@longshore/common/json/canonical-json';
 import type { JsonValue } from '@longshore/common/json/json-value';
 import type { OpRunDto } from '../http/dto/op-run.dto.js';
@@ -30,7 +29,7 @@ export function readIdempotency(request: Request): Idempotency | undefined {
   const scope = readKeyScope(request);
   if (scope === undefined) return undefined;
   const body: JsonValue = request.body;
-  return { scope, requestHash: digest([canonicalJson(body), canonicalJson({ ...queryOf(request.url) })]) };
+  return { scope, requestHash: digest([canonicalJson(body), canonicalJson({ ...Object(request.query) })]) };
 }
 
 /**

@@ -1,48 +1,48 @@
-/** What a refusal or failure is about. The error filter turns each kind into one HTTP status. */
-export const ERROR_KINDS = [
-  'invalid',
-  'unauthenticated',
-  'forbidden',
-  'not-found',
-  'locked',
-  'conflict',
-  'too-large',
-  'unsupported-media-type',
-  'gone',
-  'rate-limited',
-  'unavailable',
-  'switched-off',
-] as const;
+/** The kinds of errors that clients see, each with its HTTP status. */
+export const ERROR_STATUS = {
+  invalid: 400,
+  locked: 400,
+  unauthenticated: 401,
+  forbidden: 403,
+  'not-found': 404,
+  conflict: 409,
+  gone: 410,
+  'too-large': 413,
+  'unsupported-media-type': 415,
+  'rate-limited': 429,
+  unavailable: 503,
+  /** Sent without `Retry-After`: only a change of the settings helps. */
+  'switched-off': 503,
+} as const;
 
-export type ErrorKind = (typeof ERROR_KINDS)[number];
+export type ErrorKind = keyof typeof ERROR_STATUS;
 
-/** What a domain error may carry beside its detail. */
 export interface DomainErrorOptions {
   /** One line per problem, fit for a client. */
   readonly errors?: readonly string[];
-  /** Whole seconds after which asking again makes sense; sent as `Retry-After`. */
+  /** Sent as `Retry-After`, in seconds. */
   readonly retryAfterSeconds?: number;
   readonly cause?: unknown;
 }
 
 /**
- * Base of every error that a client is meant to see. Its message becomes the body's `detail`, so it
- * must not hold SQL, paths of the server or raw input. Each context subclasses it in its own folder.
+ * Base of every error that clients see; each context declares its own. The message becomes the `detail` of the response:
+ * it must not hold SQL, paths of the server or raw input.
  */
 export abstract class DomainError extends Error {
   abstract readonly kind: ErrorKind;
   readonly errors?: readonly string[];
   readonly retryAfterSeconds?: number;
 
-  constructor(detail: string, options: DomainErrorOptions = {}) {
-    super(detail, options.cause === undefined ? undefined : { cause: options.cause });
+  constructor(detail: string, { errors, retryAfterSeconds, cause }: DomainErrorOptions = {}) {
+    super(detail, cause === undefined ? undefined : { cause });
     this.name = new.target.name;
-    if (options.errors !== undefined) this.errors = options.errors;
-    if (options.retryAfterSeconds !== undefined) this.retryAfterSeconds = options.retryAfterSeconds;
+    if (errors !== undefined) this.errors = errors;
+    if (retryAfterSeconds !== undefined) this.retryAfterSeconds = retryAfterSeconds;
   }
 }
 
-/** The request cannot be understood or breaks a rule of its own shape: 400. */
+/** The request breaks a rule of its own shape: 400. */
 export class InvalidRequest extends DomainError {
   readonly kind = 'invalid';
 
@@ -51,11 +51,10 @@ export class InvalidRequest extends DomainError {
   }
 }
 
-/** The request body is larger than the service takes: 413, and the connection is closed. */
+/** The request body exceeds the limit: 413, and the connection is closed. */
 export class BodyTooLarge extends DomainError {
   readonly kind = 'too-large';
 
-  /** @param maxBytes the largest body that is taken, in bytes */
   constructor(readonly maxBytes: number) {
     super(`Request body is larger than ${maxBytes} bytes`);
   }
@@ -76,5 +75,14 @@ export class NotFound extends DomainError {
 
   constructor(detail = 'Not found') {
     super(detail);
+  }
+}
+
+/** The database is unreachable or cannot do its work now: 503. */
+export class DatabaseUnavailable extends DomainError {
+  readonly kind = 'unavailable';
+
+  constructor(cause: unknown) {
+    super('The database is not available', { retryAfterSeconds: 1, cause });
   }
 }

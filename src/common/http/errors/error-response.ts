@@ -1,60 +1,117 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import { isBodyHeldBack } from '../request/body-reader.js';
+import { STATUS_CODES } from 'node:http';
+import { HttpException, Logger } from '@nestjs/common';
+import { isBadValue, isDatabaseUnavailable, isRetryable } from '../../../database/unavailable.js';
+import { DatabaseUnavailable, DomainError, ERROR_STATUS, InvalidRequest } from './domain-error.js';
 
-/** The body of every error answer. */
+/** The body of every error response. */
 export interface ErrorBody {
   readonly detail: string;
   readonly errors?: readonly string[];
 }
 
-/** What an error answer consists of. */
-export interface ErrorAnswer {
+export interface ErrorResponse {
   readonly status: number;
   readonly body: ErrorBody;
   readonly headers?: Readonly<Record<string, string>>;
-  /** End the connection, because the rest of the request is not worth reading. */
+  /** Close the connection, because the rest of the request is not read. */
   readonly close?: boolean;
 }
 
-export const JSON_TYPE = 'application/json; charset=utf-8';
-
-// How long, and how much, the service listens on after it refused a body in mid-stream.
-const LINGER_MS = 2000;
-const LINGER_BYTES = 32 * 1024 * 1024;
-
-/** Sends an error answer, which no cache keeps: browsers would keep a 410 for ever, whatever the next request asks for. */
-export function sendError(request: IncomingMessage, response: ServerResponse, answer: ErrorAnswer): void {
-  const text = JSON.stringify(answer.body);
-  response.statusCode = answer.status;
-  for (const [name, value] of Object.entries(answer.headers ?? {})) response.setHeader(name, value);
-  response.setHeader('Cache-Control', 'no-store');
-  response.setHeader('Content-Type', JSON_TYPE);
-  response.setHeader('Content-Length', Buffer.byteLength(text));
-  if (answer.close !== true) {
-    response.end(text);
-    return;
-  }
-  response.setHeader('Connection', 'close');
-  if (request.complete || isBodyHeldBack(request)) response.end(text);
-  else endAfterBody(request, response, text);
+/** The error of one item of a bulk request: the response that it would get as a request of its own. */
+export interface ItemError {
+  readonly status: number;
+  readonly error: ErrorBody;
 }
 
+const INTERNAL_ERROR: ErrorResponse = { status: 500, body: { detail: 'Internal server error' } };
+const NOT_FOUND: ErrorResponse = { status: 404, body: { detail: 'Not found' } };
+
+const logger = new Logger('Http');
+
 /**
- * Sends the whole answer at once but keeps the connection for a moment, dropping what still arrives:
- * closing on unread bytes would make the kernel reset the connection, and the client would lose the answer.
+ * Turns an error into a response: domain errors by their kind, HttpExceptions by their status and text, failures of the
+ * database as 503 or 400, and every other error as 500 without its text.
  */
-function endAfterBody(request: IncomingMessage, response: ServerResponse, text: string): void {
-  let dropped = 0;
-  const end = (): void => {
-    clearTimeout(timer);
-    request.off('data', count).off('end', end).off('close', end);
-    response.end();
+export function toErrorResponse(error: unknown, requestId?: string): ErrorResponse {
+  if (error instanceof DomainError) return fromDomainError(error);
+  if (error instanceof HttpException) return fromHttpException(error);
+  if (isHttpError(error)) return fromHttpException(new HttpException(error.message, error.statusCode));
+  if (isDatabaseUnavailable(error) || isRetryable(error)) {
+    logger.debug('the database failed', { error, requestId });
+    return fromDomainError(new DatabaseUnavailable(error));
+  }
+  if (isBadValue(error)) {
+    // Validation should have refused the value.
+    logger.warn('the database refused a value that passed validation', { error, requestId });
+    return fromDomainError(new InvalidRequest('The request holds a value that cannot be stored'));
+  }
+  return INTERNAL_ERROR;
+}
+
+/** Turns the error of an item of a bulk request into its result; logs faults of the service. */
+export function toItemError(error: unknown): ItemError {
+  const { status, body } = toErrorResponse(error);
+  if (status === INTERNAL_ERROR.status) logger.error(error);
+  return { status, error: body };
+}
+
+function fromDomainError({
+  kind,
+  message: detail,
+  errors = [],
+  retryAfterSeconds,
+}: DomainError): ErrorResponse {
+  const retryAfter = retryAfterSeconds ?? (kind === 'unavailable' || kind === 'rate-limited' ? 1 : undefined);
+  return {
+    status: ERROR_STATUS[kind],
+    body: errors.length === 0 ? { detail } : { detail, errors },
+    headers: {
+      ...(retryAfter === undefined ? {} : { 'Retry-After': String(Math.max(1, Math.ceil(retryAfter))) }),
+      ...(kind === 'unauthenticated' ? { 'WWW-Authenticate': 'Bearer realm="longshore"' } : {}),
+    },
+    close: kind === 'too-large',
   };
-  const count = (chunk: Uint8Array): void => {
-    dropped += chunk.length;
-    if (dropped > LINGER_BYTES) end();
+}
+
+function fromHttpException(exception: HttpException): ErrorResponse {
+  const { cause } = exception;
+  // Express reports a path that cannot be decoded as 400; no route has such a path.
+  if (cause instanceof URIError) return NOT_FOUND;
+  const status = exception.getStatus();
+  if (!Number.isInteger(status) || status < 200 || status > 599) return INTERNAL_ERROR;
+  const phrase = STATUS_CODES[status] ?? 'Error';
+  const detail = phrase.charAt(0) + phrase.slice(1).toLowerCase();
+  // The message of a system error names files and addresses of the server.
+  const isSystemError = cause instanceof Error && 'syscall' in cause;
+  return { status, body: { detail, ...(isSystemError ? {} : readBody(exception.getResponse())) } };
+}
+
+/** What the response of an HttpException says, as far as it fits into an error body. */
+function readBody(response: string | object): Partial<ErrorBody> {
+  if (typeof response === 'string') return toBody(response);
+  // As in Nest, the message of an Error that was given as the response is not sent.
+  if (response instanceof Error) return {};
+  const { detail, message, error, errors }: Record<string, unknown> = { ...response };
+  return toBody(
+    [detail, message, error].find((value) => typeof value === 'string'),
+    errors ?? message,
+  );
+}
+
+function toBody(detail: unknown, lines?: unknown): Partial<ErrorBody> {
+  return {
+    ...(typeof detail === 'string' && detail !== '' ? { detail } : {}),
+    ...(Array.isArray(lines) && lines.length > 0 ? { errors: lines.map(String) } : {}),
   };
-  const timer = setTimeout(end, LINGER_MS);
-  response.write(text);
-  request.on('data', count).on('end', end).on('close', end).resume();
+}
+
+/** An error of the package http-errors whose text is meant for the client. */
+function isHttpError(error: unknown): error is Error & { readonly statusCode: number } {
+  return (
+    error instanceof Error &&
+    'expose' in error &&
+    error.expose === true &&
+    'statusCode' in error &&
+    typeof error.statusCode === 'number'
+  );
 }

@@ -12,7 +12,7 @@ import {
 } from '@nestjs/common';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import { ClientGone } from '../request/body-reader.js';
-import { BodyTooLarge, DomainError, ERROR_KINDS, InvalidRequest } from './domain-error.js';
+import { BodyTooLarge, DomainError, ERROR_STATUS, InvalidRequest } from './domain-error.js';
 import type { DomainErrorOptions, ErrorKind } from './domain-error.js';
 import { ErrorFilter } from './error.filter.js';
 
@@ -32,8 +32,13 @@ interface Sent {
   readonly destroyed: boolean;
 }
 
+function coded(code: string): Error {
+  return Object.assign(new Error('secret'), { code });
+}
+
 /** What the filter answers to an error. */
-function answerTo(error: unknown, filter = new ErrorFilter({ maxBodyBytes: 10 })): Sent {
+function answerTo(error: unknown): Sent {
+  const filter = new ErrorFilter({ maxBodyBytes: 10 });
   const request = new IncomingMessage(new Socket());
   request.complete = true;
   const response = new ServerResponse(request);
@@ -50,24 +55,24 @@ function answerTo(error: unknown, filter = new ErrorFilter({ maxBodyBytes: 10 })
 describe('the error filter', () => {
   Logger.overrideLogger(false);
 
-  const statuses: Record<ErrorKind, number> = {
-    invalid: 400,
-    unauthenticated: 401,
-    forbidden: 403,
-    'not-found': 404,
-    locked: 400,
-    conflict: 409,
-    'too-large': 413,
-    'unsupported-media-type': 415,
-    gone: 410,
-    'rate-limited': 429,
-    unavailable: 503,
-    'switched-off': 503,
-  };
-  for (const kind of ERROR_KINDS) {
-    it(`answers ${kind} with ${statuses[kind]}`, () => {
+  const statuses: [kind: ErrorKind, status: number][] = [
+    ['invalid', 400],
+    ['unauthenticated', 401],
+    ['forbidden', 403],
+    ['not-found', 404],
+    ['locked', 400],
+    ['conflict', 409],
+    ['too-large', 413],
+    ['unsupported-media-type', 415],
+    ['gone', 410],
+    ['rate-limited', 429],
+    ['unavailable', 503],
+    ['switched-off', 503],
+  ];
+  for (const [kind, expected] of statuses) {
+    it(`answers ${kind} with ${expected}`, () => {
       const { status, body, headers } = answerTo(new AnyError(kind));
-      assert.equal(status, statuses[kind]);
+      assert.equal(status, expected);
       assert.equal(body, '{"detail":"detail"}');
       assert.equal(headers['content-length'], Buffer.byteLength(body));
       assert.equal(
@@ -77,6 +82,10 @@ describe('the error filter', () => {
       assert.equal(headers['connection'], kind === 'too-large' ? 'close' : undefined);
     });
   }
+
+  it('has a status for every kind', () => {
+    assert.deepEqual(Object.fromEntries(statuses), ERROR_STATUS);
+  });
 
   it('sends the lines and the seconds', () => {
     assert.equal(answerTo(new InvalidRequest('no', ['a', 'b'])).body, '{"detail":"no","errors":["a","b"]}');
@@ -160,19 +169,28 @@ describe('the error filter', () => {
     });
   }
 
-  it('asks the classifier about failures only', () => {
-    const asked: unknown[] = [];
-    const classifier = {
-      classify: (error: unknown): DomainError | undefined => {
-        asked.push(error);
-        return error === 'away' ? new AnyError('unavailable', { retryAfterSeconds: 5 }) : undefined;
-      },
-    };
-    const filter = new ErrorFilter({ maxBodyBytes: 10 }, classifier);
-    assert.equal(answerTo('away', filter).headers['retry-after'], '5');
-    assert.equal(answerTo('else', filter).status, 500);
-    assert.equal(answerTo(new AnyError('gone'), filter).status, 410);
-    assert.deepEqual(asked, ['away', 'else']);
+  const failures: [title: string, error: Error, status: number, detail: string][] = [
+    ['an unreachable database', coded('ECONNREFUSED'), 503, 'The database is not available'],
+    ['a deadlock', coded('40P01'), 503, 'The database is not available'],
+    [
+      'a value that PostgreSQL refuses',
+      coded('22021'),
+      400,
+      'The request holds a value that cannot be stored',
+    ],
+  ];
+  for (const [title, error, status, detail] of failures) {
+    it(`answers ${title} with ${status}`, () => {
+      const sent = answerTo(error);
+      assert.equal(sent.status, status);
+      assert.equal(sent.body, JSON.stringify({ detail }));
+      assert.equal(sent.headers['retry-after'], status === 503 ? '1' : undefined);
+    });
+  }
+
+  it('asks the database rules about other errors only', () => {
+    assert.equal(answerTo(Object.assign(new AnyError('gone'), { code: 'ECONNREFUSED' })).status, 410);
+    assert.equal(answerTo(coded('ERR_OTHER')).status, 500);
   });
 
   it('answers nobody when the client is gone', () => {

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { BodyTooLarge } from '../errors/domain-error.js';
 
-/** The client went away before its request was complete: there is nobody to answer. */
+/** The client closed the connection before its request was complete. */
 export class ClientGone extends Error {
   constructor() {
     super('client closed the connection before the request was complete');
@@ -12,26 +12,25 @@ export class ClientGone extends Error {
 const reading = new WeakSet<IncomingMessage>();
 const heldBack = new WeakSet<IncomingMessage>();
 
-/** Whether the service is still reading this request's body before acting on it. */
+/** Whether the body of the request is being read. */
 export function isReadingBody(request: IncomingMessage): boolean {
   return reading.has(request);
 }
 
-/** Notes that the client waits for `100 Continue` before it sends its body. */
+/** Notes that the client waits for `100 Continue` before it sends the body. */
 export function holdBackBody(request: IncomingMessage): void {
   heldBack.add(request);
 }
 
-/** Whether the client still waits for `100 Continue` and so sends no body. */
+/** Whether the client still waits for `100 Continue`. */
 export function isBodyHeldBack(request: IncomingMessage): boolean {
   return heldBack.has(request);
 }
 
 /**
- * Reads a request's body, asking for it first if the client waits to be asked.
- * @param maxBytes the largest body taken
- * @throws BodyTooLarge as soon as more arrives; the rest is read and dropped
- * @throws ClientGone when the client disappears meanwhile
+ * Reads the body of a request; sends `100 Continue` if the client waits for it.
+ * @throws BodyTooLarge as soon as more than `maxBytes` arrive; the rest is read and dropped
+ * @throws ClientGone
  */
 export function readBody(
   request: IncomingMessage,
@@ -42,40 +41,34 @@ export function readBody(
   return new Promise((resolve, reject) => {
     const chunks: Uint8Array[] = [];
     let size = 0;
-    const settle = (): void => {
+    const stop = (): void => {
       reading.delete(request);
-      request.off('data', onData).off('end', onEnd).off('close', onGone);
+      request.off('data', onData).off('end', onEnd).off('close', onClose);
     };
     const onData = (chunk: Uint8Array): void => {
       size += chunk.length;
-      if (size > maxBytes) {
-        settle();
-        request.resume();
-        reject(new BodyTooLarge(maxBytes));
-      } else {
-        chunks.push(chunk);
-      }
+      chunks.push(chunk);
+      if (size <= maxBytes) return;
+      stop();
+      request.resume();
+      reject(new BodyTooLarge(maxBytes));
     };
     const onEnd = (): void => {
-      settle();
+      stop();
       const [only] = chunks;
       resolve(chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks, size));
     };
-    const onGone = (): void => {
-      settle();
+    const onClose = (): void => {
+      stop();
       reject(new ClientGone());
     };
-    // A broken connection also emits `error`; `close` follows it, and unheard it would be thrown.
-    request.on('error', ignore);
+    // `close` follows an `error`, which would be thrown if nothing listened to it.
+    request.on('error', () => undefined);
     if (request.destroyed) {
-      onGone();
+      onClose();
       return;
     }
     reading.add(request);
-    request.on('data', onData).on('end', onEnd).on('close', onGone);
+    request.on('data', onData).on('end', onEnd).on('close', onClose);
   });
-}
-
-function ignore(): void {
-  // Nothing to do: `close` tells the reader.
 }

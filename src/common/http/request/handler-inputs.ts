@@ -1,10 +1,14 @@
 import { createParamDecorator, SetMetadata, type ExecutionContext } from '@nestjs/common';
-import { INTERCEPTORS_METADATA } from '@nestjs/common/constants.js';
+import {
+  CUSTOM_ROUTE_ARGS_METADATA,
+  INTERCEPTORS_METADATA,
+  ROUTE_ARGS_METADATA,
+} from '@nestjs/common/constants.js';
 import { RouteParamtypes } from '@nestjs/common/internal';
-import { declaredParameters } from './declared-parameters.js';
+import type { Request } from 'express';
 
 /** What a route's handler takes from a request. */
-export interface HandlerNeeds {
+export interface HandlerInputs {
   /**
    * `required` for `@Body()` and `@RawBody()`: the body must be JSON. `optional` for `@Req()` and custom parameter
    * decorators without these: a JSON body is parsed, another one is left to the handler. `none` otherwise, and for
@@ -13,7 +17,6 @@ export interface HandlerNeeds {
   readonly body: 'required' | 'optional' | 'none';
   /** Whether interceptors of the route may read a body of `multipart/form-data`. */
   readonly multipart: boolean;
-  /** Whether the handler has a `@RawBody()`. */
   readonly rawBody: boolean;
   /**
    * Names of its `@Query('name')` parameters; true when a `@Query()` object, `@Req()` or a custom decorator takes all of
@@ -22,18 +25,30 @@ export interface HandlerNeeds {
   readonly query: ReadonlySet<string> | true | 'ignored';
 }
 
+/** The decorator of a handler's parameter. */
+export interface DeclaredParameter {
+  readonly kind: RouteParamtypes | 'custom';
+  readonly index: number;
+  readonly data: unknown;
+  readonly factory: unknown;
+  readonly pipes: readonly unknown[];
+}
+
+type ControllerClass = abstract new (...args: never[]) => unknown;
+type Handler = object & { readonly name: string };
+
 const IGNORES_QUERY = 'longshore:ignores-query';
+const headerFactories = new WeakSet<object>();
+const cache = new WeakMap<Handler, HandlerInputs>();
 
 /** Accepts any query, well-formed or not: the page in the browser reads it. */
 export function IgnoreQuery(): MethodDecorator {
   return SetMetadata(IGNORES_QUERY, true);
 }
 
-const headerFactories = new WeakSet<object>();
-
 /**
- * As Nest's `createParamDecorator`, for a value that is read from neither the body nor the query: the route goes on to
- * refuse query parameters that it does not declare.
+ * As Nest's `createParamDecorator`, for a value that is read from neither the body nor the query: the route still refuses
+ * query parameters that it does not declare.
  */
 export function createHeaderDecorator(
   read: (data: unknown, context: ExecutionContext) => unknown,
@@ -42,21 +57,43 @@ export function createHeaderDecorator(
   return createParamDecorator(read);
 }
 
-type Handler = object & { readonly name: string };
-type ControllerClass = abstract new (...args: never[]) => unknown;
-
-const known = new WeakMap<Handler, HandlerNeeds>();
-
-/** What a handler takes, read from the decorators of its parameters at its first request. */
-export function needsOf(controller: ControllerClass, handler: Handler): HandlerNeeds {
-  const cached = known.get(handler);
-  if (cached !== undefined) return cached;
-  const needs = readNeeds(controller, handler);
-  known.set(handler, needs);
-  return needs;
+/** True when the client asked for a response without a body (`Prefer: return=minimal`, RFC 7240). */
+export function prefersMinimal(header: string | string[] | undefined): boolean {
+  const text = Array.isArray(header) ? header.join(',') : (header ?? '');
+  return text.split(/[,;]/).some((part) => /^\s*return\s*=\s*"?minimal"?\s*$/i.test(part));
 }
 
-function readNeeds(controller: ControllerClass, handler: Handler): HandlerNeeds {
+/** Parameter: whether the client prefers a response without a body. */
+export const PrefersMinimal = createHeaderDecorator((_: unknown, context: ExecutionContext): boolean =>
+  prefersMinimal(context.switchToHttp().getRequest<Request>().headers['prefer']),
+);
+
+/** What a handler takes, read from the decorators of its parameters at its first request. */
+export function inputsOf(controller: ControllerClass, handler: Handler): HandlerInputs {
+  let inputs = cache.get(handler);
+  if (inputs === undefined) {
+    inputs = readInputs(controller, handler);
+    cache.set(handler, inputs);
+  }
+  return inputs;
+}
+
+/** The decorated parameters of a controller's method, in no order. */
+export function declaredParameters(controller: ControllerClass, method: string): DeclaredParameter[] {
+  const metadata: unknown = Reflect.getMetadata(ROUTE_ARGS_METADATA, controller, method);
+  return Object.entries(Object(metadata)).map(([key, value]) => {
+    const { index, data, factory, pipes } = Object(value);
+    return {
+      kind: key.includes(CUSTOM_ROUTE_ARGS_METADATA) ? 'custom' : Number(key.split(':')[0]),
+      index: Number(index),
+      data,
+      factory,
+      pipes: Array.isArray(pipes) ? pipes : [],
+    };
+  });
+}
+
+function readInputs(controller: ControllerClass, handler: Handler): HandlerInputs {
   if (Reflect.hasMetadata(IGNORES_QUERY, handler)) {
     return { body: 'none', multipart: false, rawBody: false, query: 'ignored' };
   }
@@ -68,21 +105,15 @@ function readNeeds(controller: ControllerClass, handler: Handler): HandlerNeeds 
     has(RouteParamtypes.REQUEST) ||
     declared.some(({ kind, factory }) => kind === 'custom' && !headerFactories.has(Object(factory)));
   const takesAll = queries.length === 0 ? takesRequest : !queries.every((name) => typeof name === 'string');
+  let body: HandlerInputs['body'] = takesRequest ? 'optional' : 'none';
+  if (has(RouteParamtypes.FILE, RouteParamtypes.FILES)) body = 'none';
+  else if (has(RouteParamtypes.BODY, RouteParamtypes.RAW_BODY)) body = 'required';
   return {
-    body: bodyNeed(has, takesRequest),
+    body,
     multipart: [handler, controller].some((target) => Reflect.hasMetadata(INTERCEPTORS_METADATA, target)),
     rawBody: has(RouteParamtypes.RAW_BODY),
     query: takesAll ? true : new Set(queries.filter((name) => typeof name === 'string')),
   };
-}
-
-function bodyNeed(
-  has: (...kinds: RouteParamtypes[]) => boolean,
-  takesRequest: boolean,
-): HandlerNeeds['body'] {
-  if (has(RouteParamtypes.FILE, RouteParamtypes.FILES)) return 'none';
-  if (has(RouteParamtypes.BODY, RouteParamtypes.RAW_BODY)) return 'required';
-  return takesRequest ? 'optional' : 'none';
 }
 
 /** The name under which the controller holds the handler; a wrapping decorator may have changed its own. */

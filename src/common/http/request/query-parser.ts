@@ -4,16 +4,8 @@ import { parameterName, Problems } from '../validation/problems.js';
 /** Query parameters by their literal names (`created[gte]`); without prototype, so any name is safe. */
 export type ParsedQuery = Record<string, string>;
 
-const NOTHING: Readonly<ParsedQuery> = Object.freeze(Object.create(null));
-
-// All that a request target may hold once its non-ASCII characters are percent-encoded.
+/** What a request target may hold once other characters are percent-encoded. */
 const PRINTABLE_ASCII = /^[!-~]*$/;
-
-/** The parsed query of a request target such as `/runs?limit=5`. See parseQuery. */
-export function queryOf(target: string): Readonly<ParsedQuery> {
-  const mark = target.indexOf('?');
-  return mark < 0 || mark === target.length - 1 ? NOTHING : parseQuery(target.slice(mark + 1));
-}
 
 /**
  * Parses a query string strictly: each parameter once, with a value, in percent-encoded UTF-8 without

@@ -2,14 +2,12 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { CanActivate, ExecutionContext } from '@nestjs/common';
 import type { Request, Response } from 'express';
 import { JsonRefused, readJson } from '@longshore/common/json/read-json';
-import { readBody } from './body-reader.js';
+import { Settings } from '../../../config/settings.js';
 import { BodyTooLarge, InvalidRequest, NotFound } from '../errors/domain-error.js';
-import { needsOf } from './handler-inputs.js';
-import type { HandlerNeeds } from './handler-inputs.js';
-import { HTTP_OPTIONS } from '../http-options.js';
-import type { HttpOptions } from '../http-options.js';
-import { isJson, requireJson } from './media-type.js';
 import { Problems, unknownParameter } from '../validation/problems.js';
+import { readBody } from './body-reader.js';
+import { inputsOf, type HandlerInputs } from './handler-inputs.js';
+import { isJson, requireJson } from './media-type.js';
 
 /**
  * Reads the body and the query that the handler of a route takes, and refuses bodies that are too large (413), not JSON
@@ -18,46 +16,43 @@ import { Problems, unknownParameter } from '../validation/problems.js';
  */
 @Injectable()
 export class RequestGuard implements CanActivate {
-  constructor(@Inject(HTTP_OPTIONS) private readonly options: HttpOptions) {}
+  constructor(@Inject(Settings) private readonly settings: Pick<Settings, 'maxBodyBytes'>) {}
 
   canActivate(context: ExecutionContext): boolean | Promise<boolean> {
     const http = context.switchToHttp();
     const request = http.getRequest<Request>();
-    const needs = needsOf(context.getClass(), context.getHandler());
-    this.checkPath(request);
-    if (Number(request.headers['content-length'] ?? 0) > this.options.maxBodyBytes) {
-      throw new BodyTooLarge(this.options.maxBodyBytes);
-    }
-    if (isBodyToRead(request, needs)) return this.readBody(request, http.getResponse<Response>(), needs);
-    checkQuery(request, needs);
+    const inputs = inputsOf(context.getClass(), context.getHandler());
+    const { maxBodyBytes } = this.settings;
+    checkPath(request);
+    if (Number(request.headers['content-length'] ?? 0) > maxBodyBytes) throw new BodyTooLarge(maxBodyBytes);
+    if (isBodyToRead(request, inputs)) return this.#readBody(request, http.getResponse<Response>(), inputs);
+    checkQuery(request, inputs);
     return true;
   }
 
-  private checkPath({ url }: Request): void {
-    const escape = url.indexOf('%00');
-    if (escape < 0) return;
-    const query = url.indexOf('?');
-    if (query < 0 || escape < query) throw new NotFound();
-  }
-
-  private async readBody(request: Request, response: Response, needs: HandlerNeeds): Promise<boolean> {
+  async #readBody(request: Request, response: Response, inputs: HandlerInputs): Promise<boolean> {
     requireJson(request.headers['content-type'], request.headers['content-encoding']);
-    const bytes = await readBody(request, response, this.options.maxBodyBytes);
+    const bytes = await readBody(request, response, this.settings.maxBodyBytes);
     request.body = parseBody(bytes);
-    if (needs.rawBody) Object.assign(request, { rawBody: bytes });
-    checkQuery(request, needs);
+    if (inputs.rawBody) Object.assign(request, { rawBody: bytes });
+    checkQuery(request, inputs);
     return true;
   }
 }
 
-function isBodyToRead(request: Request, { body, multipart }: HandlerNeeds): boolean {
-  if (multipart && request.headers['content-type']?.startsWith('multipart/form-data') === true) return false;
+function checkPath({ url }: Request): void {
+  const escape = url.indexOf('%00');
+  if (escape < 0) return;
+  const query = url.indexOf('?');
+  if (query < 0 || escape < query) throw new NotFound();
+}
+
+function isBodyToRead(request: Request, { body, multipart }: HandlerInputs): boolean {
+  const { headers } = request;
+  if (multipart && headers['content-type']?.startsWith('multipart/form-data') === true) return false;
   // A body parser that an application adds as middleware has read the body already.
   if (body === 'none' || request.body !== undefined) return false;
-  return body === 'required' || hasJsonBody(request);
-}
-
-function hasJsonBody({ headers }: Request): boolean {
+  if (body === 'required') return true;
   const hasBody = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
   return hasBody && isJson(headers['content-type'], headers['content-encoding']);
 }
@@ -73,8 +68,9 @@ function parseBody(bytes: Uint8Array): unknown {
 }
 
 /** @throws InvalidRequest when the query is malformed or has a parameter that the handler does not declare */
-function checkQuery(request: Request, { query: names }: HandlerNeeds): void {
+function checkQuery(request: Request, { query: names }: HandlerInputs): void {
   if (names === 'ignored' || !request.url.includes('?')) return;
+  // Reading the query parses it.
   const { query } = request;
   if (names === true) return;
   const problems = new Problems();

@@ -2,19 +2,18 @@ import type { ServerResponse } from 'node:http';
 
 const COMMENT = ':\n\n';
 
-/** What a stream asks of its response beside writing. */
 export interface EventStreamOptions {
-  /** A stream that takes nothing of what is buffered for this long is cut off. */
+  /** A client that reads nothing of the buffered data for this long is disconnected. */
   readonly stallMs: number;
   /** Time between two comments. */
   readonly commentMs: number;
-  /** Ends the waiting for a slow reader. */
+  /** Ends the wait for a slow client. */
   readonly signal: AbortSignal;
-  /** Told when the reader is cut off. */
+  /** Called when a client is disconnected. */
   readonly onStall: () => void;
 }
 
-/** Server-Sent Events on an HTTP answer: what is written waits for the reader, but not for ever. */
+/** A response of Server-Sent Events; writing waits for the client, up to a limit. */
 export class EventStreamResponse {
   #comments: NodeJS.Timeout | undefined;
 
@@ -23,7 +22,7 @@ export class EventStreamResponse {
     private readonly options: EventStreamOptions,
   ) {}
 
-  /** Sends the head of the answer; from here on errors cannot be told any more. */
+  /** Sends the head of the response; after it no error status can be sent. */
   begin(): void {
     const { response, options } = this;
     response.statusCode = 200;
@@ -33,30 +32,15 @@ export class EventStreamResponse {
     response.flushHeaders();
     response.once('close', () => clearInterval(this.#comments));
     this.#comments = setInterval(() => {
-      // A reader that does not even take events gets no comments on top.
       if (!response.writableNeedDrain && response.writable) response.write(COMMENT);
     }, options.commentMs);
   }
 
-  /**
-   * Writes whole events. Resolves when the reader has taken them, when the stream is to end, or when the reader was
-   * cut off because it took too long.
-   */
+  /** Writes whole events. Resolves when the client has read them or is disconnected, or when the signal aborts. */
   async send(frames: Buffer): Promise<void> {
-    if (this.options.signal.aborted || this.response.write(frames)) return;
-    await this.#drained();
-  }
-
-  /** Ends the answer; one that is stuck is broken off, since its reader would hold it open. */
-  end(): void {
-    clearInterval(this.#comments);
-    if (this.response.writableNeedDrain) this.response.destroy();
-    else this.response.end();
-  }
-
-  #drained(): Promise<void> {
     const { response, options } = this;
-    return new Promise((resolve) => {
+    if (options.signal.aborted || response.write(frames)) return;
+    await new Promise<void>((resolve) => {
       const settle = (): void => {
         clearTimeout(timer);
         response.off('drain', settle);
@@ -71,5 +55,12 @@ export class EventStreamResponse {
       response.on('drain', settle);
       options.signal.addEventListener('abort', settle);
     });
+  }
+
+  /** Ends the response; destroys one whose client reads too slowly to see its end. */
+  end(): void {
+    clearInterval(this.#comments);
+    if (this.response.writableNeedDrain) this.response.destroy();
+    else this.response.end();
   }
 }

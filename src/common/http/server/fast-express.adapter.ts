@@ -1,20 +1,46 @@
-import { createServer, IncomingMessage, ServerResponse } from 'node:http';
+import { createServer, IncomingMessage, ServerResponse, type ServerOptions } from 'node:http';
 import { NotFoundException, StreamableFile } from '@nestjs/common';
 import type { NestApplicationOptions } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express from 'express';
 import type { Express, NextFunction, Request, Response } from 'express';
 import { spanStorage } from '@longshore/common/tracing/current-span';
-import { JSON_TYPE } from '../errors/error-response.js';
+import { JSON_TYPE } from '../errors/send-error.js';
 import { parseQuery } from '../request/query-parser.js';
 import { assignRequestId } from './request-id.js';
 import type { RequestTracer } from './request-tracer.js';
-import { setSecurityHeaders } from './security-headers.js';
-import { answerInJson, refuseWithoutHost, SERVER_LIMITS, toServerOptions } from './server-limits.js';
-import type { ServerLimits } from './server-limits.js';
+import { refuseWithoutHost, respondInJson, SERVER_LIMITS } from './server-limits.js';
 
 /** Options of a Nest application that concern the server and that this adapter does not implement. */
 const UNSUPPORTED = ['httpsOptions', 'forceCloseConnections', 'return503OnClosing'] as const;
+
+/** Express settings that only Express's own `response.json()` follows. */
+const JSON_SETTINGS = ['etag', 'json escape', 'json replacer', 'json spaces'] as const;
+
+/**
+ * Headers that restrict what browsers do with a response. Swagger UI needs scripts of its own, inline styles and data:
+ * images. No HSTS and no upgrade of insecure requests: the service also speaks plain HTTP.
+ */
+const SECURITY_HEADERS = new Map([
+  [
+    'Content-Security-Policy',
+    [
+      "default-src 'none'",
+      "script-src 'self'",
+      "style-src 'self' 'unsafe-inline'",
+      "img-src 'self' data:",
+      "font-src 'self' data:",
+      "connect-src 'self'",
+      "base-uri 'none'",
+      "form-action 'self'",
+      "frame-ancestors 'none'",
+    ].join('; '),
+  ],
+  ['X-Content-Type-Options', 'nosniff'],
+  ['X-Frame-Options', 'DENY'],
+  ['Referrer-Policy', 'no-referrer'],
+  ['Cross-Origin-Resource-Policy', 'same-origin'],
+]);
 
 /**
  * Nest's Express adapter with strict routing, this service's query parser and its limits on connections.
@@ -25,7 +51,7 @@ const UNSUPPORTED = ['httpsOptions', 'forceCloseConnections', 'return503OnClosin
 export class FastExpressAdapter extends ExpressAdapter {
   /** @param tracer null: requests are not traced */
   constructor(
-    private readonly limits: ServerLimits = SERVER_LIMITS,
+    private readonly limits: ServerOptions = SERVER_LIMITS,
     private readonly tracer: RequestTracer | null = null,
   ) {
     super(createExpress());
@@ -34,8 +60,9 @@ export class FastExpressAdapter extends ExpressAdapter {
   /** @throws Error when an option asks for a server that this adapter does not create */
   override initHttpServer(options: NestApplicationOptions): void {
     const unsupported = UNSUPPORTED.filter((name) => Boolean(options[name]));
-    if (unsupported.length > 0)
+    if (unsupported.length > 0) {
       throw new Error(`FastExpressAdapter does not support ${unsupported.join(', ')}`);
+    }
     const app = this.getInstance<Express>();
     class Incoming extends IncomingMessage {
       #query: unknown;
@@ -54,7 +81,9 @@ export class FastExpressAdapter extends ExpressAdapter {
     Object.setPrototypeOf(Reply.prototype, app.response);
     Object.assign(app, { request: Incoming.prototype, response: Reply.prototype });
     this.httpServer = createServer({
-      ...toServerOptions(this.limits),
+      ...this.limits,
+      // Node would refuse a missing Host header without a body; refuseWithoutHost sends one.
+      requireHostHeader: false,
       IncomingMessage: Incoming,
       ServerResponse: Reply,
     });
@@ -64,10 +93,10 @@ export class FastExpressAdapter extends ExpressAdapter {
       if (span === undefined) receive(app, request, response);
       else spanStorage.run(span, receive, app, request, response);
     });
-    answerInJson(this.httpServer, this.limits);
+    respondInJson(this.httpServer);
   }
 
-  /** Answers every unknown path in the same way, also outside a global prefix, and without repeating the path. */
+  /** Responds to every unknown path in the same way, also outside a global prefix, and without repeating the path. */
   override setNotFoundHandler(): void {
     this.use((_request: Request, _response: Response, next: NextFunction) => {
       next(new NotFoundException('Not found'));
@@ -75,8 +104,8 @@ export class FastExpressAdapter extends ExpressAdapter {
   }
 
   /**
-   * Sends JSON in one piece with its length; sends no body when there is no value or the status allows none; leaves
-   * everything else to Express.
+   * Sends JSON in one piece with its length; sends no body when there is no value or the status allows none. Everything
+   * else is left to Express, and JSON too if a setting of Express concerns it.
    */
   override reply(response: Response, body: unknown, statusCode?: number): unknown {
     const status = statusCode ?? response.statusCode;
@@ -84,7 +113,7 @@ export class FastExpressAdapter extends ExpressAdapter {
       response.statusCode = status;
       return response.end();
     }
-    if (!isPlainJson(body) || response.hasHeader('Content-Type')) {
+    if (!isPlainJson(body) || response.hasHeader('Content-Type') || this.#hasJsonSettings()) {
       return super.reply(response, body, statusCode);
     }
     response.statusCode = status;
@@ -93,17 +122,22 @@ export class FastExpressAdapter extends ExpressAdapter {
     response.setHeader('Content-Length', Buffer.byteLength(text));
     return response.end(text);
   }
+
+  #hasJsonSettings(): boolean {
+    const { settings } = this.getInstance<{ readonly settings: Readonly<Record<string, unknown>> }>();
+    return JSON_SETTINGS.some((name) => Boolean(settings[name]));
+  }
 }
 
 function receive(app: Express, request: Request, response: Response): void {
-  setSecurityHeaders(response);
+  for (const [name, value] of SECURITY_HEADERS) response.setHeader(name, value);
   if (!refuseWithoutHost(request, response)) app(request, response);
 }
 
 function parseQueryOf(url: string, app: Express): unknown {
   const parse: unknown = app.get('query parser fn');
-  const mark = url.indexOf('?');
-  return mark < 0 || typeof parse !== 'function' ? Object.create(null) : parse(url.slice(mark + 1));
+  const start = url.indexOf('?');
+  return start < 0 || typeof parse !== 'function' ? Object.create(null) : parse(url.slice(start + 1));
 }
 
 function isPlainJson(body: unknown): boolean {

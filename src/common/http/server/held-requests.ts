@@ -2,14 +2,14 @@ import type { ServerResponse } from 'node:http';
 import { Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { Drain } from './drain.js';
 
-/** What the span of a request says that lasts by intent: it waits for what is yet to come. */
+/** Marks the span of a request that is held open. */
 export const HELD = { 'longshore.held': true } as const;
 
-/** A request whose answer is held back. */
+/** A request that is held open: its response waits for something to come. */
 export interface HeldRequest {
-  /** Aborts when the client is gone, or when the service is stopping and wants the request ended. */
+  /** Aborts when the client is gone or the service stops. */
   readonly signal: AbortSignal;
-  /** Says that the request is held no longer. */
+  /** Call it when the response is sent. */
   close(): void;
 }
 
@@ -21,7 +21,7 @@ export class HeldRequests implements OnModuleDestroy {
   #waiting = 0;
 
   constructor(private readonly drain: Drain) {
-    drain.signal.addEventListener('abort', () => this.#endAll(), { once: true });
+    drain.signal.addEventListener('abort', () => this.onModuleDestroy(), { once: true });
   }
 
   /** Requests that are held open now. */
@@ -29,20 +29,17 @@ export class HeldRequests implements OnModuleDestroy {
     return this.#waiting;
   }
 
-  /** Whether the request of this answer is, or was, held open: how long it took says nothing about the service. */
+  /** Whether the request is, or was, held open: its duration says nothing about the service. */
   wasHeld(response: ServerResponse): boolean {
     return this.#held.has(response);
   }
 
-  /**
-   * Holds the request whose answer this is; close it when it is answered.
-   * @param mayWait false for one that is answered as soon as the service can
-   */
+  /** @param mayWait false: the request is answered as soon as the service can */
   open(response: ServerResponse, mayWait = true): HeldRequest {
     const controller = new AbortController();
-    const gone = (): void => controller.abort();
-    if (response.closed || response.destroyed || this.drain.signal.aborted) controller.abort();
-    response.once('close', gone);
+    const abort = (): void => controller.abort();
+    if (response.closed || response.destroyed || this.drain.signal.aborted) abort();
+    response.once('close', abort);
     this.#open.add(controller);
     if (mayWait) {
       this.#held.add(response);
@@ -51,17 +48,13 @@ export class HeldRequests implements OnModuleDestroy {
     return {
       signal: controller.signal,
       close: () => {
-        response.off('close', gone);
+        response.off('close', abort);
         if (this.#open.delete(controller) && mayWait) this.#waiting -= 1;
       },
     };
   }
 
   onModuleDestroy(): void {
-    this.#endAll();
-  }
-
-  #endAll(): void {
     for (const controller of this.#open) controller.abort();
   }
 }

@@ -3,13 +3,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 
 const ACCEPTABLE = /^[A-Za-z0-9._-]{1,64}$/;
 
-/** A request with the id that its answer and its log lines carry. */
 type IdentifiedRequest = IncomingMessage & { requestId?: string };
 
-/**
- * Gives the request an id: the client's `X-Request-Id` if it is short and plain, else a random one. The answer carries it
- * in the same header.
- */
+/** Gives the request an id and sends it back: the client's `X-Request-Id` if it is short and plain, else a random one. */
 export function assignRequestId(request: IdentifiedRequest, response: ServerResponse): string {
   const given = request.headers['x-request-id'];
   const id = typeof given === 'string' && ACCEPTABLE.test(given) ? given : randomUUID();

@@ -2,34 +2,26 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { readTraceContext } from '@longshore/common/tracing/trace-context';
 import type { Span, Tracing } from '@longshore/common/tracing/tracing';
 
-/** Asked by machines every few seconds, about themselves. */
+/** Probes and scrapes. */
 const UNTRACED: ReadonlySet<string> = new Set(['/health', '/health/live', '/metrics']);
 
-const METHODS: ReadonlySet<string> = new Set([
-  'CONNECT',
-  'DELETE',
-  'GET',
-  'HEAD',
-  'OPTIONS',
-  'PATCH',
-  'POST',
-  'PUT',
-  'TRACE',
-]);
+const METHODS: ReadonlySet<string> = new Set(
+  'CONNECT DELETE GET HEAD OPTIONS PATCH POST PUT TRACE'.split(' '),
+);
 
 /** Express keeps the route of a request on it. */
 type RoutedRequest = IncomingMessage & { readonly route?: { readonly path?: unknown } | undefined };
 
 /**
- * Makes a span of each request that reaches the service, whatever becomes of it: refused, broken off, or held for long.
- * It goes on with the trace of the request's `traceparent` and is named after the route.
+ * Creates a span for each request that reaches the service, also for refused and aborted ones. The span continues the
+ * trace of the request's `traceparent` and is named after the route.
  */
 export class RequestTracer {
   readonly #templates = new Map<string, string>();
 
   constructor(private readonly tracing: Tracing) {}
 
-  /** Begins the span of a request; it ends by itself with the answer. @returns undefined for a request that has none */
+  /** Begins the span of a request, which ends with the response. @returns undefined for an untraced request */
   begin(request: RoutedRequest, response: ServerResponse, requestId: string): Span | undefined {
     const { headers, httpVersion, method = '', url = '' } = request;
     const query = url.indexOf('?');

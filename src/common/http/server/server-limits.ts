@@ -1,51 +1,30 @@
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { holdBackBody, isReadingBody } from '../request/body-reader.js';
-import { JSON_TYPE, sendError } from '../errors/error-response.js';
+import { JSON_TYPE, sendError } from '../errors/send-error.js';
 
-/** Event of a server: somebody was refused, with this status, before there was a request that could be handled. */
+/** Event of a server: a client was refused, with this status, before there was a request that could be handled. */
 export const REFUSED_AT_EDGE = 'refusedAtEdge';
 
-/** What one connection may cost the server, beyond the size of a body. */
-export interface ServerLimits {
-  readonly maxHeaderBytes: number;
-  /** Headers beyond this many are ignored. */
-  readonly maxHeaders: number;
-  /** From the first byte of a request (or the opening of the connection) to the end of its headers. */
-  readonly headersTimeoutMs: number;
-  /** From the first byte of a request to the end of its body. */
-  readonly requestTimeoutMs: number;
+/** What one connection may cost the server, beyond the size of a body; times in milliseconds. */
+export const SERVER_LIMITS = {
+  maxHeaderSize: 16 * 1024,
+  headersTimeout: 10_000,
+  requestTimeout: 30_000,
   /** How often the two timeouts above are checked. */
-  readonly checkIntervalMs: number;
-  /** How long an idle connection is kept for a next request. */
-  readonly keepAliveTimeoutMs: number;
-}
+  connectionsCheckingInterval: 1000,
+  keepAliveTimeout: 65_000,
+} as const satisfies ServerOptions;
 
-export const SERVER_LIMITS: ServerLimits = {
-  maxHeaderBytes: 16 * 1024,
-  maxHeaders: 200,
-  headersTimeoutMs: 10_000,
-  requestTimeoutMs: 30_000,
-  checkIntervalMs: 1000,
-  keepAliveTimeoutMs: 65_000,
-};
+/** Headers beyond this many are ignored. */
+const MAX_HEADERS = 200;
 
-/** The limits as options of `http.createServer`. */
-export function toServerOptions(limits: ServerLimits): ServerOptions {
-  return {
-    maxHeaderSize: limits.maxHeaderBytes,
-    headersTimeout: limits.headersTimeoutMs,
-    requestTimeout: limits.requestTimeoutMs,
-    connectionsCheckingInterval: limits.checkIntervalMs,
-    keepAliveTimeout: limits.keepAliveTimeoutMs,
-    // Node would answer a missing Host header without a body; refuseWithoutHost answers it in our shape.
-    requireHostHeader: false,
-  };
-}
+/** How long a refused client has to read its response before the connection is cut, in milliseconds. */
+const LINGER_MS = 1000;
 
-/** Makes a server give JSON answers where Node would answer by itself. */
-export function answerInJson(server: Server, limits: ServerLimits): void {
-  server.maxHeadersCount = limits.maxHeaders;
+/** Makes a server respond in JSON where Node would respond by itself. */
+export function respondInJson(server: Server): void {
+  server.maxHeadersCount = MAX_HEADERS;
   const refused = new WeakSet<Socket>();
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     const status = refused.has(socket) ? undefined : refuseConnection(error, socket);
@@ -64,27 +43,29 @@ export function answerInJson(server: Server, limits: ServerLimits): void {
   });
 }
 
-/**
- * Refuses an HTTP/1.1 request without Host header with 400, as RFC 9112 asks.
- * @returns whether it did
- */
+/** Refuses an HTTP/1.1 request without Host header with 400 (RFC 9112). @returns whether it did */
 export function refuseWithoutHost(request: IncomingMessage, response: ServerResponse): boolean {
   if (request.headers.host !== undefined || request.httpVersion !== '1.1') return false;
   sendError(request, response, { status: 400, body: { detail: 'Host header is missing' }, close: true });
   return true;
 }
 
-/** @returns the status that it answered; undefined when there was nothing to answer */
-function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): number | undefined {
-  const { code = '' } = error;
+/** @returns the status that was sent; undefined when the client gets no response */
+function refuseConnection(
+  { code = '' }: NodeJS.ErrnoException,
+  // Node keeps the response that occupies the connection here and offers no public way to it.
+  socket: Socket & { _httpMessage?: ServerResponse | null },
+): number | undefined {
   if (!socket.writable || !/^(?:HPE_|ERR_HTTP_)/.test(code)) {
     socket.destroy();
     return undefined;
   }
-  const current = currentResponse(socket);
-  if (current !== undefined && !isReadingBody(current.req)) {
-    // An earlier request is being carried out: its answer must not be replaced by the refusal of what followed.
-    closeAfter(current, socket);
+  // oxlint-disable-next-line no-underscore-dangle -- see above
+  const current = socket._httpMessage;
+  if (current && !isReadingBody(current.req)) {
+    // An earlier request is in progress: the refusal must not replace its response.
+    if (current.headersSent) current.once('close', () => socket.destroySoon());
+    else current.shouldKeepAlive = false;
     return undefined;
   }
   switch (code) {
@@ -98,22 +79,6 @@ function refuseConnection(error: NodeJS.ErrnoException, socket: Socket): number 
       return endWith(socket, 400, 'Bad Request', 'Malformed HTTP request');
   }
 }
-
-function closeAfter(response: ServerResponse, socket: Socket): void {
-  if (response.headersSent) response.once('close', () => socket.destroySoon());
-  else response.shouldKeepAlive = false;
-}
-
-/** The response that occupies the connection. */
-function currentResponse(
-  socket: Socket & { _httpMessage?: ServerResponse | null },
-): ServerResponse | undefined {
-  // oxlint-disable-next-line no-underscore-dangle -- Node keeps it here and offers no public way to it
-  return socket._httpMessage ?? undefined;
-}
-
-// How long a refused client has to read its answer before the connection is cut.
-const LINGER_MS = 1000;
 
 function endWith(socket: Socket, status: number, phrase: string, detail: string): number {
   const body = JSON.stringify({ detail });
