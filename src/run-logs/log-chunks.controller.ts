@@ -1,7 +1,9 @@
 import { Body, Controller, Param, Put } from '@nestjs/common';
 import { ApiBody, ApiHeader, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import { AllowScopes } from '../auth/access.js';
+import { InvalidRequest } from '../common/http/errors/domain-error.js';
 import { ApiErrors } from '../common/http/errors/error.dto.js';
+import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import {
   BODY_EXAMPLES,
   EXAMPLE_WORKER_ID,
@@ -11,11 +13,9 @@ import {
 import type { Reporter } from '../runs/machine/run-command.js';
 import { ReportedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER } from '../runs/storage/reporter.js';
 import { LogChunkDto, LogPositionDto, toLogLine } from './dto/log-chunk.dto.js';
-import { readChunkAddress } from './chunk-address.js';
-import { LogWriter } from './log-writer.js';
-import { LAST_CHUNK } from './log-shapes.js';
+import { LAST_CHUNK } from './log-line.js';
+import { LogWriter, type ChunkAddress } from './log-writer.js';
 
-/** HTTP by which workers send logs. */
 @ApiTags('logs')
 @Controller('runs')
 export class LogChunksController {
@@ -58,12 +58,28 @@ export class LogChunksController {
     @ReportedBy() reporter: Reporter,
     @Body() body: LogChunkDto,
   ): Promise<LogPositionDto> {
-    const { nextChunk, nextLine } = await this.writer.add(readChunkAddress(id, chunk, reporter), {
+    const { nextChunk, end } = await this.writer.add(readChunkAddress(id, chunk, reporter), {
       firstLine: body.first_line,
       lines: body.lines.map(toLogLine),
       isLast: body.is_last ?? false,
       skippedBytes: body.skipped_bytes ?? null,
     });
-    return { next_chunk: nextChunk, next_line: nextLine };
+    return { next_chunk: nextChunk, next_line: end.line };
   }
+}
+
+const CHUNK_NUMBER = /^(?:0|[1-9][0-9]{0,9})$/;
+
+/** @throws InvalidRequest if the chunk is not a number, or a header is missing */
+function readChunkAddress(runId: string, chunk: string, { workerId, attempt }: Reporter): ChunkAddress {
+  const number = CHUNK_NUMBER.test(chunk) ? Number(chunk) : Infinity;
+  const problems = [
+    ...(number <= LAST_CHUNK ? [] : [`chunk must be an integer from 0 to ${LAST_CHUNK}`]),
+    ...(workerId === undefined ? [`header ${WORKER_ID_HEADER} is required`] : []),
+    ...(attempt === undefined ? [`header ${RUN_ATTEMPT_HEADER} is required`] : []),
+  ];
+  if (problems.length > 0 || workerId === undefined || attempt === undefined) {
+    throw new InvalidRequest(VALIDATION_FAILED, problems);
+  }
+  return { runId, attempt, workerId, chunk: number };
 }

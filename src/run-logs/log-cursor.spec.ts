@@ -5,7 +5,7 @@ import { cursorsOf, decodeCursor } from './log-cursor.js';
 
 const RUN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 
-test('a cursor gives back what it was made of', () => {
+test('a cursor gives back its attempt and position', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 1000 }),
@@ -13,14 +13,14 @@ test('a cursor gives back what it was made of', () => {
       fc.nat({ max: 2 ** 51 }),
       fc.nat({ max: 2 ** 31 }),
       (attempt, line, bytes, unknownGaps) => {
-        const point = { line, bytes, unknownGaps };
-        assert.deepEqual(decodeCursor(RUN, cursorsOf(RUN, attempt)(point)), { attempt, point });
+        const position = { line, bytes, unknownGaps };
+        assert.deepEqual(decodeCursor(RUN, cursorsOf(RUN, attempt)(position)), { attempt, position });
       },
     ),
   );
 });
 
-test('a cursor of another run, or none at all, is not taken', () => {
+test('a cursor of another run and a malformed one are refused', () => {
   const cursor = cursorsOf(RUN, 1)({ line: 1, bytes: 2, unknownGaps: 0 });
   assert.equal(decodeCursor('019a2b3c-4d5e-7f60-8a9b-000000000000', cursor), null);
   for (const text of [

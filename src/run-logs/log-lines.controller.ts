@@ -16,8 +16,10 @@ import { HeldRequests } from '../common/http/server/held-requests.js';
 import { RUN_ID_PARAM } from '../bootstrap/openapi/examples.js';
 import { LogGapDto, LogLineDto } from './dto/log-entry.dto.js';
 import { LogPageQueryDto, LogStreamQueryDto } from './dto/log-query.dto.js';
+import { cursorsOf } from './log-cursor.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
 import { LogMetrics } from './log-metrics.js';
+import { toJsonLines, toPlainText } from './log-page.js';
 import { LogService } from './log.service.js';
 
 const NDJSON = 'application/x-ndjson';
@@ -115,24 +117,23 @@ export class LogLinesController {
     @Req() request: Request,
     @Res({ passthrough: true }) response: Response,
   ): Promise<string> {
-    const { attempt, after, wait = 0, ...choice } = query;
-    const place = { runId: id, attempt, after };
+    const { wait = 0, ...choice } = query;
+    const asked = { runId: id, ...choice };
     const page =
       wait === 0
-        ? await this.logs.getPage(place, choice)
-        : await this.#readers.hold(response, (signal) =>
-            this.logs.awaitPage(place, choice, wait * 1000, signal),
-          );
+        ? await this.logs.getPage(asked)
+        : await this.#readers.hold(response, (signal) => this.logs.awaitPage(asked, wait * 1000, signal));
+    const toCursor = cursorsOf(id, page.attempt);
     const isPlain = request.accepts([NDJSON, PLAIN]) === PLAIN;
     response.vary('Accept');
     response.setHeader('Content-Type', `${isPlain ? PLAIN : NDJSON}; charset=utf-8`);
     response.setHeader('X-Log-Attempt', page.attempt);
-    response.setHeader('X-Log-Next-Cursor', page.nextCursor);
-    response.setHeader('X-Log-Previous-Cursor', page.previousCursor);
-    response.setHeader('X-Log-Has-Previous', String(page.hasPrevious));
+    response.setHeader('X-Log-Next-Cursor', toCursor(page.end));
+    response.setHeader('X-Log-Previous-Cursor', toCursor(page.start));
+    response.setHeader('X-Log-Has-Previous', String(page.start.line > 0));
     response.setHeader('X-Log-Complete', String(page.isComplete));
     response.setHeader('X-Log-Has-More', String(page.hasMore));
-    return isPlain ? page.plainText : page.jsonLines;
+    return isPlain ? toPlainText(page) : toJsonLines(page);
   }
 
   @Get(':id/logs/stream')
@@ -165,10 +166,10 @@ export class LogLinesController {
     @Req() request: Request,
     @Res() response: Response,
   ): Promise<void> {
-    const place = { runId: id, attempt: query.attempt, after: lastEventId || query.after };
+    const asked = { runId: id, attempt: query.attempt, after: lastEventId || query.after };
     await this.#readers.stream(response, async (stream, signal) => {
-      if (request.method !== 'HEAD') return this.logs.stream(place, stream, signal);
-      await this.logs.getPage(place, { limit: 1 });
+      if (request.method !== 'HEAD') return this.logs.stream(asked, stream, signal);
+      await this.logs.getPage({ ...asked, limit: 1 });
       stream.begin();
     });
   }

@@ -1,5 +1,4 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { DataSource } from 'typeorm';
 import { ChannelNotifications } from '../common/notifications/channel-notifications.js';
 import { Notifications } from '../database/notifications.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
@@ -25,7 +24,6 @@ export function topicOf({ runId, attempt }: LogId): string {
 @Injectable()
 export class ClosedLogCheck {
   constructor(
-    private readonly dataSource: DataSource,
     private readonly repository: RunLogRepository,
     private readonly notifications: LogNotifications,
     @Inject(LOG_LIMITS) private readonly limits: LogLimits,
@@ -38,7 +36,7 @@ export class ClosedLogCheck {
       return { runId, attempt: Number(attempt) };
     });
     if (logs.length === 0) return 0;
-    const closed = await this.repository.listClosed(this.dataSource, logs, this.limits.silenceMs);
+    const closed = await this.repository.listClosed(logs, this.limits.silenceMs);
     for (const log of closed) this.notifications.invalidate(topicOf(log));
     return closed.length;
   }

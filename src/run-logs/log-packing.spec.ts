@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { packLines, unpackLines } from './log-packing.js';
-import { LOG_STREAMS, type LogLine } from './log-shapes.js';
+import { LOG_STREAMS, type LogLine } from './log-line.js';
 
 const line = fc.record(
   {
@@ -14,7 +14,7 @@ const line = fc.record(
   { noNullPrototype: true },
 );
 
-test('what was packed is unpacked unchanged', async () => {
+test('unpacking gives back the packed lines', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(line), async (lines: LogLine[]) => {
       assert.deepEqual(await unpackLines(await packLines(lines)), lines);
@@ -22,7 +22,7 @@ test('what was packed is unpacked unchanged', async () => {
   );
 });
 
-test('lines that are alike take little room', async () => {
+test('similar lines compress well', async () => {
   const lines = Array.from({ length: 1000 }, (_, n) => ({
     t: 1_800_000_000_000 + n * 10,
     stream: 'stdout' as const,

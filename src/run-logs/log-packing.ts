@@ -1,59 +1,55 @@
 import { promisify } from 'node:util';
 import { deflateRaw, inflateRaw } from 'node:zlib';
-import type { LogLine, LogStream } from './log-shapes.js';
+import type { LogLine } from './log-line.js';
 
-// Both run in the thread pool: the event loop only writes and reads the JSON of one row at a time.
+// Both run in the thread pool; only the JSON of one row at a time is made and parsed on the event loop.
 const deflate = promisify(deflateRaw);
 const inflate = promisify(inflateRaw);
 
-/** Cheap, and within a tenth of what the best level comes to on text. */
+/** Fast, and within a tenth of the best level's size on text. */
 const LEVEL = 4;
 
-/** The lines of a row, column by column: what is alike stands together. */
+/** The lines of a row by column, which compresses better. */
 interface Columns {
-  /** Times in milliseconds, each as the difference to the one before it. */
+  /** Times in milliseconds, each as the difference to the one before. */
   readonly times: readonly number[];
-  /** A letter a line: o for stdout, e for stderr, a capital for a piece that goes on. */
+  /** A letter a line: an index of KINDS. */
   readonly kinds: string;
   readonly texts: readonly string[];
 }
 
-const KINDS: Readonly<Record<string, Pick<LogLine, 'stream' | 'continued'>>> = {
+type Kind = Pick<LogLine, 'stream' | 'continued'>;
+
+const KINDS: Readonly<Record<string, Kind>> = {
   o: { stream: 'stdout', continued: false },
   e: { stream: 'stderr', continued: false },
   O: { stream: 'stdout', continued: true },
   E: { stream: 'stderr', continued: true },
 };
 
-const LETTERS: Readonly<Record<LogStream, string>> = { stdout: 'o', stderr: 'e' };
-
 /** The lines of a row as they are stored. */
 export function packLines(lines: readonly LogLine[]): Promise<Buffer> {
-  let before = 0;
   const columns: Columns = {
-    times: lines.map(({ t }) => {
-      const difference = t - before;
-      before = t;
-      return difference;
-    }),
-    kinds: lines.map(({ stream, continued }) => kindOf(stream, continued)).join(''),
+    times: lines.map(({ t }, n) => t - (lines[n - 1]?.t ?? 0)),
+    kinds: lines.map(letterOf).join(''),
     texts: lines.map(({ text }) => text),
   };
   return deflate(JSON.stringify(columns), { level: LEVEL });
 }
 
-/** What {@link packLines} made. @throws Error when it is something else */
+/** Reads what `packLines` made. @throws Error for anything else */
 export async function unpackLines(packed: Buffer): Promise<LogLine[]> {
   const { times, kinds, texts }: Columns = JSON.parse((await inflate(packed)).toString());
   let t = 0;
   return texts.map((text, n) => {
     t += times[n] ?? 0;
     const kind = KINDS[kinds.charAt(n)];
-    if (kind === undefined) throw new Error('a stored row of a log is not known to this version');
+    if (kind === undefined) throw new Error('this version cannot read a stored row of a log');
     return { t, text, ...kind };
   });
 }
 
-function kindOf(stream: LogStream, continued: boolean): string {
-  return continued ? LETTERS[stream].toUpperCase() : LETTERS[stream];
+function letterOf({ stream, continued }: Kind): string {
+  const letter = stream === 'stdout' ? 'o' : 'e';
+  return continued ? letter.toUpperCase() : letter;
 }

@@ -1,194 +1,166 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { DataSource } from 'typeorm';
 import { Semaphore } from '../database/semaphore.js';
 import { RunNotFound } from '../runs/run.errors.js';
-import { decodeCursor } from './log-cursor.js';
+import { EMPTY_LOG } from './add-chunk.js';
+import { decodeCursor, type LogCursor } from './log-cursor.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
 import { unpackLines } from './log-packing.js';
-import type { LogStretch } from './log-page.js';
-import { EMPTY_LOG } from './log-plan.js';
-import { LOG_START, type LogPoint } from './log-point.js';
-import { filterOf, type LineFilter } from './log-search.js';
-import { walkRow, type LogStep } from './log-walk.js';
-import { AttemptNotFound, LogCursorInvalid } from './run-logs.errors.js';
+import type { LogPage } from './log-page.js';
+import { entriesOf, gapBetween, LOG_START, type LogEntry, type LogPosition } from './log-position.js';
 import { LogRowRepository } from './log-row.repository.js';
+import { AttemptNotFound, LogCursorInvalid } from './run-logs.errors.js';
 import { RunLogRepository, type LogId } from './run-log.repository.js';
 
-/** Text fetched by one statement, in bytes. */
-const FETCHED_BYTES = 1024 * 1024;
-
-/** What of a log is wanted. */
-export interface LogWish {
+/** What to read of a log. */
+export interface LogRange {
   readonly runId: string;
-  /** Undefined for that of the place, or else the current one. */
+  /** Undefined for the attempt of the cursor, or else the current one. */
   readonly attempt: number | undefined;
-  /** Where to go on; undefined for the beginning. */
-  readonly after: LogPlaceRead | undefined;
-  /** Where to end, for the lines in front of a place instead. */
-  readonly before: LogPlaceRead | undefined;
-  /** Lines and gaps at most. */
-  readonly limit: number;
-  /** Bytes of text at most; one line at least. */
-  readonly maxBytes: number;
-  readonly contains: string | undefined;
-  /** The newest instead of those behind the place. */
+  /** Where to begin; undefined for the first line. */
+  readonly after: LogCursor | undefined;
+  /** Where to end, to read backwards from there. */
+  readonly before: LogCursor | undefined;
+  /** Reads backwards from the end of the log. */
   readonly fromEnd: boolean;
+  /** Entries at most. */
+  readonly limit: number;
+  /** Bytes of text at most; at least one line. */
+  readonly maxBytes: number;
+  /** Text that the lines must contain, ignoring case. */
+  readonly contains: string | undefined;
 }
 
-/** A place that a cursor stands for. */
-export interface LogPlaceRead {
-  readonly attempt: number;
-  readonly point: LogPoint;
-}
+type Picked = Pick<LogPage, 'entries' | 'start' | 'end'>;
 
-/** Lines on their way into a page. */
-interface Picked {
-  readonly steps: readonly LogStep[];
-  /** In front of what was gone through. */
-  readonly start: LogPoint;
-  readonly end: LogPoint;
-}
-
-/** Reads stretches of logs: a few at a time, each unpacking one row after the other up to a limit. */
+/** Reads pages of logs, a bounded number at a time. Each unpacks one row after the other. */
 @Injectable()
 export class LogReader {
-  readonly #turns: Semaphore;
+  readonly #semaphore: Semaphore;
 
   constructor(
-    private readonly dataSource: DataSource,
     private readonly logs: RunLogRepository,
     private readonly rows: LogRowRepository,
     @Inject(LOG_LIMITS) private readonly limits: LogLimits,
   ) {
-    this.#turns = new Semaphore(limits.maxReading);
+    this.#semaphore = new Semaphore(limits.maxReading);
   }
 
-  /**
-   * The place that a client's cursor stands for.
-   * @throws LogCursorInvalid when no log of the run made it, or that of another attempt
-   */
-  placeOf(runId: string, attempt: number | undefined, cursor: string): LogPlaceRead {
-    const place = decodeCursor(runId, cursor);
-    if (place === null) throw new LogCursorInvalid('Malformed cursor, or one of another run');
-    if (attempt !== undefined && attempt !== place.attempt) {
+  /** Reads a client's cursor. @throws LogCursorInvalid if it is of another run or attempt */
+  readCursor(runId: string, attempt: number | undefined, text: string | undefined): LogCursor | undefined {
+    if (text === undefined) return undefined;
+    const cursor = decodeCursor(runId, text);
+    if (cursor === null) throw new LogCursorInvalid('Malformed cursor, or one of another run');
+    if (attempt !== undefined && attempt !== cursor.attempt) {
       throw new LogCursorInvalid('The cursor belongs to the log of another attempt');
     }
-    return place;
+    return cursor;
   }
 
   /**
-   * Reads what is there now.
-   * @throws RunNotFound, AttemptNotFound; LogCursorInvalid for a place that the log has not come to
+   * Reads what is stored now.
+   * @throws RunNotFound, AttemptNotFound; LogCursorInvalid for a position behind the end of the log
    */
-  read(wish: LogWish): Promise<LogStretch> {
-    return this.#turns.take(() => this.#read(wish));
+  read(range: LogRange): Promise<LogPage> {
+    return this.#semaphore.take(() => this.#read(range));
   }
 
-  async #read(wish: LogWish): Promise<LogStretch> {
-    const { runId, after, before } = wish;
-    const asked = wish.attempt ?? after?.attempt ?? before?.attempt ?? null;
-    const { silenceMs } = this.limits;
-    const standing = await this.logs.findStanding(this.dataSource, runId, asked, silenceMs);
-    if (standing === null) throw new RunNotFound(runId);
-    const { attempt } = standing;
-    if (attempt === null) throw new AttemptNotFound(runId, asked ?? standing.currentAttempt);
-    const { end: last, nextChunk } = standing.log?.state ?? EMPTY_LOG;
-    const from = after?.point ?? LOG_START;
-    if (Math.max(from.line, before?.point.line ?? 0) > last.line)
+  async #read(range: LogRange): Promise<LogPage> {
+    const { runId, after, before } = range;
+    const asked = range.attempt ?? after?.attempt ?? before?.attempt ?? null;
+    const status = await this.logs.findStatus(runId, asked, this.limits.silenceMs);
+    if (status === null) throw new RunNotFound(runId);
+    const { attempt } = status;
+    if (attempt === null) throw new AttemptNotFound(runId, asked ?? status.currentAttempt);
+    const { end, nextChunk } = status.log?.state ?? EMPTY_LOG;
+    const from = after?.position ?? LOG_START;
+    if (Math.max(from.line, before?.position.line ?? 0) > end.line)
       throw new LogCursorInvalid('The cursor is ahead of the log');
     const log = { runId, attempt };
     const picked =
-      wish.fromEnd || before !== undefined
-        ? await this.#pickBefore(log, before?.point, last, wish)
-        : await this.#pickBehind(log, from, last, wish);
-    const hasMore = picked.end.line < last.line;
-    return { ...log, ...picked, hasMore, isComplete: standing.isClosed && !hasMore, nextChunk };
+      range.fromEnd || before !== undefined
+        ? await this.#readBackwards(log, before?.position ?? end, range)
+        : await this.#readForwards(log, from, end, range);
+    const hasMore = picked.end.line < end.line;
+    return { ...log, ...picked, hasMore, isComplete: status.isClosed && !hasMore, nextChunk };
   }
 
-  /** From a place on. What was dropped meanwhile is a gap. */
-  async #pickBehind(log: LogId, from: LogPoint, last: LogPoint, wish: LogWish): Promise<Picked> {
-    const page = new PageRoom(wish, this.limits.scanBytes);
-    const steps: LogStep[] = [];
+  async #readForwards(log: LogId, from: LogPosition, last: LogPosition, range: LogRange): Promise<Picked> {
+    const budget = new PageBudget(range, this.limits.scanBytes);
+    const entries: LogEntry[] = [];
     let end = from;
     while (end.line < last.line) {
-      const found = await this.rows.listFrom(this.dataSource, log, end.line, FETCHED_BYTES);
-      // The run was removed under the reader's hands.
+      const found = await this.rows.listFrom(log, end.line);
+      // The run was removed meanwhile.
       if (found.length === 0) break;
       for (const row of found) {
-        for (const step of walkRow(row.start, await unpackLines(row.lines), end)) {
-          if (page.isFull) return { steps, start: from, end };
-          if (page.takes(step)) steps.push(step);
-          end = step.behind;
+        for (const entry of entriesOf(row.start, await unpackLines(row.lines), end)) {
+          if (budget.isSpent) return { entries, start: from, end };
+          if (budget.takes(entry)) entries.push(entry);
+          end = entry.end;
         }
       }
     }
-    return { steps, start: from, end };
+    return { entries, start: from, end };
   }
 
-  /** Backwards from a place, or from the end, row by row, until there are enough. */
-  async #pickBefore(log: LogId, from: LogPoint | undefined, last: LogPoint, wish: LogWish): Promise<Picked> {
-    const page = new PageRoom(wish, this.limits.scanBytes);
-    const newestFirst: LogStep[] = [];
-    let start = from;
-    let end = from ?? last;
+  async #readBackwards(log: LogId, end: LogPosition, range: LogRange): Promise<Picked> {
+    const budget = new PageBudget(range, this.limits.scanBytes);
+    const newestFirst: LogEntry[] = [];
+    let start = end;
     for (;;) {
-      const before = start?.line ?? Number.MAX_SAFE_INTEGER;
-      const found =
-        before === 0 ? [] : await this.rows.listBefore(this.dataSource, log, before, FETCHED_BYTES);
+      const found = start.line === 0 ? [] : await this.rows.listBefore(log, start.line);
       for (const row of found) {
-        if (start === undefined) end = start = row.end;
-        const past = Math.min(start.line, row.end.line);
-        const steps = [
-          ...[...walkRow(row.start, await unpackLines(row.lines), row.start)].filter(
-            ({ behind }) => behind.line <= past,
-          ),
-          ...walkRow(start, [], row.end),
+        const lines = await unpackLines(row.lines);
+        const entries = [
+          ...[...entriesOf(row.start, lines, row.start)].filter((entry) => entry.end.line <= start.line),
+          ...entriesOf(start, [], row.end),
         ];
-        for (const [n, step] of [...steps.entries()].toReversed()) {
-          // Backwards a gap takes no room: who asks for the newest lines gets so many lines.
-          const isGap = 'gap' in step;
-          if (!isGap && page.isFull) return { steps: newestFirst.toReversed(), start, end };
-          if (isGap || page.takes(step)) newestFirst.push(step);
-          start = steps[n - 1]?.behind ?? row.start;
+        for (let entry = entries.pop(); entry !== undefined; entry = entries.pop()) {
+          // Gaps do not count backwards: the newest 10 lines are 10 lines.
+          const isGap = 'gap' in entry;
+          if (!isGap && budget.isSpent) return { entries: newestFirst.toReversed(), start, end };
+          if (isGap || budget.takes(entry)) newestFirst.push(entry);
+          start = entries.at(-1)?.end ?? row.start;
         }
       }
       if (found.length > 0) continue;
-      if (start !== undefined) newestFirst.push(...walkRow(start, [], LOG_START));
-      return { steps: newestFirst.toReversed(), start: LOG_START, end };
+      const gap = gapBetween(LOG_START, start);
+      if (gap !== null) newestFirst.push({ gap, end: start });
+      return { entries: newestFirst.toReversed(), start: LOG_START, end };
     }
   }
 }
 
-/** What still fits on a page. */
-class PageRoom {
-  readonly #wants: LineFilter;
-  #left: number;
-  #bytesLeft: number;
+/** What a page may still take, and still search. */
+class PageBudget {
+  readonly #contains: string | undefined;
+  #entries: number;
+  #bytes: number;
 
   constructor(
-    { limit, maxBytes, contains }: LogWish,
-    private scanLeft: number,
+    { limit, maxBytes, contains }: LogRange,
+    private scanBytes: number,
   ) {
-    this.#wants = filterOf(contains);
-    this.#left = limit;
-    this.#bytesLeft = maxBytes;
+    this.#contains = contains?.toLowerCase();
+    this.#entries = limit;
+    this.#bytes = maxBytes;
   }
 
-  get isFull(): boolean {
-    return this.#left <= 0 || this.#bytesLeft <= 0 || this.scanLeft <= 0;
+  get isSpent(): boolean {
+    return this.#entries <= 0 || this.#bytes <= 0 || this.scanBytes <= 0;
   }
 
-  /** Whether the step goes on the page; its costs are taken off. A gap always does: a search must not hide it. */
-  takes(step: LogStep): boolean {
-    if ('gap' in step) {
-      this.#left -= 1;
+  /** Whether the entry goes on the page. A gap always does: a search must not hide it. */
+  takes(entry: LogEntry): boolean {
+    if ('gap' in entry) {
+      this.#entries -= 1;
       return true;
     }
     // Empty lines cost as well.
-    this.scanLeft -= step.bytes + 1;
-    if (!this.#wants(step.line.text)) return false;
-    this.#left -= 1;
-    this.#bytesLeft -= step.bytes;
+    this.scanBytes -= entry.bytes + 1;
+    if (this.#contains !== undefined && !entry.line.text.toLowerCase().includes(this.#contains)) return false;
+    this.#entries -= 1;
+    this.#bytes -= entry.bytes;
     return true;
   }
 }

@@ -7,34 +7,27 @@ import { RunNotFound } from '../runs/run.errors.js';
 import { isRunId } from '../runs/storage/run.reader.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
 import { LogNotifications, topicOf } from './log-notifications.js';
-import { LogPage, type LogStretch } from './log-page.js';
-import { LogReader, type LogWish } from './log-reader.js';
+import { toFrames, type LogPage } from './log-page.js';
+import { LogReader, type LogRange } from './log-reader.js';
 
 const DEFAULT_LIMIT = 1000;
 
 const END_FRAME = Buffer.from('event: end\ndata: {}\n\n');
 
-/** Which log, and where in it. */
-export interface LogPlace {
+/** What a client asks for; the fields are those of LogPageQueryDto. */
+export interface LogRequest {
   readonly runId: string;
-  readonly attempt: number | undefined;
-  /** Cursor; undefined for the first line. */
-  readonly after: string | undefined;
-}
-
-/** What of it. */
-export interface LogChoice {
-  readonly limit?: number;
-  readonly contains?: string;
-  /** Cursor: those in front of it, the nearest ones. */
-  readonly before?: string;
-  /** The newest so many lines. */
-  readonly tail?: number;
+  readonly attempt?: number | undefined;
+  readonly after?: string | undefined;
+  readonly before?: string | undefined;
+  readonly tail?: number | undefined;
+  readonly limit?: number | undefined;
+  readonly contains?: string | undefined;
 }
 
 /**
- * Reading logs: pages, long polls and streams. Every method throws RunNotFound and AttemptNotFound, and LogCursorInvalid
- * for a cursor that cannot be continued from.
+ * Reads logs. Every method throws RunNotFound and AttemptNotFound, LogCursorInvalid for an unusable cursor, and
+ * InvalidRequest for parameters that exclude each other.
  */
 @Injectable()
 export class LogService {
@@ -44,27 +37,24 @@ export class LogService {
     @Inject(LOG_LIMITS) private readonly limits: LogLimits,
   ) {}
 
-  /** What is there now, which may be nothing. @throws InvalidRequest when the choice makes no sense */
-  async getPage(place: LogPlace, choice: LogChoice): Promise<LogPage> {
-    return new LogPage(await this.reader.read(this.#wishOf(place, choice)));
+  async getPage(request: LogRequest): Promise<LogPage> {
+    return this.reader.read(this.#rangeOf(request));
   }
 
-  /** The same, but waits for lines when there are none, until the log is complete, the time is over or the signal aborts. */
-  async awaitPage(place: LogPlace, choice: LogChoice, forMs: number, signal: AbortSignal): Promise<LogPage> {
+  /** Reads a page, and waits for lines while it is empty, until the log is complete, the time is over or the signal aborts. */
+  async awaitPage(request: LogRequest, forMs: number, signal: AbortSignal): Promise<LogPage> {
     const deadline = performance.now() + forMs;
-    let wish = this.#wishOf(place, choice);
-    let stretch = await this.reader.read(wish);
-    if (!isToBeAwaited(stretch)) return new LogPage(stretch);
-    const topic = this.notifications.subscribe(topicOf(stretch));
+    const range = this.#rangeOf(request);
+    let page = await this.reader.read(range);
+    if (!mayGrow(page)) return page;
+    const topic = this.notifications.subscribe(topicOf(page));
     try {
       for (;;) {
         const { version } = topic;
-        wish = { ...wish, attempt: stretch.attempt, ...placeBehind(stretch) };
-        stretch = await this.reader.read(wish);
+        page = await this.reader.read(rangeBehind(page, range));
         const left = deadline - performance.now();
-        if (!isToBeAwaited(stretch) || left <= 0) return new LogPage(stretch);
-        if (!(await topic.waitForChange(stretch.nextChunk, version, { signal, forMs: left })))
-          return new LogPage(stretch);
+        if (!mayGrow(page) || left <= 0) return page;
+        if (!(await topic.waitForChange(page.nextChunk, version, { signal, forMs: left }))) return page;
       }
     } finally {
       this.notifications.unsubscribe(topic);
@@ -72,74 +62,72 @@ export class LogService {
   }
 
   /**
-   * Sends everything behind the place and then what is added, in order and without a hole, until the log is complete,
-   * the run is removed or the signal aborts. Outlasts the database being away.
-   * @throws what stands in the way of beginning, before `begin` is called
+   * Sends all entries behind the cursor and then every new one, until the log is complete, the run is removed or the
+   * signal aborts. Retries while the database is unavailable. Errors before `stream.begin()` can still be answered.
    */
-  async stream(place: LogPlace, stream: EventStreamResponse, signal: AbortSignal): Promise<void> {
+  async stream(request: LogRequest, stream: EventStreamResponse, signal: AbortSignal): Promise<void> {
     const { streamLines, streamBytes } = this.limits;
-    const wish = { ...this.#wishOf(place, { limit: streamLines }), maxBytes: streamBytes };
-    const first = await this.reader.read(wish);
+    const range = { ...this.#rangeOf({ ...request, limit: streamLines }), maxBytes: streamBytes };
+    let page: LogPage | undefined = await this.reader.read(range);
     stream.begin();
-    const topic = this.notifications.subscribe(topicOf(first));
+    const topic = this.notifications.subscribe(topicOf(page));
     try {
-      let stretch: LogStretch | undefined = first;
-      // What was added before the watch began is not announced to it: the first time it looks again at once.
+      // The first page was read before the subscription: the second one is read without waiting.
       let version: number | undefined;
-      while (stretch !== undefined && !signal.aborted) {
-        if (stretch.steps.length > 0) await stream.send(new LogPage(stretch).frames);
-        if (stretch.isComplete) {
+      while (page !== undefined && !signal.aborted) {
+        if (page.entries.length > 0) await stream.send(toFrames(page));
+        if (page.isComplete) {
           await stream.send(END_FRAME);
           return;
         }
-        if (!stretch.hasMore && version !== undefined) {
-          await topic.waitForChange(stretch.nextChunk, version, { signal });
+        if (!page.hasMore && version !== undefined) {
+          await topic.waitForChange(page.nextChunk, version, { signal });
         }
         ({ version } = topic);
-        stretch = await this.#goOn({ ...wish, ...placeBehind(stretch) }, signal);
+        page = await this.#readNext(rangeBehind(page, range), signal);
       }
     } finally {
       this.notifications.unsubscribe(topic);
     }
   }
 
-  /** The next stretch of an open stream; undefined when there will be none. */
-  async #goOn(wish: LogWish, signal: AbortSignal): Promise<LogStretch | undefined> {
+  /** The next page of an open stream; undefined to end the stream. */
+  async #readNext(range: LogRange, signal: AbortSignal): Promise<LogPage | undefined> {
     try {
-      return await retryWhileUnavailable(() => this.reader.read(wish), this.limits, signal);
+      return await retryWhileUnavailable(() => this.reader.read(range), this.limits, signal);
     } catch (error) {
       if (error instanceof RunNotFound) return undefined;
       throw error;
     }
   }
 
-  #wishOf({ runId, attempt, after }: LogPlace, { limit, contains, before, tail }: LogChoice): LogWish {
+  #rangeOf({ runId, attempt, after, before, tail, limit, contains }: LogRequest): LogRange {
     if (!isRunId(runId)) throw new RunNotFound(runId);
     const places = Object.entries({ tail, before, after }).filter(([, value]) => value !== undefined);
-    if (places.length > 1) {
-      const names = places.map(([name]) => name);
+    const [first, ...others] = places.map(([name]) => name);
+    if (others.length > 0) {
       throw new InvalidRequest(VALIDATION_FAILED, [
-        `${names[0]} must not be given together with ${names.slice(1).join(' and ')}`,
+        `${first} must not be given together with ${others.join(' and ')}`,
       ]);
     }
     return {
       runId,
       attempt,
-      after: after === undefined ? undefined : this.reader.placeOf(runId, attempt, after),
-      before: before === undefined ? undefined : this.reader.placeOf(runId, attempt, before),
+      after: this.reader.readCursor(runId, attempt, after),
+      before: this.reader.readCursor(runId, attempt, before),
+      fromEnd: tail !== undefined,
       limit: Math.min(tail ?? Infinity, limit ?? tail ?? DEFAULT_LIMIT),
       maxBytes: this.limits.pageBytes,
       contains,
-      fromEnd: tail !== undefined,
     };
   }
 }
 
-/** Whether a wait may bring what the reader wants. */
-function isToBeAwaited({ steps, hasMore, isComplete }: LogStretch): boolean {
-  return steps.length === 0 && !hasMore && !isComplete;
+/** Whether a page is empty now and may not be later. */
+function mayGrow({ entries, hasMore, isComplete }: LogPage): boolean {
+  return entries.length === 0 && !hasMore && !isComplete;
 }
 
-function placeBehind({ attempt, end }: LogStretch): Pick<LogWish, 'after'> {
-  return { after: { attempt, point: end } };
+function rangeBehind({ attempt, end }: LogPage, range: LogRange): LogRange {
+  return { ...range, attempt, after: { attempt, position: end } };
 }

@@ -1,48 +1,40 @@
 import { Injectable } from '@nestjs/common';
+import { DataSource } from 'typeorm';
 import { AttemptEntity } from '../database/entities/attempt.entity.js';
 import { RunLogEntity, RunLogRowEntity } from '../database/entities/run-log.entity.js';
 import { RunEntity } from '../database/entities/run.entity.js';
 import { EntityTable } from '../database/entity-table.js';
 import { inBatches } from '../database/in-batches.js';
-import { execute, rows, unnestRows, type SqlExecutor } from '../database/sql.js';
-import type { LogChange, LogRow, LogState } from './log-plan.js';
+import { execute, rows, unnestRows } from '../database/sql.js';
+import type { LogChange, LogState } from './add-chunk.js';
 
-/** Channel on which chunks are announced, as `<next chunk> <run id> <attempt>`. */
+/** Channel of the notifications of chunks, `<next chunk> <run id> <attempt>`. */
 export const LOG_CHANNEL = 'longshore_log';
 
 /** Rows dropped by one statement at most. */
-const DROPPED_AT_ONCE = 500;
+const DROP_BATCH = 500;
 
-/** Which log. */
 export interface LogId {
   readonly runId: string;
   readonly attempt: number;
 }
 
-/** A log together with the attempt that it is of. */
-export interface LogStanding {
+/** An attempt and its log. */
+export interface LogStatus {
   /** The current attempt of the run. */
   readonly currentAttempt: number;
-  /** The attempt that was asked for; null when the run does not have it. */
+  /** The attempt that was asked for; null if the run does not have it. */
   readonly attempt: number | null;
-  /** Who has the attempt, or had it last. */
-  readonly holder: string | null;
-  readonly log: StoredLog | null;
-  /** Nothing is going to be added, as far as can be known. */
+  /** The worker that has the attempt, or had it last. */
+  readonly workerId: string | null;
+  /** Null until the first chunk. */
+  readonly log: {
+    /** The worker that opened the log. */
+    readonly workerId: string;
+    readonly state: LogState;
+  } | null;
+  /** Nothing more is expected. */
   readonly isClosed: boolean;
-}
-
-/** A log that was begun. */
-export interface StoredLog {
-  /** Who began it. */
-  readonly workerId: string;
-  readonly state: LogState;
-}
-
-/** A row with its lines packed. */
-export interface PackedRow extends Omit<LogRow, 'lines'> {
-  readonly lineCount: number;
-  readonly lines: Buffer;
 }
 
 const RUNS = new EntityTable(RunEntity);
@@ -52,37 +44,37 @@ const LOG_ROWS = new EntityTable(RunLogRowEntity);
 
 const PROGRESS = LOGS.except('runId', 'attempt', 'isComplete', 'updatedAt', 'workerId');
 
-type StandingRow = Readonly<
-  Pick<RunLogEntity, (typeof PROGRESS)[number] | 'isComplete'> &
-    Omit<LogStanding, 'log'> & { workerId: string | null }
->;
+type StatusRow = Pick<RunLogEntity, (typeof PROGRESS)[number] | 'isComplete'> &
+  Omit<LogStatus, 'log'> & { readonly openedBy: string | null };
 
 const STORED = LOG_ROWS.except('runId', 'attempt');
 const STORED_COLUMNS = LOG_ROWS.columns(STORED);
-/** Rows of a chunk, behind the eleven parameters of the statement that stores it. */
+/** Rows of a chunk, behind the eleven other parameters of the statement that stores it. */
 const NEW_ROWS = LOG_ROWS.unnest(STORED, { firstParam: 12 });
 
-/** SQL by which logs are written. None of it locks or changes a row of another context's tables. */
+/** A row to store. */
+export type NewRow = Readonly<Record<Exclude<(typeof STORED)[number], 'lines'>, number>> & {
+  readonly lines: Buffer;
+};
+
+/** Writes logs. It neither locks nor changes rows of other contexts. */
 @Injectable()
 export class RunLogRepository {
+  constructor(private readonly dataSource: DataSource) {}
+
   /**
-   * How a log stands; null for an unknown run.
+   * The status of a log; null for an unknown run.
    * @param attempt null for the current one
-   * @param silenceMs after the end of the attempt and the last chunk, when no more is expected
+   * @param silenceMs time after the end of the attempt and the last chunk until no more is expected
    */
-  async findStanding(
-    executor: SqlExecutor,
-    runId: string,
-    attempt: number | null,
-    silenceMs: number,
-  ): Promise<LogStanding | null> {
-    const [row] = await rows<StandingRow>(
-      executor,
+  async findStatus(runId: string, attempt: number | null, silenceMs: number): Promise<LogStatus | null> {
+    const [row] = await rows<StatusRow>(
+      this.dataSource,
       `select r.attempt as "currentAttempt",
               case when asked.attempt = r.attempt then r.attempt else a.attempt end as attempt,
-              case when asked.attempt = r.attempt then r.worker_id else a.worker_id end as holder,
+              case when asked.attempt = r.attempt then r.worker_id else a.worker_id end as "workerId",
               ${isClosed('$3')} as "isClosed",
-              l.worker_id as "workerId",
+              l.worker_id as "openedBy",
               ${LOGS.select('l', PROGRESS)},
               coalesce(l.is_complete, false) as "isComplete"
          from ${RUNS.name} r
@@ -92,18 +84,20 @@ export class RunLogRepository {
         where r.id = $1::uuid`,
       [runId, attempt, silenceMs],
     );
-    return row === undefined ? null : toStanding(row);
+    if (row === undefined) return null;
+    const { openedBy } = row;
+    return { ...row, log: openedBy === null ? null : { workerId: openedBy, state: toState(row) } };
   }
 
-  /** Those of the logs that nothing is going to be added to, and those whose run is gone. */
-  async listClosed(executor: SqlExecutor, logs: readonly LogId[], silenceMs: number): Promise<LogId[]> {
+  /** Those of the logs to which nothing will be added, or whose run is removed. */
+  async listClosed(logs: readonly LogId[], silenceMs: number): Promise<LogId[]> {
     const source = unnestRows(
       { run_id: 'uuid', attempt: 'integer' },
       logs.map(({ runId, attempt }) => ({ run_id: runId, attempt })),
       2,
     );
     return rows(
-      executor,
+      this.dataSource,
       `select asked.run_id as "runId", asked.attempt
          from (select v.run_id, v.attempt from ${source.sql}) asked
          left join ${RUNS.name} r on r.id = asked.run_id
@@ -115,10 +109,10 @@ export class RunLogRepository {
     );
   }
 
-  /** Begins the log of an attempt, unless it was begun already or the run is gone. */
-  async open(executor: SqlExecutor, { runId, attempt }: LogId, workerId: string): Promise<void> {
+  /** Opens the log of an attempt, unless it is open or the run is removed. */
+  async open({ runId, attempt }: LogId, workerId: string): Promise<void> {
     await execute(
-      executor,
+      this.dataSource,
       `insert into ${LOGS.name} (
          run_id, attempt, next_chunk, next_line, printed_bytes, unknown_gaps, weight, is_complete, updated_at, worker_id
        )
@@ -131,27 +125,17 @@ export class RunLogRepository {
   }
 
   /**
-   * Stores the next chunk, drops what the limit has no room for, and has the commit announce it; all of that or nothing.
-   * @param packed the rows of the change
-   * @returns false when the log has gone on since its state was read, or is gone
+   * Stores the next chunk, drops what exceeds the limit, and notifies the readers, in one statement.
+   * @param newRows the packed rows of the change
+   * @returns false if the log has changed since its state was read, or is removed
    */
   async append(
-    executor: SqlExecutor,
     { runId, attempt }: LogId,
     { state, dropBelow }: LogChange,
-    packed: readonly PackedRow[],
+    newRows: readonly NewRow[],
   ): Promise<boolean> {
-    const values = packed.map(({ start, lineCount, textBytes, weightBefore, lines }) => ({
-      firstLine: start.line,
-      lineCount,
-      textBytes,
-      bytesBefore: start.bytes,
-      unknownGapsBefore: start.unknownGaps,
-      weightBefore,
-      lines,
-    }));
     const [moved] = await rows<{ dropped: string }>(
-      executor,
+      this.dataSource,
       `with moved as (
          update ${LOGS.name}
             set next_chunk = $3::integer,
@@ -198,37 +182,27 @@ export class RunLogRepository {
         state.tail?.weight ?? null,
         state.isComplete,
         dropBelow,
-        ...NEW_ROWS.params(values),
+        ...NEW_ROWS.params(newRows),
       ],
     );
     if (moved === undefined) return false;
-    if (Number(moved.dropped) === DROPPED_AT_ONCE && state.tail !== null && dropBelow !== null) {
-      const { line } = state.tail;
-      await inBatches(DROPPED_AT_ONCE, undefined, () =>
-        this.#dropMore(executor, { runId, attempt }, line, dropBelow),
+    if (Number(moved.dropped) === DROP_BATCH) {
+      await inBatches(DROP_BATCH, undefined, () =>
+        execute(
+          this.dataSource,
+          `delete from ${LOG_ROWS.name}
+            where run_id = $1::uuid
+              and attempt = $2::integer
+              and first_line in (${oldestOfTail('$3', '$4')})`,
+          [runId, attempt, state.tail?.line, dropBelow],
+        ),
       );
     }
     return true;
   }
-
-  #dropMore(
-    executor: SqlExecutor,
-    { runId, attempt }: LogId,
-    tailLine: number,
-    dropBelow: number,
-  ): Promise<number> {
-    return execute(
-      executor,
-      `delete from ${LOG_ROWS.name}
-        where run_id = $1::uuid
-          and attempt = $2::integer
-          and first_line in (${oldestOfTail('$3', '$4')})`,
-      [runId, attempt, tailLine, dropBelow],
-    );
-  }
 }
 
-/** Condition on `runs r`, `attempts a` and `run_logs l` of one attempt; a run's current attempt is not in `attempts`. */
+/** Condition on `runs r`, `attempts a` and `run_logs l` of one attempt. The current attempt of a run has no row in `attempts`. */
 function isClosed(silence: string): string {
   const ended = `case when a.attempt is null then r.finished_at else a.finished_at end`;
   const holder = `coalesce(l.worker_id, case when a.attempt is null then r.worker_id else a.worker_id end)`;
@@ -238,7 +212,7 @@ function isClosed(silence: string): string {
                         or greatest(${ended}, l.updated_at) < now() - ${silence}::double precision * interval '1 millisecond')))`;
 }
 
-/** Query of the first lines of rows that are to be dropped, oldest first; nothing while there is no tail. */
+/** Query of the first lines of rows to drop, oldest first; none while there is no tail. */
 function oldestOfTail(tailLine: string, dropBelow: string): string {
   return `select o.first_line
                 from (
@@ -248,23 +222,12 @@ function oldestOfTail(tailLine: string, dropBelow: string): string {
                      and attempt = $2::integer
                      and first_line >= ${tailLine}::bigint
                    order by first_line
-                   limit ${DROPPED_AT_ONCE}
+                   limit ${DROP_BATCH}
                 ) o
                where o.weight_before < ${dropBelow}::bigint`;
 }
 
-function toStanding(row: StandingRow): LogStanding {
-  const { currentAttempt, attempt, holder, isClosed: closed, workerId } = row;
-  return {
-    currentAttempt,
-    attempt,
-    holder,
-    isClosed: closed,
-    log: workerId === null ? null : { workerId, state: toState(row) },
-  };
-}
-
-function toState(row: StandingRow): LogState {
+function toState(row: StatusRow): LogState {
   const { tailLine, tailWeight } = row;
   return {
     nextChunk: row.nextChunk,

@@ -1,6 +1,5 @@
 import { DomainError } from '../common/http/errors/domain-error.js';
 
-/** The run has no such attempt. */
 export class AttemptNotFound extends DomainError {
   readonly kind = 'not-found';
 
@@ -9,17 +8,17 @@ export class AttemptNotFound extends DomainError {
   }
 }
 
-/** The cursor was not made by this log, or not by any. */
+/** The cursor was not made for this log, or not at all. */
 export class LogCursorInvalid extends DomainError {
   readonly kind = 'invalid';
 }
 
-/** The chunk is not one that the log takes now; nothing has changed. */
+/** The log does not accept the chunk; nothing has changed. */
 export class LogChunkRefused extends DomainError {
   readonly kind = 'conflict';
 }
 
-/** More waits to be stored than this process holds; nothing has changed. */
+/** Too many chunks wait to be stored in this process; nothing has changed. */
 export class LogStoreOverloaded extends DomainError {
   readonly kind = 'unavailable';
 

@@ -6,13 +6,12 @@ import { LogMetrics } from './log-metrics.js';
 import { ClosedLogCheck, LogNotifications } from './log-notifications.js';
 import { LogReader } from './log-reader.js';
 import { LogRemovalJob } from './log-removal.job.js';
-import { LogRemovalRepository } from './log-removal.repository.js';
 import { LogRowRepository } from './log-row.repository.js';
 import { LogService } from './log.service.js';
 import { LogWriter } from './log-writer.js';
 import { RunLogRepository } from './run-log.repository.js';
 
-/** What containers printed: kept in compressed rows within a limit, read page by page or followed live. */
+/** Logs of attempts: stored in compressed rows within a size limit, read in pages or followed as a stream. */
 @Module({
   controllers: [LogChunksController, LogLinesController],
   providers: [
@@ -25,7 +24,6 @@ import { RunLogRepository } from './run-log.repository.js';
     ClosedLogCheck,
     LogReader,
     LogService,
-    LogRemovalRepository,
     LogRemovalJob,
   ],
 })

@@ -10,12 +10,12 @@ import { readTimestamp } from '@longshore/common/json/read-timestamp';
 import {
   LAST_LINE,
   LOG_STREAMS,
-  LONGEST_TEXT,
+  MAX_TEXT_LENGTH,
   MAX_LINES_OF_A_CHUNK,
-  MOST_BYTES,
+  MAX_BYTES,
   type LogLine,
   type LogStream,
-} from '../log-shapes.js';
+} from '../log-line.js';
 
 @ApiSchema({ name: 'LogChunkLine', description: 'A log line, as a worker sends it.' })
 export class LogChunkLineDto {
@@ -35,7 +35,7 @@ export class LogChunkLineDto {
   stream: LogStream;
 
   /** Without its line end; longer lines are sent in pieces. */
-  @IsText({ max: LONGEST_TEXT })
+  @IsText({ max: MAX_TEXT_LENGTH })
   text: string;
 
   /** True for a piece that goes on where the line before it of the same stream was cut. */
@@ -67,7 +67,7 @@ export class LogChunkDto {
 
   /** Bytes of text of the lines that were left out before first_line; without it, their size is not known. */
   @OptionalField()
-  @IsJsonInteger({ min: 0, max: MOST_BYTES })
+  @IsJsonInteger({ min: 0, max: MAX_BYTES })
   skipped_bytes?: number;
 }
 

@@ -1,5 +1,5 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { LOG_STREAMS, type LogStream } from '../log-shapes.js';
+import { LOG_STREAMS, type LogStream } from '../log-line.js';
 
 @ApiSchema({ name: 'LogLine', description: 'A log line.' })
 export class LogLineDto {

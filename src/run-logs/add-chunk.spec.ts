@@ -1,16 +1,48 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import type { LogChunk } from './log-chunk.js';
+import { addChunk, EMPTY_LOG, isKept, type LogRow, type LogState } from './add-chunk.js';
 import { cursorsOf, decodeCursor } from './log-cursor.js';
-import { LOG_START, type LogPoint } from './log-point.js';
-import type { LogRow } from './log-plan.js';
-import type { LogLine } from './log-shapes.js';
-import type { LogStep } from './log-walk.js';
-import { MemoryLog } from './testing/memory-log.js';
+import type { LogChunk, LogLine } from './log-line.js';
+import { entriesOf, LOG_START, type LogEntry, type LogPosition } from './log-position.js';
 
 const RUN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 const cursorOf = cursorsOf(RUN, 3);
+
+/** A log in memory: the same rows as the tables have. */
+class MemoryLog {
+  state: LogState = EMPTY_LOG;
+  rows: LogRow[] = [];
+
+  constructor(private readonly limitBytes: number) {}
+
+  /** @returns why the chunk is refused; undefined when it was taken */
+  add(chunk: LogChunk): string | undefined {
+    const change = addChunk(this.state, chunk, this.limitBytes);
+    if ('refusal' in change) return change.refusal;
+    const { dropBelow, state } = change;
+    const kept =
+      dropBelow === null ? this.rows : this.rows.filter((row) => isKept(row, state.tail, dropBelow));
+    this.rows = [...kept, ...change.rows];
+    this.state = state;
+    return undefined;
+  }
+
+  /** Reads at most so many entries behind a position. */
+  read(from: LogPosition, limit: number): LogEntry[] {
+    const entries: LogEntry[] = [];
+    let position = from;
+    for (const row of this.rows) {
+      if (row.start.line + row.lines.length <= position.line && row.lines.length > 0) continue;
+      for (const entry of entriesOf(row.start, row.lines, position)) {
+        if (entries.length === limit) return entries;
+        entries.push(entry);
+        position = entry.end;
+      }
+    }
+    return entries;
+  }
+}
 
 /** A line that was printed, or left out by its sender. */
 type Printed = { readonly text: string; readonly bytes: number } | { readonly unsent: number | null };
@@ -23,7 +55,6 @@ function chunkOf(firstLine: number, texts: readonly string[], more: Partial<LogC
   return { firstLine, lines: texts.map(lineOf), isLast: false, skippedBytes: null, ...more };
 }
 
-/** What a row counts for. */
 function weightOf({ lines, textBytes }: LogRow): number {
   return lines.length === 0 ? 0 : Math.max(128, textBytes + lines.length);
 }
@@ -32,37 +63,37 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0);
 }
 
-/** Goes on behind a place by way of a cursor, as a client does. */
-function resume(point: LogPoint): LogPoint {
-  const cursor = decodeCursor(RUN, cursorOf(point));
+/** Encodes a position as a cursor and decodes it, as a client's request does. */
+function resume(position: LogPosition): LogPosition {
+  const cursor = decodeCursor(RUN, cursorOf(position));
   assert.equal(cursor?.attempt, 3);
-  return cursor?.point ?? assert.fail();
+  return cursor?.position ?? assert.fail();
 }
 
-/** Everything that was printed, told by a reader's steps: each line once, or a gap of the right size in its place. */
-function assertTold(steps: readonly LogStep[], from: number, printed: readonly Printed[]): number {
+/** Asserts that the entries cover what was printed: each line once, or a gap of the right size. Returns the next line. */
+function assertCovers(entries: readonly LogEntry[], from: number, printed: readonly Printed[]): number {
   let next = from;
-  for (const step of steps) {
-    if ('gap' in step) {
-      const { line, lines, bytes } = step.gap;
+  for (const entry of entries) {
+    if ('gap' in entry) {
+      const { line, lines, bytes } = entry.gap;
       assert.equal(line, next);
       const missing = printed.slice(line, line + lines);
       assert.equal(missing.length, lines);
       assert.equal(bytes, bytesOf(missing));
       next += lines;
     } else {
-      assert.equal(step.number, next);
+      assert.equal(entry.number, next);
       const original = printed[next];
       assert.ok(original !== undefined && 'text' in original);
-      assert.equal(step.line.text, original.text);
+      assert.equal(entry.line.text, original.text);
       next += 1;
     }
-    assert.equal(step.behind.line, next);
+    assert.equal(entry.end.line, next);
   }
   return next;
 }
 
-/** Bytes of a gap; null when its sender did not tell them of a part. */
+/** Bytes of a gap; null if a part of it has no known size. */
 function bytesOf(missing: readonly Printed[]): number | null {
   let bytes = 0;
   for (const line of missing) {
@@ -95,7 +126,7 @@ const action = fc.oneof(
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('read' as const), limit: fc.nat(15) }) },
 );
 
-test('a follower is told every line once or named in a gap, in order, however it and the limit take turns', () => {
+test('a follower gets every line once or in a gap, in order, however reading and dropping interleave', () => {
   fc.assert(
     fc.property(
       fc.array(action, { maxLength: 60 }),
@@ -104,12 +135,12 @@ test('a follower is told every line once or named in a gap, in order, however it
       (actions, limitBytes, endsWithGap) => {
         const log = new MemoryLog(limitBytes);
         const printed: Printed[] = [];
-        let place = LOG_START;
+        let position = LOG_START;
         const follow = (limit: number): void => {
-          const steps = log.read(resume(place), limit);
-          const next = assertTold(steps, place.line, printed);
-          place = steps.at(-1)?.behind ?? place;
-          assert.equal(place.line, next);
+          const entries = log.read(resume(position), limit);
+          const next = assertCovers(entries, position.line, printed);
+          position = entries.at(-1)?.end ?? position;
+          assert.equal(position.line, next);
         };
         for (const did of actions) {
           if (did.kind === 'read') {
@@ -117,7 +148,7 @@ test('a follower is told every line once or named in a gap, in order, however it
             continue;
           }
           if (did.kind === 'skip') {
-            // The size of all of them stands at the first.
+            // The first one has the size of all of them.
             for (let n = 0; n < did.lines; n += 1) {
               printed.push({ unsent: did.bytes === null ? null : n === 0 ? did.bytes : 0 });
             }
@@ -130,9 +161,9 @@ test('a follower is told every line once or named in a gap, in order, however it
         if (endsWithGap) printed.push({ unsent: null }, { unsent: null });
         assert.equal(log.add(chunkOf(printed.length, [], { isLast: true })), undefined);
         follow(Infinity);
-        assert.equal(place.line, printed.length, 'the follower has come to the end');
-        // Who reads from the beginning afterwards is told the same, with what was dropped since as gaps.
-        assert.equal(assertTold(log.read(LOG_START, Infinity), 0, printed), printed.length);
+        assert.equal(position.line, printed.length, 'the follower has reached the end');
+        // Reading from the start gives the same, with gaps for what was dropped since.
+        assert.equal(assertCovers(log.read(LOG_START, Infinity), 0, printed), printed.length);
       },
     ),
     { numRuns: 400 },
@@ -158,35 +189,35 @@ function assertWithinLimit(log: MemoryLog, limitBytes: number): void {
   assert.ok(weight + heaviest > half, 'no more of the tail is dropped than has to be');
 }
 
-test('nothing is dropped from a log that is within its limit, and the head fills up before', () => {
+test('drops nothing from a log within its limit, and fills the head first', () => {
   const log = new MemoryLog(20_000);
   const line = 'z'.repeat(99);
   for (let n = 0; n < 190; n += 10) log.add(chunkOf(n, Array<string>(10).fill(line)));
   assert.equal(log.read(LOG_START, Infinity).length, 190);
   for (let n = 190; n < 400; n += 10) log.add(chunkOf(n, Array<string>(10).fill(line)));
-  const steps = log.read(LOG_START, Infinity);
-  const gap = steps.findIndex((step) => 'gap' in step);
+  const entries = log.read(LOG_START, Infinity);
+  const gap = entries.findIndex((entry) => 'gap' in entry);
   assert.ok(gap >= 94 && gap <= 100, `the head has ${gap} lines of 100 bytes`);
-  assert.ok(steps.length - gap - 1 >= 90 && steps.length - gap - 1 <= 100);
+  assert.ok(entries.length - gap - 1 >= 90 && entries.length - gap - 1 <= 100);
 });
 
-test('one chunk may be larger than the whole limit', () => {
+test('accepts a chunk that is larger than the whole limit', () => {
   const log = new MemoryLog(10_000);
   const lines = Array.from({ length: 1000 }, (_, n) => `${n} ${'x'.repeat(95)}`);
   assert.equal(log.add(chunkOf(0, lines)), undefined);
   const printed = lines.map((text) => ({ text, bytes: Buffer.byteLength(text) }));
-  const steps = log.read(LOG_START, Infinity);
-  assert.equal(assertTold(steps, 0, printed), 1000);
-  assert.ok(steps.length < 110 && steps.length > 85, `${steps.length} steps`);
+  const entries = log.read(LOG_START, Infinity);
+  assert.equal(assertCovers(entries, 0, printed), 1000);
+  assert.ok(entries.length < 110 && entries.length > 85, `${entries.length} entries`);
 });
 
-test('many chunks of hardly any text have a limit too', () => {
+test('limits many chunks with hardly any text', () => {
   const log = new MemoryLog(10_000);
   for (let n = 0; n < 500; n += 1) log.add(chunkOf(n, ['']));
   assert.ok(log.rows.length <= 80, `${log.rows.length} rows`);
 });
 
-test('a chunk that goes back, or comes after the last one, is refused and changes nothing', () => {
+test('refuses a chunk that goes back or comes after the last one, and changes nothing', () => {
   const log = new MemoryLog(10_000);
   log.add(chunkOf(0, ['a', 'b']));
   const before = log.state;
@@ -196,12 +227,12 @@ test('a chunk that goes back, or comes after the last one, is refused and change
   assert.match(log.add(chunkOf(2, ['c'])) ?? '', /complete/);
 });
 
-test('a log may end with a gap, and a size that nobody could mean is not known', () => {
+test('a log may end with a gap, and an impossible size counts as unknown', () => {
   const log = new MemoryLog(10_000);
   log.add(chunkOf(0, ['a']));
   log.add(chunkOf(5, ['b'], { skippedBytes: 2 ** 50 }));
   log.add(chunkOf(9, [], { skippedBytes: 7, isLast: true }));
-  const gaps = log.read(LOG_START, Infinity).flatMap((step) => ('gap' in step ? [step.gap] : []));
+  const gaps = log.read(LOG_START, Infinity).flatMap((entry) => ('gap' in entry ? [entry.gap] : []));
   assert.deepEqual(gaps, [
     { line: 1, lines: 4, bytes: null },
     { line: 6, lines: 3, bytes: 7 },
