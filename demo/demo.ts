@@ -8,7 +8,7 @@ import { removeRuns } from './abandoned-runs.js';
 import { ChildProgram, type ChildPlan } from '@longshore/common/child-program';
 import { planDemo, serviceEnvironment, workerEnvironment, type DemoPlan } from './demo-plan.js';
 import { chooseDemoRuntime, type DemoRuntime } from './example-images.js';
-import { EXAMPLES, imageName, type Example } from './examples.js';
+import { definitionOf, EXAMPLES, imageName, type Example } from './examples.js';
 import { RunDisplay } from './run-display.js';
 import { createRun, followRun } from './run-follower.js';
 import type { Terminal } from './terminal.js';
@@ -173,10 +173,11 @@ export class Demo {
 
   private async runExample(
     client: LongshoreClient,
-    { name, inputs, verify }: Example,
+    example: Example,
     { display, signal }: { display: RunDisplay; signal: AbortSignal },
   ): Promise<string[]> {
-    const { id } = await createRun(client, { image: imageName(name), inputs: { ...inputs } });
+    const { name, inputs, verify } = example;
+    const { id } = await createRun(client, definitionOf(example), inputs);
     const { run, events } = await followRun(client, id, (news) => display.show(name, news), signal);
     const types = events.map(({ type }) => type);
     return verify(run, types).map((problem) => `${name}: ${problem}`);

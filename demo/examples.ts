@@ -2,25 +2,30 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Schemas } from '@longshore/client';
 
 type OpRun = Schemas['OpRun'];
+type Definition = Schemas['OpDefinitionCreate'];
 
-/** One run of the demo: what is asked for, and how it is to end. */
+/** An example image with a run of it. */
 export interface Example {
-  /** Folder of its image under `examples/images`. */
+  /** Folder of the image under `examples/images`, and id of the definition. */
   readonly name: string;
-  readonly inputs: Readonly<Record<string, unknown>>;
+  readonly inputSpecs: NonNullable<Definition['input_specs']>;
+  readonly inputs: Schemas['DefinitionRunCreate']['inputs'] & object;
   /**
-   * How the ended run differs from what it should be, in words; an empty list when it ended as expected.
-   * @param types the types of its events in order
+   * Describes how the ended run differs from the expected result; empty when it does not.
+   * @param types types of its events, in order
    */
   readonly verify: (run: OpRun, types: readonly string[]) => readonly string[];
 }
 
 const EXIT_CODE = 3;
 
-/** A run of each example image. */
+/** Topic of all runs of the demo. */
+const TOPIC = 'demo';
+
 export const EXAMPLES: readonly Example[] = [
   {
     name: 'word-count',
+    inputSpecs: { text: { type: 'string', required: true } },
     inputs: { text: 'Ships come in.\nContainers go out.\n' },
     verify: (run) => [
       ...expectState(run, 'COMPLETED'),
@@ -29,6 +34,7 @@ export const EXAMPLES: readonly Example[] = [
   },
   {
     name: 'progress',
+    inputSpecs: { steps: { type: 'integer' }, seconds: { type: 'number' } },
     inputs: { steps: 10, seconds: 4 },
     verify: (run, types) => [
       ...expectState(run, 'COMPLETED'),
@@ -38,17 +44,29 @@ export const EXAMPLES: readonly Example[] = [
   },
   {
     name: 'fail',
+    inputSpecs: { exit_code: { type: 'integer' }, message: { type: 'string' } },
     inputs: { exit_code: EXIT_CODE, message: 'this example always fails' },
     verify: (run) => [...expectState(run, 'FAILED'), ...expectExitCode(run, EXIT_CODE)],
   },
 ];
 
 /**
- * Name of an example's image. The registry it names is this machine, where there is none: nobody else's image can take
- * the example's place, and without a network no time is lost asking for it.
+ * Image name of an example. It names this machine as the registry, so that no image from the network is used in its place
+ * and no time is lost without a network.
  */
 export function imageName(name: string): string {
   return `localhost/longshore/${name}`;
+}
+
+/** Definition that the run of an example is created from. */
+export function definitionOf({ name, inputSpecs }: Example): Definition {
+  return {
+    id: name,
+    version: '1',
+    image: imageName(name),
+    input_specs: inputSpecs,
+    event_delivery: { topic: TOPIC },
+  };
 }
 
 function expectState(run: OpRun, state: OpRun['state']): string[] {

@@ -19,13 +19,19 @@ export interface EndedRun {
   readonly events: readonly Schemas['PolledEvent'][];
 }
 
-/** Creates a run. @throws Error with the service's answer when it refuses */
+/** Stores a definition and creates a run from it. @throws Error with the response when the service refuses */
 export async function createRun(
   client: LongshoreClient,
-  body: Schemas['OpRunCreate'],
+  definition: Schemas['OpDefinitionCreate'],
+  inputs: Schemas['DefinitionRunCreate']['inputs'] & object,
 ): Promise<Schemas['OpRun']> {
-  const { data, error } = await client.POST('/runs', { body, signal: AbortSignal.timeout(REQUEST_MS) });
-  return data ?? refuse(`create a run of ${body.image}`, error);
+  const signal = AbortSignal.timeout(REQUEST_MS);
+  const { id: name, version } = definition;
+  const stored = await client.POST('/definitions', { body: definition, signal });
+  if (stored.error !== undefined) refuse(`store the definition ${name}`, stored.error);
+  const params = { path: { name }, query: { version } };
+  const { data, error } = await client.POST('/definitions/{name}/runs', { params, body: { inputs }, signal });
+  return data ?? refuse(`create a run of ${name}`, error);
 }
 
 /**

@@ -14,7 +14,7 @@ describe('the Nest CLI', () => {
 
   beforeEach(async () => {
     await mkdir(join(PROJECT, '.build'), { recursive: true });
-    // Inside the project, so that its packages are found from there.
+    // Inside the project, so that modules resolve to the project's node_modules.
     checkout = await mkdtemp(join(PROJECT, '.build', 'nest-cli-'));
     const names = [
       'nest-cli.json',

@@ -122,7 +122,7 @@ describe(
         const images = await ScriptImages.make();
         await images.add('greet', `echo '{"greeting":"hello"}' >"$SERVICE_OUTPUT_PATH"`);
         for (const [place, main] of [
-          ['new', old.agentMain],
+          ['new', old.workerMain],
           ['old', undefined],
         ] as const) {
           const { send, url } = places[place];

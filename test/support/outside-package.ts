@@ -84,8 +84,8 @@ export class OutsidePackage {
   }
 }
 
-/** Links every package but those of this project. */
-async function linkPackages(from: string, to: string): Promise<void> {
+/** Links every package of a node_modules folder but those of this project. */
+export async function linkPackages(from: string, to: string): Promise<void> {
   await mkdir(to, { recursive: true });
   for (const name of await readdir(from)) {
     if (name.startsWith('.') || name === '@longshore') continue;

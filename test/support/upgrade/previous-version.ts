@@ -1,17 +1,18 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { linkPackages } from '../outside-package.js';
 import { PROJECT } from '../service-process.js';
 
 const run = promisify(execFile);
 
-/** Holds the commit whose build goes on serving while this one comes up beside it. */
+/** Holds the commit that is built as the previous version. */
 const RECORD = join(PROJECT, 'test', 'upgrade', 'previous-version');
 
-/** Service and agent only, neither tests nor dashboard: nobody looks at them here. */
+/** The service without its tests. */
 const BUILD_CONFIG = {
   extends: './tsconfig.json',
   include: ['src/**/*.ts', 'migrations/**/*.ts'],
@@ -25,7 +26,7 @@ export interface BuiltVersion {
   /** Entry of the service. */
   readonly serviceMain: string;
   /** Entry of the worker. */
-  readonly agentMain: string;
+  readonly workerMain: string;
 }
 
 /** The recorded commit, or another one that the clone knows. */
@@ -54,11 +55,12 @@ export async function buildVersion(commit: string): Promise<BuiltVersion> {
     await build(commit, unfinished);
     await rename(unfinished, folder).catch(() => rm(unfinished, { recursive: true, force: true }));
   }
-  const compiled = join(folder, 'dist', 'src');
   return {
     commit,
-    serviceMain: join(compiled, 'main.js'),
-    agentMain: join(compiled, 'agent', 'main.js'),
+    serviceMain: join(folder, 'dist', 'src', 'main.js'),
+    workerMain: isInPackages(folder)
+      ? join(folder, 'packages', 'worker', 'dist', 'main.js')
+      : join(folder, 'dist', 'src', 'agent', 'main.js'),
   };
 }
 
@@ -68,16 +70,37 @@ async function build(commit: string, folder: string): Promise<void> {
   await git('archive', '--output', archive, commit);
   await run('tar', ['-xf', archive, '-C', folder]);
   await rm(archive);
-  if (await fitsPresentModules(folder))
-    await symlink(join(PROJECT, 'node_modules'), join(folder, 'node_modules'));
-  else await run('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder, maxBuffer: MOST_OUTPUT });
+  if (await fitsPresentModules(folder)) {
+    await linkPackages(join(PROJECT, 'node_modules'), join(folder, 'node_modules'));
+    if (isInPackages(folder)) await linkOwnPackages(folder);
+  } else {
+    await run('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder, maxBuffer: MOST_OUTPUT });
+  }
+  const tool = async (path: readonly string[], ...args: readonly string[]): Promise<void> => {
+    const main = join('node_modules', ...path);
+    await run(process.execPath, [main, ...args], { cwd: folder, maxBuffer: MOST_OUTPUT });
+  };
+  if (isInPackages(folder)) {
+    const types = join('packages', 'client', 'src', 'schema.ts');
+    await tool(['openapi-typescript', 'bin', 'cli.js'], 'openapi.json', '--alphabetize', '-o', types);
+    await tool(['typescript', 'bin', 'tsc'], '-b', 'packages');
+  }
   await writeFile(join(folder, 'tsconfig.version.json'), JSON.stringify(BUILD_CONFIG));
-  const nest = join('node_modules', '@nestjs', 'cli', 'bin', 'nest.js');
-  await run(process.execPath, [nest, 'build', '--path', 'tsconfig.version.json'], {
-    cwd: folder,
-    maxBuffer: MOST_OUTPUT,
-  });
+  await tool(['@nestjs', 'cli', 'bin', 'nest.js'], 'build', '--path', 'tsconfig.version.json');
   assert.ok(existsSync(join(folder, 'dist', 'src', 'main.js')), `commit ${commit} was not built`);
+}
+
+/** Whether the worker is a package of its own; earlier versions have it in `src/agent`. */
+function isInPackages(folder: string): boolean {
+  return existsSync(join(folder, 'packages'));
+}
+
+async function linkOwnPackages(folder: string): Promise<void> {
+  const scope = join(folder, 'node_modules', '@longshore');
+  await mkdir(scope);
+  for (const name of await readdir(join(folder, 'packages'))) {
+    await symlink(join(folder, 'packages', name), join(scope, name));
+  }
 }
 
 /** Whether everything that the old lock file names is installed here in the same version. */

@@ -11,6 +11,7 @@ import { TextArea, TextInput } from '../../components/inputs.js';
 import { showToast } from '../../components/toast-store.js';
 import styles from './form.module.css';
 import { readInteger, readObject, writeObject } from './json-object.js';
+import { copyOfDefinitionRun, copyOfRun, editableFields } from './rerun-body.js';
 import type { Run } from './run-view.js';
 
 interface Props {
@@ -19,7 +20,7 @@ interface Props {
   readonly run: Run;
 }
 
-/** Starts another run with what this one was made of, as far as it is not changed, and goes there. */
+/** Creates a run with the fields of this one, some of them edited, and opens its page. */
 export function RerunDialog({ isOpen, onClose, run }: Props) {
   const form = useId();
   const [isBusy, setBusy] = useState(false);
@@ -54,10 +55,11 @@ function RerunForm({ id, run, onClose, onBusy }: FormProps) {
   const api = useApi();
   const [, navigate] = useLocation();
   const { op_definition: definition, op_definition_version: version } = run;
-  const [image, setImage] = useState(run.image);
-  const [priority, setPriority] = useState(String(run.priority));
-  const [inputs, setInputs] = useState(writeObject(run.inputs));
-  const [constraints, setConstraints] = useState(writeObject(needsOf(run)));
+  const original = editableFields(run);
+  const [image, setImage] = useState(original.image);
+  const [priority, setPriority] = useState(String(original.priority));
+  const [inputs, setInputs] = useState(writeObject(original.inputs));
+  const [constraints, setConstraints] = useState(writeObject(original.constraints));
   const [isChecked, setChecked] = useState(false);
   const typed = {
     priority: readInteger(priority),
@@ -66,29 +68,16 @@ function RerunForm({ id, run, onClose, onBusy }: FormProps) {
   };
   const start = useMutation({
     mutationFn: (): Promise<Schemas['OpRun']> => {
-      const common = { inputs: typed.inputs.value ?? {}, priority: typed.priority ?? 0 };
-      if (definition !== null) {
-        const query = version === null ? {} : { version };
-        return unwrap(
-          api.POST('/definitions/{name}/runs', {
-            params: { path: { name: definition }, query },
-            body: common,
-          }),
-        );
-      }
-      const { retry_policy, timeouts, event_delivery } = run;
-      return unwrap(
-        api.POST('/runs', {
-          body: {
-            ...common,
-            image,
-            constraints: typed.constraints.value ?? {},
-            retry_policy,
-            ...(timeouts === undefined ? {} : { timeouts }),
-            ...(event_delivery === null ? {} : { event_delivery }),
-          },
-        }),
-      );
+      const edited = {
+        image,
+        inputs: typed.inputs.value ?? {},
+        priority: typed.priority ?? 0,
+        constraints: typed.constraints.value ?? {},
+      };
+      if (definition === null) return unwrap(api.POST('/runs', { body: copyOfRun(run, edited) }));
+      const params = { path: { name: definition }, query: version === null ? {} : { version } };
+      const body = copyOfDefinitionRun(run, edited);
+      return unwrap(api.POST('/definitions/{name}/runs', { params, body }));
     },
     onSuccess: (made) => {
       onClose();
@@ -113,7 +102,7 @@ function RerunForm({ id, run, onClose, onBusy }: FormProps) {
   return (
     <form id={id} onSubmit={submit} className={styles.form} noValidate>
       {definition === null ? (
-        <p>A new run of the same image, with the same retries, time budgets and topic.</p>
+        <p>A new run of the same image, with the same retries, timeouts, outputs template and topic.</p>
       ) : (
         <p>
           A new run of the definition <strong>{definition}</strong> {version}: image, needs, retries and topic
@@ -148,9 +137,4 @@ function RerunForm({ id, run, onClose, onBusy }: FormProps) {
       </p>
     </form>
   );
-}
-
-/** The GPU was the scheduler's choice. */
-function needsOf({ constraints: { cpu, ram_mb, vram_mb } }: Run): Readonly<Record<string, number>> {
-  return { cpu, ram_mb, vram_mb };
 }

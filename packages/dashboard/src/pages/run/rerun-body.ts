@@ -1,0 +1,38 @@
+import type { Schemas } from '@longshore/client';
+
+type Run = Schemas['OpRun'];
+/** `Required`: a new field of the API is a compile error until it is copied. */
+type RunCreate = Required<Schemas['OpRunCreate']>;
+
+/** Fields that "Run again" lets the user edit. */
+export type EditedFields = Pick<RunCreate, 'image' | 'inputs' | 'priority' | 'constraints'>;
+
+/** The editable fields of a run. The GPU is not among them: the scheduler chose it. */
+export function editableFields({ image, inputs, priority, constraints }: Run) {
+  const { cpu, ram_mb, vram_mb } = constraints;
+  return { image, inputs, priority, constraints: { cpu, ram_mb, vram_mb } };
+}
+
+/** Body that creates a run like this one. */
+export function copyOfRun(run: Run, edited: EditedFields): RunCreate {
+  return {
+    ...edited,
+    outputs: outputsTemplate(run),
+    retry_policy: run.retry_policy,
+    timeouts: run.timeouts ?? null,
+    event_delivery: run.event_delivery,
+  };
+}
+
+/** Body that creates a run from the definition of this one, which supplies all other fields. */
+export function copyOfDefinitionRun(
+  run: Run,
+  { inputs, priority }: Pick<EditedFields, 'inputs' | 'priority'>,
+): Required<Schemas['DefinitionRunCreate']> {
+  return { inputs, priority, outputs: outputsTemplate(run) };
+}
+
+/** The outputs that the run was created with; a completed run has its results in their place. */
+function outputsTemplate({ state, outputs }: Run): RunCreate['outputs'] {
+  return state === 'COMPLETED' ? null : outputs;
+}
