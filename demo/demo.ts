@@ -10,7 +10,7 @@ import { planDemo, serviceEnvironment, workerEnvironment, type DemoPlan } from '
 import { chooseDemoRuntime, type DemoRuntime } from './example-images.js';
 import { definitionOf, EXAMPLES, imageName, type Example } from './examples.js';
 import { RunDisplay } from './run-display.js';
-import { createRun, followRun } from './run-follower.js';
+import { createRun, createWorkerKey, followRun } from './run-follower.js';
 import type { Terminal } from './terminal.js';
 
 const LISTENING = /listening on (https?:\/\/[^\s"\\]+)/;
@@ -69,8 +69,9 @@ export class Demo {
     this.describe(service);
     const runtime = await this.whileAlive(this.chooseRuntime(plan));
     stop.throwIfAborted();
-    await this.startWorker(plan, service, runtime);
     const client = createLongshoreClient({ baseUrl: service.url, apiKey: service.apiKey });
+    const workerKey = await this.whileAlive(createWorkerKey(client));
+    await this.startWorker(plan, { url: service.url, apiKey: workerKey }, runtime);
     const problems = await this.whileAlive(this.runExamples(client));
     this.suggest(service);
     return problems;
@@ -113,7 +114,11 @@ export class Demo {
     return { url, apiKey: (await readFile(keyFile, 'utf8')).trim(), keyFile };
   }
 
-  private async startWorker(plan: DemoPlan, service: Service, runtime: DemoRuntime): Promise<void> {
+  private async startWorker(
+    plan: DemoPlan,
+    service: Pick<Service, 'url' | 'apiKey'>,
+    runtime: DemoRuntime,
+  ): Promise<void> {
     const { terminal } = this.parts;
     terminal.say(
       runtime.name === 'docker'

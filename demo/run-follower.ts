@@ -3,6 +3,8 @@ import type { LongshoreClient, Schemas } from '@longshore/client';
 
 const POLL_MS = 200;
 const REQUEST_MS = 10_000;
+/** Name of the API key of the demo's worker. */
+const WORKER_KEY = 'demo worker';
 
 /** What is known of a run while it goes on. */
 export interface RunNotifications {
@@ -17,6 +19,24 @@ export interface RunNotifications {
 export interface EndedRun {
   readonly run: Schemas['OpRun'];
   readonly events: readonly Schemas['PolledEvent'][];
+}
+
+/**
+ * Creates an API key for the worker. Revokes those of earlier demos, whose secrets are lost.
+ * @throws Error with the response when the service refuses
+ */
+export async function createWorkerKey(client: LongshoreClient): Promise<string> {
+  const signal = AbortSignal.timeout(REQUEST_MS);
+  const { data: keys, error: unread } = await client.GET('/api-keys', { signal });
+  for (const { id, name, revoked_at } of keys ?? refuse('list the API keys', unread)) {
+    if (name !== WORKER_KEY || revoked_at !== null) continue;
+    await client.DELETE('/api-keys/{id}', { params: { path: { id } }, signal });
+  }
+  const { data, error } = await client.POST('/api-keys', {
+    body: { name: WORKER_KEY, scopes: ['worker'] },
+    signal,
+  });
+  return data?.key ?? refuse('create an API key', error);
 }
 
 /** Stores a definition and creates a run from it. @throws Error with the response when the service refuses */

@@ -40,6 +40,25 @@ describe('a demo that keeps serving', { skip }, () => {
     await assertStops(demo);
   });
 
+  it('leaves something to show on every page of the dashboard', async () => {
+    const demo = await startDemo();
+    await demo.untilOutput(/^serving until Ctrl-C$/m);
+    const { url, key: apiKey } = readCurlLine(/^curl .*$/m.exec(demo.stdout)?.[0] ?? '');
+    const client = createLongshoreClient({ baseUrl: url, apiKey });
+    const definitions = (await client.GET('/latest-definitions')).data ?? [];
+    const runs = (await client.GET('/runs')).data?.data ?? [];
+    assert.deepEqual(runs.map((run) => run.op_definition).toSorted(), ['fail', 'progress', 'word-count']);
+    const topic = definitions[0]?.event_delivery?.topic ?? '';
+    const feed = (await client.GET('/feed', { params: { query: { topic } } })).data?.events ?? [];
+    const workers = (await client.GET('/workers')).data ?? [];
+    const keys = (await client.GET('/api-keys')).data ?? [];
+    const audit = (await client.GET('/audit')).data;
+    const counts = { definitions, feed, workers, keys, audit: audit?.entries ?? [] };
+    for (const [page, rows] of Object.entries(counts)) assert.ok(rows.length > 0, page);
+    demo.signal('SIGINT');
+    await assertStops(demo);
+  });
+
   it('stops cleanly in the middle of its runs, however often it is told to', async () => {
     const demo = await startDemo();
     await demo.untilOutput(/progress +PROGRESS +20 %/);

@@ -51,15 +51,18 @@ describe('the page of the feed', { skip: NO_BROWSER }, () => {
     for (let msg = from; msg <= to; msg += 1) await note(id, msg);
   }
 
-  test('asks for a topic, offers those of definitions, and keeps the topic in the address', async () => {
+  test('suggests the topics of definitions and of runs, and keeps the topic in the address', async () => {
     const delivery = { topic: 'offered' };
     await send('POST', '/definitions', {
       body: { id: 'd', version: '1', image: 'i', event_delivery: delivery },
     });
+    await createRun(send, 'of a run');
     const opened = await show('/feed');
     const { page } = opened;
     await page.getByText('Which topic?').waitFor();
-    await page.locator('datalist option', { hasText: 'offered' }).waitFor({ state: 'attached' });
+    for (const hasText of ['offered', 'of a run']) {
+      await page.locator('datalist option', { hasText }).waitFor({ state: 'attached' });
+    }
     await page.getByLabel('Topic').fill('offered & more');
     await page.keyboard.press('Enter');
     await page.waitForURL('**/feed?topic=offered+%26+more');

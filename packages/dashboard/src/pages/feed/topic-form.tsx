@@ -8,7 +8,8 @@ import { Select, TextInput } from '../../components/inputs.js';
 import { STARTS, type Start } from './feed-start.js';
 import styles from './feed-page.module.css';
 
-const MOST_SUGGESTED = 200;
+const MAX_DEFINITIONS = 200;
+const MAX_RUNS = 100;
 
 interface Props {
   readonly topic: string;
@@ -17,17 +18,25 @@ interface Props {
   readonly onStart: (start: Start) => void;
 }
 
-/** Asks for a topic, with those of definitions at hand, and where to begin. */
+/** Asks for a topic and a start. Suggests the topics of definitions and of the newest runs. */
 export function TopicForm({ topic, start, onTopic, onStart }: Props) {
   const api = useApi();
   const [text, setText] = useState(topic);
   const listId = useId();
-  const { data } = useQuery({
+  const { data: definitions = [] } = useQuery({
     queryKey: ['definitions', 'topics'],
     queryFn: ({ signal }) =>
-      unwrap(api.GET('/latest-definitions', { params: { query: { limit: MOST_SUGGESTED } }, signal })),
+      unwrap(api.GET('/latest-definitions', { params: { query: { limit: MAX_DEFINITIONS } }, signal })),
   });
-  const topics = new Set(data?.flatMap(({ event_delivery: delivery }) => delivery?.topic ?? []));
+  const { data: runs } = useQuery({
+    queryKey: ['runs', 'topics'],
+    queryFn: ({ signal }) => {
+      const query = { limit: MAX_RUNS, include_events: false };
+      return unwrap(api.GET('/runs', { params: { query }, signal }));
+    },
+  });
+  const sources = [...definitions, ...(runs?.data ?? [])];
+  const topics = new Set(sources.flatMap(({ event_delivery: delivery }) => delivery?.topic ?? []));
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     if (text !== '') onTopic(text);
