@@ -10,7 +10,7 @@ import { planDemo, serviceEnvironment, workerEnvironment, type DemoPlan } from '
 import { chooseDemoRuntime, type DemoRuntime } from './example-images.js';
 import { definitionOf, EXAMPLES, imageName, type Example } from './examples.js';
 import { RunDisplay } from './run-display.js';
-import { createRun, createWorkerKey, followRun } from './run-follower.js';
+import { changePriority, createRun, createWorkerKey, followRun } from './run-follower.js';
 import type { Terminal } from './terminal.js';
 
 const LISTENING = /listening on (https?:\/\/[^\s"\\]+)/;
@@ -181,8 +181,9 @@ export class Demo {
     example: Example,
     { display, signal }: { display: RunDisplay; signal: AbortSignal },
   ): Promise<string[]> {
-    const { name, inputs, verify } = example;
+    const { name, inputs, changedPriority, verify } = example;
     const { id } = await createRun(client, definitionOf(example), inputs);
+    if (changedPriority !== undefined) await changePriority(client, id, changedPriority);
     const { run, events } = await followRun(client, id, (news) => display.show(name, news), signal);
     const types = events.map(({ type }) => type);
     return verify(run, types).map((problem) => `${name}: ${problem}`);

@@ -10,6 +10,8 @@ export interface Example {
   readonly name: string;
   readonly inputSpecs: NonNullable<Definition['input_specs']>;
   readonly inputs: Schemas['DefinitionRunCreate']['inputs'] & object;
+  /** Priority that the demo sets after the creation, so that the audit log has an entry. */
+  readonly changedPriority?: number;
   /**
    * Describes how the ended run differs from the expected result; empty when it does not.
    * @param types types of its events, in order
@@ -36,6 +38,7 @@ export const EXAMPLES: readonly Example[] = [
     name: 'progress',
     inputSpecs: { steps: { type: 'integer' }, seconds: { type: 'number' } },
     inputs: { steps: 10, seconds: 4 },
+    changedPriority: 1,
     verify: (run, types) => [
       ...expectState(run, 'COMPLETED'),
       ...(run.progress === 100 ? [] : [`its progress is ${run.progress} instead of 100`]),

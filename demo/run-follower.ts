@@ -54,6 +54,17 @@ export async function createRun(
   return data ?? refuse(`create a run of ${name}`, error);
 }
 
+/** Changes the priority of a run as an admin. @throws Error with the response when the service refuses */
+export async function changePriority(client: LongshoreClient, id: string, priority: number): Promise<void> {
+  const signal = AbortSignal.timeout(REQUEST_MS);
+  const { error } = await client.PATCH('/runs/{id}', {
+    params: { path: { id } },
+    body: { priority },
+    signal,
+  });
+  if (error !== undefined) refuse(`change run ${id}`, error);
+}
+
 /**
  * Tells what happens to a run until it has ended. A request that brings no answer is made again.
  * @throws Error with the service's answer when it refuses; the signal's reason when it aborts

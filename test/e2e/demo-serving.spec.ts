@@ -47,13 +47,16 @@ describe('a demo that keeps serving', { skip }, () => {
     const client = createLongshoreClient({ baseUrl: url, apiKey });
     const definitions = (await client.GET('/latest-definitions')).data ?? [];
     const runs = (await client.GET('/runs')).data?.data ?? [];
-    assert.deepEqual(runs.map((run) => run.op_definition).toSorted(), ['fail', 'progress', 'word-count']);
+    assert.deepEqual(
+      new Set(runs.map((run) => run.op_definition)),
+      new Set(['fail', 'progress', 'word-count']),
+    );
     const topic = definitions[0]?.event_delivery?.topic ?? '';
     const feed = (await client.GET('/feed', { params: { query: { topic } } })).data?.events ?? [];
     const workers = (await client.GET('/workers')).data ?? [];
     const keys = (await client.GET('/api-keys')).data ?? [];
-    const audit = (await client.GET('/audit')).data;
-    const counts = { definitions, feed, workers, keys, audit: audit?.entries ?? [] };
+    const audit = (await client.GET('/audit')).data ?? [];
+    const counts = { definitions, feed, workers, keys, audit };
     for (const [page, rows] of Object.entries(counts)) assert.ok(rows.length > 0, page);
     demo.signal('SIGINT');
     await assertStops(demo);
