@@ -10,7 +10,7 @@ import type { Log } from '../common/logging/logger.js';
 import type { CleanupStack } from './cleanup-stack.js';
 import type { Configuration } from '../config/settings.module.js';
 import { abortable } from './abortable.js';
-import { resetPoolOnFirstStart } from '../workers/pool/reset-pool-on-first-start.js';
+import { resetPoolOnFirstStart } from '../workers/pool/shared-worker-pool.js';
 
 /** How long a start waits for a database that is not there yet. */
 const DATABASE_PATIENCE_MS = 30_000;

@@ -8,8 +8,8 @@ import { RunCountsRollUp } from '../runs/counts/run-counts.roll-up.js';
 import { RunDemandRollUp } from '../runs/counts/run-demand.roll-up.js';
 import { scheduledJob, type ScheduledJob } from '../common/scheduling/scheduled-job.js';
 import type { Settings } from '../config/settings.js';
-import { PrunablePool } from '../workers/pool/prunable-pool.js';
-import { lookIntervalMs, ReaperGrace } from '../workers/reaper/reaper-grace.js';
+import { WorkerPool } from '../workers/pool/worker-pool.js';
+import { GracePeriod, pauseCheckMs } from '../workers/reaper/grace-period.js';
 import { Reaper } from '../workers/reaper/reaper.js';
 
 const SECOND = 1000;
@@ -25,15 +25,16 @@ export function scheduledJobs({
       {
         name: 'reaper_pause_check',
         does: 'makes the reaper wait after a pause of the process, in which workers could not report',
-        everyMs: lookIntervalMs(workerTimeout * SECOND),
+        everyMs: pauseCheckMs(workerTimeout * SECOND),
         jitterMs: 0,
         firstDelayMs: 0,
         processes: 'all',
         level: 'debug',
       },
-      ReaperGrace,
+      GracePeriod,
       (grace) => {
-        grace.watch();
+        if (grace.hasStarted) grace.check();
+        else grace.start();
         return 0;
       },
     ),
@@ -170,7 +171,7 @@ export function scheduledJobs({
         processes: 'all',
         level: 'info',
       },
-      PrunablePool,
+      WorkerPool,
       (pool, { stop }) => pool.forget(stop),
     ),
   ];

@@ -8,9 +8,8 @@ import { answerList } from '../runs/http/json-stream.js';
 import { Settings } from '../config/settings.js';
 import { HeartbeatDto, toHeartbeat } from './dto/heartbeat.dto.js';
 import { toWorkerDto, WorkerDto } from './dto/worker.dto.js';
-import { WorkersService, type WorkerStanding } from './workers.service.js';
+import { WorkersService, type WorkerStatus } from './workers.service.js';
 
-/** HTTP of workers. */
 @ApiTags('workers')
 @Controller('workers')
 export class WorkersController {
@@ -73,7 +72,8 @@ export class WorkersController {
   @ApiOkResponse({ type: WorkerDto, description: 'The worker.' })
   @ApiErrors(400, 404, 503)
   async drain(@Param('worker_id') workerId: string): Promise<WorkerDto> {
-    return toDto(await this.workers.setDraining(workerId, true));
+    const { worker, free } = await this.workers.setDraining(workerId, true);
+    return toWorkerDto(worker, free);
   }
 
   @Post(':worker_id/resume')
@@ -88,14 +88,11 @@ export class WorkersController {
   @ApiOkResponse({ type: WorkerDto, description: 'The worker.' })
   @ApiErrors(400, 404, 503)
   async resume(@Param('worker_id') workerId: string): Promise<WorkerDto> {
-    return toDto(await this.workers.setDraining(workerId, false));
+    const { worker, free } = await this.workers.setDraining(workerId, false);
+    return toWorkerDto(worker, free);
   }
 }
 
-function* toDtos(standings: Iterable<WorkerStanding>): Generator<WorkerDto> {
-  for (const standing of standings) yield toDto(standing);
-}
-
-function toDto({ worker, free }: WorkerStanding): WorkerDto {
-  return toWorkerDto(worker, free);
+function* toDtos(workers: Iterable<WorkerStatus>): Generator<WorkerDto> {
+  for (const { worker, free } of workers) yield toWorkerDto(worker, free);
 }

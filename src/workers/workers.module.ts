@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
+import { Settings } from '../config/settings.js';
 import { WorkerDrainEntity } from '../database/entities/worker.entity.js';
 import { HealthModule } from '../health/health.module.js';
 import { RunsModule } from '../runs/runs.module.js';
@@ -15,14 +16,13 @@ import { ExplainController } from './explain/explain.controller.js';
 import { ExplainService } from './explain/explain.service.js';
 import { OverviewController } from './overview/overview.controller.js';
 import { OverviewService } from './overview/overview.service.js';
-import { PrunablePool } from './pool/prunable-pool.js';
-import { PoolMetrics } from './pool/pool-metrics.js';
-import { PoolPresence } from './pool/pool-presence.js';
-import { POOL_PROVIDER } from './pool/pool.provider.js';
-import { SharedPoolRepository } from './pool/shared-pool.repository.js';
-import { WorkerDrainsRepository } from './pool/worker-drains.repository.js';
+import { POOL_PROVIDERS } from './pool/pool.providers.js';
 import { WorkerPool } from './pool/worker-pool.js';
-import { REAPER_PROVIDERS } from './reaper/reaper.providers.js';
+import { GracePeriod, ReaperClock } from './reaper/grace-period.js';
+import { LostRunSearch } from './reaper/lost-run-search.js';
+import { OutageDetector } from './reaper/outage-detector.js';
+import { ReaperInstrumentation } from './reaper/reaper-instrumentation.js';
+import { Reaper } from './reaper/reaper.js';
 import { ReportsController } from './reports/reports.controller.js';
 import { WorkersController } from './workers.controller.js';
 import { WorkersService } from './workers.service.js';
@@ -39,12 +39,7 @@ import { WorkersService } from './workers.service.js';
     CapacityController,
   ],
   providers: [
-    SharedPoolRepository,
-    WorkerDrainsRepository,
-    POOL_PROVIDER,
-    { provide: WorkerPool, useExisting: PrunablePool },
-    PoolPresence,
-    PoolMetrics,
+    ...POOL_PROVIDERS,
     WorkersService,
     WaitingClaims,
     ServedNotifications,
@@ -54,7 +49,17 @@ import { WorkersService } from './workers.service.js';
     ExplainService,
     OverviewService,
     CapacityService,
-    ...REAPER_PROVIDERS,
+    ReaperClock,
+    {
+      provide: GracePeriod,
+      inject: [Settings, ReaperClock],
+      useFactory: ({ workerTimeout }: Settings, clock: ReaperClock) =>
+        new GracePeriod(workerTimeout * 1000, clock),
+    },
+    OutageDetector,
+    LostRunSearch,
+    ReaperInstrumentation,
+    Reaper,
   ],
   exports: [WorkerPool],
 })

@@ -7,13 +7,12 @@ import { freeResources, type FreeResources } from './free-resources.js';
 import { WorkerPool, type Heartbeat, type PooledWorker } from './pool/worker-pool.js';
 import { WorkerNotFound } from './workers.errors.js';
 
-/** A worker and what it has left. */
-export interface WorkerStanding {
+/** A worker and its free resources. */
+export interface WorkerStatus {
   readonly worker: PooledWorker;
   readonly free: FreeResources;
 }
 
-/** Workers as people see and control them. */
 @Injectable()
 export class WorkersService {
   constructor(
@@ -23,24 +22,21 @@ export class WorkersService {
     private readonly dataSource: DataSource,
   ) {}
 
-  /** Registers a worker or refreshes it; a claim of it that waits for that tries again. */
+  /** Registers a worker or refreshes it. Its refused claims that wait are tried again. */
   async heartbeat(heartbeat: Heartbeat): Promise<PooledWorker> {
     const worker = await this.pool.heartbeat(heartbeat);
     this.claims.wakeRefused(worker.id);
     return worker;
   }
 
-  /** All registered workers by id; what each has left is worked out as it is asked for. */
-  async list(): Promise<Iterable<WorkerStanding>> {
+  /** All registered workers by id. */
+  async list(): Promise<Iterable<WorkerStatus>> {
     const workers = await this.pool.list();
-    return standings(workers, await this.#heldBy(workers));
+    return statusesOf(workers, await this.#heldBy(workers));
   }
 
-  /**
-   * Keeps a worker from claiming, or lets it claim again.
-   * @throws WorkerNotFound
-   */
-  async setDraining(workerId: string, draining: boolean): Promise<WorkerStanding> {
+  /** Starts or ends a drain. @throws WorkerNotFound */
+  async setDraining(workerId: string, draining: boolean): Promise<WorkerStatus> {
     const worker = await this.pool.setDraining(workerId, draining);
     if (!worker) throw new WorkerNotFound(workerId);
     if (!draining) this.claims.wakeRefused(workerId);
@@ -49,16 +45,15 @@ export class WorkersService {
   }
 
   #heldBy(workers: readonly PooledWorker[]): Promise<ReadonlyMap<string, readonly HeldRun[]>> {
-    return this.heldRuns.findHeld(
-      this.dataSource,
-      workers.map(({ id }) => id),
-    );
+    const ids = workers.map(({ id }) => id);
+    return this.heldRuns.findHeld(this.dataSource, ids);
   }
 }
 
-function* standings(
+/** Computes each status as it is read. */
+function* statusesOf(
   workers: readonly PooledWorker[],
   held: ReadonlyMap<string, readonly HeldRun[]>,
-): Generator<WorkerStanding> {
+): Generator<WorkerStatus> {
   for (const worker of workers) yield { worker, free: freeResources(worker, held.get(worker.id) ?? []) };
 }

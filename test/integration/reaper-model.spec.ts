@@ -108,7 +108,7 @@ async function play(
         break;
       case 'pause':
         await scene.pause(step.tenths * TENTH);
-        scene.grace.look();
+        scene.grace.check();
         model.now += step.tenths;
         model.undisturbedSince = model.now;
         break;

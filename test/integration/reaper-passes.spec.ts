@@ -3,7 +3,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { connectDatabase } from '../../src/database/connect.js';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { execute, rows } from '../../src/database/sql.js';
-import { HOLDERS_PER_PAGE, RUNS_PER_PAGE } from '../../src/workers/reaper/lost-run-search.js';
+import { WORKERS_PER_PAGE, RUNS_PER_PAGE } from '../../src/workers/reaper/lost-run-search.js';
 import { RUNS_PER_BATCH } from '../../src/workers/reaper/reaper.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../../src/runs/machine/run.js';
 import { DatabaseProxy } from '../support/database-proxy.js';
@@ -58,7 +58,7 @@ describe('a pass of the reaper', () => {
     test('until one whole timeout has passed since its server began to listen', async () => {
       const { id } = await scene.assigned('w');
       await scene.letPass(10 * TIMEOUT_MS);
-      scene.grace.begin();
+      scene.grace.start();
       await scene.letPass(TIMEOUT_MS - 1);
       assert.deepEqual(await scene.reaper.runOnce(), NONE);
       await scene.letPass(1);
@@ -151,7 +151,7 @@ describe('a pass of the reaper', () => {
 
     test('one statement while it must not judge, so that it notices an outage', async () => {
       await scene.assigned('w');
-      scene.grace.disturb();
+      scene.grace.restart();
       assert.equal(await statementsOf(() => scene.reaper.runOnce()), 1);
     });
   });
@@ -173,7 +173,7 @@ describe('a pass of the reaper', () => {
   });
 
   test('goes on through all workers: whole pages of workers that are well hide no lost one behind them', async () => {
-    const count = 2 * HOLDERS_PER_PAGE + 5;
+    const count = 2 * WORKERS_PER_PAGE + 5;
     const ids = await scene.assignMany('w', count);
     await execute(
       database.dataSource,
@@ -186,7 +186,7 @@ describe('a pass of the reaper', () => {
     const names = ids.map((_, i) => `w${String(i + 1).padStart(5, '0')}`);
     await Promise.all(names.map((name) => scene.heartbeat(name)));
     await scene.letPass(TIMEOUT_MS + 1);
-    const isLost = (i: number): boolean => i === 0 || i === HOLDERS_PER_PAGE || i === count - 1;
+    const isLost = (i: number): boolean => i === 0 || i === WORKERS_PER_PAGE || i === count - 1;
     await Promise.all(names.filter((_, i) => !isLost(i)).map((name) => scene.heartbeat(name)));
     assert.deepEqual(await scene.reaper.runOnce(), { ...NONE, silent: 3 });
     const pending = await rows<{ id: string }>(

@@ -3,10 +3,8 @@ import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rows } from '../../src/database/sql.js';
 import { Drain } from '../../src/common/http/server/drain.js';
-import { ReaperClock } from '../../src/workers/reaper/reaper-clock.js';
-import { ReaperGrace } from '../../src/workers/reaper/reaper-grace.js';
-import { ReaperHealth } from '../../src/workers/reaper/reaper-health.js';
-import { ReaperReport } from '../../src/workers/reaper/reaper-report.js';
+import { GracePeriod, ReaperClock } from '../../src/workers/reaper/grace-period.js';
+import { ReaperInstrumentation } from '../../src/workers/reaper/reaper-instrumentation.js';
 import { Reaper } from '../../src/workers/reaper/reaper.js';
 import { until } from '../support/passing-time.js';
 import { RunSteps } from '../support/run-steps.js';
@@ -60,22 +58,22 @@ describe('the schedule of the reaper', () => {
       (await service.send('GET', '/health', { key: null })).body.reaper;
     assert.equal(await word(), 'waiting');
     await until(word, (said) => said === 'ok');
-    const report = service.app.get(ReaperReport);
-    report.sinceProgressMs = () => 31_000;
-    assert.equal(service.app.get(ReaperHealth).word(), 'stalled');
+    const reaper = service.app.get(ReaperInstrumentation);
+    reaper.sinceProgressMs = () => 31_000;
+    assert.equal(reaper.health(), 'stalled');
     const answer = await service.send('GET', '/health', { key: null });
     assert.deepEqual(
       [answer.status, answer.body.status, answer.body.reaper],
       [503, 'unavailable', 'stalled'],
     );
-    report.sinceProgressMs = () => 30_000;
-    assert.equal(service.app.get(ReaperHealth).word(), 'ok');
+    reaper.sinceProgressMs = () => 30_000;
+    assert.equal(reaper.health(), 'ok');
   });
 
   test('waits anew when the connections to the database were lost between two passes', async (t) => {
     const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '3600' } });
     t.after(() => service.close());
-    const grace = service.app.get(ReaperGrace);
+    const grace = service.app.get(GracePeriod);
     const clock = service.app.get(ReaperClock);
     const before = clock.now().steady;
     await sleep(200);

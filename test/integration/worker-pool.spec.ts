@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { FORGET_AFTER_MS } from '../../src/workers/pool/prunable-pool.js';
 import { MAX_DEPARTED } from '../../src/workers/pool/run-reports.js';
-import type { Holding, ReportedRun } from '../../src/workers/pool/worker-pool.js';
+import { FORGET_AFTER_MS, type Holding, type ReportedRun } from '../../src/workers/pool/worker-pool.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 import { beat, memoryBench, sharedBench, type PoolBench } from '../support/worker-pools.js';
 

@@ -8,14 +8,15 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import { LostRunRepository, type RunInHands } from '../../src/runs/storage/lost-run.repository.js';
 import type { RunJournal } from '../../src/runs/journal/run-journal.js';
 import type { NewRun, Run } from '../../src/runs/machine/run.js';
+import { HealthChecks } from '../../src/health/health-checks.js';
 import { loadSettings } from '../../src/config/load-settings.js';
+import type { EmptyClaimPredictor } from '../../src/workers/claims/empty-claim-predictor.js';
 import { MemoryWorkerPool } from '../../src/workers/pool/memory-worker-pool.js';
-import { SharedPoolRepository } from '../../src/workers/pool/shared-pool.repository.js';
 import { WorkerDrainsRepository } from '../../src/workers/pool/worker-drains.repository.js';
 import type { WorkerPool } from '../../src/workers/pool/worker-pool.js';
 import { LostRunSearch } from '../../src/workers/reaper/lost-run-search.js';
-import { ReaperGrace } from '../../src/workers/reaper/reaper-grace.js';
-import { ReaperReport } from '../../src/workers/reaper/reaper-report.js';
+import { GracePeriod } from '../../src/workers/reaper/grace-period.js';
+import { ReaperInstrumentation } from '../../src/workers/reaper/reaper-instrumentation.js';
 import { Reaper } from '../../src/workers/reaper/reaper.js';
 import { ManualReaperClock } from '../../src/workers/reaper/testing/manual-reaper-clock.js';
 import { beat, letPass, sharedPoolOn } from './worker-pools.js';
@@ -55,10 +56,10 @@ export class InterruptedRuns extends LostRunRepository {
 export class ReaperScene {
   readonly logged: Record<string, unknown>[] = [];
   readonly clock = new ManualReaperClock(Date.now());
-  readonly grace = new ReaperGrace(TIMEOUT_MS, this.clock);
+  readonly grace = new GracePeriod(TIMEOUT_MS, this.clock);
   readonly journal: RunJournal;
   readonly registry = new Registry();
-  readonly report: ReaperReport;
+  readonly instrumentation: ReaperInstrumentation;
   readonly reaper: Reaper;
 
   private constructor(
@@ -73,9 +74,16 @@ export class ReaperScene {
     const destination = { write: (line: string): void => void this.logged.push(JSON.parse(line)) };
     const log = createLog(settings, { destination, pretty: false });
     this.journal = journalOn(dataSource).journal;
-    this.report = new ReaperReport(this.registry, log, this.clock);
-    const search = new LostRunSearch(dataSource, runs, pool, this.grace, this.clock);
-    this.reaper = new Reaper(search, this.journal, this.grace, settings, this.report);
+    this.instrumentation = new ReaperInstrumentation(
+      this.registry,
+      new HealthChecks(),
+      log,
+      this.grace,
+      settings,
+    );
+    const predictor: Pick<EmptyClaimPredictor, 'observe'> = { observe: (_limit, query) => query() };
+    const search = new LostRunSearch(dataSource, runs, pool, this.grace, predictor);
+    this.reaper = new Reaper(search, this.journal, this.grace, settings, this.instrumentation);
   }
 
   /** A process that listens and whose grace is over; nothing is in the pool. */
@@ -84,15 +92,15 @@ export class ReaperScene {
     let scene: ReaperScene | undefined;
     const now = (): number => scene?.clock.now().wall ?? Date.now();
     if (options.pool === 'shared') {
-      const repository = new SharedPoolRepository();
-      await repository.empty(dataSource);
-      await repository.begin(dataSource);
-      scene = new ReaperScene(dataSource, sharedPoolOn(dataSource, TIMEOUT_MS, repository), options);
+      await execute(dataSource, 'truncate worker_pool, worker_pool_words, worker_pool_epoch');
+      const pool = sharedPoolOn(dataSource, TIMEOUT_MS);
+      await pool.onApplicationBootstrap();
+      scene = new ReaperScene(dataSource, pool, options);
     } else {
       const pool = await MemoryWorkerPool.open(TIMEOUT_MS, drains, now);
       scene = new ReaperScene(dataSource, pool, options);
     }
-    scene.grace.begin();
+    scene.grace.start();
     await scene.letPass(TIMEOUT_MS);
     return scene;
   }
@@ -116,7 +124,7 @@ export class ReaperScene {
   /** Another process on the same tables and the same pool, listening for as long. */
   another(dataSource: DataSource): ReaperScene {
     const other = new ReaperScene(dataSource, this.pool, {});
-    other.grace.begin();
+    other.grace.start();
     other.passHere(TIMEOUT_MS);
     return other;
   }
@@ -149,9 +157,9 @@ export class ReaperScene {
 
   /** Lets time pass for the process alone. */
   passHere(ms: number): void {
-    for (let left = ms; left > 0; left -= this.grace.lookEveryMs) {
-      this.clock.advance(Math.min(left, this.grace.lookEveryMs));
-      this.grace.look();
+    for (let left = ms; left > 0; left -= this.grace.checkEveryMs) {
+      this.clock.advance(Math.min(left, this.grace.checkEveryMs));
+      this.grace.check();
     }
   }
 

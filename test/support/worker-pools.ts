@@ -1,19 +1,18 @@
 import type { DataSource } from 'typeorm';
-import type { PrunablePool } from '../../src/workers/pool/prunable-pool.js';
 import { WorkerDrainEntity } from '../../src/database/entities/worker.entity.js';
+import { HeartbeatWriter } from '../../src/workers/pool/heartbeat-writer.js';
 import { MemoryWorkerPool } from '../../src/workers/pool/memory-worker-pool.js';
-import { SharedPoolRepository } from '../../src/workers/pool/shared-pool.repository.js';
 import { SharedWorkerPool } from '../../src/workers/pool/shared-worker-pool.js';
 import { WorkerDrainsRepository } from '../../src/workers/pool/worker-drains.repository.js';
-import type { Heartbeat, ReportedRun } from '../../src/workers/pool/worker-pool.js';
+import type { Heartbeat, ReportedRun, WorkerPool } from '../../src/workers/pool/worker-pool.js';
 
 /** A pool whose time a test can let pass. */
 export interface PoolBench {
-  readonly pool: PrunablePool;
+  readonly pool: WorkerPool;
   /** Time goes on by so many milliseconds. */
   pass(ms: number): Promise<void>;
   /** What a restart of the service leaves: a new pool with the same drains. */
-  restart(): Promise<PrunablePool>;
+  restart(): Promise<WorkerPool>;
   /** Forgets everything, drains too. */
   clear(): Promise<void>;
 }
@@ -38,7 +37,7 @@ function reported(id: string): ReportedRun {
 /** The pool in memory, by a clock of the test's. */
 export async function memoryBench(dataSource: DataSource, timeoutMs: number): Promise<PoolBench> {
   let now = Date.parse('2026-01-01T00:00:00.000Z');
-  const open = (): Promise<PrunablePool> =>
+  const open = (): Promise<WorkerPool> =>
     MemoryWorkerPool.open(
       timeoutMs,
       new WorkerDrainsRepository(dataSource.getRepository(WorkerDrainEntity)),
@@ -61,19 +60,21 @@ export async function memoryBench(dataSource: DataSource, timeoutMs: number): Pr
   };
 }
 
-/** A shared pool as one process has it, that writes by the connections of the data source. */
+/** The shared pool of one process, on the connections of the data source. @param onWrite called for each statement that writes heartbeats */
 export function sharedPoolOn(
   dataSource: DataSource,
   timeoutMs: number,
-  repository = new SharedPoolRepository(),
+  onWrite?: () => void,
 ): SharedWorkerPool {
-  const connection = { open: () => Promise.resolve(dataSource), close: () => Promise.resolve() };
+  const open = (): Promise<DataSource> => {
+    onWrite?.();
+    return Promise.resolve(dataSource);
+  };
   return new SharedWorkerPool(
     timeoutMs,
     dataSource,
-    repository,
     new WorkerDrainsRepository(dataSource.getRepository(WorkerDrainEntity)),
-    connection,
+    new HeartbeatWriter(timeoutMs, { open, close: () => Promise.resolve() }),
   );
 }
 

@@ -2,11 +2,9 @@ import { Controller, Get, Query } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import { AllowScopes } from '../../auth/access.js';
 import { ApiErrors } from '../../common/http/errors/error.dto.js';
-import { CapacityQueryDto, DEFAULT_SHAPES } from './capacity-query.dto.js';
-import { CapacityReportDto, toCapacityReportDto } from './capacity.dto.js';
+import { CapacityQueryDto, CapacityReportDto, DEFAULT_SHAPES } from './capacity.dto.js';
 import { CapacityService } from './capacity.service.js';
 
-/** HTTP of what is asked for and what there is. */
 @ApiTags('operations')
 @Controller('capacity')
 export class CapacityController {
@@ -21,7 +19,7 @@ export class CapacityController {
   })
   @ApiOkResponse({ type: CapacityReportDto, description: 'The report.' })
   @ApiErrors(400, 503)
-  async get(@Query() { limit = DEFAULT_SHAPES }: CapacityQueryDto): Promise<CapacityReportDto> {
-    return toCapacityReportDto(await this.capacity.read(limit), limit);
+  get(@Query() { limit = DEFAULT_SHAPES }: CapacityQueryDto): Promise<CapacityReportDto> {
+    return this.capacity.read(limit);
   }
 }

@@ -1,28 +1,163 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import type { Capacity } from './capacity.service.js';
-import { DemandDto, toDemandDto } from './demand.dto.js';
-import { SupplyDto, toSupplyDto } from './supply.dto.js';
+import { IsOptional } from 'class-validator';
+import { QueryInteger } from '../../common/http/validation/query-decorators.js';
+
+/** Shapes of runs, and sizes of workers, that are told one by one unless asked otherwise. */
+export const DEFAULT_SHAPES = 100;
+
+/** Query of GET /capacity. */
+export class CapacityQueryDto {
+  /** Shapes of runs, and sizes of workers, that are told one by one at most; the others are taken together. */
+  @IsOptional()
+  @QueryInteger({ min: 1, max: 500 })
+  @ApiProperty({ required: false, default: DEFAULT_SHAPES })
+  limit?: number;
+}
+
+@ApiSchema({ name: 'DemandSum', description: 'The sum of the constraints of runs.' })
+export class DemandSumDto {
+  /** How many runs. @example 120 */
+  @ApiProperty({ type: 'integer' }) runs: number;
+  /** Cores. @example 240 */
+  @ApiProperty({ type: 'integer' }) cpu: number;
+  /** MB. @example 480000 */
+  @ApiProperty({ type: 'integer' }) ram_mb: number;
+  /** MB of GPU memory. @example 0 */
+  @ApiProperty({ type: 'integer' }) vram_mb: number;
+  /** Runs that ask for GPU memory; each takes it of one GPU. @example 0 */
+  @ApiProperty({ type: 'integer' }) gpus: number;
+}
+
+@ApiSchema({ name: 'DemandNumbers', description: 'The number of runs by progress.' })
+export class DemandNumbersDto {
+  /** Runs that are PENDING: `ready` and `waiting` together. @example 118 */
+  @ApiProperty({ type: 'integer' }) pending: number;
+  /** Those that may be claimed now. @example 110 */
+  @ApiProperty({ type: 'integer' }) ready: number;
+  /** Those that wait for the end of their back-off. @example 8 */
+  @ApiProperty({ type: 'integer' }) waiting: number;
+  /** Runs in the hands of a worker, ASSIGNED or RUNNING. @example 2 */
+  @ApiProperty({ type: 'integer' }) in_execution: number;
+}
+
+@ApiSchema({ name: 'DemandShape', description: 'Runs with the same constraints; 0 means no requirement.' })
+export class DemandShapeDto extends DemandNumbersDto {
+  /** CPUs. @example 2 */
+  @ApiProperty({ type: 'integer' }) cpu: number;
+  /** RAM in MB. @example 4000 */
+  @ApiProperty({ type: 'integer' }) ram_mb: number;
+  /** GPU memory in MB, on one GPU. @example 0 */
+  @ApiProperty({ type: 'integer' }) vram_mb: number;
+  /**
+   * Whether any worker that takes runs could be given such a run if it held nothing. Null when no worker takes runs, or
+   * when the scheduling strategy looks at more than the shape.
+   */
+  @ApiProperty({ type: 'boolean', nullable: true, example: true })
+  placeable: boolean | null;
+  /**
+   * How many of those that are ready would find a place in what is free now, were no other shape waiting; under `direct`
+   * a worker that holds nothing is one place. Null as for `placeable`.
+   */
+  @ApiProperty({ type: 'integer', nullable: true, example: 3 })
+  can_start_now: number | null;
+}
+
+@ApiSchema({ name: 'Demand', description: 'The constraints of runs that have not ended.' })
+export class DemandDto {
+  /** All that are PENDING: `ready` and `waiting` together. */
+  pending: DemandSumDto;
+  /** Those that may be claimed now. */
+  ready: DemandSumDto;
+  /** Those that wait for the end of their back-off. */
+  waiting: DemandSumDto;
+  /** Runs in the hands of a worker, ASSIGNED or RUNNING. */
+  in_execution: DemandSumDto;
+  /** When the oldest run that is PENDING was created; null when none is. */
+  @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) oldest_pending_at: string | null;
+  /** Those with the most pending runs first, then those with the most in execution; `limit` of them at most. */
+  shapes: DemandShapeDto[];
+  /** Runs of the shapes that are left out there, together; null when none is. */
+  @ApiProperty({ type: DemandNumbersDto, nullable: true })
+  other: DemandNumbersDto | null;
+}
+
+@ApiSchema({ name: 'SupplySum', description: 'The total and the free amount of a resource.' })
+export class SupplySumDto {
+  /** @example 64 */
+  @ApiProperty({ type: 'integer' }) total: number;
+  /** @example 12 */
+  @ApiProperty({ type: 'integer' }) free: number;
+}
+
+@ApiSchema({
+  name: 'SupplyWorkers',
+  description: 'The number of workers: each is active, draining or stale.',
+})
+export class SupplyWorkersDto {
+  /** Active, and taking runs. @example 4 */
+  @ApiProperty({ type: 'integer' }) active: number;
+  /** Those of the active that hold no run, by the service's own record. @example 1 */
+  @ApiProperty({ type: 'integer' }) idle: number;
+  /** Those of the active that are kept free for a run that waits for so much room. @example 0 */
+  @ApiProperty({ type: 'integer' }) reserved: number;
+  /** Active, and kept from claiming by an admin. @example 0 */
+  @ApiProperty({ type: 'integer' }) draining: number;
+  /** Silent for longer than the worker timeout. @example 0 */
+  @ApiProperty({ type: 'integer' }) stale: number;
+}
+
+@ApiSchema({ name: 'SupplySize', description: 'Active workers with the same hardware.' })
+export class SupplySizeDto {
+  /** @example 16 */
+  @ApiProperty({ type: 'integer' }) cpu_cores: number;
+  /** @example 32000 */
+  @ApiProperty({ type: 'integer' }) ram_mb: number;
+  /** Memory of each GPU in MB, the largest first. */
+  @ApiProperty({ type: 'array', items: { type: 'integer' } })
+  gpus: number[];
+  /** How many workers. @example 4 */
+  @ApiProperty({ type: 'integer' }) workers: number;
+  /** Those of them that hold no run. @example 1 */
+  @ApiProperty({ type: 'integer' }) idle: number;
+}
+
+@ApiSchema({ name: 'SupplyOther', description: 'The sum over the sizes that are not listed.' })
+export class SupplyOtherDto {
+  /** How many sizes. @example 2 */
+  @ApiProperty({ type: 'integer' }) sizes: number;
+  /** How many workers. @example 2 */
+  @ApiProperty({ type: 'integer' }) workers: number;
+  /** Those of them that hold no run. @example 1 */
+  @ApiProperty({ type: 'integer' }) idle: number;
+}
+
+@ApiSchema({
+  name: 'Supply',
+  description: 'The hardware of the workers; sums and sizes cover active workers that accept runs.',
+})
+export class SupplyDto {
+  workers: SupplyWorkersDto;
+  /** Cores. */
+  cpu: SupplySumDto;
+  ram_mb: SupplySumDto;
+  /** Over all GPUs. */
+  vram_mb: SupplySumDto;
+  /** GPUs; free are those of whose memory nothing is taken. */
+  gpus: SupplySumDto;
+  /** The most frequent first; `limit` of them at most. */
+  sizes: SupplySizeDto[];
+  /** The sizes that are left out there; null when none is. */
+  @ApiProperty({ type: SupplyOtherDto, nullable: true })
+  other: SupplyOtherDto | null;
+}
 
 @ApiSchema({ name: 'CapacityReport', description: 'The demand of runs and the supply of workers.' })
 export class CapacityReportDto {
   /** The time of the numbers. */
-  @ApiProperty({ type: 'string', format: 'date-time' })
-  at: string;
+  @ApiProperty({ type: 'string', format: 'date-time' }) at: string;
   /** Name of the scheduling strategy. */
   @ApiProperty({ type: 'string', example: 'direct' })
   strategy: string;
-  @ApiProperty({ type: DemandDto })
   demand: DemandDto;
-  @ApiProperty({ type: SupplyDto })
   supply: SupplyDto;
-}
-
-/** The report as clients see it. @param limit shapes and sizes that are told one by one at most */
-export function toCapacityReportDto(capacity: Capacity, limit: number): CapacityReportDto {
-  return {
-    at: capacity.demand.at.toISOString(),
-    strategy: capacity.strategy,
-    demand: toDemandDto(capacity),
-    supply: toSupplyDto(capacity.supply, limit),
-  };
 }

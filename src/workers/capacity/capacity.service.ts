@@ -1,26 +1,20 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { RunDemandReader } from '../../runs/counts/run-demand.reader.js';
-import type { RunDemand, ShapeDemand } from '../../runs/counts/run-demand.repository.js';
+import { RunDemandReader, type DemandStanding } from '../../runs/counts/run-demand.reader.js';
+import type { DemandSum, RunNumbers, ShapeDemand } from '../../runs/counts/run-demand.repository.js';
 import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { WorkerPool } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
-import { Placement, type Placing } from './placement.js';
-import { summariseSupply, takesRuns, type Supply } from './supply.js';
+import type {
+  CapacityReportDto,
+  DemandDto,
+  DemandNumbersDto,
+  DemandShapeDto,
+  DemandSumDto,
+} from './capacity.dto.js';
+import { Placement } from './placement.js';
+import { summariseSupply, takesRuns } from './supply.js';
 
-/** Runs that ask for the same, and what the workers could do with them. */
-export interface PlacedDemand extends ShapeDemand, Placing {}
-
-/** What runs ask for and what workers have. */
-export interface Capacity {
-  /** Name of the scheduling strategy. */
-  readonly strategy: string;
-  readonly demand: RunDemand & { readonly shapes: readonly PlacedDemand[] };
-  /** When the oldest pending run was created; null when none is. */
-  readonly oldestPendingAt: Date | null;
-  readonly supply: Supply;
-}
-
-/** Tells what runs ask for and what workers have: what has to be known to start and stop workers. */
+/** Compares the demand of runs with the supply of workers. */
 @Injectable()
 export class CapacityService {
   constructor(
@@ -29,20 +23,66 @@ export class CapacityService {
     @Inject(SCHEDULER) private readonly strategy: SchedulingStrategy,
   ) {}
 
-  /** @param limit shapes at most that are told one by one */
-  async read(limit: number): Promise<Capacity> {
+  /** @param limit shapes of runs, and sizes of workers, that are listed */
+  async read(limit: number): Promise<CapacityReportDto> {
     const workers = await this.pool.list();
-    const { demand, oldestPendingAt, held, reserved } = await this.reader.read(
-      workers.map(({ id }) => id),
-      limit,
-    );
+    const ids = workers.map(({ id }) => id);
+    const { demand, oldestPendingAt, held, reserved } = await this.reader.read(ids, limit);
     const placement = new Placement(this.strategy, workers.filter(takesRuns), held, reserved);
-    const shapes = demand.shapes.map((shape) => ({ ...shape, ...placement.place(shape, shape.ready) }));
     return {
+      at: demand.at.toISOString(),
       strategy: this.strategy.name,
-      demand: { ...demand, shapes },
-      oldestPendingAt,
-      supply: summariseSupply(workers, held, reserved),
+      demand: toDemandDto({ demand, oldestPendingAt }, placement),
+      supply: summariseSupply(workers, held, reserved, limit),
     };
   }
+}
+
+function toDemandDto(
+  { demand, oldestPendingAt }: Pick<DemandStanding, 'demand' | 'oldestPendingAt'>,
+  placement: Placement,
+): DemandDto {
+  const { shapes, ready, waiting, inExecution } = demand;
+  const other = { ready: ready.runs, waiting: waiting.runs, inExecution: inExecution.runs };
+  for (const shape of shapes) {
+    other.ready -= shape.ready;
+    other.waiting -= shape.waiting;
+    other.inExecution -= shape.inExecution;
+  }
+  const pending = {
+    runs: ready.runs + waiting.runs,
+    cpu: ready.cpu + waiting.cpu,
+    ramMb: ready.ramMb + waiting.ramMb,
+    vramMb: ready.vramMb + waiting.vramMb,
+    gpus: ready.gpus + waiting.gpus,
+  };
+  return {
+    pending: toSumDto(pending),
+    ready: toSumDto(ready),
+    waiting: toSumDto(waiting),
+    in_execution: toSumDto(inExecution),
+    oldest_pending_at: oldestPendingAt?.toISOString() ?? null,
+    shapes: shapes.map((shape) => toShapeDto(shape, placement)),
+    other: Object.values(other).some((runs) => runs > 0) ? toNumbersDto(other) : null,
+  };
+}
+
+function toShapeDto(shape: ShapeDemand, placement: Placement): DemandShapeDto {
+  const { isPlaceable, free } = placement.place(shape, shape.ready);
+  return {
+    cpu: shape.cpu,
+    ram_mb: shape.ramMb,
+    vram_mb: shape.vramMb,
+    ...toNumbersDto(shape),
+    placeable: isPlaceable,
+    can_start_now: free,
+  };
+}
+
+function toNumbersDto({ ready, waiting, inExecution }: RunNumbers): DemandNumbersDto {
+  return { pending: ready + waiting, ready, waiting, in_execution: inExecution };
+}
+
+function toSumDto({ runs, cpu, ramMb, vramMb, gpus }: DemandSum): DemandSumDto {
+  return { runs, cpu, ram_mb: ramMb, vram_mb: vramMb, gpus };
 }

@@ -8,7 +8,7 @@ import { heldBy } from '../strategies/strategy.fixtures.js';
 import { Placement } from './placement.js';
 import { summariseSupply } from './supply.js';
 
-const NOBODY = new Set<string>();
+const NONE = new Set<string>();
 const SMALL = { cpu: 1, ramMb: 0, vramMb: 0 };
 const LARGE = { cpu: 8, ramMb: 0, vramMb: 0 };
 
@@ -36,7 +36,7 @@ function heldOn(...held: readonly HeldRun[]): ReadonlyMap<string, readonly HeldR
 }
 
 describe('the supply', () => {
-  it('adds up what the workers have that take runs, and what of it is taken', () => {
+  it('adds up the total and free resources of the workers that accept runs', () => {
     const workers = [
       worker('a'),
       worker('b'),
@@ -47,29 +47,27 @@ describe('the supply', () => {
       heldBy('b', 'x', { cpu: 3, ramMb: 100, vramMb: 50, gpuId: 1 }),
       heldBy('drains', 'y', { cpu: 1 }),
     );
-    const { sizes, ...supply } = summariseSupply(workers, held, new Set(['a', 'silent']));
+    const { sizes, ...supply } = summariseSupply(workers, held, new Set(['a', 'silent']), 100);
     assert.deepEqual(supply, {
-      active: 2,
-      idle: 1,
-      reserved: 1,
-      draining: 1,
-      stale: 1,
-      cpu: { total: 8, used: 3 },
-      ramMb: { total: 2000, used: 100 },
-      vramMb: { total: 1000, used: 50 },
-      gpus: { total: 4, used: 1 },
+      workers: { active: 2, idle: 1, reserved: 1, draining: 1, stale: 1 },
+      cpu: { total: 8, free: 5 },
+      ram_mb: { total: 2000, free: 1900 },
+      vram_mb: { total: 1000, free: 950 },
+      gpus: { total: 4, free: 3 },
+      other: null,
     });
-    assert.deepEqual(sizes, [{ cpuCores: 4, ramMb: 1000, gpus: [300, 200], workers: 2, idle: 1 }]);
+    assert.deepEqual(sizes, [{ cpu_cores: 4, ram_mb: 1000, gpus: [300, 200], workers: 2, idle: 1 }]);
   });
 
-  it('tells workers of equal size together, the most frequent first', () => {
+  it('groups workers of equal size, the most frequent first', () => {
     const { sizes } = summariseSupply(
       [worker('a', { cpuCores: 9 }), worker('b', { gpus: [] }), worker('c', { gpus: [] })],
       heldOn(heldBy('b', 'x', {})),
-      NOBODY,
+      NONE,
+      100,
     );
     assert.deepEqual(
-      sizes.map(({ cpuCores, gpus, workers, idle }) => [cpuCores, gpus.length, workers, idle]),
+      sizes.map(({ cpu_cores: cpuCores, gpus, workers, idle }) => [cpuCores, gpus.length, workers, idle]),
       [
         [4, 0, 2, 1],
         [9, 2, 1, 1],
@@ -78,38 +76,38 @@ describe('the supply', () => {
   });
 });
 
-describe('the places for runs of a shape', () => {
+describe('the placement of runs of a shape', () => {
   const fit = new FitStrategy(300);
 
-  it('are as many as fit into what is free, and none where nothing ever fits', () => {
+  it('counts the runs that fit the free resources, and finds shapes that never fit', () => {
     const held = heldOn(heldBy('b', 'x', { cpu: 3 }));
-    const placement = new Placement(fit, [worker('a'), worker('b')], held, NOBODY);
-    assert.deepEqual(placement.place(SMALL, 100), { isPlaceable: true, room: 5 });
-    assert.deepEqual(placement.place(SMALL, 2), { isPlaceable: true, room: 2 });
-    assert.deepEqual(placement.place({ ...SMALL, cpu: 0 }, 7), { isPlaceable: true, room: 7 });
-    assert.deepEqual(placement.place(LARGE, 100), { isPlaceable: false, room: 0 });
+    const placement = new Placement(fit, [worker('a'), worker('b')], held, NONE);
+    assert.deepEqual(placement.place(SMALL, 100), { isPlaceable: true, free: 5 });
+    assert.deepEqual(placement.place(SMALL, 2), { isPlaceable: true, free: 2 });
+    assert.deepEqual(placement.place({ ...SMALL, cpu: 0 }, 7), { isPlaceable: true, free: 7 });
+    assert.deepEqual(placement.place(LARGE, 100), { isPlaceable: false, free: 0 });
   });
 
-  it('are not on workers that are kept free for a run, though they could take it one day', () => {
+  it('counts no free place on a reserved worker', () => {
     const placement = new Placement(fit, [worker('a')], new Map(), new Set(['a']));
-    assert.deepEqual(placement.place(SMALL, 100), { isPlaceable: true, room: 0 });
+    assert.deepEqual(placement.place(SMALL, 100), { isPlaceable: true, free: 0 });
   });
 
-  it('are by direct the workers that hold nothing, whatever the run asks for', () => {
+  it('counts the idle workers with the strategy direct', () => {
     const held = heldOn(heldBy('b', 'x', {}));
-    const placement = new Placement(new DirectStrategy(), [worker('a'), worker('b')], held, NOBODY);
-    assert.deepEqual(placement.place(LARGE, 100), { isPlaceable: true, room: 1 });
+    const placement = new Placement(new DirectStrategy(), [worker('a'), worker('b')], held, NONE);
+    assert.deepEqual(placement.place(LARGE, 100), { isPlaceable: true, free: 1 });
   });
 
-  it('are unknown without workers, and by a strategy that looks at more than the shape', () => {
-    const unknown = { isPlaceable: null, room: null };
-    assert.deepEqual(new Placement(fit, [], new Map(), NOBODY).place(SMALL, 1), unknown);
+  it('is unknown without workers, and for a strategy without roomOf', () => {
+    const unknown = { isPlaceable: null, free: null };
+    assert.deepEqual(new Placement(fit, [], new Map(), NONE).place(SMALL, 1), unknown);
     const own: SchedulingStrategy = {
       name: 'own',
       candidatesFor: () => ({ limit: 1 }),
       obstacles: () => [],
       choose: () => ({ assignments: [] }),
     };
-    assert.deepEqual(new Placement(own, [worker('a')], new Map(), NOBODY).place(SMALL, 1), unknown);
+    assert.deepEqual(new Placement(own, [worker('a')], new Map(), NONE).place(SMALL, 1), unknown);
   });
 });

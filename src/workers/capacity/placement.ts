@@ -1,27 +1,23 @@
 import type { HeldRun, SchedulingStrategy, Shape } from '../../runs/scheduling-strategy.js';
 import type { PooledWorker } from '../pool/worker-pool.js';
 
-/** What the workers that take runs could do with runs of one shape. */
+/** How workers fit runs of one shape. */
 export interface Placing {
-  /** Whether any of them could be given such a run if it held nothing; null: nobody can say. */
+  /** Whether any worker without runs could take such a run; null: unknown. */
   readonly isPlaceable: boolean | null;
-  /** How many such runs they could be given now, were nothing else in the queue. Null as above. */
-  readonly room: number | null;
+  /** How many such runs the workers could take now if nothing else were queued; null: unknown. */
+  readonly free: number | null;
 }
 
-type Room = (shape: Shape) => number;
-
-const UNKNOWN: Placing = { isPlaceable: null, room: null };
-
-/** Says of shapes whether, and how often, runs of them find a place, by the rule of the strategy. */
+/** Says, by the rule of the strategy, whether and how often runs of a shape fit the workers. */
 export class Placement {
-  readonly #empty: readonly Room[];
-  readonly #free: readonly Room[];
+  readonly #empty: readonly ((shape: Shape) => number)[];
+  readonly #free: readonly ((shape: Shape) => number)[];
 
   /**
-   * @param workers those that take runs
-   * @param held the runs in their hands, by worker
-   * @param reserved ids of workers that are kept free for a run: they are given nothing else
+   * @param workers those that accept runs
+   * @param held their runs, by worker
+   * @param reserved ids of workers that are reserved for a run: they take no other
    */
   constructor(
     strategy: SchedulingStrategy,
@@ -29,25 +25,22 @@ export class Placement {
     held: ReadonlyMap<string, readonly HeldRun[]>,
     reserved: ReadonlySet<string>,
   ) {
-    const rooms = workers.map((worker) => ({
-      empty: strategy.roomOf?.({ ...worker, held: [] }),
-      free: reserved.has(worker.id)
-        ? undefined
-        : strategy.roomOf?.({ ...worker, held: held.get(worker.id) ?? [] }),
-    }));
-    this.#empty = rooms.flatMap(({ empty }) => empty ?? []);
-    this.#free = rooms.flatMap(({ free }) => free ?? []);
+    const open = workers.filter(({ id }) => !reserved.has(id));
+    this.#empty = workers.flatMap((worker) => strategy.roomOf?.({ ...worker, held: [] }) ?? []);
+    this.#free = open.flatMap(
+      (worker) => strategy.roomOf?.({ ...worker, held: held.get(worker.id) ?? [] }) ?? [],
+    );
   }
 
-  /** @param enough runs beyond which the room need not be counted */
-  place(shape: Shape, enough: number): Placing {
-    if (this.#empty.length === 0) return UNKNOWN;
-    if (!this.#empty.some((room) => room(shape) > 0)) return { isPlaceable: false, room: 0 };
-    let sum = 0;
-    for (const room of this.#free) {
-      if (sum >= enough) break;
-      sum += room(shape);
+  /** @param most runs above which the free places need not be counted */
+  place(shape: Shape, most: number): Placing {
+    if (this.#empty.length === 0) return { isPlaceable: null, free: null };
+    if (!this.#empty.some((placesFor) => placesFor(shape) > 0)) return { isPlaceable: false, free: 0 };
+    let free = 0;
+    for (const placesFor of this.#free) {
+      if (free >= most) break;
+      free += placesFor(shape);
     }
-    return { isPlaceable: true, room: Math.min(sum, enough) };
+    return { isPlaceable: true, free: Math.min(free, most) };
   }
 }

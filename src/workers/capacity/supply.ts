@@ -1,82 +1,78 @@
 import type { HeldRun } from '../../runs/scheduling-strategy.js';
 import { freeResources } from '../free-resources.js';
-import { summariseWorkers, type WorkersSummary } from '../overview/workers-summary.js';
+import { summariseWorkers, type Usage } from '../overview/workers-summary.js';
 import type { PooledWorker } from '../pool/worker-pool.js';
+import type { SupplyDto, SupplySizeDto, SupplySumDto } from './capacity.dto.js';
 
-/** Workers that have the same. */
-export interface WorkerSize {
-  readonly cpuCores: number;
-  readonly ramMb: number;
-  /** MB of each GPU, the largest first. */
-  readonly gpus: readonly number[];
-  readonly workers: number;
-  /** Those of them that hold no run. */
-  readonly idle: number;
-}
-
-/** What the workers have; sums and sizes are of those that are active and take runs. */
-export interface Supply extends WorkersSummary {
-  /** Workers that hold no run. */
-  readonly idle: number;
-  /** Workers that are kept free for a run. */
-  readonly reserved: number;
-  /** GPUs, and how many of them have a run that takes memory of them. */
-  readonly gpus: { readonly total: number; readonly used: number };
-  /** The most frequent first. */
-  readonly sizes: readonly WorkerSize[];
-}
-
-/** True for a worker that may claim. */
+/** Whether the worker may claim. */
 export function takesRuns({ isActive, isDraining }: PooledWorker): boolean {
   return isActive && !isDraining;
 }
 
 /**
- * Adds up what workers have.
- * @param held the runs in their hands, by worker
- * @param reserved ids of workers that are kept free for a run
+ * Adds up the resources of workers.
+ * @param held assigned runs, by worker
+ * @param reserved ids of workers that are reserved for a run
+ * @param limit sizes that are listed
  */
 export function summariseSupply(
   workers: readonly PooledWorker[],
   held: ReadonlyMap<string, readonly HeldRun[]>,
   reserved: ReadonlySet<string>,
-): Supply {
-  const standings = workers.map((worker) => ({
-    worker,
-    free: freeResources(worker, held.get(worker.id) ?? []),
-  }));
-  const open = standings.filter(({ worker }) => takesRuns(worker));
-  const isIdle = ({ id }: PooledWorker): boolean => !held.has(id);
+  limit: number,
+): SupplyDto {
+  const all = workers.map((worker) => ({ worker, free: freeResources(worker, held.get(worker.id) ?? []) }));
+  const { active, draining, stale, cpu, ramMb, vramMb } = summariseWorkers(all);
+  const open = all.filter(({ worker }) => takesRuns(worker));
   const gpus = open.flatMap(({ worker, free }) =>
-    worker.gpus.map(({ vramMb }, at) => vramMb > (free.gpus[at]?.vramMb ?? 0)),
+    worker.gpus.map(({ vramMb: total }, i) => total > (free.gpus[i]?.vramMb ?? 0)),
   );
+  const sizes = sizesOf(
+    open.map(({ worker }) => worker),
+    held,
+  );
+  const rest = sizes.slice(limit);
   return {
-    ...summariseWorkers(standings),
-    idle: open.filter(({ worker }) => isIdle(worker)).length,
-    reserved: open.filter(({ worker }) => reserved.has(worker.id)).length,
-    gpus: { total: gpus.length, used: gpus.filter(Boolean).length },
-    sizes: sizesOf(
-      open.map(({ worker }) => worker),
-      isIdle,
-    ),
+    workers: {
+      active,
+      idle: sizes.reduce((sum, { idle }) => sum + idle, 0),
+      reserved: open.filter(({ worker }) => reserved.has(worker.id)).length,
+      draining,
+      stale,
+    },
+    cpu: toSumDto(cpu),
+    ram_mb: toSumDto(ramMb),
+    vram_mb: toSumDto(vramMb),
+    gpus: toSumDto({ total: gpus.length, used: gpus.filter(Boolean).length }),
+    sizes: sizes.slice(0, limit),
+    other:
+      rest.length === 0
+        ? null
+        : {
+            sizes: rest.length,
+            workers: rest.reduce((sum, size) => sum + size.workers, 0),
+            idle: rest.reduce((sum, size) => sum + size.idle, 0),
+          },
   };
 }
 
+/** The most frequent sizes first. */
 function sizesOf(
   workers: readonly PooledWorker[],
-  isIdle: (worker: PooledWorker) => boolean,
-): readonly WorkerSize[] {
-  const sizes = new Map<string, WorkerSize>();
-  for (const worker of workers) {
-    const { cpuCores, ramMb } = worker;
-    const gpus = worker.gpus.map(({ vramMb }) => vramMb).toSorted((a, b) => b - a);
+  held: ReadonlyMap<string, readonly HeldRun[]>,
+): SupplySizeDto[] {
+  const sizes = new Map<string, SupplySizeDto>();
+  for (const { id, cpuCores, ramMb, gpus: given } of workers) {
+    const gpus = given.map(({ vramMb }) => vramMb).toSorted((a, b) => b - a);
     const key = [cpuCores, ramMb, ...gpus].join();
-    const before = sizes.get(key) ?? { cpuCores, ramMb, gpus, workers: 0, idle: 0 };
-    sizes.set(key, {
-      ...before,
-      workers: before.workers + 1,
-      idle: before.idle + (isIdle(worker) ? 1 : 0),
-    });
+    const size = sizes.get(key) ?? { cpu_cores: cpuCores, ram_mb: ramMb, gpus, workers: 0, idle: 0 };
+    size.workers += 1;
+    size.idle += held.has(id) ? 0 : 1;
+    sizes.set(key, size);
   }
   return [...sizes.values()].toSorted((a, b) => b.workers - a.workers);
+}
+
+function toSumDto({ total, used }: Usage): SupplySumDto {
+  return { total, free: total - used };
 }

@@ -29,8 +29,7 @@ export class WorkerOpRunDto {
   inputs: JsonObject;
   constraints: ConstraintsDto;
   /** The attempt that was claimed, from 1; sent back in `X-Run-Attempt`. */
-  @ApiProperty({ type: 'integer' })
-  attempt: number;
+  @ApiProperty({ type: 'integer' }) attempt: number;
   /** Where in a trace the run belongs (W3C Trace Context), for its container; absent when nobody traces it. */
   @ApiProperty({ type: 'string', required: false })
   traceparent?: string;

@@ -44,32 +44,26 @@ export class ResourcesInputDto {
 @ApiSchema({ name: 'Gpu', description: 'A GPU of a worker.' })
 export class GpuDto {
   /** 0, 1, 2 ... */
-  @ApiProperty({ type: 'integer' })
-  id: number;
+  @ApiProperty({ type: 'integer' }) id: number;
   /** Memory in MB. */
-  @ApiProperty({ type: 'integer' })
-  vram_mb: number;
+  @ApiProperty({ type: 'integer' }) vram_mb: number;
   tags: string[];
 }
 
 @ApiSchema({ name: 'Resources', description: 'The hardware of a worker.' })
 export class ResourcesDto {
-  @ApiProperty({ type: 'integer' })
-  cpu_cores: number;
+  @ApiProperty({ type: 'integer' }) cpu_cores: number;
   /** RAM in MB. */
-  @ApiProperty({ type: 'integer' })
-  ram_mb: number;
+  @ApiProperty({ type: 'integer' }) ram_mb: number;
   gpus: GpuDto[];
 }
 
 @ApiSchema({ name: 'FreeGpu', description: 'The free memory of a GPU.' })
 export class FreeGpuDto {
   /** 0, 1, 2 ... */
-  @ApiProperty({ type: 'integer' })
-  id: number;
+  @ApiProperty({ type: 'integer' }) id: number;
   /** Memory in MB. A run that was given no GPU counts on every one. */
-  @ApiProperty({ type: 'integer' })
-  vram_mb: number;
+  @ApiProperty({ type: 'integer' }) vram_mb: number;
 }
 
 @ApiSchema({
@@ -77,11 +71,8 @@ export class FreeGpuDto {
   description: 'The resources of a worker that its runs in execution do not use.',
 })
 export class FreeResourcesDto {
-  @ApiProperty({ type: 'integer' })
-  cpu_cores: number;
+  @ApiProperty({ type: 'integer' }) cpu_cores: number;
   /** RAM in MB. */
-  @ApiProperty({ type: 'integer' })
-  ram_mb: number;
-  @ApiProperty({ type: [FreeGpuDto] })
+  @ApiProperty({ type: 'integer' }) ram_mb: number;
   gpus: FreeGpuDto[];
 }

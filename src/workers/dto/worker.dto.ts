@@ -7,18 +7,14 @@ import { FreeResourcesDto, ResourcesDto } from './resources.dto.js';
 @ApiSchema({ name: 'Worker', description: 'A registered worker.' })
 export class WorkerDto {
   id: string;
-  @ApiProperty({ type: ResourcesDto })
   resources: ResourcesDto;
   tags: string[];
   /** What the worker said that it is executing. */
-  @ApiProperty({ type: [RunningOpDto] })
   running_ops: RunningOpDto[];
   /** Time of the first heartbeat, ISO 8601. */
-  @ApiProperty({ type: 'string', format: 'date-time' })
-  created_at: string;
+  @ApiProperty({ type: 'string', format: 'date-time' }) created_at: string;
   /** Time of the newest heartbeat, ISO 8601. */
-  @ApiProperty({ type: 'string', format: 'date-time' })
-  last_heartbeat_at: string;
+  @ApiProperty({ type: 'string', format: 'date-time' }) last_heartbeat_at: string;
   /** True while the newest heartbeat lies within the worker timeout. */
   is_active: boolean;
   /** True while an admin keeps the worker from claiming. */

@@ -2,10 +2,9 @@ import { Controller, Get } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import { AllowScopes } from '../../auth/access.js';
 import { ApiErrors } from '../../common/http/errors/error.dto.js';
-import { OverviewDto, toOverviewDto } from './overview.dto.js';
+import { OverviewDto } from './overview.dto.js';
 import { OverviewService } from './overview.service.js';
 
-/** HTTP of how things stand. */
 @ApiTags('operations')
 @Controller('overview')
 export class OverviewController {
@@ -20,7 +19,7 @@ export class OverviewController {
   })
   @ApiOkResponse({ type: OverviewDto, description: 'The counts.' })
   @ApiErrors(400, 503)
-  async get(): Promise<OverviewDto> {
-    return toOverviewDto(await this.overview.read());
+  get(): Promise<OverviewDto> {
+    return this.overview.read();
   }
 }

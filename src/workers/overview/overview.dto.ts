@@ -1,62 +1,44 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import type { RunState } from '../../runs/machine/run-state.js';
-import type { Overview } from './overview.service.js';
-import type { Usage } from './workers-summary.js';
 
 @ApiSchema({ name: 'RunsByState', description: 'The number of runs in each state.' })
 export class RunsByStateDto implements Record<RunState, number> {
-  @ApiProperty({ type: 'integer' })
-  PENDING: number;
-  @ApiProperty({ type: 'integer' })
-  ASSIGNED: number;
-  @ApiProperty({ type: 'integer' })
-  RUNNING: number;
-  @ApiProperty({ type: 'integer' })
-  COMPLETED: number;
-  @ApiProperty({ type: 'integer' })
-  FAILED: number;
-  @ApiProperty({ type: 'integer' })
-  CANCELLED: number;
+  @ApiProperty({ type: 'integer' }) PENDING: number;
+  @ApiProperty({ type: 'integer' }) ASSIGNED: number;
+  @ApiProperty({ type: 'integer' }) RUNNING: number;
+  @ApiProperty({ type: 'integer' }) COMPLETED: number;
+  @ApiProperty({ type: 'integer' }) FAILED: number;
+  @ApiProperty({ type: 'integer' }) CANCELLED: number;
 }
 
 @ApiSchema({ name: 'OverviewMinute', description: 'The number of runs created and ended in one minute.' })
 export class OverviewMinuteDto {
   /** Beginning of the minute. */
-  @ApiProperty({ type: 'string', format: 'date-time' })
-  t: string;
+  @ApiProperty({ type: 'string', format: 'date-time' }) t: string;
   /** Runs that were created. */
-  @ApiProperty({ type: 'integer' })
-  created: number;
+  @ApiProperty({ type: 'integer' }) created: number;
   /** How often runs came to the state COMPLETED. */
-  @ApiProperty({ type: 'integer' })
-  completed: number;
+  @ApiProperty({ type: 'integer' }) completed: number;
   /** How often runs came to the state FAILED; a failure that is retried by itself does not count. */
-  @ApiProperty({ type: 'integer' })
-  failed: number;
+  @ApiProperty({ type: 'integer' }) failed: number;
   /** How often runs came to the state CANCELLED. */
-  @ApiProperty({ type: 'integer' })
-  cancelled: number;
+  @ApiProperty({ type: 'integer' }) cancelled: number;
 }
 
 @ApiSchema({ name: 'OverviewWorkers', description: 'The number of workers, each counted in one field.' })
 export class OverviewWorkersDto {
   /** Active, and taking runs. */
-  @ApiProperty({ type: 'integer' })
-  active: number;
+  @ApiProperty({ type: 'integer' }) active: number;
   /** Active, and kept from claiming by an admin. */
-  @ApiProperty({ type: 'integer' })
-  draining: number;
+  @ApiProperty({ type: 'integer' }) draining: number;
   /** Silent for longer than the worker timeout. */
-  @ApiProperty({ type: 'integer' })
-  stale: number;
+  @ApiProperty({ type: 'integer' }) stale: number;
 }
 
 @ApiSchema({ name: 'Usage', description: 'The total amount of a resource and the amount in use.' })
 export class UsageDto {
-  @ApiProperty({ type: 'integer' })
-  total: number;
-  @ApiProperty({ type: 'integer' })
-  used: number;
+  @ApiProperty({ type: 'integer' }) total: number;
+  @ApiProperty({ type: 'integer' }) used: number;
 }
 
 @ApiSchema({
@@ -65,57 +47,22 @@ export class UsageDto {
 })
 export class CapacityDto {
   /** Cores. */
-  @ApiProperty({ type: UsageDto })
   cpu: UsageDto;
-  @ApiProperty({ type: UsageDto })
   ram_mb: UsageDto;
   /** Over all GPUs. */
-  @ApiProperty({ type: UsageDto })
   vram_mb: UsageDto;
 }
 
 @ApiSchema({ name: 'Overview', description: 'Counts of runs and workers.' })
 export class OverviewDto {
   /** The time of the counts. */
-  @ApiProperty({ type: 'string', format: 'date-time' })
-  at: string;
-  @ApiProperty({ type: RunsByStateDto })
+  @ApiProperty({ type: 'string', format: 'date-time' }) at: string;
   runs: RunsByStateDto;
   /** When the oldest run that is PENDING was created; null when none is. */
-  @ApiProperty({ type: 'string', format: 'date-time', nullable: true })
-  oldest_pending_at: string | null;
+  @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) oldest_pending_at: string | null;
   /** The last 60 minutes, oldest first; the last one is under way. */
   @ApiProperty({ type: [OverviewMinuteDto], minItems: 60, maxItems: 60 })
   minutes: OverviewMinuteDto[];
-  @ApiProperty({ type: OverviewWorkersDto })
   workers: OverviewWorkersDto;
-  @ApiProperty({ type: CapacityDto })
   capacity: CapacityDto;
-}
-
-/** The overview as clients see it. */
-export function toOverviewDto({ runs, oldestPendingAt, workers }: Overview): OverviewDto {
-  const { PENDING, ASSIGNED, RUNNING, COMPLETED, FAILED, CANCELLED } = runs.states;
-  return {
-    at: runs.at.toISOString(),
-    runs: { PENDING, ASSIGNED, RUNNING, COMPLETED, FAILED, CANCELLED },
-    oldest_pending_at: oldestPendingAt?.toISOString() ?? null,
-    minutes: runs.minutes.map(({ minute, created, completed, failed, cancelled }) => ({
-      t: minute.toISOString(),
-      created,
-      completed,
-      failed,
-      cancelled,
-    })),
-    workers: { active: workers.active, draining: workers.draining, stale: workers.stale },
-    capacity: {
-      cpu: toUsageDto(workers.cpu),
-      ram_mb: toUsageDto(workers.ramMb),
-      vram_mb: toUsageDto(workers.vramMb),
-    },
-  };
-}
-
-function toUsageDto({ total, used }: Usage): UsageDto {
-  return { total, used };
 }

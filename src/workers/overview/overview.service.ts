@@ -1,19 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { RunCountsRepository, type RunCounts } from '../../runs/counts/run-counts.repository.js';
+import { RunCountsRepository } from '../../runs/counts/run-counts.repository.js';
 import { SHOWN_MINUTES } from '../../runs/counts/run-counts.roll-up.js';
 import { WorkersService } from '../workers.service.js';
-import { summariseWorkers, type WorkersSummary } from './workers-summary.js';
+import type { OverviewDto } from './overview.dto.js';
+import { summariseWorkers } from './workers-summary.js';
 
-/** How things stand. */
-export interface Overview {
-  readonly runs: RunCounts;
-  /** When the oldest pending run was created; null when none is pending. */
-  readonly oldestPendingAt: Date | null;
-  readonly workers: WorkersSummary;
-}
-
-/** Tells how things stand, at a cost that does not grow with the runs there have been. */
+/** Counts runs and workers, at a cost that does not grow with the number of runs. */
 @Injectable()
 export class OverviewService {
   constructor(
@@ -22,10 +15,25 @@ export class OverviewService {
     private readonly workers: WorkersService,
   ) {}
 
-  /** Counts, age of the queue and workers as they are now; the three are read one after the other. */
-  async read(): Promise<Overview> {
-    const runs = await this.counts.read(this.dataSource, SHOWN_MINUTES);
-    const oldestPendingAt = await this.counts.findOldestPending(this.dataSource, runs.states.PENDING);
-    return { runs, oldestPendingAt, workers: summariseWorkers(await this.workers.list()) };
+  /** The counts, the age of the queue and the workers are read one after the other. */
+  async read(): Promise<OverviewDto> {
+    const { at, states, minutes } = await this.counts.read(this.dataSource, SHOWN_MINUTES);
+    const { PENDING, ASSIGNED, RUNNING, COMPLETED, FAILED, CANCELLED } = states;
+    const oldestPendingAt = await this.counts.findOldestPending(this.dataSource, PENDING);
+    const { active, draining, stale, cpu, ramMb, vramMb } = summariseWorkers(await this.workers.list());
+    return {
+      at: at.toISOString(),
+      runs: { PENDING, ASSIGNED, RUNNING, COMPLETED, FAILED, CANCELLED },
+      oldest_pending_at: oldestPendingAt?.toISOString() ?? null,
+      minutes: minutes.map(({ minute, created, completed, failed, cancelled }) => ({
+        t: minute.toISOString(),
+        created,
+        completed,
+        failed,
+        cancelled,
+      })),
+      workers: { active, draining, stale },
+      capacity: { cpu, ram_mb: ramMb, vram_mb: vramMb },
+    };
   }
 }

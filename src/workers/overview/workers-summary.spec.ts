@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { PooledWorker } from '../pool/worker-pool.js';
-import type { WorkerStanding } from '../workers.service.js';
+import type { WorkerStatus } from '../workers.service.js';
 import { summariseWorkers } from './workers-summary.js';
 
-function standing(isActive: boolean, isDraining: boolean): WorkerStanding {
+function workerStatus(isActive: boolean, isDraining: boolean): WorkerStatus {
   const worker: PooledWorker = {
     id: 'w',
     cpuCores: 4,
@@ -27,14 +27,14 @@ function standing(isActive: boolean, isDraining: boolean): WorkerStanding {
   return { worker, free: { cpu: 1, ramMb: 900, gpus } };
 }
 
-describe('the workers taken together', () => {
-  it('are each in one group, and those that take runs are the capacity', () => {
+describe('the summary of workers', () => {
+  it('counts each worker in one group, and the resources of those that accept runs', () => {
     const summary = summariseWorkers([
-      standing(true, false),
-      standing(true, false),
-      standing(true, true),
-      standing(false, false),
-      standing(false, true),
+      workerStatus(true, false),
+      workerStatus(true, false),
+      workerStatus(true, true),
+      workerStatus(false, false),
+      workerStatus(false, true),
     ]);
     assert.deepEqual(summary, {
       active: 2,

@@ -1,43 +1,37 @@
 import { groupOf } from '../pool/worker-pool.js';
-import type { WorkerStanding } from '../workers.service.js';
+import type { WorkerStatus } from '../workers.service.js';
 
-/** An amount that workers have, and how much of it the runs that they hold take. */
+/** An amount of a resource, and how much of it assigned runs use. */
 export interface Usage {
   readonly total: number;
   readonly used: number;
 }
 
-/** The workers taken together. */
+/** Workers by group, and the resources of the active group. */
 export interface WorkersSummary {
-  /** Active and taking runs. */
   readonly active: number;
-  /** Active, and kept from claiming by an admin. */
   readonly draining: number;
-  /** Silent for longer than the worker timeout, draining or not. */
   readonly stale: number;
-  /** Cores of the workers that are active and take runs. */
   readonly cpu: Usage;
-  /** MB. */
   readonly ramMb: Usage;
-  /** MB, over all their GPUs. */
+  /** MB over all GPUs. */
   readonly vramMb: Usage;
 }
 
-/** Counts workers, each in one of the three groups, and adds up what those that take runs have. */
-export function summariseWorkers(standings: Iterable<WorkerStanding>): WorkersSummary {
-  const workers = { active: 0, draining: 0, stale: 0 };
+export function summariseWorkers(workers: Iterable<WorkerStatus>): WorkersSummary {
+  const counts = { active: 0, draining: 0, stale: 0 };
   const cpu = { total: 0, used: 0 };
   const ramMb = { total: 0, used: 0 };
   const vramMb = { total: 0, used: 0 };
-  for (const { worker, free } of standings) {
+  for (const { worker, free } of workers) {
     const group = groupOf(worker);
-    workers[group] += 1;
+    counts[group] += 1;
     if (group !== 'active') continue;
     add(cpu, worker.cpuCores, free.cpu);
     add(ramMb, worker.ramMb, free.ramMb);
     add(vramMb, vramOf(worker.gpus), vramOf(free.gpus));
   }
-  return { ...workers, cpu, ramMb, vramMb };
+  return { ...counts, cpu, ramMb, vramMb };
 }
 
 function add(usage: { total: number; used: number }, total: number, free: number): void {

@@ -1,14 +1,15 @@
-import { FORGET_AFTER_MS, type PrunablePool } from './prunable-pool.js';
 import { inBatches } from '../../database/in-batches.js';
 import { RunReports } from './run-reports.js';
 import type { WorkerDrainsRepository } from './worker-drains.repository.js';
 import {
+  FORGET_AFTER_MS,
   groupOf,
   type Heartbeat,
   type Holding,
   type PooledWorker,
   type SilentWorker,
   type WorkerCounts,
+  type WorkerPool,
 } from './worker-pool.js';
 
 /** Drains that one statement ends at most. */
@@ -20,7 +21,7 @@ interface Entry {
 }
 
 /** The pool of a single server process, in its memory; the drains alone are in the database. */
-export class MemoryWorkerPool implements PrunablePool {
+export class MemoryWorkerPool implements WorkerPool {
   /** In order of the newest heartbeat, the most silent worker first. */
   readonly #entries = new Map<string, Entry>();
   readonly #draining: Set<string>;

@@ -1,71 +1,65 @@
 import type { DataSource } from 'typeorm';
-import type { ReservedConnection } from '../../database/reserved-connection.js';
-import { currentTime, type SqlExecutor } from '../../database/sql.js';
-import { TooManyHeartbeats } from '../workers.errors.js';
-import { Coalescer, CoalescerFull } from './coalescer.js';
-import { FORGET_AFTER_MS, type PrunablePool } from './prunable-pool.js';
+import { isAloneInDeployment } from '../../database/advisory-locks.js';
 import { inBatches } from '../../database/in-batches.js';
-import type { HeartbeatRow, SharedPoolRepository, SharedWorkerRow } from './shared-pool.repository.js';
+import { currentTime, execute, rows, unnestRows, type SqlExecutor } from '../../database/sql.js';
+import { CLOCK, FORGET_AFTER, type HeartbeatWriter, type WorkerDescription } from './heartbeat-writer.js';
 import type { WorkerDrainsRepository } from './worker-drains.repository.js';
-import type { Heartbeat, Holding, PooledWorker, SilentWorker, WorkerCounts } from './worker-pool.js';
 import {
-  gather,
-  weightOf,
-  writeHeartbeat,
-  type GatheredHeartbeats,
-  type WrittenHeartbeat,
-} from './written-heartbeat.js';
+  FORGET_AFTER_MS,
+  type Heartbeat,
+  type Holding,
+  type PooledWorker,
+  type ReportedRun,
+  type SilentWorker,
+  type WorkerCounts,
+  type WorkerPool,
+} from './worker-pool.js';
 
-/** Least time between two statements that write heartbeats, in milliseconds. */
-const GATHER_MS = 100;
-
-const LIMITS = {
-  maxBatch: 5_000,
-  maxBatchBytes: 8 * 1024 * 1024,
-  maxWaiting: 20_000,
-  maxWaitingBytes: 64 * 1024 * 1024,
-};
-
-/** Workers or drains that one statement reads or removes at most. */
+/** Workers or drains of one statement. */
 const BATCH = 500;
 
-/**
- * The pool that several server processes share: an unlogged table, by the database's time. Heartbeats of a process are
- * gathered for a tenth of a second and written together; each is answered when its statement is committed, so whatever
- * process is asked next knows of it.
- *
- * A worker that the pool does not know counts as silent only once the pool has been filled for longer than the
- * timeout: after a crash of the database, which empties the table, nobody has been able to report yet.
- */
-export class SharedWorkerPool implements PrunablePool {
-  readonly #writes: Coalescer<WrittenHeartbeat, PooledWorker>;
+/** When the worker timeout began, with the timeout as parameter 1. */
+const TIMEOUT_START = `c.now - $1::double precision * interval '1 millisecond'`;
 
-  /**
-   * @param timeoutMs milliseconds of silence after which a worker is no longer active
-   * @param connection writes heartbeats, which never wait behind reads: a worker that reports in time must not look silent
-   */
+const SELECT_WORKERS = `with ${CLOCK}
+       select w.worker_id as id,
+              s.description,
+              s.running_ops as "runningOps",
+              w.created_at as "createdAt",
+              w.last_heartbeat_at as "lastHeartbeatAt",
+              w.last_heartbeat_at >= ${TIMEOUT_START} as "isActive",
+              exists (select from worker_drains d where d.worker_id = w.worker_id) as "isDraining"
+         from worker_pool w
+         join worker_pool_words s
+           on s.worker_id = w.worker_id
+        cross join clock c
+        where w.last_heartbeat_at > c.now - ${FORGET_AFTER}`;
+
+interface WorkerRow extends Omit<PooledWorker, keyof WorkerDescription | 'runningOps'> {
+  readonly description: WorkerDescription;
+  readonly runningOps: readonly ReportedRun[] | null;
+}
+
+/**
+ * The pool of several server processes, by the database's time. `worker_pool` has the times of each worker,
+ * `worker_pool_words` its description and runs, `worker_pool_epoch` the time since when the pool is in use. They are
+ * unlogged: a crash of the database empties them. Therefore unknown workers count as silent only when the pool has been
+ * in use for longer than the timeout.
+ *
+ * `departed` maps runs that are missing in the newest report to the time, in epoch milliseconds, of the last report that
+ * named them; the empty key stands for runs that were dropped because there were too many.
+ */
+export class SharedWorkerPool implements WorkerPool {
+  /** @param timeoutMs worker timeout in milliseconds */
   constructor(
     private readonly timeoutMs: number,
     private readonly dataSource: DataSource,
-    private readonly repository: SharedPoolRepository,
     private readonly drains: WorkerDrainsRepository,
-    private readonly connection: Pick<ReservedConnection, 'open' | 'close'>,
-  ) {
-    this.#writes = new Coalescer({
-      ...LIMITS,
-      pauseMs: GATHER_MS,
-      weigh: weightOf,
-      commit: (written) => this.#write(written),
-    });
-  }
+    private readonly heartbeats: HeartbeatWriter,
+  ) {}
 
-  /** @throws TooManyHeartbeats when too many wait for the database; what the database fails with */
-  async heartbeat(heartbeat: Heartbeat): Promise<PooledWorker> {
-    try {
-      return await this.#writes.submit(writeHeartbeat(heartbeat));
-    } catch (error) {
-      throw error instanceof CoalescerFull ? new TooManyHeartbeats() : error;
-    }
+  heartbeat(heartbeat: Heartbeat): Promise<PooledWorker> {
+    return this.heartbeats.write(heartbeat);
   }
 
   async find(id: string): Promise<PooledWorker | null> {
@@ -76,22 +70,47 @@ export class SharedWorkerPool implements PrunablePool {
     ids: readonly string[],
     executor: SqlExecutor = this.dataSource,
   ): Promise<ReadonlyMap<string, PooledWorker>> {
-    const found = await this.repository.findAll(executor, ids, this.timeoutMs);
+    const found = await rows<WorkerRow>(executor, `${SELECT_WORKERS} and w.worker_id = any($2::text[])`, [
+      this.timeoutMs,
+      ids,
+    ]);
     return new Map(found.map((row) => [row.id, toWorker(row)]));
   }
 
   async list(): Promise<PooledWorker[]> {
     const workers: PooledWorker[] = [];
     for (;;) {
-      const after = workers.at(-1)?.id ?? '';
-      const page = await this.repository.list(this.dataSource, after, BATCH, this.timeoutMs);
+      const page = await rows<WorkerRow>(
+        this.dataSource,
+        `${SELECT_WORKERS} and w.worker_id > $2::text
+        order by w.worker_id
+        limit $3::integer`,
+        [this.timeoutMs, workers.at(-1)?.id ?? '', BATCH],
+      );
       workers.push(...page.map(toWorker));
       if (page.length < BATCH) return workers;
     }
   }
 
-  count(): Promise<WorkerCounts> {
-    return this.repository.count(this.dataSource, this.timeoutMs);
+  async count(): Promise<WorkerCounts> {
+    const [row] = await rows<Record<keyof WorkerCounts, string>>(
+      this.dataSource,
+      `with ${CLOCK}
+       select count(*) filter (where w.last_heartbeat_at >= ${TIMEOUT_START} and d.worker_id is null) as active,
+              count(*) filter (where w.last_heartbeat_at >= ${TIMEOUT_START} and d.worker_id is not null) as draining,
+              count(*) filter (where w.last_heartbeat_at < ${TIMEOUT_START}) as stale
+         from worker_pool w
+        cross join clock c
+         left join worker_drains d
+           on d.worker_id = w.worker_id
+        where w.last_heartbeat_at > c.now - ${FORGET_AFTER}`,
+      [this.timeoutMs],
+    );
+    return {
+      active: Number(row?.active ?? 0),
+      draining: Number(row?.draining ?? 0),
+      stale: Number(row?.stale ?? 0),
+    };
   }
 
   async setDraining(id: string, draining: boolean): Promise<PooledWorker | null> {
@@ -103,70 +122,117 @@ export class SharedWorkerPool implements PrunablePool {
   }
 
   async findSilent(ids: readonly string[]): Promise<SilentWorker[]> {
-    await this.repository.begin(this.dataSource);
-    return this.repository.findSilent(this.dataSource, ids, this.timeoutMs);
-  }
-
-  async findUnreported(holdings: readonly Holding[]): Promise<Holding[]> {
-    return this.repository.findUnreported(this.dataSource, holdings, this.timeoutMs);
-  }
-
-  async forget(stop?: AbortSignal): Promise<number> {
-    const { dataSource, drains } = this;
-    const before = new Date((await currentTime(dataSource)).getTime() - FORGET_AFTER_MS);
-    await drains.markSeenByPool();
-    const workers = await inBatches(BATCH, stop, () => this.repository.removeForgotten(dataSource, BATCH));
-    return (
-      workers + (await inBatches(BATCH, stop, async () => (await drains.removeUnseen(before, BATCH)).length))
+    await begin(this.dataSource);
+    return rows(
+      this.dataSource,
+      `with ${CLOCK}
+       select asked.id,
+              w.last_heartbeat_at as "lastHeartbeatAt"
+         from unnest($2::text[]) as asked (id)
+        cross join clock c
+         left join worker_pool w
+           on w.worker_id = asked.id
+          and w.last_heartbeat_at > c.now - ${FORGET_AFTER}
+        where w.last_heartbeat_at < ${TIMEOUT_START}
+           or (w.worker_id is null and exists (select from worker_pool_epoch e where e.started_at < ${TIMEOUT_START}))`,
+      [this.timeoutMs, ids],
     );
   }
 
-  /** Notes since when the pool has been filled. */
+  async findUnreported(holdings: readonly Holding[]): Promise<Holding[]> {
+    const source = unnestRows(
+      { run_id: 'text', worker_id: 'text' },
+      holdings.map(({ runId, workerId }) => ({ run_id: runId, worker_id: workerId })),
+      2,
+    );
+    const startMs = `extract(epoch from c.now) * 1000 - $1::double precision`;
+    return rows(
+      this.dataSource,
+      `with ${CLOCK}
+       select v.run_id as "runId",
+              v.worker_id as "workerId"
+         from ${source.sql}
+        cross join clock c
+         join worker_pool w
+           on w.worker_id = v.worker_id
+          and w.previous_report_at >= ${TIMEOUT_START}
+         join worker_pool_words s
+           on s.worker_id = w.worker_id
+        where not (s.running_ids ? v.run_id)
+          and coalesce((s.departed ->> v.run_id)::double precision < ${startMs}, true)
+          and coalesce((s.departed ->> '')::double precision < ${startMs}, true)`,
+      [this.timeoutMs, ...source.params],
+    );
+  }
+
+  async forget(stop?: AbortSignal): Promise<number> {
+    const { drains } = this;
+    const before = new Date((await currentTime(this.dataSource)).getTime() - FORGET_AFTER_MS);
+    await drains.markSeenByPool();
+    const workers = await inBatches(BATCH, stop, () => this.#removeForgotten());
+    const ended = await inBatches(BATCH, stop, async () => (await drains.removeUnseen(before, BATCH)).length);
+    return workers + ended;
+  }
+
   onApplicationBootstrap(): Promise<void> {
-    return this.repository.begin(this.dataSource);
+    return begin(this.dataSource);
   }
 
-  /** Writes what waits, and closes the connection. */
-  async onModuleDestroy(): Promise<void> {
-    await this.#writes.close();
-    await this.connection.close();
+  onModuleDestroy(): Promise<void> {
+    return this.heartbeats.close();
   }
 
-  async #write(written: readonly WrittenHeartbeat[]): Promise<PooledWorker[]> {
-    const gathered = gather(written);
-    const found = await this.repository.upsert(await this.connection.open(), gathered, this.timeoutMs);
-    const rowById = new Map(found.map((row) => [row.id, row]));
-    const answers = new Map<string, PooledWorker>();
-    for (const said of gathered) {
-      const row = rowById.get(said.newest.heartbeat.id);
-      if (row) answers.set(row.id, answerOf(said, row));
-    }
-    return written.map(({ heartbeat }) => {
-      const answer = answers.get(heartbeat.id);
-      if (!answer) throw new Error('a heartbeat was not written');
-      return answer;
-    });
+  #removeForgotten(): Promise<number> {
+    return execute(
+      this.dataSource,
+      `with removed as (
+         delete from worker_pool
+          where worker_id in (
+                  select worker_id
+                    from worker_pool
+                   where last_heartbeat_at <= clock_timestamp() - ${FORGET_AFTER}
+                   order by worker_id
+                   limit $1::integer
+                     for update skip locked
+                )
+      returning worker_id
+       ),
+       words as (
+         delete from worker_pool_words
+          where worker_id in (select worker_id from removed)
+       )
+       select worker_id
+         from removed`,
+      [BATCH],
+    );
   }
 }
 
-function toWorker({ description, runningOps, ...row }: SharedWorkerRow): PooledWorker {
+/**
+ * Empties the shared pool when no other process of the deployment serves: its content is older than the deployment.
+ * Called once before a process listens, or before the primary process starts others.
+ * @returns whether it was the first process
+ */
+export async function resetPoolOnFirstStart(dataSource: DataSource): Promise<boolean> {
+  return dataSource.transaction(async (manager) => {
+    if (!(await isAloneInDeployment(manager))) return false;
+    await execute(manager, `truncate worker_pool, worker_pool_words, worker_pool_epoch`);
+    await begin(manager);
+    return true;
+  });
+}
+
+/** Records since when the pool is in use, once. */
+async function begin(executor: SqlExecutor): Promise<void> {
+  await execute(
+    executor,
+    `insert into worker_pool_epoch (started_at)
+     select clock_timestamp()
+      where not exists (select from worker_pool_epoch)
+         on conflict (only_row) do nothing`,
+  );
+}
+
+function toWorker({ description, runningOps, ...row }: WorkerRow): PooledWorker {
   return { ...row, ...description, runningOps: runningOps ?? [] };
-}
-
-function answerOf({ newest, running }: GatheredHeartbeats, row: HeartbeatRow): PooledWorker {
-  const { id, cpuCores, ramMb, gpus, tags } = newest.heartbeat;
-  const { createdAt, lastHeartbeatAt, isDraining } = row;
-  const runningOps = running?.ops ?? row.runningOps ?? [];
-  return {
-    id,
-    cpuCores,
-    ramMb,
-    gpus,
-    tags,
-    runningOps,
-    createdAt,
-    lastHeartbeatAt,
-    isActive: true,
-    isDraining,
-  };
 }

@@ -1,25 +1,25 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { ReaperGrace } from './reaper-grace.js';
+import { GracePeriod } from './grace-period.js';
 import { ManualReaperClock } from './testing/manual-reaper-clock.js';
 
 const TIMEOUT = 8_000;
 
 interface Scene {
   readonly clock: ManualReaperClock;
-  readonly grace: ReaperGrace;
+  readonly grace: GracePeriod;
   /** Lets the time go on in ordinary steps, with a look after each. */
   readonly pass: (ms: number) => void;
 }
 
 function scene(): Scene {
   const clock = new ManualReaperClock();
-  const grace = new ReaperGrace(TIMEOUT, clock);
+  const grace = new GracePeriod(TIMEOUT, clock);
   const pass = (ms: number): void => {
-    for (let left = ms; left > 0; left -= grace.lookEveryMs) {
-      clock.advance(Math.min(left, grace.lookEveryMs));
-      grace.look();
+    for (let left = ms; left > 0; left -= grace.checkEveryMs) {
+      clock.advance(Math.min(left, grace.checkEveryMs));
+      grace.check();
     }
   };
   return { clock, grace, pass };
@@ -28,7 +28,7 @@ function scene(): Scene {
 /** The grace of a server that has listened for long. */
 function settled(): Scene {
   const made = scene();
-  made.grace.begin();
+  made.grace.start();
   made.pass(TIMEOUT);
   assert.ok(made.grace.isOver());
   return made;
@@ -54,7 +54,7 @@ describe('the grace of the reaper', () => {
   test('judges nobody until one timeout after the server began to listen, and then at once', () => {
     const made = scene();
     made.pass(3 * TIMEOUT);
-    made.grace.begin();
+    made.grace.start();
     checkAnew(made);
   });
 
@@ -94,7 +94,7 @@ describe('the grace of the reaper', () => {
 
   test('begins anew after an outage that only a listener noticed', () => {
     const made = settled();
-    made.grace.disturb();
+    made.grace.restart();
     checkAnew(made);
   });
 
@@ -120,7 +120,7 @@ describe('the grace of the reaper', () => {
 
   test('an outage or a disturbance before the server listens does not begin the wait', () => {
     const { clock, grace, pass } = scene();
-    grace.disturb();
+    grace.restart();
     grace.databaseFailed();
     grace.databaseAnswered(new Date(0), clock.now().steady);
     pass(2 * TIMEOUT);
@@ -138,7 +138,7 @@ describe('the grace of the reaper', () => {
     let judged = 0;
     const property = fc.property(fc.array(anyStep, { maxLength: 40 }), (steps) => {
       const { clock, grace, pass } = scene();
-      grace.begin();
+      grace.start();
       let quietMs = 0;
       let isAway = false;
       for (const [what, ms] of steps) {
@@ -148,7 +148,7 @@ describe('the grace of the reaper', () => {
         } else {
           if (what === 'pause') clock.advance(ms);
           if (what === 'suspend') clock.jump(ms);
-          if (what === 'reconnect') grace.disturb();
+          if (what === 'reconnect') grace.restart();
           if (what === 'fail') grace.databaseFailed();
           if (what === 'answer') grace.databaseAnswered(new Date(clock.now().steady), clock.now().steady);
           if (what !== 'answer' || isAway) quietMs = 0;
@@ -168,15 +168,15 @@ describe('the grace of the reaper', () => {
       fc.double({ min: 0, max: 1, noNaN: true }),
       (timeout, part) => {
         const clock = new ManualReaperClock();
-        const grace = new ReaperGrace(timeout, clock);
-        grace.begin();
+        const grace = new GracePeriod(timeout, clock);
+        grace.start();
         for (let i = 0; i < 8; i += 1) {
-          clock.advance(grace.lookEveryMs);
-          grace.look();
+          clock.advance(grace.checkEveryMs);
+          grace.check();
         }
         assert.ok(grace.isOver());
         // The pause may begin at any time after a look.
-        clock.advance(part * grace.lookEveryMs);
+        clock.advance(part * grace.checkEveryMs);
         clock.advance(timeout / 4 + 1);
         assert.equal(grace.isOver(), false);
       },

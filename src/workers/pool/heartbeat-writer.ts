@@ -1,0 +1,295 @@
+import { createHash } from 'node:crypto';
+import { rows, unnestRows, type SqlExecutor } from '../../database/sql.js';
+import type { Gpu } from '../../runs/scheduling-strategy.js';
+import { TooManyHeartbeats } from '../workers.errors.js';
+import { Coalescer, CoalescerFull } from './coalescer.js';
+import { MAX_DEPARTED } from './run-reports.js';
+import { FORGET_AFTER_MS, type Heartbeat, type PooledWorker, type ReportedRun } from './worker-pool.js';
+
+/** Minimum time between two statements, in milliseconds. */
+const PAUSE_MS = 100;
+
+const LIMITS = {
+  maxBatch: 5_000,
+  maxBatchBytes: 8 * 1024 * 1024,
+  maxWaiting: 20_000,
+  maxWaitingBytes: 64 * 1024 * 1024,
+};
+
+/** The database's time, read once for each statement. */
+export const CLOCK = `clock as materialized (
+         select date_trunc('milliseconds', clock_timestamp()) as now
+       )`;
+
+export const FORGET_AFTER = `${FORGET_AFTER_MS} * interval '1 millisecond'`;
+
+/** A worker's description, as JSON in the database. */
+export interface WorkerDescription {
+  readonly cpuCores: number;
+  readonly ramMb: number;
+  readonly gpus: readonly Gpu[];
+  readonly tags: readonly string[];
+}
+
+/** A heartbeat as JSON texts, with hashes that tell whether the row has the same content already. */
+interface WrittenHeartbeat {
+  readonly heartbeat: Heartbeat;
+  readonly description: string;
+  readonly descriptionHash: string;
+  /** Null for a heartbeat without running runs. */
+  readonly running: WrittenRuns | null;
+}
+
+interface WrittenRuns {
+  readonly ops: readonly ReportedRun[];
+  readonly ids: readonly string[];
+  readonly text: string;
+  readonly hash: string;
+}
+
+/** Heartbeats of one worker in one statement: the newest one counts, and each is a report of its own. */
+interface MergedHeartbeats {
+  readonly newest: WrittenHeartbeat;
+  /** The newest report of running runs. */
+  readonly running: WrittenRuns | null;
+  /** Number of heartbeats with running runs. */
+  readonly reports: number;
+  /** Runs in an earlier report and not in the newest one. */
+  readonly earlierIds: readonly string[];
+}
+
+interface HeartbeatRow {
+  readonly id: string;
+  readonly createdAt: Date;
+  readonly lastHeartbeatAt: Date;
+  readonly isDraining: boolean;
+  /** Running runs of earlier heartbeats, for workers that reported none now; null: none. */
+  readonly runningOps: readonly ReportedRun[] | null;
+}
+
+const NO_RUNS_HASH = hashOf('[]');
+
+/**
+ * Writes the heartbeats of a process to the shared pool: collected for a tenth of a second, in one statement. Each is
+ * answered after its commit, so every process sees it.
+ */
+export class HeartbeatWriter {
+  readonly #writes: Coalescer<WrittenHeartbeat, PooledWorker>;
+
+  /**
+   * @param timeoutMs worker timeout: older reports are dropped
+   * @param connection reserved, so that a heartbeat never waits behind reads
+   */
+  constructor(
+    private readonly timeoutMs: number,
+    private readonly connection: { open(): Promise<SqlExecutor>; close(): Promise<void> },
+  ) {
+    this.#writes = new Coalescer({
+      ...LIMITS,
+      pauseMs: PAUSE_MS,
+      weigh: ({ description, running }) => description.length + (running?.text.length ?? 0),
+      commit: (heartbeats) => this.#write(heartbeats),
+    });
+  }
+
+  /** @throws TooManyHeartbeats, or an error of the database */
+  async write(heartbeat: Heartbeat): Promise<PooledWorker> {
+    const { cpuCores, ramMb, gpus, tags, runningOps: ops } = heartbeat;
+    const description = JSON.stringify({ cpuCores, ramMb, gpus, tags } satisfies WorkerDescription);
+    const text = ops && JSON.stringify(ops);
+    const running =
+      ops && text !== undefined ? { ops, ids: ops.map(({ id }) => id), text, hash: hashOf(text) } : null;
+    try {
+      return await this.#writes.submit({
+        heartbeat,
+        description,
+        descriptionHash: hashOf(description),
+        running,
+      });
+    } catch (error) {
+      throw error instanceof CoalescerFull ? new TooManyHeartbeats() : error;
+    }
+  }
+
+  /** Writes waiting heartbeats and closes the connection. */
+  async close(): Promise<void> {
+    await this.#writes.close();
+    await this.connection.close();
+  }
+
+  async #write(heartbeats: readonly WrittenHeartbeat[]): Promise<PooledWorker[]> {
+    const byWorker = new Map<string, WrittenHeartbeat[]>();
+    for (const one of heartbeats) {
+      const { id } = one.heartbeat;
+      const others = byWorker.get(id);
+      if (others) others.push(one);
+      else byWorker.set(id, [one]);
+    }
+    const merged = [...byWorker.values()].map(merge);
+    const found = await this.#upsert(merged);
+    const rowById = new Map(found.map((row) => [row.id, row]));
+    const workers = new Map<string, PooledWorker>();
+    for (const one of merged) {
+      const row = rowById.get(one.newest.heartbeat.id);
+      if (row) workers.set(row.id, toWorker(one, row));
+    }
+    return heartbeats.map(({ heartbeat }) => {
+      const worker = workers.get(heartbeat.id);
+      if (!worker) throw new Error('a heartbeat was not written');
+      return worker;
+    });
+  }
+
+  /**
+   * Rows are locked in the order of ids, so concurrent processes never deadlock. Unchanged descriptions and runs are not
+   * written again.
+   */
+  async #upsert(heartbeats: readonly MergedHeartbeats[]): Promise<HeartbeatRow[]> {
+    const source = unnestRows(
+      {
+        worker_id: 'text',
+        description_hash: 'uuid',
+        description: 'json',
+        reports: 'integer',
+        running_hash: 'uuid',
+        running_ids: 'jsonb',
+        running_ops: 'json',
+        earlier_ids: 'jsonb',
+      },
+      heartbeats.map(({ newest, running, reports, earlierIds }) => ({
+        worker_id: newest.heartbeat.id,
+        description_hash: newest.descriptionHash,
+        description: newest.description,
+        reports,
+        running_hash: running?.hash ?? null,
+        running_ids: running && JSON.stringify(running.ids),
+        running_ops: running?.text ?? null,
+        earlier_ids: earlierIds.length === 0 ? null : JSON.stringify(earlierIds),
+      })),
+      4,
+    );
+    return rows(
+      await this.connection.open(),
+      `with ${CLOCK},
+       said as materialized (
+         select v.*,
+                c.now,
+                coalesce(old.last_heartbeat_at <= c.now - ${FORGET_AFTER}, true) as is_new
+           from ${source.sql}
+          cross join clock c
+           left join worker_pool old
+             on old.worker_id = v.worker_id
+       ),
+       beat as (
+         insert into worker_pool as w (
+                  created_at, last_heartbeat_at, last_report_at, previous_report_at, worker_id
+                )
+         select now,
+                now,
+                case when reports >= 1 then now end,
+                case when reports >= 2 then now end,
+                worker_id
+           from said
+          order by worker_id collate "C"
+             on conflict (worker_id) do update
+            set created_at = case
+                  when w.last_heartbeat_at > excluded.last_heartbeat_at - ${FORGET_AFTER} then w.created_at
+                  else excluded.created_at
+                end,
+                last_heartbeat_at = greatest(w.last_heartbeat_at, excluded.last_heartbeat_at),
+                last_report_at = greatest(w.last_report_at, excluded.last_report_at),
+                previous_report_at = case
+                  when excluded.last_report_at is null then w.previous_report_at
+                  else coalesce(excluded.previous_report_at, w.last_report_at)
+                end
+      returning w.worker_id, w.created_at, w.last_heartbeat_at
+       ),
+       words as (
+         insert into worker_pool_words as w (
+                  description_hash, running_hash, worker_id, description, departed, running_ids, running_ops
+                )
+         select s.description_hash,
+                coalesce(s.running_hash, case when s.is_new then $3::uuid end),
+                s.worker_id,
+                s.description,
+                (select jsonb_object_agg(e.id, (extract(epoch from s.now) * 1000)::bigint)
+                   from jsonb_array_elements_text(s.earlier_ids) as e (id)),
+                coalesce(s.running_ids, case when s.is_new then '[]'::jsonb end),
+                coalesce(s.running_ops, case when s.is_new then '[]'::json end)
+           from beat b
+           join said s
+             on s.worker_id = b.worker_id
+             on conflict (worker_id) do update
+            set description_hash = excluded.description_hash,
+                description = excluded.description,
+                running_hash = coalesce(excluded.running_hash, w.running_hash),
+                running_ids = coalesce(excluded.running_ids, w.running_ids),
+                running_ops = coalesce(excluded.running_ops, w.running_ops),
+                departed = case when excluded.running_hash is null then w.departed else (
+                  select case
+                           when count(*) > $2::integer then jsonb_build_object('', max(t))
+                           else jsonb_object_agg(id, t)
+                         end
+                    from (
+                      select id, max(t) as t
+                        from (
+                          select key, value::bigint
+                            from jsonb_each_text(w.departed)
+                           union all
+                          select key, value::bigint
+                            from jsonb_each_text(excluded.departed)
+                           union all
+                          select r.id, (extract(epoch from p.last_report_at) * 1000)::bigint
+                            from worker_pool p
+                           cross join jsonb_array_elements_text(w.running_ids) as r (id)
+                           where p.worker_id = excluded.worker_id
+                        ) as named (id, t)
+                       where t >= extract(epoch from clock_timestamp()) * 1000 - $1::double precision
+                         and not (excluded.running_ids ? id)
+                       group by id
+                    ) as gone
+                ) end
+          where w.description_hash <> excluded.description_hash
+             or w.running_hash is distinct from coalesce(excluded.running_hash, w.running_hash)
+             or excluded.departed is not null
+       )
+       select b.worker_id as id,
+              b.created_at as "createdAt",
+              b.last_heartbeat_at as "lastHeartbeatAt",
+              exists (select from worker_drains d where d.worker_id = b.worker_id) as "isDraining",
+              case when s.reports = 0 and not s.is_new then (
+                select w.running_ops from worker_pool_words w where w.worker_id = b.worker_id
+              ) end as "runningOps"
+         from beat b
+         join said s
+           on s.worker_id = b.worker_id`,
+      [this.timeoutMs, MAX_DEPARTED, NO_RUNS_HASH, ...source.params],
+    );
+  }
+}
+
+function merge(heartbeats: readonly WrittenHeartbeat[]): MergedHeartbeats {
+  const newest = heartbeats.at(-1);
+  if (newest === undefined) throw new RangeError('no heartbeats to merge');
+  const reports = heartbeats.flatMap(({ running }) => running ?? []);
+  const running = reports.at(-1) ?? null;
+  const earlierIds = new Set(reports.slice(0, -1).flatMap(({ ids }) => ids));
+  for (const id of running?.ids ?? []) earlierIds.delete(id);
+  return { newest, running, reports: reports.length, earlierIds: [...earlierIds] };
+}
+
+function toWorker({ newest, running }: MergedHeartbeats, row: HeartbeatRow): PooledWorker {
+  return {
+    ...newest.heartbeat,
+    runningOps: running?.ops ?? row.runningOps ?? [],
+    createdAt: row.createdAt,
+    lastHeartbeatAt: row.lastHeartbeatAt,
+    isActive: true,
+    isDraining: row.isDraining,
+  };
+}
+
+/** 128 bits in the form of a UUID, a type of 16 bytes in the database. */
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 32);
+}

@@ -1,0 +1,90 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Injectable, type OnApplicationBootstrap, type Provider } from '@nestjs/common';
+import { Gauge } from 'prom-client';
+import { DataSource } from 'typeorm';
+import { Log } from '../../common/logging/logger.js';
+import { ServiceRegistry } from '../../common/metrics/service-registry.js';
+import { SharedReading } from '../../common/metrics/shared-reading.js';
+import { Settings } from '../../config/settings.js';
+import { DatabaseMetrics } from '../../database/database-metrics.js';
+import { Notifications } from '../../database/notifications.js';
+import { ReservedConnection } from '../../database/reserved-connection.js';
+import { HeartbeatWriter } from './heartbeat-writer.js';
+import { MemoryWorkerPool } from './memory-worker-pool.js';
+import { SharedWorkerPool } from './shared-worker-pool.js';
+import { WorkerDrainsRepository } from './worker-drains.repository.js';
+import { WORKER_GROUPS, WorkerPool } from './worker-pool.js';
+
+/** Longest wait of a start for the listening connection, in milliseconds. */
+const CONNECT_TIMEOUT_MS = 10_000;
+
+/** Whether the pool is in the database: as set, else with several server processes. */
+function isShared({ workerPool, workers }: Settings): boolean {
+  return workerPool === undefined ? workers > 1 : workerPool === 'shared';
+}
+
+/**
+ * Registers this process, before it listens, as a user of the shared pool: the first process of a deployment resets the
+ * pool.
+ */
+@Injectable()
+class PoolRegistration implements OnApplicationBootstrap {
+  constructor(
+    private readonly settings: Settings,
+    private readonly notifications: Notifications,
+    private readonly log: Log,
+  ) {}
+
+  async onApplicationBootstrap(): Promise<void> {
+    if (!isShared(this.settings)) return;
+    const end = new AbortController();
+    const isOpen = await Promise.race([
+      this.notifications.open().then(() => true),
+      sleep(CONNECT_TIMEOUT_MS, false, { signal: end.signal }).catch(() => false),
+    ]);
+    end.abort();
+    if (!isOpen) this.log.warn('not known to the other processes yet: one that starts may empty the pool');
+  }
+}
+
+/** Counts the workers with one query for each scrape; the gauge is absent while that fails. */
+@Injectable()
+class PoolMetrics {
+  constructor(pool: WorkerPool, registry: ServiceRegistry) {
+    const reading = new SharedReading(() => pool.count());
+    const workers: Gauge<'state'> = new Gauge({
+      name: 'longshore_workers',
+      help: 'Registered workers: active and not draining, active and draining, stale',
+      labelNames: ['state'],
+      registers: [registry],
+      collect: async () => {
+        const found = await reading.get();
+        workers.reset();
+        if (!found) return;
+        for (const state of WORKER_GROUPS) workers.set({ state }, found[state]);
+      },
+    });
+  }
+}
+
+export const POOL_PROVIDERS: Provider[] = [
+  WorkerDrainsRepository,
+  {
+    provide: WorkerPool,
+    inject: [Settings, DataSource, WorkerDrainsRepository, DatabaseMetrics],
+    useFactory: (
+      settings: Settings,
+      dataSource: DataSource,
+      drains: WorkerDrainsRepository,
+      metrics: DatabaseMetrics,
+    ): WorkerPool | Promise<WorkerPool> => {
+      const timeoutMs = settings.workerTimeout * 1000;
+      if (!isShared(settings)) return MemoryWorkerPool.open(timeoutMs, drains);
+      const connection = new ReservedConnection(dataSource);
+      metrics.addPool('heartbeats', connection.dataSource);
+      return new SharedWorkerPool(timeoutMs, dataSource, drains, new HeartbeatWriter(timeoutMs, connection));
+    },
+  },
+  PoolRegistration,
+  PoolMetrics,
+];

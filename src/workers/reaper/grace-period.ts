@@ -1,0 +1,110 @@
+import { Injectable } from '@nestjs/common';
+
+/** A pause of up to two of these parts of the worker timeout may go undetected: one between two checks, one on top. */
+const PARTS = 8;
+/** Normal delay of timers in milliseconds, for short worker timeouts. */
+const MIN_TOLERANCE_MS = 100;
+
+/** Interval of the checks for pauses, in milliseconds. */
+export function pauseCheckMs(timeoutMs: number): number {
+  return Math.max(1, timeoutMs / PARTS);
+}
+
+/** One moment on two clocks, in milliseconds. */
+export interface Moment {
+  /** Monotonic; it may stand still while the machine is suspended. */
+  readonly steady: number;
+  /** Epoch time, by which a pool in memory stamps heartbeats; it may be set. */
+  readonly wall: number;
+}
+
+@Injectable()
+export class ReaperClock {
+  now(): Moment {
+    return { steady: performance.now(), wall: Date.now() };
+  }
+}
+
+/**
+ * The reaper reclaims runs only after one whole worker timeout in which every worker could report. The grace period
+ * restarts when the server begins to listen, after a pause of this process (stopped, suspended, event loop blocked),
+ * after an outage of the database, and after a jump of a clock that stamps heartbeats.
+ *
+ * A pause is a gap between two calls of `check`, which a scheduled job makes. Undetected pauses are shorter than a
+ * quarter of the worker timeout.
+ */
+export class GracePeriod {
+  readonly checkEveryMs: number;
+  readonly #toleranceMs: number;
+  #checked: Moment | undefined;
+  #database: { readonly steady: number; readonly time: number } | undefined;
+  #isDatabaseAway = false;
+  #startedAt = 0;
+
+  /** @param timeoutMs worker timeout in milliseconds */
+  constructor(
+    readonly timeoutMs: number,
+    readonly clock: ReaperClock,
+  ) {
+    this.checkEveryMs = pauseCheckMs(timeoutMs);
+    this.#toleranceMs = Math.max(timeoutMs / PARTS, MIN_TOLERANCE_MS);
+  }
+
+  /** Whether the server listens. */
+  get hasStarted(): boolean {
+    return this.#checked !== undefined;
+  }
+
+  /** The server listens. */
+  start(): void {
+    this.#checked = this.clock.now();
+    this.#startedAt = this.#checked.steady;
+  }
+
+  /** Restarts the period after workers could not report; without effect before the start. */
+  restart(): void {
+    if (this.hasStarted) this.start();
+  }
+
+  /** A query has failed: the period restarts when the database answers again. */
+  databaseFailed(): void {
+    this.#isDatabaseAway = true;
+  }
+
+  /** Restarts the period if this process was paused since the last check. */
+  check(): void {
+    if (!this.#checked) return;
+    const now = this.clock.now();
+    const gap = Math.max(now.steady - this.#checked.steady, now.wall - this.#checked.wall);
+    if (gap > this.checkEveryMs + this.#toleranceMs) this.start();
+    else this.#checked = now;
+  }
+
+  /**
+   * The database has told its time. Restarts the period at the end of an outage, after an answer that took so long that
+   * heartbeats may have failed, and after a jump of the database's clock, which stamps heartbeats in a shared pool.
+   * @param askedAt steady time of the query
+   */
+  databaseAnswered(time: Date, askedAt: number): void {
+    const { steady } = this.clock.now();
+    const before = this.#database;
+    this.#database = { steady, time: time.getTime() };
+    const jump = before ? time.getTime() - before.time - (steady - before.steady) : 0;
+    if (this.#isDatabaseAway || jump > this.#toleranceMs || steady - askedAt > this.#toleranceMs) {
+      this.restart();
+    }
+    this.#isDatabaseAway = false;
+  }
+
+  /** Whether runs may be reclaimed now. */
+  isOver(): boolean {
+    this.check();
+    return this.remainingMs() <= 0;
+  }
+
+  /** Milliseconds that are left; Infinity before the server listens and while the database is away. */
+  remainingMs(): number {
+    if (!this.#checked || this.#isDatabaseAway) return Infinity;
+    return Math.max(0, this.#startedAt + this.timeoutMs - this.clock.now().steady);
+  }
+}

@@ -1,0 +1,124 @@
+import { Injectable } from '@nestjs/common';
+import { Counter, Gauge, Registry } from 'prom-client';
+import { Log } from '../../common/logging/logger.js';
+import { Settings } from '../../config/settings.js';
+import { HealthChecks } from '../../health/health-checks.js';
+import { GracePeriod } from './grace-period.js';
+import { LOSS_REASONS, type LostRun } from './lost-run-search.js';
+
+/** Runs that a pass handled, by result. */
+export interface ReaperCounts {
+  /** Reclaimed from stale workers. */
+  readonly silent: number;
+  /** Reclaimed from workers that do not report them. */
+  readonly unreported: number;
+  /** Left alone: the run has ended, started another attempt, or was reclaimed by another process. */
+  readonly refused: number;
+  /** Failed for a reason of their own; the next pass tries again. */
+  readonly failed: number;
+}
+
+/** Workers named in a line of the log at most. */
+const MAX_LOGGED_WORKERS = 20;
+
+/** The reaper counts as stalled when it has not finished a pass in this number of intervals ... */
+const STALLED_INTERVALS = 5;
+/** ... plus these milliseconds, because a pass may wait for an answer of the database. */
+const STALLED_EXTRA_MS = 25_000;
+
+/** Metrics, log and health of the reaper. */
+@Injectable()
+export class ReaperInstrumentation {
+  readonly #reclaims: Counter<'reason'>;
+  readonly #refused: Counter;
+  readonly #oldestOverdue: Gauge;
+  #progressAt: number;
+
+  constructor(
+    registry: Registry,
+    checks: HealthChecks,
+    private readonly log: Log,
+    private readonly grace: GracePeriod,
+    private readonly settings: Settings,
+  ) {
+    checks.register('reaper', () => this.health());
+    const registers = [registry];
+    this.#progressAt = grace.clock.now().steady;
+    this.#reclaims = new Counter({
+      name: 'longshore_reaper_reclaims_total',
+      help: 'Runs reclaimed from lost workers, by reason',
+      labelNames: ['reason'],
+      registers,
+    });
+    for (const reason of LOSS_REASONS) this.#reclaims.inc({ reason }, 0);
+    this.#refused = new Counter({
+      name: 'longshore_reaper_refused_total',
+      help: 'Reclaims of runs that had changed in the meantime',
+      registers,
+    });
+    this.#oldestOverdue = new Gauge({
+      name: 'longshore_reaper_oldest_overdue_seconds',
+      help: 'Longest time, in the last pass, from the worker timeout of a lost worker to the reclaim of its run',
+      registers,
+      aggregator: 'max',
+    });
+    const progressAge = (): number => this.sinceProgressMs() / 1000;
+    // oxlint-disable-next-line no-new -- the registry keeps it
+    new Gauge({
+      name: 'longshore_reaper_seconds_since_pass',
+      help: 'Time since the reaper last finished a pass or a batch of one',
+      registers,
+      // Every process has a reaper; one that finishes is enough.
+      aggregator: 'min',
+      collect() {
+        this.set(progressAge());
+      },
+    });
+  }
+
+  /** The state that /health shows. */
+  health(): 'ok' | 'waiting' | 'stalled' {
+    if (!this.grace.hasStarted) return 'waiting';
+    const limit = STALLED_INTERVALS * this.settings.reaperInterval * 1000 + STALLED_EXTRA_MS;
+    if (this.sinceProgressMs() > limit) return 'stalled';
+    return this.grace.remainingMs() > 0 ? 'waiting' : 'ok';
+  }
+
+  /** Milliseconds since a pass or a batch finished, at first since the process started. */
+  sinceProgressMs(): number {
+    return this.grace.clock.now().steady - this.#progressAt;
+  }
+
+  batchFinished(): void {
+    this.#progressAt = this.grace.clock.now().steady;
+  }
+
+  reclaimed({ runId, attempt, workerId, reason }: LostRun): void {
+    this.#reclaims.inc({ reason });
+    this.log.debug('reclaimed a run', { runId, attempt, workerId, reason });
+  }
+
+  refused(): void {
+    this.#refused.inc();
+  }
+
+  failed({ runId, attempt, workerId }: LostRun, error: unknown): void {
+    this.log.warn('could not reclaim a run yet', { runId, attempt, workerId, error });
+  }
+
+  /**
+   * @param workers workers whose runs were reclaimed
+   * @param overdueMs longest time for which a run was overdue
+   */
+  passFinished(counts: ReaperCounts, workers: ReadonlySet<string>, overdueMs: number): void {
+    this.batchFinished();
+    this.#oldestOverdue.set(overdueMs / 1000);
+    if (Object.values(counts).some((count) => count > 0)) {
+      this.log.info('reclaimed runs of lost workers', {
+        ...counts,
+        workers: [...workers].slice(0, MAX_LOGGED_WORKERS),
+        lostWorkers: workers.size,
+      });
+    }
+  }
+}
