@@ -65,17 +65,17 @@ export class DemandShapeDto extends DemandNumbersDto {
 @ApiSchema({ name: 'Demand', description: 'The constraints of runs that have not ended.' })
 export class DemandDto {
   /** All that are PENDING: `ready` and `waiting` together. */
-  pending: DemandSumDto;
+  @ApiProperty({ type: DemandSumDto }) pending: DemandSumDto;
   /** Those that may be claimed now. */
-  ready: DemandSumDto;
+  @ApiProperty({ type: DemandSumDto }) ready: DemandSumDto;
   /** Those that wait for the end of their back-off. */
-  waiting: DemandSumDto;
+  @ApiProperty({ type: DemandSumDto }) waiting: DemandSumDto;
   /** Runs in the hands of a worker, ASSIGNED or RUNNING. */
-  in_execution: DemandSumDto;
+  @ApiProperty({ type: DemandSumDto }) in_execution: DemandSumDto;
   /** When the oldest run that is PENDING was created; null when none is. */
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) oldest_pending_at: string | null;
   /** Those with the most pending runs first, then those with the most in execution; `limit` of them at most. */
-  shapes: DemandShapeDto[];
+  @ApiProperty({ type: [DemandShapeDto] }) shapes: DemandShapeDto[];
   /** Runs of the shapes that are left out there, together; null when none is. */
   @ApiProperty({ type: DemandNumbersDto, nullable: true })
   other: DemandNumbersDto | null;
@@ -136,16 +136,16 @@ export class SupplyOtherDto {
   description: 'The hardware of the workers; sums and sizes cover active workers that accept runs.',
 })
 export class SupplyDto {
-  workers: SupplyWorkersDto;
+  @ApiProperty({ type: SupplyWorkersDto }) workers: SupplyWorkersDto;
   /** Cores. */
-  cpu: SupplySumDto;
-  ram_mb: SupplySumDto;
+  @ApiProperty({ type: SupplySumDto }) cpu: SupplySumDto;
+  @ApiProperty({ type: SupplySumDto }) ram_mb: SupplySumDto;
   /** Over all GPUs. */
-  vram_mb: SupplySumDto;
+  @ApiProperty({ type: SupplySumDto }) vram_mb: SupplySumDto;
   /** GPUs; free are those of whose memory nothing is taken. */
-  gpus: SupplySumDto;
+  @ApiProperty({ type: SupplySumDto }) gpus: SupplySumDto;
   /** The most frequent first; `limit` of them at most. */
-  sizes: SupplySizeDto[];
+  @ApiProperty({ type: [SupplySizeDto] }) sizes: SupplySizeDto[];
   /** The sizes that are left out there; null when none is. */
   @ApiProperty({ type: SupplyOtherDto, nullable: true })
   other: SupplyOtherDto | null;
@@ -158,6 +158,6 @@ export class CapacityReportDto {
   /** Name of the scheduling strategy. */
   @ApiProperty({ type: 'string', example: 'direct' })
   strategy: string;
-  demand: DemandDto;
-  supply: SupplyDto;
+  @ApiProperty({ type: DemandDto }) demand: DemandDto;
+  @ApiProperty({ type: SupplyDto }) supply: SupplyDto;
 }

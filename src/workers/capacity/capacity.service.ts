@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { RunDemandReader, type DemandStanding } from '../../runs/counts/run-demand.reader.js';
+import { RunDemandReader, type DemandSnapshot } from '../../runs/counts/run-demand.reader.js';
 import type { DemandSum, RunNumbers, ShapeDemand } from '../../runs/counts/run-demand.repository.js';
 import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { WorkerPool } from '../pool/worker-pool.js';
@@ -39,7 +39,7 @@ export class CapacityService {
 }
 
 function toDemandDto(
-  { demand, oldestPendingAt }: Pick<DemandStanding, 'demand' | 'oldestPendingAt'>,
+  { demand, oldestPendingAt }: Pick<DemandSnapshot, 'demand' | 'oldestPendingAt'>,
   placement: Placement,
 ): DemandDto {
   const { shapes, ready, waiting, inExecution } = demand;

@@ -27,7 +27,7 @@ export class WorkerOpRunDto {
   image: string;
   @ApiProperty({ type: 'object', additionalProperties: true })
   inputs: JsonObject;
-  constraints: ConstraintsDto;
+  @ApiProperty({ type: ConstraintsDto }) constraints: ConstraintsDto;
   /** The attempt that was claimed, from 1; sent back in `X-Run-Attempt`. */
   @ApiProperty({ type: 'integer' }) attempt: number;
   /** Where in a trace the run belongs (W3C Trace Context), for its container; absent when nobody traces it. */
@@ -40,7 +40,7 @@ export class WorkerOpRunDto {
 @ApiSchema({ name: 'ClaimedOps', description: 'The runs that a claim assigned.' })
 export class ClaimedOpsDto {
   /** Empty when there is no work, and for a worker that is unknown or was silent for too long. */
-  ops: WorkerOpRunDto[];
+  @ApiProperty({ type: [WorkerOpRunDto] }) ops: WorkerOpRunDto[];
 }
 
 /** The claimed run as its worker sees it. */

@@ -74,5 +74,5 @@ export class FreeResourcesDto {
   @ApiProperty({ type: 'integer' }) cpu_cores: number;
   /** RAM in MB. */
   @ApiProperty({ type: 'integer' }) ram_mb: number;
-  gpus: FreeGpuDto[];
+  @ApiProperty({ type: [FreeGpuDto] }) gpus: FreeGpuDto[];
 }

@@ -7,10 +7,10 @@ import { FreeResourcesDto, ResourcesDto } from './resources.dto.js';
 @ApiSchema({ name: 'Worker', description: 'A registered worker.' })
 export class WorkerDto {
   id: string;
-  resources: ResourcesDto;
+  @ApiProperty({ type: ResourcesDto }) resources: ResourcesDto;
   tags: string[];
   /** What the worker said that it is executing. */
-  running_ops: RunningOpDto[];
+  @ApiProperty({ type: [RunningOpDto] }) running_ops: RunningOpDto[];
   /** Time of the first heartbeat, ISO 8601. */
   @ApiProperty({ type: 'string', format: 'date-time' }) created_at: string;
   /** Time of the newest heartbeat, ISO 8601. */

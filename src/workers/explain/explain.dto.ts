@@ -93,7 +93,7 @@ export class ExplainedWorkerDto {
   /** True while an admin keeps it from claiming. */
   draining: boolean;
   /** What keeps it from taking the run now. */
-  obstacles: ExplainedObstacleDto[];
+  @ApiProperty({ type: [ExplainedObstacleDto] }) obstacles: ExplainedObstacleDto[];
 }
 
 @ApiSchema({
@@ -138,7 +138,7 @@ export class RunExplanationDto {
   @ApiProperty({ type: ExplainedEndDto, nullable: true })
   ended: ExplainedEndDto | null;
   /** Active workers, the most able first, 100 at most; empty unless the run is PENDING. */
-  workers: ExplainedWorkerDto[];
+  @ApiProperty({ type: [ExplainedWorkerDto] }) workers: ExplainedWorkerDto[];
   /** Null unless the run is PENDING. */
   @ApiProperty({ type: ExplainedWorkerCountsDto, nullable: true })
   counts: ExplainedWorkerCountsDto | null;

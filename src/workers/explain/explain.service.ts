@@ -16,13 +16,13 @@ import type {
 } from './explain.dto.js';
 import { byAbility, judge, type Question, type WorkerJudgement } from './worker-judgement.js';
 
-/** Workers that an explanation shows at most. */
-const MOST_WORKERS = 100;
+/** Workers in the response. */
+const MAX_WORKERS = 100;
 
-/** Workers whose runs are read by one statement. */
-const WORKERS_OF_A_READ = 1000;
+/** Workers whose runs one statement reads. */
+const WORKERS_PER_PAGE = 1000;
 
-/** Says why runs are where they are. */
+/** Explains the states of runs. */
 @Injectable()
 export class ExplainService {
   constructor(
@@ -36,7 +36,7 @@ export class ExplainService {
   /** @throws RunNotFound */
   async explain(runId: string): Promise<RunExplanationDto> {
     const workers = await this.pool.list();
-    // One snapshot, so that run, queue and what workers hold belong together.
+    // One snapshot of run, queue and assigned runs.
     return this.dataSource.transaction('REPEATABLE READ', async (manager) => {
       const standing = await this.queue.getStatus(manager, runId);
       const { run } = standing;
@@ -57,7 +57,7 @@ export class ExplainService {
         queue: queueOf(standing),
         holder: holderOf(standing, workers),
         ended: endOf(standing),
-        workers: (judged ?? []).toSorted(byAbility).slice(0, MOST_WORKERS).map(toWorkerDto),
+        workers: (judged ?? []).toSorted(byAbility).slice(0, MAX_WORKERS).map(toWorkerDto),
         counts: judged && countsOf(judged, workers.length),
       };
       return { ...explanation, summary: summarise(explanation) };
@@ -77,8 +77,8 @@ export class ExplainService {
       reachable: new Set(workers.filter(({ isDraining }) => !isDraining).map(({ id }) => id)),
     };
     const judged: WorkerJudgement[] = [];
-    for (let from = 0; from < workers.length; from += WORKERS_OF_A_READ) {
-      const some = workers.slice(from, from + WORKERS_OF_A_READ);
+    for (let from = 0; from < workers.length; from += WORKERS_PER_PAGE) {
+      const some = workers.slice(from, from + WORKERS_PER_PAGE);
       const ids = some.map(({ id }) => id);
       const held = await this.#heldBy(manager, ids);
       const reserved = groupBy(await this.queue.listReserved(manager, ids), (one) => one.reservedFor ?? '');

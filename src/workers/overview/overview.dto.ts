@@ -47,22 +47,22 @@ export class UsageDto {
 })
 export class CapacityDto {
   /** Cores. */
-  cpu: UsageDto;
-  ram_mb: UsageDto;
+  @ApiProperty({ type: UsageDto }) cpu: UsageDto;
+  @ApiProperty({ type: UsageDto }) ram_mb: UsageDto;
   /** Over all GPUs. */
-  vram_mb: UsageDto;
+  @ApiProperty({ type: UsageDto }) vram_mb: UsageDto;
 }
 
 @ApiSchema({ name: 'Overview', description: 'Counts of runs and workers.' })
 export class OverviewDto {
   /** The time of the counts. */
   @ApiProperty({ type: 'string', format: 'date-time' }) at: string;
-  runs: RunsByStateDto;
+  @ApiProperty({ type: RunsByStateDto }) runs: RunsByStateDto;
   /** When the oldest run that is PENDING was created; null when none is. */
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) oldest_pending_at: string | null;
   /** The last 60 minutes, oldest first; the last one is under way. */
   @ApiProperty({ type: [OverviewMinuteDto], minItems: 60, maxItems: 60 })
   minutes: OverviewMinuteDto[];
-  workers: OverviewWorkersDto;
-  capacity: CapacityDto;
+  @ApiProperty({ type: OverviewWorkersDto }) workers: OverviewWorkersDto;
+  @ApiProperty({ type: CapacityDto }) capacity: CapacityDto;
 }
