@@ -1,8 +1,7 @@
 import type { Type } from '@nestjs/common';
 import type { SchedulingStrategy } from '../runs/scheduling-strategy.js';
 import { Settings } from '../config/settings.js';
-import { exportedStrategies } from '../workers/strategies/exported-strategies.js';
-import { builtInStrategies, selectStrategy } from '../workers/strategies/scheduler.js';
+import { builtInStrategies, exportedStrategies, selectStrategy } from '../workers/strategies/scheduler.js';
 
 type Named = Pick<SchedulingStrategy, 'name'>;
 

@@ -3,7 +3,7 @@ import { DataSource, type EntityManager } from 'typeorm';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
 import { dueAt } from '../../runs/machine/deadlines.js';
 import { QueueReader, type RunStatus } from '../../runs/queue/queue.reader.js';
-import type { HeldRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
+import type { HeldRun, QueuedRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { WorkerPool, type PooledWorker } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 import { summarise } from './explain-summary.js';
@@ -12,15 +12,19 @@ import type {
   ExplainedEndDto,
   ExplainedHolderDto,
   ExplainedQueueDto,
+  ExplainedWorkerCountsDto,
+  ExplainedWorkerDto,
   RunExplanationDto,
 } from './explain.dto.js';
-import { byAbility, judge, type Question, type WorkerJudgement } from './worker-judgement.js';
+import { byAbility, judge, type Situation } from './worker-judgement.js';
 
 /** Workers in the response. */
 const MAX_WORKERS = 100;
 
 /** Workers whose runs one statement reads. */
 const WORKERS_PER_PAGE = 1000;
+
+const NONE: ReadonlyMap<string, readonly HeldRun[]> = new Map();
 
 /** Explains the states of runs. */
 @Injectable()
@@ -38,26 +42,20 @@ export class ExplainService {
     const workers = await this.pool.list();
     // One snapshot of run, queue and assigned runs.
     return this.dataSource.transaction('REPEATABLE READ', async (manager) => {
-      const standing = await this.queue.getStatus(manager, runId);
-      const { run } = standing;
-      const judged =
-        run.state === 'PENDING'
-          ? await this.#judge(
-              manager,
-              standing,
-              workers.filter(({ isActive }) => isActive),
-            )
-          : null;
+      const status = await this.queue.getStatus(manager, runId);
+      const { run } = status;
+      const active = workers.filter(({ isActive }) => isActive);
+      const judged = run.state === 'PENDING' ? await this.#judge(manager, status, active) : null;
       const explanation = {
         run_id: run.id,
         state: run.state,
         attempt: run.attempt,
         strategy: this.strategy.name,
-        deadline: deadlineOf(standing),
-        queue: queueOf(standing),
-        holder: holderOf(standing, workers),
-        ended: endOf(standing),
-        workers: (judged ?? []).toSorted(byAbility).slice(0, MAX_WORKERS).map(toWorkerDto),
+        deadline: deadlineOf(status),
+        queue: queueOf(status),
+        holder: holderOf(status, workers),
+        ended: endOf(status),
+        workers: (judged ?? []).toSorted(byAbility).slice(0, MAX_WORKERS),
         counts: judged && countsOf(judged, workers.length),
       };
       return { ...explanation, summary: summarise(explanation) };
@@ -68,33 +66,33 @@ export class ExplainService {
     manager: EntityManager,
     { run, place, now }: RunStatus,
     workers: readonly PooledWorker[],
-  ): Promise<WorkerJudgement[]> {
-    const question: Omit<Question, 'held' | 'reserved'> = {
+  ): Promise<ExplainedWorkerDto[]> {
+    const situation: Omit<Situation, 'held' | 'reserved'> = {
       strategy: this.strategy,
       run: { ...run, passedOverAt: place?.passedOverAt ?? null, reservedFor: place?.reservedFor ?? null },
       isClaimable: place !== null,
       now,
       reachable: new Set(workers.filter(({ isDraining }) => !isDraining).map(({ id }) => id)),
     };
-    const judged: WorkerJudgement[] = [];
+    const judged: ExplainedWorkerDto[] = [];
     for (let from = 0; from < workers.length; from += WORKERS_PER_PAGE) {
       const some = workers.slice(from, from + WORKERS_PER_PAGE);
       const ids = some.map(({ id }) => id);
-      const held = await this.#heldBy(manager, ids);
-      const reserved = groupBy(await this.queue.listReserved(manager, ids), (one) => one.reservedFor ?? '');
-      judged.push(...some.map((worker) => judge({ ...question, held, reserved }, worker)));
+      // A strategy that takes the head of the queue ignores assigned runs.
+      const held = this.strategy.isFifo ? NONE : await this.heldRuns.findHeld(manager, ids);
+      const reserved = new Map<string, QueuedRun[]>();
+      for (const one of await this.queue.listReserved(manager, ids)) {
+        const workerId = one.reservedFor ?? '';
+        reserved.set(workerId, [...(reserved.get(workerId) ?? []), one]);
+      }
+      judged.push(...some.map((worker) => judge({ ...situation, held, reserved }, worker)));
     }
     return judged;
-  }
-
-  async #heldBy(manager: EntityManager, ids: readonly string[]): Promise<Map<string, HeldRun[]>> {
-    if (this.strategy.isFifo) return new Map();
-    return groupBy(await this.heldRuns.listHeld(manager, ids), ({ workerId }) => workerId);
   }
 }
 
 function deadlineOf({ run, now }: RunStatus): ExplainedDeadlineDto | null {
-  // While in back-off what comes next is its end, and no budget runs.
+  // No timeout runs during a back-off.
   const at = run.notBefore === null ? dueAt(run) : null;
   return (
     at && {
@@ -136,7 +134,7 @@ function holderOf({ run, now }: RunStatus, workers: readonly PooledWorker[]): Ex
 
 function endOf({ run, lastEvent }: RunStatus): ExplainedEndDto | null {
   if (run.finishedAt === null) return null;
-  // A PATCH leaves nothing on the timeline, whose last entry then speaks of another state.
+  // A PATCH is not on the timeline: the last entry may have led to another state.
   const event = lastEvent?.state === run.state ? lastEvent : null;
   return {
     at: run.finishedAt.toISOString(),
@@ -146,40 +144,18 @@ function endOf({ run, lastEvent }: RunStatus): ExplainedEndDto | null {
   };
 }
 
-function countsOf(judged: readonly WorkerJudgement[], all: number): RunExplanationDto['counts'] {
-  const open = judged.filter(({ worker }) => !worker.isDraining);
+function countsOf(judged: readonly ExplainedWorkerDto[], all: number): ExplainedWorkerCountsDto {
+  const open = judged.filter(({ draining }) => !draining);
   return {
     active: judged.length,
     draining: judged.length - open.length,
     stale: all - judged.length,
-    able_now: open.filter(({ canTakeNow }) => canTakeNow).length,
-    able_ever: open.filter(({ couldEver }) => couldEver).length,
+    able_now: open.filter(({ can_take_now: canTakeNow }) => canTakeNow).length,
+    able_ever: open.filter(({ could_ever: couldEver }) => couldEver).length,
   };
 }
 
-function toWorkerDto(judgement: WorkerJudgement): RunExplanationDto['workers'][number] {
-  const { worker, canTakeNow, couldEver, obstacles } = judgement;
-  return {
-    id: worker.id,
-    can_take_now: canTakeNow,
-    could_ever: couldEver,
-    draining: worker.isDraining,
-    obstacles: obstacles.map(({ resource, needed, free, total }) => ({ resource, needed, free, total })),
-  };
-}
-
-function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
-  const groups = new Map<string, T[]>();
-  for (const item of items) {
-    const key = keyOf(item);
-    const group = groups.get(key);
-    if (group) group.push(item);
-    else groups.set(key, [item]);
-  }
-  return groups;
-}
-
-/** 0 when `to` is before `from`: clocks of two machines may differ. */
+/** 0 when `to` is before `from`: the clocks of two machines differ. */
 function millisBetween(from: Date, to: Date): number {
   return Math.max(0, to.getTime() - from.getTime());
 }

@@ -8,29 +8,23 @@ import type {
   SchedulingStrategy,
 } from '../../runs/scheduling-strategy.js';
 
-/** The head of the queue goes to whoever asks first: one run a claim, or as many as it asks for, whatever the worker has. */
+/** Assigns the head of the queue to the first claim: one run, or as many as it asks for, whatever the worker has. */
 export class DirectStrategy implements SchedulingStrategy {
   readonly name = 'direct';
   readonly isFifo = true;
 
   candidatesFor(claimants: readonly Claimant[]): CandidateQuery {
-    return {
-      limit: Math.max(
-        1,
-        claimants.reduce((sum, { max = 1 }) => sum + max, 0),
-      ),
-    };
+    const wanted = claimants.reduce((sum, { max = 1 }) => sum + max, 0);
+    return { limit: Math.max(1, wanted) };
   }
 
-  /** Nothing ever: every worker that may claim can be given any run. */
   obstacles(): readonly Obstacle[] {
     return [];
   }
 
-  /** Whatever the run asks for, workers that have nothing to do take one. */
+  /** An idle worker takes one run. */
   roomOf({ held }: Claimant): () => number {
-    const room = held.length === 0 ? 1 : 0;
-    return () => room;
+    return () => (held.length === 0 ? 1 : 0);
   }
 
   choose(claimants: readonly Claimant[], candidates: readonly QueuedRun[]): Choice {

@@ -4,30 +4,30 @@ import type { FreeResources } from '../free-resources.js';
 const NONE: readonly Obstacle[] = [];
 
 /**
- * What a worker has too little of for a run; empty when the run fits. A requirement of 0 is none, so it is met even by
- * a worker that has nothing left. GPU memory is wanted on one single GPU.
- * @param room the most that one run can get of what is free: {@link roomIn}
+ * The resources that a worker lacks for a run; empty when the run fits. A requirement of 0 is always met. GPU memory has
+ * to be free on one GPU.
+ * @param free the result of {@link largestShape}
  */
-export function shortages(worker: ClaimingWorker, room: Shape, run: Shape): readonly Obstacle[] {
+export function shortages(worker: ClaimingWorker, free: Shape, run: Shape): readonly Obstacle[] {
   const isShort = {
-    cpu: run.cpu > 0 && run.cpu > room.cpu,
-    ramMb: run.ramMb > 0 && run.ramMb > room.ramMb,
-    vramMb: run.vramMb > 0 && run.vramMb > room.vramMb,
+    cpu: run.cpu > 0 && run.cpu > free.cpu,
+    ramMb: run.ramMb > 0 && run.ramMb > free.ramMb,
+    vramMb: run.vramMb > 0 && run.vramMb > free.vramMb,
   };
   if (!isShort.cpu && !isShort.ramMb && !isShort.vramMb) return NONE;
-  const total = roomIn({ cpu: worker.cpuCores, ramMb: worker.ramMb, gpus: worker.gpus });
+  const total = largestShape({ cpu: worker.cpuCores, ramMb: worker.ramMb, gpus: worker.gpus });
   const short: Obstacle[] = [];
-  if (isShort.cpu) short.push({ resource: 'cpu', needed: run.cpu, free: room.cpu, total: total.cpu });
+  if (isShort.cpu) short.push({ resource: 'cpu', needed: run.cpu, free: free.cpu, total: total.cpu });
   if (isShort.ramMb) {
-    short.push({ resource: 'ram_mb', needed: run.ramMb, free: room.ramMb, total: total.ramMb });
+    short.push({ resource: 'ram_mb', needed: run.ramMb, free: free.ramMb, total: total.ramMb });
   }
   if (isShort.vramMb) {
-    short.push({ resource: 'vram_mb', needed: run.vramMb, free: room.vramMb, total: total.vramMb });
+    short.push({ resource: 'vram_mb', needed: run.vramMb, free: free.vramMb, total: total.vramMb });
   }
   return short;
 }
 
-/** The id of the GPU that a run is to use: the one that it fills best, the worker's first of equals. Null: none. */
+/** Best fit: the id of the GPU with the least memory that is enough, the first of equals; null: none. */
 export function tightestGpu({ gpus }: FreeResources, vramMb: number): number | null {
   if (vramMb === 0) return null;
   let tightest: FreeResources['gpus'][number] | null = null;
@@ -37,18 +37,17 @@ export function tightestGpu({ gpus }: FreeResources, vramMb: number): number | n
   return tightest?.id ?? null;
 }
 
-/** The most of each resource that one run can get of what is free. */
-export function roomIn({ cpu, ramMb, gpus }: FreeResources): Shape {
+/** The most of each resource that one run can get. */
+export function largestShape({ cpu, ramMb, gpus }: FreeResources): Shape {
   let vramMb = 0;
   for (const gpu of gpus) vramMb = Math.max(vramMb, gpu.vramMb);
   return { cpu, ramMb, vramMb };
 }
 
-/** How many runs of the shape fit into what is free, side by side; Infinity when it asks for nothing. */
-export function timesIn({ cpu, ramMb, gpus }: FreeResources, shape: Shape): number {
-  const onGpus =
-    shape.vramMb === 0 ? Infinity : gpus.reduce((sum, gpu) => sum + Math.floor(gpu.vramMb / shape.vramMb), 0);
-  return Math.min(times(cpu, shape.cpu), times(ramMb, shape.ramMb), onGpus);
+/** How many runs of the shape fit side by side; Infinity for a shape without requirements. */
+export function countFitting({ cpu, ramMb, gpus }: FreeResources, shape: Shape): number {
+  const onGpus = gpus.reduce((sum, { vramMb }) => sum + times(vramMb, shape.vramMb), 0);
+  return Math.min(times(cpu, shape.cpu), times(ramMb, shape.ramMb), shape.vramMb === 0 ? Infinity : onGpus);
 }
 
 function times(free: number, each: number): number {

@@ -11,47 +11,40 @@ import type {
   Shape,
 } from '../../runs/scheduling-strategy.js';
 import { freeResources } from '../free-resources.js';
-import { distinctShapes } from './candidate-shapes.js';
-import { FitRound } from './fit-round.js';
-import { roomIn, shortages, timesIn } from './fit-rule.js';
+import { FitChoice } from './fit-choice.js';
+import { countFitting, largestShape, shortages } from './fit-rule.js';
 
-/** Runs of each size that a choice looks at, at least: as many can be given to one worker by one claim. */
+/** Least number of candidates of each shape: as many can be assigned to one worker by one claim. */
 const CANDIDATES = 100;
-/** And for each claim, so that equal workers which claim together all get one. */
-const CANDIDATES_OF_A_CLAIM = 2;
-/** Sizes that a choice looks at one by one. Each may cost a walk through the whole queue, when little of it fits. */
-const SHAPES = 4;
+/** Candidates for each claim, so that equal workers which claim together all get one. */
+const CANDIDATES_PER_CLAIM = 2;
+/** Shapes of one query. Each may read the whole queue when few runs fit. */
+const MAX_SHAPES = 4;
+/** Constraints of runs are integers up to this. */
+const MAX_INTEGER = 2 ** 31 - 1;
 
-/** A worker that is kept free for another run has no room for this one, whatever it has. */
-const KEPT_FREE: Obstacle = { resource: 'reserved', needed: 1, free: 0, total: 1 };
+const RESERVED: Obstacle = { resource: 'reserved', needed: 1, free: 0, total: 1 };
 
 /**
- * A worker gets the first runs of the queue that fit into what it has left, as many as fit. Runs may share a GPU while
- * their memory adds up to at most its own.
- *
- * A run that others have been given before it for too long is not passed over for ever: a worker that could hold it
- * is kept free for it, so that it fits once the runs of that worker have ended.
+ * Assigns to a worker the first runs of the queue that fit its free resources, as many as fit. Runs share a GPU while
+ * their memory fits. For a run that was passed over for too long, a worker that could execute it is reserved: the worker
+ * gets no other run until its own have ended and this one fits.
  */
 export class FitStrategy implements SchedulingStrategy {
   readonly name = 'fit';
   readonly #reserveAfterMs: number;
 
-  /** @param reserveAfterSeconds how long a run may be passed over before a worker is kept free for it */
   constructor(reserveAfterSeconds: number) {
     this.#reserveAfterMs = reserveAfterSeconds * 1000;
   }
 
   candidatesFor(claimants: readonly Claimant[], now: Date): CandidateQuery {
-    const capacity = distinctShapes(
-      claimants.map((worker) => roomIn(freeResources(worker, []))),
-      SHAPES,
-    );
+    const capacity = distinctShapes(claimants.map((worker) => largestShape(freeResources(worker, []))));
     const free = distinctShapes(
-      claimants.map((worker) => roomIn(freeResources(worker, worker.held))),
-      SHAPES,
+      claimants.map((worker) => largestShape(freeResources(worker, worker.held))),
     ).filter((shape) => !capacity.some((whole) => isSame(shape, whole)));
     return {
-      limit: Math.max(CANDIDATES, CANDIDATES_OF_A_CLAIM * claimants.length),
+      limit: Math.max(CANDIDATES, CANDIDATES_PER_CLAIM * claimants.length),
       capacity,
       free,
       passedOverBefore: new Date(now.getTime() - this.#reserveAfterMs),
@@ -60,16 +53,33 @@ export class FitStrategy implements SchedulingStrategy {
 
   obstacles(claimant: Claimant, run: Run): readonly Obstacle[] {
     const { keptFor = null } = claimant;
-    const short = shortages(claimant, roomIn(freeResources(claimant, claimant.held)), run);
-    return keptFor === null || keptFor === run.id ? short : [KEPT_FREE, ...short];
+    const short = shortages(claimant, largestShape(freeResources(claimant, claimant.held)), run);
+    return keptFor === null || keptFor === run.id ? short : [RESERVED, ...short];
   }
 
   roomOf(claimant: Claimant): (shape: Shape) => number {
     const free = freeResources(claimant, claimant.held);
-    return (shape) => timesIn(free, shape);
+    return (shape) => countFitting(free, shape);
   }
 
   choose(claimants: readonly Claimant[], candidates: readonly QueuedRun[], context: ChoiceContext): Choice {
-    return new FitRound(claimants, candidates, context, this.#reserveAfterMs).play();
+    return new FitChoice(claimants, candidates, context, this.#reserveAfterMs).choose();
   }
+}
+
+/** At most MAX_SHAPES distinct shapes: the last one covers all that are left. */
+function distinctShapes(shapes: readonly Shape[]): Shape[] {
+  const bounded = shapes.map(({ cpu, ramMb, vramMb }) => ({
+    cpu: Math.min(cpu, MAX_INTEGER),
+    ramMb: Math.min(ramMb, MAX_INTEGER),
+    vramMb: Math.min(vramMb, MAX_INTEGER),
+  }));
+  const distinct = [...new Map(bounded.map((shape) => [Object.values(shape).join(), shape])).values()];
+  if (distinct.length <= MAX_SHAPES) return distinct;
+  const largest = distinct.slice(MAX_SHAPES - 1).reduce((a, b) => ({
+    cpu: Math.max(a.cpu, b.cpu),
+    ramMb: Math.max(a.ramMb, b.ramMb),
+    vramMb: Math.max(a.vramMb, b.vramMb),
+  }));
+  return [...distinct.slice(0, MAX_SHAPES - 1), largest];
 }

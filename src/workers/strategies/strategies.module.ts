@@ -1,10 +1,9 @@
 import { Module, type DynamicModule, type Type } from '@nestjs/common';
 import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { Settings } from '../../config/settings.js';
-import { exportedStrategies } from './exported-strategies.js';
-import { builtInStrategies, SCHEDULER, selectStrategy } from './scheduler.js';
+import { builtInStrategies, exportedStrategies, SCHEDULER, selectStrategy } from './scheduler.js';
 
-/** The scheduling strategies that can be selected, and the one that is. */
+/** Provides the selected scheduling strategy. */
 @Module({})
 export class StrategiesModule {
   /**
