@@ -39,8 +39,7 @@ import { ClaimAllocator } from './journal/claim-allocator.js';
 import { RunJournal } from './journal/run-journal.js';
 import { RunViews } from './http/run-view.js';
 import { RunEvents } from './events/run-events.js';
-import { RunListRepository } from './list/run-list.repository.js';
-import { RunListService } from './list/run-list.service.js';
+import { RunListReader } from './list/run-list.reader.js';
 import { RunReader } from './storage/run.reader.js';
 import { RunRepository } from './storage/run.repository.js';
 import { QueueReader } from './queue/queue.reader.js';
@@ -72,8 +71,7 @@ import { RunCountsMetrics } from './counts/run-counts.metrics.js';
     DeadlineJob,
     RunTimeoutsJob,
     AuditRepository,
-    RunListRepository,
-    RunListService,
+    RunListReader,
     RunCountsRepository,
     RunCountsRollUp,
     RunDemandRepository,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rows } from '../../src/database/sql.js';
-import { BulkKeys } from '../../src/runs/bulk/bulk-keys.js';
+import { BulkKeys } from '../../src/runs/idempotency/idempotency.js';
 import { BulkRunsService } from '../../src/runs/bulk/bulk-runs.service.js';
 import { RunJournal } from '../../src/runs/journal/run-journal.js';
 import { assertError } from '../support/answer-shapes.js';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { execute, rows } from '../../src/database/sql.js';
 import type { RunFilter } from '../../src/runs/list/run-filter.js';
-import { RunListRepository, type RunPlace, type RunWalk } from '../../src/runs/list/run-list.repository.js';
+import { listRuns, type RunPlace, type RunWalk } from '../../src/runs/list/run-list.reader.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 const RUNS = 50_000;
@@ -160,7 +160,7 @@ async function explain({ dataSource }: TestDatabase, filter: RunFilter, walk: Ru
       plan = row['QUERY PLAN'][0].Plan;
       return { records: [], affected: 0, raw: [] };
     };
-    await new RunListRepository().list(runner.manager, filter, walk, LIMIT + 1);
+    await listRuns(runner.manager, filter, walk, LIMIT + 1);
     assert.ok(plan);
     return plan;
   } finally {

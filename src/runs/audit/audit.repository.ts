@@ -1,13 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { AuditEntryEntity } from '../../database/entities/audit-entry.entity.js';
-import { RunEntity } from '../../database/entities/run.entity.js';
-import { EntityTable } from '../../database/entity-table.js';
-import { execute, unnestRows } from '../../database/sql.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
+import { AuditEntryEntity } from '../../database/entities/audit-entry.entity.js';
+import { EntityTable } from '../../database/entity-table.js';
+import { execute } from '../../database/sql.js';
 import type { Run } from '../machine/run.js';
+import { RUNS } from '../storage/run-columns.js';
 
-/** A direct mutation, as the audit log keeps it. */
+/** A direct change of a run. */
 export interface AuditRecord {
   readonly keyName: string;
   readonly before: Run;
@@ -17,73 +17,54 @@ export interface AuditRecord {
 }
 
 const ENTRIES = new EntityTable(AuditEntryEntity);
-const RUNS = new EntityTable(RunEntity);
-
-/** Appends to the audit log, in the transaction of the mutation. */
-@Injectable()
-export class AuditRepository {
-  /**
-   * Writes records of mutations. Outputs that a mutation replaced are taken from the run's row where the group has
-   * not set them itself, so this comes before the row is written over.
-   */
-  async insert(manager: EntityManager, records: readonly AuditRecord[]): Promise<void> {
-    const source = unnestRows(
-      {
-        n: 'integer',
-        t: 'timestamptz',
-        key_name: 'text',
-        run_id: 'uuid',
-        state_before: 'text',
-        priority_before: 'integer',
-        knows_outputs: 'boolean',
-        outputs_before: 'json',
-        state_after: 'text',
-        priority_after: 'integer',
-        outputs_after: 'json',
-      },
-      records.map(({ keyName, before, after, outputs }, n) => ({
-        n,
-        t: after.updatedAt,
-        key_name: keyName,
-        run_id: after.id,
-        state_before: before.state,
-        priority_before: before.priority,
-        knows_outputs: before.outputs !== undefined,
-        outputs_before: before.outputs ? JSON.stringify(before.outputs) : null,
-        state_after: after.state,
-        priority_after: after.priority,
-        outputs_after: outputs === undefined ? null : JSON.stringify(outputs),
-      })),
-    );
-    await execute(
-      manager,
-      `insert into ${ENTRIES.name} (${ENTRIES.columns(['t', 'keyName', 'runId', 'before', 'after'])})
+const NEW_ENTRIES = ENTRIES.unnest(['t', 'keyName', 'runId', 'before', 'after'], {
+  extra: {
+    n: 'integer',
+    state: 'text',
+    priority: 'integer',
+    reads_outputs: 'boolean',
+    is_template: 'boolean',
+  },
+});
+const INSERT = `insert into ${ENTRIES.name} (${ENTRIES.columns(['t', 'keyName', 'runId', 'before', 'after'])})
        select v.t, v.key_name, v.run_id,
               case
-                when v.outputs_after is null
-                then json_build_object('state', v.state_before, 'priority', v.priority_before)
-                else json_build_object(
-                       'state', v.state_before,
-                       'priority', v.priority_before,
+                when v.reads_outputs
+                then json_build_object(
+                       'state', v.state,
+                       'priority', v.priority,
                        'outputs', case
-                                    when v.knows_outputs then coalesce(v.outputs_before, r.outputs_template)
+                                    when v.is_template then r.outputs_template
                                     else coalesce(r.outputs, r.outputs_template)
                                   end
                      )
+                else v.before
               end,
-              case
-                when v.outputs_after is null
-                then json_build_object('state', v.state_after, 'priority', v.priority_after)
-                else json_build_object(
-                       'state', v.state_after,
-                       'priority', v.priority_after,
-                       'outputs', v.outputs_after
-                     )
-              end
-         from ${source.sql}
+              v.after
+         from ${NEW_ENTRIES.sql}
          join ${RUNS.name} r on r.id = v.run_id
-        order by v.n`,
-      source.params,
-    );
+        order by v.n`;
+
+/** Appends to the audit log, in the transaction of the change. */
+@Injectable()
+export class AuditRepository {
+  /** Replaced outputs that the group did not set are read from the run's row, so this comes before the row's update. */
+  async insert(manager: EntityManager, records: readonly AuditRecord[]): Promise<void> {
+    const params = NEW_ENTRIES.params(records, {
+      n: (_, n) => n,
+      t: ({ after }) => after.updatedAt,
+      runId: ({ after }) => after.id,
+      state: ({ before }) => before.state,
+      priority: ({ before }) => before.priority,
+      reads_outputs: ({ before, outputs }) => outputs !== undefined && !before.outputs,
+      is_template: ({ before }) => before.outputs === null,
+      before: ({ before, outputs }) => snapshot(before, outputs && before.outputs),
+      after: ({ after, outputs }) => snapshot(after, outputs),
+    });
+    await execute(manager, INSERT, params);
   }
+}
+
+function snapshot({ state, priority }: Run, outputs: JsonObject | null | undefined): string {
+  return JSON.stringify({ state, priority, ...(outputs && { outputs }) });
 }

@@ -5,17 +5,14 @@ import { ApiErrors } from '../../common/http/errors/error.dto.js';
 import { PrefersMinimal } from '../../common/http/request/handler-inputs.js';
 import { BODY_EXAMPLES, namedExamples } from '../../bootstrap/openapi/examples.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
-import { ApiIdempotencyKey } from '../idempotency/idempotency.js';
+import { ApiIdempotencyKey, BulkKeysOf, type BulkKeys } from '../idempotency/idempotency.js';
 import { ApiTraceparent, TraceOf } from '../events/trace-of.js';
-import { BulkKeysOf, type BulkKeys } from './bulk-keys.js';
 import { MANUAL_RETRY, USER_CANCEL } from '../machine/run-event.js';
 import { BulkRunsService } from './bulk-runs.service.js';
-import { ChangeRunsDto, ChangeRunsResultDto } from './change-runs.dto.js';
-import { CreateRunsDto, CreateRunsResultDto } from './create-runs.dto.js';
+import { ChangeRunsDto, ChangeRunsResultDto, CreateRunsDto, CreateRunsResultDto } from './bulk-runs.dto.js';
 
 const UNAVAILABLE = 'If the service is unavailable and has changed none of them, the response is 503.';
 
-/** HTTP of many runs at once. */
 @ApiTags('bulk')
 @Controller('runs')
 export class BulkRunsController {

@@ -1,104 +1,127 @@
 import { Injectable } from '@nestjs/common';
-import { readItem } from '../../common/http/validation/bulk-items.js';
-import { InvalidRequest } from '../../common/http/errors/domain-error.js';
-import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 import type { JsonValue } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
-import { CreateRunDto } from '../http/dto/run-requests.dto.js';
-import { toOpRunDto } from '../http/dto/op-run.dto.js';
+import { DomainError, InvalidRequest } from '../../common/http/errors/domain-error.js';
+import { toItemError, type ItemError } from '../../common/http/errors/error-response.js';
+import { readItem } from '../../common/http/validation/bulk-items.js';
+import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 import { checkedEvent, eventCommand } from '../events/event-command.js';
-import { newRun } from '../storage/new-run.js';
-import type { RunEvent } from '../machine/run-event.js';
+import { toOpRunDto } from '../http/dto/op-run.dto.js';
+import { CreateRunDto } from '../http/dto/run-requests.dto.js';
+import type { BulkKeys } from '../idempotency/idempotency.js';
 import type { Effect } from '../journal/pending-command.js';
 import { RunJournal } from '../journal/run-journal.js';
-import type { NewRun } from '../machine/run.js';
-import { recordOfNewRun } from '../storage/run-record.js';
+import type { RunEvent } from '../machine/run-event.js';
 import { RunNotFound } from '../run.errors.js';
-import { isRunId } from '../storage/run.reader.js';
-import { LONGEST_WORKER_ID } from '../storage/reporter.js';
 import { viewed } from '../runs.service.js';
-import type { BulkKeys } from './bulk-keys.js';
-import { carryOut } from './carry-out.js';
-import type { ChangedRunDto, ChangeRunResult } from './change-runs.dto.js';
-import type { CreatedRunDto, CreatedRunIdDto, CreateRunResult } from './create-runs.dto.js';
-import { RunOrder } from './run-order.js';
-import { ReportedEventDto, type RecordedEventDto, type ReportEventResult } from './report-events.dto.js';
+import { newRun } from '../storage/new-run.js';
+import { LONGEST_WORKER_ID } from '../storage/reporter.js';
+import { recordOfNewRun } from '../storage/run-record.js';
+import { isRunId } from '../storage/run.reader.js';
+import {
+  ReportedEventDto,
+  type ChangedRunDto,
+  type CreatedRunDto,
+  type CreatedRunIdDto,
+} from './bulk-runs.dto.js';
 
 /** What the items of a bulk creation share. */
 export interface BulkCreation {
   readonly keys: BulkKeys;
-  /** Answers ids in the place of runs. */
+  /** Responds with ids instead of runs. */
   readonly minimal: boolean;
-  /** Where in a trace the runs belong. */
   readonly trace: TraceContext | null;
 }
 
-/** Creations and events of many runs at once: each as if it came alone, together at far less than its cost. */
+/**
+ * Many commands in one request, each with the result that it would have alone. Every method throws the first item's error
+ * when all items failed because the service is unavailable.
+ */
 @Injectable()
 export class BulkRunsService {
   constructor(private readonly journal: RunJournal) {}
 
-  /**
-   * Creates runs; one answer each, in their order.
-   * @throws the first item's error when all of them failed because the service cannot work now
-   */
-  create(items: readonly JsonValue[], { keys, minimal, trace }: BulkCreation): Promise<CreateRunResult[]> {
-    return carryOut(items, (item, place) => {
+  create(
+    items: readonly JsonValue[],
+    { keys, minimal, trace }: BulkCreation,
+  ): Promise<(CreatedRunDto | CreatedRunIdDto | ItemError)[]> {
+    return settleItems(items, async (item, index) => {
       const fresh = newRun(readItem(CreateRunDto, item), trace);
-      return {
-        effect: this.journal.create(fresh, keys.of(item, place)),
-        answer: (effect) => (minimal ? createdId(effect) : created(effect, fresh)),
-      };
+      const effect = await this.journal.create(fresh, keys.of(item, index));
+      if ('replayOf' in effect) {
+        const { run } = viewed(effect);
+        return { status: 201, ...(minimal ? { id: run.id } : { run }), replayed: true } as const;
+      }
+      if (minimal) return { status: 201, id: effect.run.id };
+      return { status: 201, run: toOpRunDto(recordOfNewRun(effect.run, fresh), []) };
     });
   }
 
-  /**
-   * Records one event on runs, as if each were asked for alone; one answer each, in their order.
-   * @throws the first item's error when all of them failed because the service cannot work now
-   */
-  record(event: RunEvent, ids: readonly string[], keys: BulkKeys): Promise<ChangeRunResult[]> {
-    return carryOut(ids, (id, place) => {
+  /** Records one event on runs. */
+  record(event: RunEvent, ids: readonly string[], keys: BulkKeys): Promise<(ChangedRunDto | ItemError)[]> {
+    return settleItems(ids, async (id, index) => {
       if (!isRunId(id)) throw new RunNotFound(id);
-      const effect = this.journal.change(id, eventCommand(event, {}), { idempotency: keys.of(id, place) });
-      return { effect, answer: recorded };
+      const idempotency = keys.of(id, index);
+      return recorded(await this.journal.change(id, eventCommand(event, {}), { idempotency }));
     });
   }
 
   /**
-   * Records events that a worker reports; one answer each, in their order, which is also that of the timelines.
-   * @throws InvalidRequest when the worker's id is none, and the first item's error when all of them failed because the
-   * service cannot work now
+   * Records events that a worker reports. Those of one run keep their order: after one that could not be recorded, the
+   * later ones are held back. A refused event holds back nothing.
+   * @throws InvalidRequest for an invalid worker id
    */
-  async report(workerId: string, items: readonly JsonValue[], keys: BulkKeys): Promise<ReportEventResult[]> {
+  async report(
+    workerId: string,
+    items: readonly JsonValue[],
+    keys: BulkKeys,
+  ): Promise<(ChangedRunDto | ItemError)[]> {
     if (workerId.length > LONGEST_WORKER_ID) {
       throw new InvalidRequest(VALIDATION_FAILED, ['worker_id must be a worker id']);
     }
-    const order = new RunOrder();
-    return carryOut(items, (item, place) => {
+    const orders = new Map<string, { isBroken: boolean }>();
+    return settleItems(items, async (item, index) => {
       const reported = readItem(ReportedEventDto, item);
       const { run_id: runId, attempt } = reported;
       const event = checkedEvent(reported);
       if (!isRunId(runId)) throw new RunNotFound(runId);
-      const command = eventCommand(event, { workerId, attempt });
-      const isHeldBack = order.next(runId);
-      const idempotency = keys.of(item, place);
-      const effect = this.journal.change(runId, command, { idempotency, isHeldBack });
-      order.add(runId, effect);
-      return { effect, answer: recorded };
+      const earlier = orders.get(runId);
+      const order = earlier ?? { isBroken: false };
+      orders.set(runId, order);
+      try {
+        const effect = await this.journal.change(runId, eventCommand(event, { workerId, attempt }), {
+          idempotency: keys.of(item, index),
+          isHeldBack: earlier && (() => earlier.isBroken),
+        });
+        return recorded(effect);
+      } catch (error) {
+        order.isBroken ||= !(error instanceof DomainError) || error.kind === 'unavailable';
+        throw error;
+      }
     });
   }
 }
 
-function created(effect: Effect, fresh: NewRun): CreatedRunDto {
-  if ('replayOf' in effect) return { status: 201, run: viewed(effect).run, replayed: true };
-  return { status: 201, run: toOpRunDto(recordOfNewRun(effect.run, fresh), []) };
+/**
+ * Executes the items of a bulk request and responds to each at its index. `execute` runs for every item, up to its first
+ * `await`, before anything else can happen: the commands enter the journal in order and, if they fit, in one commit.
+ * @throws the first item's error when every item failed because the service is unavailable
+ */
+export async function settleItems<I, R extends { readonly status: number }>(
+  items: readonly I[],
+  execute: (item: I, index: number) => Promise<R>,
+): Promise<(R | ItemError)[]> {
+  const settled = await Promise.allSettled(items.map(execute));
+  const failures: unknown[] = [];
+  const results = settled.map((outcome) => {
+    if (outcome.status === 'fulfilled') return outcome.value;
+    failures.push(outcome.reason);
+    return toItemError(outcome.reason);
+  });
+  if (results.every(({ status }) => status === 503)) throw failures[0];
+  return results;
 }
 
-function createdId(effect: Effect): CreatedRunIdDto {
-  if ('replayOf' in effect) return { status: 201, id: viewed(effect).run.id, replayed: true };
-  return { status: 201, id: effect.run.id };
-}
-
-function recorded(effect: Effect): RecordedEventDto & ChangedRunDto {
+function recorded(effect: Effect): ChangedRunDto {
   return 'replayOf' in effect ? { status: 204, replayed: true } : { status: 204 };
 }

@@ -5,8 +5,8 @@ import { JSON_TYPE } from '../../common/http/errors/send-error.js';
 import type { PolledEventDto, PolledEventsDto } from './dto/event.dto.js';
 
 /**
- * Answers a poll: a single page as a plain object, several as a stream, so that a timeline of any length is never
- * held in memory as a whole. A failure in the middle cuts the connection instead of ending the answer early.
+ * The response to a poll: one page as a plain object, several as a stream, so that a long timeline is never in memory as
+ * a whole. A failure in the middle closes the connection, so that the response does not look complete.
  */
 export async function answerPoll(
   pages: AsyncIterable<PolledEventDto[]>,
@@ -20,7 +20,7 @@ export async function answerPoll(
   return streamJson(pollText([first.value, second.value], rest));
 }
 
-/** Answers a list item by item, so that its text is never held in memory as a whole. */
+/** Streams a list item by item, so that its text is never in memory as a whole. */
 export function answerList(items: Iterable<object>): StreamableFile {
   return streamJson(listText(items));
 }

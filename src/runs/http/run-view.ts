@@ -4,20 +4,20 @@ import { EventRepository, type TimelineRange, type TimelineRow } from '../events
 import { RunRepository } from '../storage/run.repository.js';
 import { toRunRecord, type RunRecord } from '../storage/run-record.js';
 
-/** Timeline entries that a run or an attempt shows at most. */
+/** Timeline entries in the response of a run or an attempt, at most. */
 const EMBEDDED_EVENTS = 1000;
 
-/** Bytes of messages and payloads that one answer embeds at most, shared evenly by what embeds them. */
+/** Bytes of messages and payloads in one response, at most, shared evenly by its runs or attempts. */
 export const EMBEDDED_BYTES = 32 * 1024 * 1024;
 
-/** A run with the events that an answer shows of it. */
+/** A run with the events in its response. */
 export interface RunView {
   readonly run: RunRecord;
   /** The newest, oldest first. */
   readonly events: readonly TimelineRow[];
 }
 
-/** Reads whole runs as answers show them. */
+/** Reads runs with their newest events. */
 @Injectable()
 export class RunViews {
   constructor(
@@ -48,7 +48,7 @@ export class RunViews {
   }
 }
 
-/** The part of a range that is shown where events are embedded. */
+/** The part of a range that is embedded in a response. */
 export function newestOf({ runId, from, to }: TimelineRange): TimelineRange {
   return { runId, from: Math.max(from, to - EMBEDDED_EVENTS), to };
 }

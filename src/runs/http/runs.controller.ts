@@ -40,7 +40,7 @@ import { ReportedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER } from '../storage/rep
 import type { Reporter } from '../machine/run-command.js';
 import type { Idempotency } from '../journal/idempotency-ledger.js';
 import { ListRunsQueryDto, OpRunListDto } from '../list/list-runs.dto.js';
-import { RunListService } from '../list/run-list.service.js';
+import { RunListReader } from '../list/run-list.reader.js';
 import { RunReader } from '../storage/run.reader.js';
 import { RunsService } from '../runs.service.js';
 import { ApiTraceparent, TraceOf } from '../events/trace-of.js';
@@ -52,7 +52,7 @@ export class RunsController {
   constructor(
     private readonly runs: RunsService,
     private readonly reader: RunReader,
-    private readonly lists: RunListService,
+    private readonly lists: RunListReader,
   ) {}
 
   @Post()

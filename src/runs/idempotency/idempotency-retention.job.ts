@@ -3,13 +3,13 @@ import { DataSource } from 'typeorm';
 import { inBatches } from '../../database/in-batches.js';
 import { IdempotencyRepository } from './idempotency.repository.js';
 
-/** Milliseconds for which a key is kept: twice what is promised. */
+/** Milliseconds for which a key is kept: twice what the API promises. */
 export const KEEP_KEYS_MS = 48 * 60 * 60 * 1000;
 
-/** Keys removed by one statement at most. */
+/** Keys that one statement removes, at most. */
 export const KEYS_PER_BATCH = 1000;
 
-/** Removes idempotency keys that nobody is going to send again. */
+/** Removes expired idempotency keys. */
 @Injectable()
 export class IdempotencyRetentionJob {
   constructor(
@@ -18,8 +18,7 @@ export class IdempotencyRetentionJob {
   ) {}
 
   /**
-   * One pass, in batches that are each a short statement. Any number of processes may run it at once: what one has in
-   * hand, the others pass over.
+   * One pass, in short statements. Processes may run it at the same time: each skips what another one has locked.
    * @param now the database's time
    * @param stop ends the pass between two batches
    * @returns how many keys were removed

@@ -3,34 +3,27 @@ import type { EntityManager } from 'typeorm';
 import { IdempotencyKeyEntity } from '../../database/entities/idempotency-key.entity.js';
 import { EntityTable } from '../../database/entity-table.js';
 import { execute, rows } from '../../database/sql.js';
+import type { Idempotency } from '../journal/idempotency-ledger.js';
 
-/** Channel on which processes announce now and then that they serve claims with keys, by a name of their own. */
+/** Channel on which processes announce, by name, that they serve claims with keys. */
 export const SERVED_CHANNEL = 'longshore_served';
 
 /** A request's key, to be registered. */
-export interface IdempotencyKey {
-  /** What the key belongs to, and the key: a digest. */
-  readonly scope: string;
-  /** Digest of the request's content. */
-  readonly requestHash: string;
-  /** The run that the request makes or is about. */
+export interface IdempotencyKey extends Idempotency {
+  /** The run that the request creates or changes. */
   readonly runId: string;
 }
 
-/** The entry that counts for a key. */
-export interface RegisteredKey {
-  readonly scope: string;
-  readonly requestHash: string;
-  /** Null: the key of a claim. */
+/** The stored entry of a key. */
+export interface RegisteredKey extends Idempotency {
+  /** Null for the key of a claim. */
   readonly runId: string | null;
   /** True when this transaction made the entry. */
   readonly isNew: boolean;
 }
 
 /** The key of a claim that got runs. */
-export interface ClaimKey {
-  readonly scope: string;
-  readonly requestHash: string;
+export interface ClaimKey extends Idempotency {
   readonly runIds: readonly string[];
 }
 
@@ -38,8 +31,7 @@ const KEYS = new EntityTable(IdempotencyKeyEntity);
 
 const REGISTERED = ['scope', 'requestHash', 'runId'] as const;
 const NEW_KEYS = KEYS.unnest(REGISTERED);
-// An update that changes nothing, because only then an earlier row is locked and returned. A row that has just been
-// inserted has no xmax.
+// The update changes nothing: it locks an earlier row and returns it. A row that was just inserted has no xmax.
 const REGISTER = `insert into ${KEYS.name} as k (${KEYS.columns(REGISTERED)}, created_at)
        select ${KEYS.columns(REGISTERED, 'v')}, clock_timestamp()
          from ${NEW_KEYS.sql}
@@ -60,20 +52,20 @@ const INSERT_CLAIMS = `insert into ${KEYS.name} (${KEYS.columns(['scope', 'reque
 @Injectable()
 export class IdempotencyRepository {
   /**
-   * Registers keys and answers, by scope, the entry that counts: this one, or an earlier one. A key that another
-   * transaction is registering or removing is waited for, and none can be removed before this transaction ends; the
-   * keys are taken in order and before anything else is locked, so that nobody waits in a circle.
+   * Registers keys; returns the entries by scope, new or earlier. Waits for a transaction that is registering or removing
+   * one of the keys, and locks them until the end of this one. The keys are locked in order and before anything else, so
+   * that transactions cannot deadlock.
    */
   async register(
     manager: EntityManager,
     keys: readonly IdempotencyKey[],
   ): Promise<Map<string, RegisteredKey>> {
     const first = new Map(keys.toReversed().map((key) => [key.scope, key]));
-    const counting = await rows<RegisteredKey>(manager, REGISTER, NEW_KEYS.params([...first.values()]));
-    return new Map(counting.map((key) => [key.scope, key]));
+    const stored = await rows<RegisteredKey>(manager, REGISTER, NEW_KEYS.params([...first.values()]));
+    return new Map(stored.map((key) => [key.scope, key]));
   }
 
-  /** Gives keys free again whose requests were refused. */
+  /** Releases the keys of refused requests. */
   async forget(manager: EntityManager, scopes: readonly string[]): Promise<void> {
     await execute(
       manager,
@@ -84,20 +76,20 @@ export class IdempotencyRepository {
   }
 
   /**
-   * Keeps which runs claims got. A claim with the same key that another transaction is just serving is waited for.
-   * @throws QueryFailedError 23505 when that one kept its runs first
+   * Stores which runs claims got. Waits for another transaction that serves a claim with the same key.
+   * @throws QueryFailedError 23505 when that one commits
    */
   async insertClaims(manager: EntityManager, keys: readonly ClaimKey[]): Promise<void> {
     const params = NEW_CLAIMS.params(keys, { claimed: ({ runIds }) => JSON.stringify(runIds) });
     await execute(manager, INSERT_CLAIMS, params);
   }
 
-  /** Has the commit tell every process that the named one serves claims with keys. */
+  /** Notifies every process, at the commit, that the named one serves claims with keys. */
   async announceServed(manager: EntityManager, name: string): Promise<void> {
     await execute(manager, `select pg_notify('${SERVED_CHANNEL}', $1::text)`, [name]);
   }
 
-  /** The runs that claims with these keys got, by scope; nothing for a key under which no claim got runs. */
+  /** The runs that claims with these keys got, by scope; without the keys of claims that got none. */
   async findClaimed(
     manager: EntityManager,
     scopes: readonly string[],
@@ -113,7 +105,6 @@ export class IdempotencyRepository {
     return new Map(found.map(({ scope, claimed }) => [scope, claimed]));
   }
 
-  /** The entry that counts for a scope, or null. */
   async find(manager: EntityManager, scope: string): Promise<RegisteredKey | null> {
     const [key] = await rows<RegisteredKey>(
       manager,
@@ -126,8 +117,8 @@ export class IdempotencyRepository {
   }
 
   /**
-   * Removes keys that are older than the time, a bounded number of them, and returns how many. In SQL because the query
-   * builder has no `delete` with a limit and `skip locked`.
+   * Removes up to `limit` keys that are older than the time, and returns how many. In SQL because the query builder has
+   * no `delete` with a limit and `skip locked`.
    */
   removeBefore(manager: EntityManager, time: Date, limit: number): Promise<number> {
     return execute(

@@ -21,22 +21,10 @@ const KEY = /^[\x20-\x7e]{1,255}$/;
 const REPLAYED_HEADER = 'Idempotency-Replayed';
 
 /**
- * What the request's `Idempotency-Key` stands for, or undefined without one. A key belongs to the API key, method and
- * path that it came with; the body is compared as a JSON value, together with the query.
+ * Digest of the request's `Idempotency-Key` together with its API key, method and path; undefined without a key.
  * @throws InvalidRequest when the key is not 1-255 printable ASCII characters
  */
-export function readIdempotency(request: Request): Idempotency | undefined {
-  const scope = readKeyScope(request);
-  if (scope === undefined) return undefined;
-  const body: JsonValue = request.body;
-  return { scope, requestHash: digest([canonicalJson(body), canonicalJson({ ...Object(request.query) })]) };
-}
-
-/**
- * Digest of the request's `Idempotency-Key` and of what it belongs to, or undefined without one.
- * @throws InvalidRequest when the key is not 1-255 printable ASCII characters
- */
-export function readKeyScope(request: Request): string | undefined {
+function readKeyScope(request: Request): string | undefined {
   const key = request.headers['idempotency-key'];
   if (key === undefined) return undefined;
   if (typeof key !== 'string' || !KEY.test(key)) {
@@ -47,18 +35,40 @@ export function readKeyScope(request: Request): string | undefined {
   return digest([callerOf(request).id, request.method, request.path, key]);
 }
 
-/** Parameter: the idempotency of the request, undefined without a key. */
+/** Parameter: the idempotency of the request, undefined without a key. The body is compared as a JSON value. */
 export const IdempotencyOf = createHeaderDecorator(
-  (_: unknown, context: ExecutionContext): Idempotency | undefined =>
-    readIdempotency(context.switchToHttp().getRequest<Request>()),
+  (_: unknown, context: ExecutionContext): Idempotency | undefined => {
+    const request = context.switchToHttp().getRequest<Request>();
+    const scope = readKeyScope(request);
+    if (scope === undefined) return undefined;
+    const body: JsonValue = request.body;
+    return { scope, requestHash: digest([canonicalJson(body), canonicalJson({ ...Object(request.query) })]) };
+  },
 );
 
-/** Says of an answer that the request was carried out when it was sent before. */
+/** The idempotency of the items of a bulk request: the key of each is made of the request's key and its index. */
+export class BulkKeys {
+  /** @param scope of the request's key; undefined without one */
+  constructor(private readonly scope: string | undefined) {}
+
+  of(item: JsonValue, index: number): Idempotency | undefined {
+    if (this.scope === undefined) return undefined;
+    return { scope: `${this.scope}/${index}`, requestHash: hash('sha256', canonicalJson(item)) };
+  }
+}
+
+/** Parameter: the idempotency keys of a bulk request's items. */
+export const BulkKeysOf = createHeaderDecorator(
+  (_: unknown, context: ExecutionContext): BulkKeys =>
+    new BulkKeys(readKeyScope(context.switchToHttp().getRequest<Request>())),
+);
+
+/** Marks the response of a request that repeats an earlier one. */
 export function markReplayed(response: Response, replayed: boolean): void {
   if (replayed) response.setHeader(REPLAYED_HEADER, 'true');
 }
 
-/** Answers a run, and says when the request was carried out when it was sent before. */
+/** The run as the response's body, marked if the request repeats an earlier one. */
 export function answerRun(response: Response, { run, replayed }: AnsweredRun): OpRunDto {
   markReplayed(response, replayed);
   return run;

@@ -7,17 +7,11 @@ import { RUN_STATES } from '../machine/run-state.js';
 /** Runs of a page unless asked otherwise. */
 export const DEFAULT_RUN_LIMIT = 10;
 
-/**
- * Bounds of the timestamps, in seconds: the years 1 to 9999, which a PostgreSQL timestamp and a JavaScript Date both hold.
- */
+/** Bounds of the timestamps, in seconds: the years 1 to 9999, which PostgreSQL and JavaScript can both store. */
 export const EARLIEST_CREATED = -62_135_596_800;
 export const LATEST_CREATED = 253_402_300_799;
 
-const UNIX_TIME = {
-  type: 'integer',
-  minimum: EARLIEST_CREATED,
-  maximum: LATEST_CREATED,
-} as const;
+const UNIX_TIME = { type: 'integer', minimum: EARLIEST_CREATED, maximum: LATEST_CREATED } as const;
 
 /** Query of GET /runs. All filters that are given must hold. */
 export class ListRunsQueryDto {

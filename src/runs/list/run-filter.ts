@@ -8,11 +8,10 @@ import {
   type ListRunsQueryDto,
 } from './list-runs.dto.js';
 
-/** Bounds on the time of creation; `gt` and `lt` exclude the moment itself. */
 export const CREATED_BOUNDS = ['gte', 'lte', 'gt', 'lt'] as const;
 export type CreatedBound = (typeof CREATED_BOUNDS)[number];
 
-/** Which runs a list holds; every part that is given must hold. */
+/** All given parts must match. */
 export interface RunFilter {
   readonly state?: RunState | undefined;
   readonly definitionId?: string | undefined;
@@ -21,19 +20,22 @@ export interface RunFilter {
   readonly created: Readonly<Partial<Record<CreatedBound, Date>>>;
 }
 
-/** Which page of a list. */
+/** A page of the list: the runs older or newer than the cursor, the id of a run; without one, the newest runs. */
 export interface RunPage {
   readonly limit: number;
-  /** `older`: what follows the cursor in the list; `newer`: what stands before it. */
   readonly direction: 'older' | 'newer';
-  /** Id of the run that the page adjoins; undefined for the newest page. */
   readonly cursor?: string | undefined;
 }
 
 /** @throws InvalidRequest when states contradict each other or a value cannot be read */
 export function readFilter(query: ListRunsQueryDto): RunFilter {
+  const { state, status } = query;
+  if (state !== undefined && status !== undefined && state !== status) {
+    throw new InvalidRequest('state and status must match when both are provided');
+  }
+  const name = state ?? status;
   return {
-    state: readState(query),
+    state: name === undefined ? undefined : checkedState(name),
     definitionId: query.op_definition,
     image: query.image,
     topic: query.topic,
@@ -57,15 +59,7 @@ export function readPage(query: ListRunsQueryDto): RunPage {
     : { limit, direction: 'newer', cursor: before };
 }
 
-function readState({ state, status }: ListRunsQueryDto): RunState | undefined {
-  if (state !== undefined && status !== undefined && state !== status) {
-    throw new InvalidRequest('state and status must match when both are provided');
-  }
-  const wanted = state ?? status;
-  return wanted === undefined ? undefined : checkedState(wanted);
-}
-
-/** @throws InvalidRequest when the text names no state */
+/** @throws InvalidRequest for a text that is not a state */
 export function checkedState(text: string): RunState {
   if (!isRunState(text)) throw new InvalidRequest(`Invalid state '${clip(text, 64)}'`);
   return text;

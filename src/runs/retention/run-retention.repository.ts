@@ -5,17 +5,13 @@ import { execute, rows } from '../../database/sql.js';
 import type { TerminalState } from '../machine/run-state.js';
 
 /**
- * Tables with rows that belong to a run and go with it, by the column that names the run. Not among them: the audit log,
- * which outlives runs; idempotency keys, which go by their own time, so that a request that is sent again finds no run
- * rather than making a second one; feeds, on which a run's events must not be any more (see `lockDue`); logs, which a
- * trigger on `runs` hands to the job that removes them.
+ * Tables whose rows are removed with their run, by the column that names the run. Not among them: the audit log, which is
+ * kept; idempotency keys, which expire by themselves, so that a repeated request does not create a second run; feeds (see
+ * `lockDue`); logs, which a trigger on `runs` passes to the job that removes them.
  */
-const CHILD_TABLES: Readonly<Record<string, string>> = {
-  events: 'run_id',
-  attempts: 'run_id',
-};
+const CHILD_TABLES: Readonly<Record<string, string>> = { events: 'run_id', attempts: 'run_id' };
 
-/** Where a run that has ended stands among those of its state. */
+/** A place in the list of ended runs of one state. */
 export interface EndedPlace {
   readonly createdAt: Date;
   readonly id: string;
@@ -23,7 +19,7 @@ export interface EndedPlace {
 
 /** A run that has ended. */
 export interface EndedRun extends EndedPlace {
-  /** True when it ended before the time asked about. */
+  /** Whether it ended before the given time. */
   readonly isDue: boolean;
   /** Entries of its timeline. */
   readonly events: number;
@@ -33,10 +29,9 @@ export interface EndedRun extends EndedPlace {
 @Injectable()
 export class RunRetentionRepository {
   /**
-   * Runs of the state that were created before the time, those created first first. None that ended before it is
-   * missing, as every run ends after it was created. They are a stretch of the index of the lists by state, whose
-   * predicate has to be said here as there.
-   * @param after where the stretch before this one ended; null for the beginning
+   * Runs of the state that were created before the time, oldest first, among them all that ended before it. The query has
+   * the predicate of the index `runs_by_state`.
+   * @param after where the previous batch ended; null for the beginning
    */
   listEnded(
     manager: EntityManager,
@@ -63,10 +58,9 @@ export class RunRetentionRepository {
   }
 
   /**
-   * Locks those of the runs that are to be removed: they are still in the state, ended before the time, and none of
-   * their events is on a feed. What others hold is passed over. While a run is locked, nothing can happen to it.
-   *
-   * An entry of a feed has the time of its event, so the feeds' index by time leads from an event to its entry.
+   * Locks those of the runs that can be removed: they are still in the state, ended before the time, and none of their
+   * events is on a feed. Skips runs that others have locked. A feed entry has the time of its event, so the index of the
+   * feeds by time leads from an event to its entry.
    */
   async lockDue(
     manager: EntityManager,
@@ -96,7 +90,7 @@ export class RunRetentionRepository {
 
   /**
    * Removes runs that the transaction has locked, and everything that belongs to them.
-   * @param limit rows of a child table that one statement removes at most, so that none takes long
+   * @param limit rows of a child table that one statement removes, at most
    */
   async remove(manager: EntityManager, ids: readonly string[], limit: number): Promise<void> {
     for (const [table, column] of Object.entries(CHILD_TABLES)) {

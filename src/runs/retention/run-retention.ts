@@ -10,28 +10,36 @@ import { RunRetentionRepository, type EndedPlace, type EndedRun } from './run-re
 const DAY_MS = 86_400_000;
 const RETENTION_LOCK = '2954417083366102';
 
-/** Runs that one transaction looks at. */
+/** Runs that one transaction reads. */
 export const RUNS_PER_BATCH = 500;
 
-/** Timeline entries at which a transaction takes no further run, and that one statement removes. */
+/** Timeline entries after which a transaction takes no further run, and that one statement removes at most. */
 export const EVENTS_PER_BATCH = 20_000;
 
-/** Runs that one pass looks at in each state; the next pass goes on from there. */
+/** Runs of each state that one pass reads; the next pass continues behind them. */
 const RUNS_PER_PASS = 200_000;
 
-/** What one transaction did. */
-interface Batch {
-  readonly removed: number;
-  readonly looked: number;
-  /** Where it ended; null: there was nothing more to look at. */
-  readonly reached: EndedPlace | null;
+/** The runs of one state that are removed. */
+interface Due {
+  readonly state: TerminalState;
+  /** They ended before this time. */
+  readonly before: Date;
+  readonly now: Date;
 }
 
-/** Removes runs that ended longer ago than the settings say, with everything that belongs to them. */
+/** The result of one transaction. */
+interface Batch {
+  readonly removed: number;
+  readonly read: number;
+  /** Where the next batch continues; null at the end. */
+  readonly end: EndedPlace | null;
+}
+
+/** Removes runs that ended before the retention time, with everything that belongs to them. */
 @Injectable()
 export class RunRetention {
-  /** Where the next pass goes on, in states whose runs were too many for one pass. */
-  readonly #from = new Map<TerminalState, EndedPlace>();
+  /** Where the next pass continues, in states with too many runs for one pass. */
+  readonly #continueAt = new Map<TerminalState, EndedPlace>();
 
   constructor(
     private readonly dataSource: DataSource,
@@ -41,8 +49,7 @@ export class RunRetention {
   ) {}
 
   /**
-   * One pass, in batches that are each a short transaction. Several processes may run it: one at a time works, the
-   * others leave it to that one.
+   * One pass, in short transactions. One process at a time works; the others do nothing.
    * @param now the database's time
    * @param stop ends the pass between two batches
    * @returns how many runs were removed
@@ -52,61 +59,51 @@ export class RunRetention {
     if (runRetentionDays === 0) return 0;
     const before = new Date(now.getTime() - runRetentionDays * DAY_MS);
     let removed = 0;
-    for (const state of TERMINAL_STATES) removed += await this.#clear(state, before, now, stop);
+    for (const state of TERMINAL_STATES) removed += await this.#remove({ state, before, now }, stop);
     return removed;
   }
 
-  async #clear(
-    state: TerminalState,
-    before: Date,
-    now: Date,
-    stop: AbortSignal | undefined,
-  ): Promise<number> {
-    let from = this.#from.get(state) ?? null;
+  async #remove(due: Due, stop: AbortSignal | undefined): Promise<number> {
+    let place = this.#continueAt.get(due.state) ?? null;
     let removed = 0;
-    let looked = 0;
-    for (;;) {
-      if (looked >= RUNS_PER_PASS || stop?.aborted === true) break;
-      const after = from;
+    let read = 0;
+    do {
+      if (stop?.aborted === true) break;
+      const after = place;
       const batch = await whenAlone(this.dataSource, RETENTION_LOCK, (manager) =>
-        this.#batch(manager, { state, before, now, after }),
+        this.#removeBatch(manager, due, after),
       );
       if (!batch) return removed;
       removed += batch.removed;
-      looked += batch.looked;
-      from = batch.reached;
-      if (!from) break;
-    }
-    if (from) this.#from.set(state, from);
-    else this.#from.delete(state);
+      read += batch.read;
+      place = batch.end;
+    } while (place && read < RUNS_PER_PASS);
+    if (place) this.#continueAt.set(due.state, place);
+    else this.#continueAt.delete(due.state);
     return removed;
   }
 
-  async #batch(
+  async #removeBatch(
     manager: EntityManager,
-    {
-      state,
-      before,
-      now,
-      after,
-    }: { state: TerminalState; before: Date; now: Date; after: EndedPlace | null },
+    { state, before, now }: Due,
+    after: EndedPlace | null,
   ): Promise<Batch> {
     const listed = await this.repository.listEnded(manager, state, before, after, RUNS_PER_BATCH);
     const taken = bounded(listed);
-    const due = taken.flatMap(({ id, isDue }) => (isDue ? [id] : []));
+    const due = taken.filter(({ isDue }) => isDue).map(({ id }) => id);
     const ids = due.length > 0 ? await this.repository.lockDue(manager, state, before, due) : [];
     if (ids.length > 0) {
       await this.repository.remove(manager, ids, EVENTS_PER_BATCH);
-      const tally = new StateCountDelta();
-      tally.remove(state, ids.length);
-      await this.counts.add(manager, tally, now);
+      const delta = new StateCountDelta();
+      delta.remove(state, ids.length);
+      await this.counts.add(manager, delta, now);
     }
     const isLast = taken.length === listed.length && listed.length < RUNS_PER_BATCH;
-    return { removed: ids.length, looked: taken.length, reached: isLast ? null : (taken.at(-1) ?? null) };
+    return { removed: ids.length, read: taken.length, end: isLast ? null : (taken.at(-1) ?? null) };
   }
 }
 
-/** The first of the runs, until those that are due have many timeline entries; one at least. */
+/** The first runs until those that are due have EVENTS_PER_BATCH timeline entries; at least one. */
 function bounded(listed: readonly EndedRun[]): readonly EndedRun[] {
   let events = 0;
   const end = listed.findIndex((run) => {

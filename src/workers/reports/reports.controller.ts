@@ -3,10 +3,9 @@ import { ApiBody, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs
 import { AllowScopes } from '../../auth/access.js';
 import { ApiErrors } from '../../common/http/errors/error.dto.js';
 import { BODY_EXAMPLES, namedExamples, WORKER_ID_PARAM } from '../../bootstrap/openapi/examples.js';
-import { BulkKeysOf, type BulkKeys } from '../../runs/bulk/bulk-keys.js';
 import { BulkRunsService } from '../../runs/bulk/bulk-runs.service.js';
-import { ReportEventsDto, ReportEventsResultDto } from '../../runs/bulk/report-events.dto.js';
-import { ApiIdempotencyKey } from '../../runs/idempotency/idempotency.js';
+import { ReportEventsDto, ReportEventsResultDto } from '../../runs/bulk/bulk-runs.dto.js';
+import { ApiIdempotencyKey, BulkKeysOf, type BulkKeys } from '../../runs/idempotency/idempotency.js';
 
 /** HTTP of what workers report. */
 @ApiTags('bulk')

@@ -1,0 +1,165 @@
+import { Injectable } from '@nestjs/common';
+import { DataSource, type EntityManager } from 'typeorm';
+import { InvalidRequest } from '../../common/http/errors/domain-error.js';
+import { rows } from '../../database/sql.js';
+import type { RunEntity } from '../../database/entities/run.entity.js';
+import { toOpRunDto } from '../http/dto/op-run.dto.js';
+import { RunViews } from '../http/run-view.js';
+import { RUN_STATES } from '../machine/run-state.js';
+import { RECORD_COLUMNS, RUNS } from '../storage/run-columns.js';
+import { toRunRecord } from '../storage/run-record.js';
+import { isRunId } from '../storage/run.reader.js';
+import type { ListRunsQueryDto, OpRunListDto } from './list-runs.dto.js';
+import { CREATED_BOUNDS, readFilter, readPage, type CreatedBound, type RunFilter } from './run-filter.js';
+
+/** A place in the list. */
+export interface RunPlace {
+  readonly createdAt: Date;
+  readonly id: string;
+}
+
+/** A walk through the list. */
+export interface RunWalk {
+  /** The walk starts behind this run; null: at the end of the list. */
+  readonly place: RunPlace | null;
+  readonly direction: 'older' | 'newer';
+}
+
+const OPERATORS: Record<CreatedBound, string> = { gte: '>=', lte: '<=', gt: '>', lt: '<' };
+
+const KEEPS: Record<CreatedBound, (time: Date, bound: Date) => boolean> = {
+  gte: (time, bound) => time >= bound,
+  lte: (time, bound) => time <= bound,
+  gt: (time, bound) => time > bound,
+  lt: (time, bound) => time < bound,
+};
+
+/** Bounds on the side where the walk starts. */
+const BEHIND: Record<RunWalk['direction'], readonly CreatedBound[]> = {
+  older: ['lte', 'lt'],
+  newer: ['gte', 'gt'],
+};
+
+/**
+ * True for every run, and the predicate of the index `runs_by_state`. A list with a field leaves it out, so that the
+ * planner, which assumes that frequent values are evenly spread, uses the index of the field.
+ */
+const ONLY_BY_STATE = 'max_attempts > 0';
+
+/** Lists runs, newest first, in pages that cost the same at any depth. */
+@Injectable()
+export class RunListReader {
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly views: RunViews,
+  ) {}
+
+  /** @throws InvalidRequest for invalid filters and for a cursor that is not a run */
+  async list(query: ListRunsQueryDto): Promise<OpRunListDto> {
+    const filter = readFilter(query);
+    const { limit, direction, cursor } = readPage(query);
+    const { manager } = this.dataSource;
+    const place = cursor === undefined ? null : await findPlace(manager, cursor);
+    const found = await listRuns(manager, filter, { place, direction }, limit + 1);
+    const page = found.slice(0, limit);
+    if (direction === 'newer') page.reverse();
+    const events = query.include_events === false ? undefined : await this.views.newestEvents(manager, page);
+    return {
+      object: 'list',
+      data: page.map((run) => toOpRunDto(toRunRecord(run), events?.get(run.id) ?? [])),
+      has_more: found.length > limit,
+      url: '/runs',
+    };
+  }
+}
+
+/** @throws InvalidRequest for an unknown id */
+async function findPlace(manager: EntityManager, id: string): Promise<RunPlace> {
+  const [place] = isRunId(id)
+    ? await rows<RunPlace>(
+        manager,
+        `select ${RUNS.select('r', ['createdAt', 'id'])}
+           from ${RUNS.name} r
+          where r.id = $1::uuid`,
+        [id],
+      )
+    : [];
+  if (!place) throw new InvalidRequest('The cursor is not the id of a run');
+  return place;
+}
+
+/**
+ * Runs that pass the filter, in the order of the walk.
+ *
+ * Every index of the list has the state before the time. A list of one state reads a range of one index; a list of all
+ * states reads the first runs of each state and merges them. So the cost depends on the limit and not on the size of the
+ * table, for each filter alone and together with a state.
+ */
+export function listRuns(
+  manager: EntityManager,
+  filter: RunFilter,
+  walk: RunWalk,
+  limit: number,
+): Promise<RunEntity[]> {
+  const params: unknown[] = [];
+  const bind: Bind = (value, type) => `$${params.push(value)}::${type}`;
+  const conditions = [...fieldConditions(filter, bind), ...timeConditions(filter, walk, bind)];
+  const order = walk.direction === 'older' ? 'created_at desc, id desc' : 'created_at, id';
+  const limitParam = bind(limit, 'integer');
+  const ofState = (columns: string, state: string): string =>
+    `select ${columns}
+         from ${RUNS.name} r
+        where ${[`r.state = ${state}`, ...conditions].join(' and ')}
+        order by ${order}
+        limit ${limitParam}`;
+  if (filter.state !== undefined) {
+    return rows(manager, ofState(RECORD_COLUMNS, bind(filter.state, 'text')), params);
+  }
+  return rows(
+    manager,
+    `select ${RECORD_COLUMNS}
+         from (
+           select stretch.id as page_id
+             from unnest(${bind(RUN_STATES, 'text[]')}) as s (state)
+            cross join lateral (
+              ${ofState('r.created_at, r.id', 's.state')}
+            ) stretch
+            order by ${order}
+            limit ${limitParam}
+         ) page
+         join ${RUNS.name} r on r.id = page_id
+        order by ${order}`,
+    params,
+  );
+}
+
+type Bind = (value: unknown, type: string) => string;
+
+/** Conditions on fields that never change; without any, the predicate of the index for this case. */
+function fieldConditions({ definitionId, image, topic }: RunFilter, bind: Bind): string[] {
+  const fields = { definition_id: definitionId, image, topic };
+  const conditions = Object.entries(fields).flatMap(([column, value]) =>
+    value === undefined ? [] : [`${column} = ${bind(value, 'text')}`],
+  );
+  return conditions.length > 0 ? conditions : [ONLY_BY_STATE];
+}
+
+/**
+ * Of the conditions on the side where the walk starts, only the tightest: an index scan starts at any of them and would
+ * read rows in vain up to the tightest.
+ */
+function timeConditions({ created }: RunFilter, { place, direction }: RunWalk, bind: Bind): string[] {
+  const given = CREATED_BOUNDS.flatMap((name) => {
+    const time = created[name];
+    return time ? [{ name, time, isBehind: BEHIND[direction].includes(name) }] : [];
+  });
+  const bounds = given.filter(
+    ({ name, time, isBehind }) => !(place && isBehind && KEEPS[name](place.createdAt, time)),
+  );
+  const conditions = bounds.map(
+    ({ name, time }) => `created_at ${OPERATORS[name]} ${bind(time.toISOString(), 'timestamptz')}`,
+  );
+  if (!place || bounds.some(({ isBehind }) => isBehind)) return conditions;
+  const at = `(${bind(place.createdAt.toISOString(), 'timestamptz')}, ${bind(place.id, 'uuid')})`;
+  return [...conditions, `(created_at, id) ${direction === 'older' ? '<' : '>'} ${at}`];
+}
