@@ -21,10 +21,10 @@ const KIND_OF_REJECTION = {
   'attempt-limit': 'invalid',
 } as const satisfies Record<Rejection['reason'], ErrorKind>;
 
-/** All reasons for which a run refuses a command. */
+/** All reasons for which a run rejects a command. */
 export const REJECTION_REASONS: readonly string[] = Object.keys(KIND_OF_REJECTION);
 
-/** The run is there and does not accept the command; nothing has changed. */
+/** The run does not accept the command; nothing has changed. */
 export class RunRejected extends DomainError {
   readonly kind: ErrorKind;
 
@@ -37,7 +37,7 @@ export class RunRejected extends DomainError {
   }
 }
 
-/** More commands wait than the journal takes; nothing has changed. */
+/** Too many commands wait for the journal; nothing has changed. */
 export class JournalOverloaded extends DomainError {
   readonly kind = 'unavailable';
 
@@ -46,7 +46,7 @@ export class JournalOverloaded extends DomainError {
   }
 }
 
-/** A command that must come before this one, of the same request, could not be carried out; nothing has changed. */
+/** An earlier command of the same request failed; nothing has changed. */
 export class HeldBack extends DomainError {
   readonly kind = 'unavailable';
 
@@ -55,7 +55,7 @@ export class HeldBack extends DomainError {
   }
 }
 
-/** The idempotency key was used before with another content; nothing has changed. */
+/** The idempotency key was used with another request; nothing has changed. */
 export class IdempotencyMismatch extends DomainError {
   readonly kind = 'conflict';
 

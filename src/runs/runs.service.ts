@@ -15,14 +15,14 @@ import { RunNotFound } from './run.errors.js';
 import { isRunId, RunReader } from './storage/run.reader.js';
 import { recordOfNewRun } from './storage/run-record.js';
 
-/** A run as a request left it. */
+/** A run after a request. */
 export interface AnsweredRun {
   readonly run: OpRunDto;
-  /** True when an earlier request with the same key did what this one asks for. */
+  /** True when the request repeats an earlier one with the same idempotency key. */
   readonly replayed: boolean;
 }
 
-/** The use cases of runs. Refusals are RunNotFound, RunRejected and IdempotencyMismatch. */
+/** The use cases of runs. They throw RunNotFound, RunRejected and IdempotencyMismatch. */
 @Injectable()
 export class RunsService {
   constructor(
@@ -30,7 +30,7 @@ export class RunsService {
     private readonly reader: RunReader,
   ) {}
 
-  /** Creates a run and answers it; a request that was sent before is answered with its run as it is now. */
+  /** Creates a run; a repeated request returns its run as it is now. */
   async create(
     request: RunRequest,
     trace: TraceContext | null = null,
@@ -43,13 +43,13 @@ export class RunsService {
       : { run: toOpRunDto(recordOfNewRun(effect.run, fresh), []), replayed: false };
   }
 
-  /** What a creation is answered with that was carried out before, or null when it was not. @throws IdempotencyMismatch */
+  /** The run of an earlier request with this key, or null. @throws IdempotencyMismatch */
   async findReplay(idempotency: Idempotency): Promise<AnsweredRun | null> {
     const run = await this.reader.findReplay(idempotency);
     return run && { run, replayed: true };
   }
 
-  /** An admin's direct mutation; it is written to the audit log and not to the timeline. */
+  /** An admin's direct change: it is written to the audit log and not to the timeline. */
   async patch(id: string, body: UpdateRunDto, keyName: string): Promise<OpRunDto> {
     const state = body.state === undefined ? undefined : checkedState(body.state);
     if (!isRunId(id)) throw new RunNotFound(id);
@@ -58,7 +58,7 @@ export class RunsService {
     return viewed(await this.journal.change(id, command, { wantsView: true })).run;
   }
 
-  /** Opens another attempt, whatever state the run is in. */
+  /** Opens another attempt, from any state. */
   async retry(id: string): Promise<OpRunDto> {
     return viewed(await this.#record(id, MANUAL_RETRY, {}, { wantsView: true })).run;
   }
@@ -69,8 +69,7 @@ export class RunsService {
   }
 
   /**
-   * Puts a reported event on the timeline and carries out its effect, once for each idempotency key.
-   * @returns whether an earlier request with the same key did so
+   * Appends an event to the timeline and applies its effect, once for each idempotency key.
    * @throws InvalidRequest when the event breaks a rule of its type
    */
   async addEvent(
@@ -83,7 +82,7 @@ export class RunsService {
     return { replayed: 'replayOf' in effect };
   }
 
-  /** As `addEvent`, and answers the run. */
+  /** As `addEvent`, and returns the run. */
   async addEventAndRead(
     id: string,
     body: AddEventDto,
@@ -99,7 +98,7 @@ export class RunsService {
   }
 }
 
-/** The run that an effect shows. @throws RunNotFound when the run of an earlier request is no more */
+/** The run of an effect. @throws RunNotFound when the run of an earlier request was removed */
 export function viewed(effect: Effect): AnsweredRun {
   if (!effect.view) throw new RunNotFound('run' in effect ? effect.run.id : effect.replayOf);
   return { run: toOpRunDto(effect.view.run, effect.view.events), replayed: 'replayOf' in effect };

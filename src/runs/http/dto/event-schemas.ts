@@ -2,29 +2,13 @@ import { EVENT_EXAMPLES, EXAMPLE_RUN_ID } from '../../../bootstrap/openapi/examp
 import { EVENT_TYPE_PATTERN, SPECIAL_EVENT_TYPES } from '../../machine/run-event.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../../machine/run.js';
 
-/** What the API description says about events of one type. */
-interface EventSchema {
-  readonly name: string;
-  readonly description: string;
-  readonly type: object;
-  readonly msg: object;
-  readonly payload: object;
-  readonly payloadIsRequired?: boolean;
-  readonly example: object;
-}
-
 const INT32_MAX = 2 ** 31 - 1;
 const TEXT = { description: 'A message for people.', oneOf: [{ type: 'string' }, { type: 'integer' }] };
-const ANY_PAYLOAD = { type: 'object', additionalProperties: true };
 // A look-ahead instead of `not`, which code generators ignore.
 const CUSTOM_TYPE = EVENT_TYPE_PATTERN.source.replace('^', `^(?!(?:${SPECIAL_EVENT_TYPES.join('|')})$)`);
 
-const EVENTS: readonly EventSchema[] = [
-  {
-    name: 'StartedEvent',
-    description: 'The worker has started the container. The run becomes RUNNING.',
-    type: { type: 'string', enum: ['STARTED'] },
-    msg: TEXT,
+const EVENTS = {
+  StartedEvent: eventSchema('STARTED', 'The worker has started the container. The run becomes RUNNING.', {
     payload: {
       type: 'object',
       properties: {
@@ -42,24 +26,13 @@ const EVENTS: readonly EventSchema[] = [
         },
       },
       required: ['worker_id'],
-      additionalProperties: true,
     },
-    payloadIsRequired: true,
-    example: EVENT_EXAMPLES.STARTED,
-  },
-  {
-    name: 'ProgressEvent',
-    description: 'Sets the progress of the run.',
-    type: { type: 'string', enum: ['PROGRESS'] },
+    required: ['type', 'msg', 'payload'],
+  }),
+  ProgressEvent: eventSchema('PROGRESS', 'Sets the progress of the run.', {
     msg: { type: 'integer', minimum: 0, maximum: 100, description: 'Percentage.' },
-    payload: ANY_PAYLOAD,
-    example: EVENT_EXAMPLES.PROGRESS,
-  },
-  {
-    name: 'CompletedEvent',
-    description: 'The container has succeeded. The run becomes COMPLETED.',
-    type: { type: 'string', enum: ['COMPLETED'] },
-    msg: TEXT,
+  }),
+  CompletedEvent: eventSchema('COMPLETED', 'The container has succeeded. The run becomes COMPLETED.', {
     payload: {
       type: 'object',
       properties: {
@@ -69,59 +42,40 @@ const EVENTS: readonly EventSchema[] = [
           description: 'Outputs of the run; absent: the outputs stay as they are.',
         },
       },
-      additionalProperties: true,
     },
-    example: EVENT_EXAMPLES.COMPLETED,
-  },
-  {
-    name: 'FailedEvent',
-    description:
-      'The attempt has failed. The run becomes PENDING if its retry policy allows a further attempt, else FAILED.',
-    type: { type: 'string', enum: ['FAILED'] },
-    msg: TEXT,
-    payload: {
-      type: 'object',
-      properties: { error_message: { type: ['string', 'null'], description: 'Why the attempt failed.' } },
-      additionalProperties: true,
+  }),
+  FailedEvent: eventSchema(
+    'FAILED',
+    'The attempt has failed. The run becomes PENDING if its retry policy allows a further attempt, else FAILED.',
+    {
+      payload: {
+        type: 'object',
+        properties: { error_message: { type: ['string', 'null'], description: 'Why the attempt failed.' } },
+      },
     },
-    example: EVENT_EXAMPLES.FAILED,
-  },
-  {
-    name: 'CancelledEvent',
-    description: 'Cancels the run.',
-    type: { type: 'string', enum: ['CANCELLED'] },
-    msg: TEXT,
-    payload: ANY_PAYLOAD,
-    example: EVENT_EXAMPLES.CANCELLED,
-  },
-  {
-    name: 'RetriedEvent',
-    description: 'Opens a new attempt. The run becomes PENDING.',
-    type: { type: 'string', enum: ['RETRIED'] },
-    msg: TEXT,
+  ),
+  CancelledEvent: eventSchema('CANCELLED', 'Cancels the run.'),
+  RetriedEvent: eventSchema('RETRIED', 'Opens a new attempt. The run becomes PENDING.', {
     payload: {
       type: 'object',
       properties: {
         force: { type: ['boolean', 'null'], description: 'True: also if the run has ended.' },
       },
-      additionalProperties: true,
     },
-    example: EVENT_EXAMPLES.RETRIED,
-  },
-  {
-    name: 'CustomEvent',
-    description: 'An event of any other type. It is stored and does not change the run.',
-    type: {
-      type: 'string',
-      maxLength: 64,
-      pattern: CUSTOM_TYPE,
-      description: `Not ${SPECIAL_EVENT_TYPES.join(', ')}.`,
+  }),
+  CustomEvent: eventSchema(
+    'custom',
+    'An event of any other type. It is stored and does not change the run.',
+    {
+      type: {
+        type: 'string',
+        maxLength: 64,
+        pattern: CUSTOM_TYPE,
+        description: `Not ${SPECIAL_EVENT_TYPES.join(', ')}.`,
+      },
     },
-    msg: TEXT,
-    payload: ANY_PAYLOAD,
-    example: EVENT_EXAMPLES.custom,
-  },
-];
+  ),
+};
 
 /** Fields that name the run of an event in a batch. */
 const RUN_FIELDS = {
@@ -139,10 +93,10 @@ const RUN_FIELDS = {
  * describe it, since one class reads events of all types.
  */
 export function eventSchemas(): Record<string, object> {
-  const single = EVENTS.map((event) => [event.name, schemaOf(event)] as const);
-  const reported = EVENTS.map(({ name, ...event }) => {
-    const { properties, required, example, ...schema } = schemaOf({ name, ...event });
-    return [
+  // The rules of the document change its schemas.
+  const single = structuredClone(EVENTS);
+  const reported = Object.fromEntries(
+    Object.entries(structuredClone(EVENTS)).map(([name, { properties, required, example, ...schema }]) => [
       `Reported${name}`,
       {
         ...schema,
@@ -150,25 +104,39 @@ export function eventSchemas(): Record<string, object> {
         required: ['run_id', ...required],
         example: { run_id: EXAMPLE_RUN_ID, attempt: 1, ...example },
       },
-    ] as const;
-  });
+    ]),
+  );
   return {
-    ...Object.fromEntries([...single, ...reported]),
+    ...single,
+    ...reported,
     AddEventRequest: union('An event to add to the timeline of a run.', single),
     ReportedEvent: union('An event of one run in a batch.', reported),
   };
 }
 
-function schemaOf({ description, type, msg, payload, payloadIsRequired, example }: EventSchema) {
+function eventSchema(
+  example: keyof typeof EVENT_EXAMPLES,
+  description: string,
+  {
+    type = { type: 'string', enum: [example] },
+    msg = TEXT,
+    payload = { type: 'object' },
+    required = ['type', 'msg'],
+  }: { type?: object; msg?: object; payload?: object; required?: string[] } = {},
+) {
+  const data = { description: 'Further data of the event.', ...payload, additionalProperties: true };
   return {
     type: 'object',
     description,
-    properties: { type, msg, payload: { description: 'Further data of the event.', ...payload } },
-    required: ['type', 'msg', ...(payloadIsRequired ? ['payload'] : [])],
-    example,
+    properties: { type, msg, payload: data },
+    required,
+    example: EVENT_EXAMPLES[example],
   };
 }
 
-function union(description: string, members: readonly (readonly [string, object])[]): object {
-  return { description, oneOf: members.map(([name]) => ({ $ref: `#/components/schemas/${name}` })) };
+function union(description: string, members: Readonly<Record<string, object>>): object {
+  return {
+    description,
+    oneOf: Object.keys(members).map((name) => ({ $ref: `#/components/schemas/${name}` })),
+  };
 }
