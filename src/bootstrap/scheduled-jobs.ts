@@ -67,7 +67,7 @@ export function scheduledJobs({
         retry: { firstMs: 100, longestMs: 10 * SECOND },
       },
       RunTimeoutsJob,
-      async (job, { now, stop }) => (await job.runOnce(await now(), stop)).carriedOut,
+      async (job, { now, stop }) => (await job.runOnce(await now(), stop)).applied,
     ),
     scheduledJob(
       {

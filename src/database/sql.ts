@@ -1,14 +1,19 @@
 import { Pool } from 'pg';
 import { EntityManager } from 'typeorm';
 import type { DataSource, QueryRunner } from 'typeorm';
+import { jsonText } from '@longshore/common/json/json-text';
+import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { Pipeline, queryFailed } from './pipeline.js';
 import { DatabaseUnreachable } from './unavailable.js';
 
 /** What SQL can be run on: a transaction's manager or query runner, or the data source for a statement alone. */
 export type SqlExecutor = EntityManager | DataSource | QueryRunner;
 
-/** Values that {@link unnestRows} can carry. JSON goes in as its text; a JSON null is `'null'`, an SQL null is null. */
-export type UnnestValue = string | number | bigint | boolean | Date | Buffer | null;
+/**
+ * Values of {@link unnestRows}. A JSON column takes an object, or any other JSON value as its text: a JSON null is
+ * `'null'`, an SQL null is null.
+ */
+export type UnnestValue = string | number | bigint | boolean | Date | Buffer | JsonObject | null;
 
 /** A set of rows as one table expression with one array parameter per column. */
 export interface UnnestedRows {
@@ -152,7 +157,9 @@ function element(value: UnnestValue): string {
   if (value === null) return 'NULL';
   if (typeof value === 'string') return NEEDS_ESCAPE.test(value) ? escaped(value) : `"${value}"`;
   if (value instanceof Date) return `"${value.toISOString()}"`;
-  return Buffer.isBuffer(value) ? `"\\\\x${value.toString('hex')}"` : String(value);
+  if (Buffer.isBuffer(value)) return `"\\\\x${value.toString('hex')}"`;
+  if (typeof value === 'object') throw new TypeError('an object is the value of a column that is not JSON');
+  return String(value);
 }
 
 const NEEDS_ESCAPE = /["\\]/;
@@ -162,8 +169,9 @@ function escaped(text: string): string {
 }
 
 /** In JSON text there are no control characters, so the escapes of a JSON string are exactly those of an array element. */
-function jsonElement(text: UnnestValue): string {
-  return text === null ? 'NULL' : JSON.stringify(text);
+function jsonElement(value: UnnestValue): string {
+  if (value === null) return 'NULL';
+  return JSON.stringify(isJsonObject(value) ? jsonText(value) : value);
 }
 
 function isJson(type: string): boolean {

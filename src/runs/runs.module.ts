@@ -3,15 +3,12 @@ import { Notifications } from '../database/notifications.js';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { AuditEntryEntity } from '../database/entities/audit-entry.entity.js';
 import { FeedModule } from '../feed/feed.module.js';
+import { HealthChecks } from '../health/health-checks.js';
 import { HealthModule } from '../health/health.module.js';
-import { AttemptRepository } from './storage/attempt.repository.js';
 import { AuditController } from './audit/audit.controller.js';
-import { AuditRepository } from './audit/audit.repository.js';
 import { BulkRunsController } from './bulk/bulk-runs.controller.js';
 import { BulkRunsService } from './bulk/bulk-runs.service.js';
 import { CommittedEventRepository } from './events/committed-event.repository.js';
-import { DeadlineJob } from './timeouts/deadline.job.js';
-import { DeadlineRepository } from './timeouts/deadline.repository.js';
 import { RunTimeoutsJob } from './timeouts/run-timeouts.job.js';
 import { EventRepository } from './events/event.repository.js';
 import { HeldRunRepository } from './storage/held-run.repository.js';
@@ -27,15 +24,12 @@ import { RunDemandReader } from './counts/run-demand.reader.js';
 import { RunDemandRollUp } from './counts/run-demand.roll-up.js';
 import { LowWaterMarks } from './queue/low-water-marks.js';
 import { QueueRepository } from './queue/queue.repository.js';
-import { JournalHealth } from './journal/journal-health.js';
 import { JournalMetrics } from './journal/journal-metrics.js';
-import { JournalStore } from './journal/journal-store.js';
-import { JournalTracer } from './journal/journal-tracer.js';
 import { JournalInstrumentation } from './journal/journal-instrumentation.js';
-import { RunHistory } from './journal/run-history.js';
 import { ClaimReplays } from './journal/claim-replays.js';
 import { CandidateSelector } from './journal/candidate-selector.js';
 import { ClaimAllocator } from './journal/claim-allocator.js';
+import { GroupWriter } from './journal/group-writer.js';
 import { RunJournal } from './journal/run-journal.js';
 import { RunViews } from './http/run-view.js';
 import { RunEvents } from './events/run-events.js';
@@ -55,7 +49,6 @@ import { RunCountsMetrics } from './counts/run-counts.metrics.js';
   providers: [
     RunRepository,
     LostRunRepository,
-    AttemptRepository,
     EventRepository,
     CommittedEventRepository,
     {
@@ -67,10 +60,7 @@ import { RunCountsMetrics } from './counts/run-counts.metrics.js';
     HeldRunRepository,
     IdempotencyRepository,
     IdempotencyRetentionJob,
-    DeadlineRepository,
-    DeadlineJob,
     RunTimeoutsJob,
-    AuditRepository,
     RunListReader,
     RunCountsRepository,
     RunCountsRollUp,
@@ -79,10 +69,8 @@ import { RunCountsMetrics } from './counts/run-counts.metrics.js';
     RunDemandRollUp,
     RunRetentionRepository,
     RunRetention,
-    RunHistory,
     JournalMetrics,
-    JournalStore,
-    JournalTracer,
+    GroupWriter,
     JournalInstrumentation,
     CandidateSelector,
     ClaimReplays,
@@ -90,7 +78,6 @@ import { RunCountsMetrics } from './counts/run-counts.metrics.js';
     RunViews,
     RunJournal,
     RunEvents,
-    JournalHealth,
     RunReader,
     QueueReader,
     RunsService,
@@ -110,4 +97,8 @@ import { RunCountsMetrics } from './counts/run-counts.metrics.js';
     BulkRunsService,
   ],
 })
-export class RunsModule {}
+export class RunsModule {
+  constructor(journal: RunJournal, checks: HealthChecks) {
+    checks.register('journal', () => journal.state);
+  }
+}

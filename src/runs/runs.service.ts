@@ -8,12 +8,11 @@ import { newRun, type RunRequest } from './storage/new-run.js';
 import type { Reporter } from './machine/run-command.js';
 import { MANUAL_RETRY, USER_CANCEL, type RunEvent } from './machine/run-event.js';
 import type { Idempotency } from './journal/idempotency-ledger.js';
-import type { Effect } from './journal/pending-command.js';
-import { RunJournal, type ChangeOptions } from './journal/run-journal.js';
+import type { ChangeOptions, Effect } from './journal/pending-command.js';
+import { RunJournal } from './journal/run-journal.js';
 import { checkedState } from './list/run-filter.js';
 import { RunNotFound } from './run.errors.js';
 import { isRunId, RunReader } from './storage/run.reader.js';
-import { recordOfNewRun } from './storage/run-record.js';
 
 /** A run after a request. */
 export interface AnsweredRun {
@@ -36,11 +35,7 @@ export class RunsService {
     trace: TraceContext | null = null,
     idempotency?: Idempotency,
   ): Promise<AnsweredRun> {
-    const fresh = newRun(request, trace);
-    const effect = await this.journal.create(fresh, idempotency);
-    return 'replayOf' in effect
-      ? viewed(effect)
-      : { run: toOpRunDto(recordOfNewRun(effect.run, fresh), []), replayed: false };
+    return viewed(await this.journal.create(newRun(request, trace), idempotency));
   }
 
   /** The run of an earlier request with this key, or null. @throws IdempotencyMismatch */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { MetricsPage } from '../../src/common/metrics/metrics-page.js';
-import { DeadlineJob } from '../../src/runs/timeouts/deadline.job.js';
+import { RunTimeoutsJob } from '../../src/runs/timeouts/run-timeouts.job.js';
 import { RawWorker } from '../support/raw-worker.js';
 import { RunSteps } from '../support/run-steps.js';
 import { Scrape } from '../support/scrape.js';
@@ -14,7 +14,7 @@ const COUNTED = [
   'longshore_run_transitions_total',
   'longshore_events_total',
   'longshore_run_retries_total',
-  'longshore_run_deadlines_total',
+  'longshore_run_timers_total',
   'longshore_refused_events_total',
   'longshore_runs_claimed_total',
   'longshore_claims_total',
@@ -98,7 +98,7 @@ describe('GET /metrics', () => {
     });
     const late = await counting(async () => {
       await runs.create({ timeouts: { start_within_s: 1 } });
-      await service.app.get(DeadlineJob, { strict: false }).runOnce(new Date(Date.now() + 60_000));
+      await service.app.get(RunTimeoutsJob, { strict: false }).runOnce(new Date(Date.now() + 60_000));
     });
     // The job looked a minute ahead, while the machine goes by the database's time: nothing is due yet.
     assert.deepEqual(late, { longshore_runs_created_total: 1 });
@@ -109,10 +109,10 @@ describe('GET /metrics', () => {
       await manager.query(`update run_deadlines set due_at = now() - interval '1 second' where run_id = $1`, [
         id,
       ]);
-      await service.app.get(DeadlineJob, { strict: false }).runOnce(new Date());
+      await service.app.get(RunTimeoutsJob, { strict: false }).runOnce(new Date());
       await runs.get(id);
     });
-    assert.equal(elapsed['longshore_run_deadlines_total{kind="start_budget"}'], 1);
+    assert.equal(elapsed['longshore_run_timers_total{kind="start_timeout"}'], 1);
     assert.equal(elapsed['longshore_run_transitions_total{from="PENDING",to="FAILED"}'], 1);
   });
 

@@ -12,7 +12,7 @@ import { openTestDatabase, type TestDatabase } from '../support/test-database.js
 const idsOf = ({ runs }: ClaimOutcome): string[] => runs.map(({ run }) => run.id);
 
 /** Workers without limits that are served by a strategy. */
-function deskOf(strategy: SchedulingStrategy): ClaimContext {
+function contextOf(strategy: SchedulingStrategy): ClaimContext {
   return {
     strategy,
     findClaiming: (ids) =>
@@ -38,7 +38,7 @@ describe('claims of several runs in one commit', () => {
 
   /** Hands the claims in at once, so that one commit serves them. */
   const claimAll = (
-    claims: readonly (Pick<Claim, 'workerId' | 'max'> & { readonly desk?: ClaimContext })[],
+    claims: readonly (Pick<Claim, 'workerId' | 'max'> & { readonly context?: ClaimContext })[],
   ) => Promise.all(claims.map(({ workerId, ...claim }) => journal.claim({ ...claimOf(workerId), ...claim })));
 
   test('are served in their order: the first in line gets the highest runs, as many as it asks for', async () => {
@@ -89,10 +89,10 @@ describe('claims of several runs in one commit', () => {
         ],
       }),
     };
-    const desk = deskOf(heedless);
+    const context = contextOf(heedless);
     const outcomes = await claimAll([
-      { workerId: 'a', max: 2, desk },
-      { workerId: 'b', max: 5, desk },
+      { workerId: 'a', max: 2, context },
+      { workerId: 'b', max: 5, context },
     ]);
     assert.deepEqual(outcomes.map(idsOf), [ids.slice(0, 2), ids.slice(4, 5)]);
     const left = await rows<{ id: string }>(
@@ -121,8 +121,8 @@ describe('claims of several runs in one commit', () => {
     const holder = database.dataSource.createQueryRunner();
     await holder.startTransaction();
     await holder.query('select 1 from runs where id = $1 for update', [ids[1]]);
-    const desk = deskOf(watched);
-    const [outcome] = await claimAll([{ workerId: 'a', max: 3, desk }]);
+    const context = contextOf(watched);
+    const [outcome] = await claimAll([{ workerId: 'a', max: 3, context }]);
     await holder.rollbackTransaction();
     await holder.release();
     assert.deepEqual(told, [[3], [1]]);
@@ -131,7 +131,7 @@ describe('claims of several runs in one commit', () => {
 
   test('without a max leave it to the strategy', async () => {
     const ids = await create(5);
-    const [outcome] = await claimAll([{ workerId: 'a', desk: deskOf(new FitStrategy(300)) }]);
+    const [outcome] = await claimAll([{ workerId: 'a', context: contextOf(new FitStrategy(300)) }]);
     assert.deepEqual(outcome && idsOf(outcome), ids);
   });
 });

@@ -23,7 +23,7 @@ describe('a claim by a strategy that chooses', () => {
     const { id } = await createOn(journal);
     await execute(database.dataSource, `update run_queue set reserved_for = 'gone'`);
     const reporter = {};
-    const desk: ClaimContext = {
+    const context: ClaimContext = {
       strategy: new FitStrategy(300),
       // Whether the worker that a run is kept for can be reached is asked between listing and locking.
       findClaiming: async (ids) => {
@@ -35,7 +35,7 @@ describe('a claim by a strategy that chooses', () => {
         return new Map(ids.map((one) => [one, { id: one, cpuCores: 1, ramMb: 1, gpus: [], tags: [] }]));
       },
     };
-    const { runs } = await journal.claim({ workerId: 'w', desk, stillWanted: () => true });
+    const { runs } = await journal.claim({ workerId: 'w', context, stillWanted: () => true });
     assert.deepEqual(
       runs.map(({ run }) => [run.id, run.attempt, run.eventCount]),
       [[id, 2, 1]],
@@ -53,16 +53,16 @@ describe('a claim by a strategy that chooses', () => {
     const workers = new Map([[worker.id, worker]]);
     const claim = { workerId: worker.id, idempotency, stillWanted: () => true };
     const elsewhere: ClaimContext = { strategy, findClaiming: () => Promise.resolve(workers) };
-    const desk: ClaimContext = {
+    const context: ClaimContext = {
       strategy,
       findClaiming: async () => {
-        const { kind } = await other.claim({ ...claim, desk: elsewhere });
+        const { kind } = await other.claim({ ...claim, context: elsewhere });
         assert.equal(kind, 'served');
         return workers;
       },
     };
-    assert.equal((await journal.claim({ ...claim, desk })).kind, 'contended');
-    const again = await journal.claim({ ...claim, desk });
+    assert.equal((await journal.claim({ ...claim, context })).kind, 'contended');
+    const again = await journal.claim({ ...claim, context });
     assert.deepEqual([again.kind, again.runs.map(({ run }) => run.id)], ['replayed', [id]]);
   });
 });

@@ -42,7 +42,7 @@ describe('the counts of the journal', () => {
   };
 
   test('hold what was committed when a group is rolled back and its members are tried one by one, and hold it once', async () => {
-    const { id } = await createOn(journal, { eventDelivery: { topic: 't' } });
+    const { id } = await createOn(journal, { topic: 't' });
     const grown = await counting(() =>
       Promise.allSettled([
         createOn(journal),

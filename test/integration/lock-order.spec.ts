@@ -27,7 +27,7 @@ describe('what two processes lock', () => {
 
   /** One run a topic. */
   async function createRuns(): Promise<NewRun[]> {
-    const runs = TOPICS.map((topic) => freshRun({ eventDelivery: { topic } }));
+    const runs = TOPICS.map((topic) => freshRun({ topic }));
     await Promise.all(runs.map((run) => journals[0].create(run)));
     return runs;
   }

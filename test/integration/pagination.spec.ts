@@ -92,8 +92,9 @@ describe(`the list of ${RUNS} runs that two processes created at once`, () => {
           // Tells the processes apart.
           priority: n % 2,
           image: n % 100 === 0 ? 'rare' : (IMAGES[n % 4] ?? 'a'),
-          eventDelivery: topic ? { topic } : null,
-          definition: definition ? { id: definition, version: '1' } : null,
+          topic: topic ?? null,
+          definitionId: definition ?? null,
+          definitionVersion: definition ? '1' : null,
         });
         const state = STATES[n % STATES.length] ?? 'PENDING';
         if (state !== 'PENDING') await journal.change(run.id, { type: 'patch', keyName: 'test', state });
@@ -206,9 +207,7 @@ describe(`the list of ${RUNS} runs that two processes created at once`, () => {
         );
         await Promise.all([
           ...moving.map((id) => journal.change(id, { type: 'patch', keyName: 'test', state })),
-          ...IMAGES.slice(0, 4).map((image) =>
-            journal.create(freshRun({ image, eventDelivery: { topic: 't1' } })),
-          ),
+          ...IMAGES.slice(0, 4).map((image) => journal.create(freshRun({ image, topic: 't1' }))),
         ]);
         changes += 1;
         await sleep(2);

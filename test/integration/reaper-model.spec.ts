@@ -84,7 +84,7 @@ async function play(
         model.heardAt.set(step.worker, model.now);
         break;
       case 'claim': {
-        // Only an active worker is given anything; the desk of this test gives to anybody.
+        // Only an active worker is given anything; the context of this test gives to anybody.
         if (model.now - (model.heardAt.get(step.worker) ?? 0) >= 10) break;
         for (const id of await scene.claim(step.worker)) {
           const run = model.runs.get(id) ?? assert.fail('it is one of ours');

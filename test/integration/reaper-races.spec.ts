@@ -80,7 +80,7 @@ describe('a reaper that is not alone', () => {
     for (let round = 0; round < 5; round += 1) {
       const ids: string[] = [];
       for (let i = 0; i < 10; i += 1) {
-        ids.push((await scene.assigned(`w${i}`, { eventDelivery: { topic: 'races' } })).id);
+        ids.push((await scene.assigned(`w${i}`, { topic: 'races' })).id);
       }
       await scene.letPass(TIMEOUT_MS + 1);
       other.passHere(TIMEOUT_MS + 1);
@@ -144,7 +144,7 @@ describe('a reaper that is not alone', () => {
 
   for (const [what, act] of fasterOnes) {
     test(`changes nothing of a run that it has found lost when ${what} first`, async () => {
-      const { id } = await scene.assigned('w', { eventDelivery: { topic: 'races' } });
+      const { id } = await scene.assigned('w', { topic: 'races' });
       await scene.letPass(TIMEOUT_MS + 1);
       let afterwards = '';
       runs.afterFinding = async () => {

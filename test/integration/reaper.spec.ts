@@ -66,7 +66,7 @@ for (const pool of POOLS) {
     });
 
     test('mirrors RECLAIMED to the feed as it stands on the timeline', async () => {
-      const { id } = await scene.assigned('w', { eventDelivery: { topic: 'losses' } });
+      const { id } = await scene.assigned('w', { topic: 'losses' });
       await scene.letPass(TIMEOUT_MS + 1);
       await scene.reaper.runOnce();
       const feed = await rows(

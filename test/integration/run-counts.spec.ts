@@ -3,7 +3,11 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { rows } from '../../src/database/sql.js';
-import { RunCountsRepository, type RunCounts } from '../../src/runs/counts/run-counts.repository.js';
+import {
+  addRunCounts,
+  RunCountsRepository,
+  type RunCounts,
+} from '../../src/runs/counts/run-counts.repository.js';
 import { RunCountsRollUp } from '../../src/runs/counts/run-counts.roll-up.js';
 import { StateCountDelta } from '../../src/runs/counts/state-count-delta.js';
 import { RUN_STATES, type RunState } from '../../src/runs/machine/run-state.js';
@@ -90,7 +94,7 @@ describe('the counts of runs', () => {
     tally.create();
     tally.move('PENDING', state);
     const at = new Date(now.getTime() - minutes * 60_000);
-    await counts.add(database.dataSource.manager, tally, at);
+    await addRunCounts(database.dataSource.manager, tally, at);
   }
 
   test('equal what counting the table says, whatever two processes do at once', async () => {

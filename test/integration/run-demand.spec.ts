@@ -4,7 +4,6 @@ import { after, afterEach, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { v7 as uuidv7 } from 'uuid';
 import { execute, rows } from '../../src/database/sql.js';
-import { RunCountsRepository } from '../../src/runs/counts/run-counts.repository.js';
 import { RunDemandRepository, type RunDemand } from '../../src/runs/counts/run-demand.repository.js';
 import { RunDemandRollUp } from '../../src/runs/counts/run-demand.roll-up.js';
 import type { RunJournal } from '../../src/runs/journal/run-journal.js';
@@ -94,7 +93,7 @@ describe('the counts of pending runs by what they ask for', () => {
   };
   const rollUp = (source = database.dataSource): RunDemandRollUp => new RunDemandRollUp(source);
   const retention = (): RunRetention =>
-    new RunRetention(database.dataSource, new RunRetentionRepository(), new RunCountsRepository(), {
+    new RunRetention(database.dataSource, new RunRetentionRepository(), {
       runRetentionDays: 1,
     });
 

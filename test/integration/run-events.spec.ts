@@ -10,7 +10,6 @@ import { CommittedEventRepository } from '../../src/runs/events/committed-event.
 import { encodeEventCursor, FIRST_PLACE } from '../../src/runs/events/event-cursor.js';
 import { RunEvents } from '../../src/runs/events/run-events.js';
 import { JournalMetrics } from '../../src/runs/journal/journal-metrics.js';
-import { JournalTracer } from '../../src/runs/journal/journal-tracer.js';
 import { JournalInstrumentation } from '../../src/runs/journal/journal-instrumentation.js';
 import { createOn, eventCommand, journalOn } from '../support/journal.js';
 import { until } from '../support/service-process.js';
@@ -19,8 +18,8 @@ import { openTestDatabase, type TestDatabase } from '../support/test-database.js
 const note = (msg: number) => eventCommand({ type: 'NOTE', msg });
 
 function eventsOf(dataSource: DataSource): RunEvents {
-  const watch = new JournalInstrumentation(new JournalMetrics(new Registry()), new JournalTracer(null));
-  return new RunEvents(dataSource, new CommittedEventRepository(), watch);
+  const instrumentation = new JournalInstrumentation(new JournalMetrics(new Registry()), null);
+  return new RunEvents(dataSource, new CommittedEventRepository(), instrumentation);
 }
 
 const keyOf = ({ run_id, index }: CommittedEvent): string => `${run_id} ${index}`;

@@ -192,9 +192,7 @@ describe('the journal', () => {
     const other = journalOn(await database.open()).journal;
     const topics = ['a', 'b'];
     const runs = await Promise.all(
-      Array.from({ length: 20 }, (_, i) =>
-        createOn(journal, { eventDelivery: { topic: topics[i % 2] ?? 'a' } }),
-      ),
+      Array.from({ length: 20 }, (_, i) => createOn(journal, { topic: topics[i % 2] ?? 'a' })),
     );
     const silent = await createOn(journal);
     await journal.change(silent.id, NOTE);
@@ -250,9 +248,7 @@ describe('the journal', () => {
 
   test('two processes that change the same runs in opposite order never end in a deadlock', async () => {
     const other = journalOn(await database.open()).journal;
-    const runs = await Promise.all(
-      Array.from({ length: 20 }, () => createOn(journal, { eventDelivery: { topic: 't' } })),
-    );
+    const runs = await Promise.all(Array.from({ length: 20 }, () => createOn(journal, { topic: 't' })));
     const rounds = Array.from({ length: 20 }, async () => {
       await Promise.all([
         ...runs.map((run) => journal.change(run.id, NOTE)),

@@ -39,7 +39,7 @@ describe('the retention of runs', () => {
   after(() => database.close());
 
   const retention = (days = 30, source: DataSource = database.dataSource): RunRetention =>
-    new RunRetention(source, new RunRetentionRepository(), new RunCountsRepository(), {
+    new RunRetention(source, new RunRetentionRepository(), {
       runRetentionDays: days,
     });
 
@@ -145,7 +145,7 @@ describe('the retention of runs', () => {
         return found;
       }
     }
-    const job = new RunRetention(database.dataSource, new Interrupted(), new RunCountsRepository(), {
+    const job = new RunRetention(database.dataSource, new Interrupted(), {
       runRetentionDays: 30,
     });
     assert.equal(await job.runOnce(NOW), 0);
@@ -164,7 +164,7 @@ describe('the retention of runs', () => {
       }
     }
     const other = await database.open();
-    const job = new RunRetention(database.dataSource, new Retried(), new RunCountsRepository(), {
+    const job = new RunRetention(database.dataSource, new Retried(), {
       runRetentionDays: 30,
     });
     assert.equal(await job.runOnce(NOW), 1);
@@ -174,8 +174,8 @@ describe('the retention of runs', () => {
   });
 
   test('keeps a run as long as its events are on a feed, and the feed is whole', async () => {
-    const old = await ended(31, { eventDelivery: { topic: 't' } });
-    const other = await ended(31, { eventDelivery: { topic: 'u' } });
+    const old = await ended(31, { topic: 't' });
+    const other = await ended(31, { topic: 'u' });
     const none = await ended(31);
     assert.equal(await retention().runOnce(NOW), 1);
     assert.deepEqual(await kept(), [old, other].toSorted(), `${none} is on no feed`);
@@ -192,7 +192,7 @@ describe('the retention of runs', () => {
   });
 
   test('is not held up by runs that it has to keep', async () => {
-    const held = await ended(99, { eventDelivery: { topic: 't' } });
+    const held = await ended(99, { topic: 't' });
     await database.dataSource.query(
       `insert into runs
        select (json_populate_record(r, json_build_object('id', gen_random_uuid(), 'attempt_id', gen_random_uuid()))).*

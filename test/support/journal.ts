@@ -2,13 +2,9 @@ import { Registry } from 'prom-client';
 import type { DataSource } from 'typeorm';
 import { v7 as uuidv7 } from 'uuid';
 import { FeedRepository } from '../../src/feed/feed.repository.js';
-import { AttemptRepository } from '../../src/runs/storage/attempt.repository.js';
-import { AuditRepository } from '../../src/runs/audit/audit.repository.js';
-import { DeadlineRepository } from '../../src/runs/timeouts/deadline.repository.js';
 import { EventRepository } from '../../src/runs/events/event.repository.js';
 import { HeldRunRepository } from '../../src/runs/storage/held-run.repository.js';
 import { IdempotencyRepository } from '../../src/runs/idempotency/idempotency.repository.js';
-import { RunCountsRepository } from '../../src/runs/counts/run-counts.repository.js';
 import { LowWaterMarks } from '../../src/runs/queue/low-water-marks.js';
 import { QueueRepository } from '../../src/runs/queue/queue.repository.js';
 import type { Claim, ClaimedRun } from '../../src/runs/journal/claim.js';
@@ -16,10 +12,8 @@ import { ClaimReplays } from '../../src/runs/journal/claim-replays.js';
 import { ClaimAllocator } from '../../src/runs/journal/claim-allocator.js';
 import { CandidateSelector } from '../../src/runs/journal/candidate-selector.js';
 import { JournalMetrics } from '../../src/runs/journal/journal-metrics.js';
-import { JournalTracer } from '../../src/runs/journal/journal-tracer.js';
 import { JournalInstrumentation } from '../../src/runs/journal/journal-instrumentation.js';
-import { JournalStore } from '../../src/runs/journal/journal-store.js';
-import { RunHistory } from '../../src/runs/journal/run-history.js';
+import { GroupWriter } from '../../src/runs/journal/group-writer.js';
 import { RunJournal } from '../../src/runs/journal/run-journal.js';
 import type { RunCommand } from '../../src/runs/machine/run-command.js';
 import type { NewRun, Run } from '../../src/runs/machine/run.js';
@@ -36,15 +30,8 @@ export function journalOn(dataSource: DataSource): { journal: RunJournal; regist
   const queue = new QueueRepository(new LowWaterMarks());
   const events = new EventRepository();
   const idempotency = new IdempotencyRepository();
-  const history = new RunHistory(
-    new AttemptRepository(),
-    new AuditRepository(),
-    events,
-    new FeedRepository({ feedEnabled: true }),
-    new RunCountsRepository(),
-  );
-  const store = new JournalStore(runs, queue, history, idempotency, new DeadlineRepository());
-  const handOut = new ClaimAllocator(
+  const writer = new GroupWriter(runs, queue, events, idempotency, new FeedRepository({ feedEnabled: true }));
+  const allocator = new ClaimAllocator(
     queue,
     runs,
     new HeldRunRepository(),
@@ -52,8 +39,8 @@ export function journalOn(dataSource: DataSource): { journal: RunJournal; regist
     new ClaimReplays(idempotency, runs),
   );
   const views = new RunViews(runs, events);
-  const watch = new JournalInstrumentation(new JournalMetrics(registry), new JournalTracer(null));
-  return { journal: new RunJournal({ dataSource }, store, handOut, views, watch), registry };
+  const instrumentation = new JournalInstrumentation(new JournalMetrics(registry), null);
+  return { journal: new RunJournal({ dataSource }, writer, allocator, views, instrumentation), registry };
 }
 
 /** A run to be created, with defaults where nothing is given. */
@@ -73,14 +60,17 @@ export function freshRun(given: Partial<NewRun> = {}): NewRun {
     maxBackoffS: 0,
     startWithinS: null,
     attemptTimeoutS: null,
-    eventDelivery: null,
-    definition: null,
-    trace: null,
+    topic: null,
+    attributes: null,
+    definitionId: null,
+    definitionVersion: null,
+    traceparent: null,
+    tracestate: null,
     ...given,
   };
 }
 
-const DESK: ClaimContext = {
+const CONTEXT: ClaimContext = {
   strategy: new DirectStrategy(),
   findClaiming: (ids) =>
     Promise.resolve(new Map(ids.map((id) => [id, { id, cpuCores: 1, ramMb: 1024, gpus: [], tags: [] }]))),
@@ -88,7 +78,7 @@ const DESK: ClaimContext = {
 
 /** A claim of a worker by the direct strategy. */
 export function claimOf(workerId: string): Claim {
-  return { workerId, desk: DESK, stillWanted: () => true };
+  return { workerId, context: CONTEXT, stillWanted: () => true };
 }
 
 /** Claims for a worker by the direct strategy, and answers what it got. */

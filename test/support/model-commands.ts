@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { createRun } from '../../src/runs/machine/create-run.js';
+import { createRun } from '../../src/runs/machine/run.js';
 import {
   MANUAL_RETRY,
   readEvent,
@@ -120,7 +120,7 @@ class Create implements Command {
       id: body.id,
       priority: this.priority,
       maxAttempts: this.attempts,
-      eventDelivery: delivery,
+      topic: this.topic,
     });
     const carried = { image: 'image', inputs: {}, outputs: this.outputs, topic: this.topic };
     const run = new ModelRun(createRun(fresh, new Date(body.createdAt)), carried);

@@ -37,18 +37,27 @@ export class RunEntity {
   @PrimaryColumn('uuid', { primaryKeyConstraintName: 'runs_pkey' }) id: string;
   @Column('text') state: string;
   @Column('integer') priority: number;
+  /** 0-100. */
   @Column('smallint') progress: number;
+  /** Number of the current attempt, from 1. */
   @Column('integer') attempt: number;
   @Column('uuid', { name: 'attempt_id' }) attemptId: string;
+  /** Index of the first timeline entry of the current attempt. */
   @Column('integer', { name: 'first_event' }) firstEvent: number;
+  /** Number of timeline entries; also the index of the next one. */
   @Column('integer', { name: 'event_count' }) eventCount: number;
+  /** Number of attempts that ended by FAILED. */
   @Column('integer') failures: number;
+  /** Number of attempts that ended because their worker was lost. */
   @Column('integer') reclaims: number;
   @Column('integer', { name: 'max_attempts' }) maxAttempts: number;
+  /** Back-off after the first failure in seconds, doubled with each further failure. 0: none. */
   @Column('integer', { name: 'backoff_s', default: 0 }) backoffS: number;
-  /** 0: unlimited. */
+  /** Upper bound of the back-off in seconds. 0: only the general bound of a day. */
   @Column('integer', { name: 'max_backoff_s', default: 0 }) maxBackoffS: number;
+  /** Start timeout: seconds from when an attempt can be claimed. null: none. */
   @Column('integer', { name: 'start_within_s', nullable: true }) startWithinS: number | null;
+  /** Attempt timeout: seconds from the start of an attempt. null: none. */
   @Column('integer', { name: 'attempt_timeout_s', nullable: true }) attemptTimeoutS: number | null;
   @Column('text') image: string;
   @Column('json') inputs: JsonObject;
@@ -68,12 +77,15 @@ export class RunEntity {
   @Column('text', { nullable: true }) tracestate: string | null;
   @Column('text', { name: 'worker_id', nullable: true }) workerId: string | null;
   @Column('text', { name: 'error_message', nullable: true }) errorMessage: string | null;
+  /** When the current attempt entered the queue. */
   @Column({ type: 'timestamptz', precision: 3, name: 'queued_at' }) queuedAt: Date;
   /** End of the back-off of a pending run; null: it is not in back-off. */
   @Column({ type: 'timestamptz', precision: 3, name: 'not_before', nullable: true }) notBefore: Date | null;
   @Column({ type: 'timestamptz', precision: 3, name: 'assigned_at', nullable: true }) assignedAt: Date | null;
   @Column({ type: 'timestamptz', precision: 3, name: 'started_at', nullable: true }) startedAt: Date | null;
+  /** Not null exactly in terminal states. */
   @Column({ type: 'timestamptz', precision: 3, name: 'finished_at', nullable: true }) finishedAt: Date | null;
   @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
+  /** Never before the time of the newest timeline entry. */
   @Column({ type: 'timestamptz', precision: 3, name: 'updated_at' }) updatedAt: Date;
 }

@@ -1,4 +1,3 @@
-import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { AuditEntryEntity } from '../../database/entities/audit-entry.entity.js';
@@ -45,24 +44,26 @@ const INSERT = `insert into ${ENTRIES.name} (${ENTRIES.columns(['t', 'keyName', 
          join ${RUNS.name} r on r.id = v.run_id
         order by v.n`;
 
-/** Appends to the audit log, in the transaction of the change. */
-@Injectable()
-export class AuditRepository {
-  /** Replaced outputs that the group did not set are read from the run's row, so this comes before the row's update. */
-  async insert(manager: EntityManager, records: readonly AuditRecord[]): Promise<void> {
-    const params = NEW_ENTRIES.params(records, {
-      n: (_, n) => n,
-      t: ({ after }) => after.updatedAt,
-      runId: ({ after }) => after.id,
-      state: ({ before }) => before.state,
-      priority: ({ before }) => before.priority,
-      reads_outputs: ({ before, outputs }) => outputs !== undefined && !before.outputs,
-      is_template: ({ before }) => before.outputs === null,
-      before: ({ before, outputs }) => snapshot(before, outputs && before.outputs),
-      after: ({ after, outputs }) => snapshot(after, outputs),
-    });
-    await execute(manager, INSERT, params);
-  }
+/**
+ * Writes audit records, in the transaction of the changes. Must precede the update of the runs: replaced outputs that the
+ * group did not set are read from the run's row.
+ */
+export async function insertAuditRecords(
+  manager: EntityManager,
+  records: readonly AuditRecord[],
+): Promise<void> {
+  const params = NEW_ENTRIES.params(records, {
+    n: (_, n) => n,
+    t: ({ after }) => after.updatedAt,
+    runId: ({ after }) => after.id,
+    state: ({ before }) => before.state,
+    priority: ({ before }) => before.priority,
+    reads_outputs: ({ before, outputs }) => outputs !== undefined && !before.outputs,
+    is_template: ({ before }) => before.outputs === null,
+    before: ({ before, outputs }) => snapshot(before, outputs && before.outputs),
+    after: ({ after, outputs }) => snapshot(after, outputs),
+  });
+  await execute(manager, INSERT, params);
 }
 
 function snapshot({ state, priority }: Run, outputs: JsonObject | null | undefined): string {

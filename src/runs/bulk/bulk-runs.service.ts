@@ -6,7 +6,6 @@ import { toItemError, type ItemError } from '../../common/http/errors/error-resp
 import { readItem } from '../../common/http/validation/bulk-items.js';
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 import { checkedEvent, eventCommand } from '../events/event-command.js';
-import { toOpRunDto } from '../http/dto/op-run.dto.js';
 import { CreateRunDto } from '../http/dto/run-requests.dto.js';
 import type { BulkKeys } from '../idempotency/idempotency.js';
 import type { Effect } from '../journal/pending-command.js';
@@ -16,7 +15,6 @@ import { RunNotFound } from '../run.errors.js';
 import { viewed } from '../runs.service.js';
 import { newRun } from '../storage/new-run.js';
 import { LONGEST_WORKER_ID } from '../storage/reporter.js';
-import { recordOfNewRun } from '../storage/run-record.js';
 import { isRunId } from '../storage/run.reader.js';
 import {
   ReportedEventDto,
@@ -48,12 +46,9 @@ export class BulkRunsService {
     return settleItems(items, async (item, index) => {
       const fresh = newRun(readItem(CreateRunDto, item), trace);
       const effect = await this.journal.create(fresh, keys.of(item, index));
-      if ('replayOf' in effect) {
-        const { run } = viewed(effect);
-        return { status: 201, ...(minimal ? { id: run.id } : { run }), replayed: true } as const;
-      }
-      if (minimal) return { status: 201, id: effect.run.id };
-      return { status: 201, run: toOpRunDto(recordOfNewRun(effect.run, fresh), []) };
+      if (minimal && 'run' in effect) return { status: 201, id: effect.run.id };
+      const { run, replayed } = viewed(effect);
+      return { status: 201, ...(minimal ? { id: run.id } : { run }), ...(replayed && { replayed }) };
     });
   }
 

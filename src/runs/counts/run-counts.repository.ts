@@ -43,18 +43,22 @@ type MinuteRow = { readonly at: Date; readonly minute: Date | number | null } & 
   Record<CountColumn, string | null>
 >;
 
+/**
+ * Adds to the counts, in the transaction that changes the runs. Each connection has its own row for each second, so that
+ * transactions do not wait for each other.
+ * @param at the transaction's time
+ */
+export async function addRunCounts(
+  manager: EntityManager,
+  { counts }: StateCountDelta,
+  at: Date,
+): Promise<void> {
+  await execute(manager, ADD, [at.toISOString(), ...COUNT_COLUMNS.map((column) => counts[column])]);
+}
+
 /** SQL of the table `run_counts`, and of the oldest pending run. */
 @Injectable()
 export class RunCountsRepository {
-  /**
-   * Adds to the counts, in the transaction that changes the runs. Each connection has its own row for each second, so
-   * that transactions do not wait for each other.
-   * @param at the transaction's time
-   */
-  async add(manager: EntityManager, { counts }: StateCountDelta, at: Date): Promise<void> {
-    await execute(manager, ADD, [at.toISOString(), ...COUNT_COLUMNS.map((column) => counts[column])]);
-  }
-
   /** How many runs are in each state now, and what happened in the last `minutes` minutes, as one snapshot. */
   async read(executor: SqlExecutor, minutes: number): Promise<RunCounts> {
     const found = await rows<MinuteRow>(

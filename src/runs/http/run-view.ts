@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { EventRepository, type TimelineRange, type TimelineRow } from '../events/event.repository.js';
 import { RunRepository } from '../storage/run.repository.js';
-import { toRunRecord, type RunRecord } from '../storage/run-record.js';
+import type { RunRecord } from '../machine/run.js';
 
 /** Timeline entries in the response of a run or an attempt, at most. */
 const EMBEDDED_EVENTS = 1000;
@@ -27,7 +27,7 @@ export class RunViews {
 
   /** Views of runs by id, with two statements; unknown runs are left out. */
   async read(manager: EntityManager, ids: readonly string[]): Promise<ReadonlyMap<string, RunView>> {
-    const records = (await this.runs.findAll(manager, ids)).map(toRunRecord);
+    const records = await this.runs.findAll(manager, ids);
     const events = await this.newestEvents(manager, records);
     return new Map(records.map((run) => [run.id, { run, events: events.get(run.id) ?? [] }]));
   }

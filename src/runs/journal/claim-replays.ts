@@ -2,9 +2,9 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
 import { RunRepository } from '../storage/run.repository.js';
-import { CONTENDED, NOTHING, traceOfRow, type Claim, type ClaimedRun, type ClaimOutcome } from './claim.js';
+import { CONTENDED, NOTHING, type Claim, type ClaimedRun, type ClaimOutcome } from './claim.js';
 
-/** Claims with an idempotency key: sent again, they are answered with what they got the first time. */
+/** Answers repeated claims with the same idempotency key with the runs of the first one. */
 @Injectable()
 export class ClaimReplays {
   constructor(
@@ -13,17 +13,18 @@ export class ClaimReplays {
   ) {}
 
   /**
-   * Answers those of the claims that were served before.
-   * @param outcomes one a claim; written for those that are answered
-   * @returns the places of the others that are still wanted
+   * Answers the claims whose key was served before.
+   * @param outcomes one per claim; written for the claims that are answered
+   * @returns indexes of the claims that remain to be served
    */
   async answer(
     manager: EntityManager,
     claims: readonly Claim[],
     outcomes: ClaimOutcome[],
   ): Promise<number[]> {
-    const claimed = await this.#claimed(manager, claims);
-    const held = await this.#held(manager, claims, claimed);
+    const scopes = claims.flatMap(({ idempotency }) => idempotency?.scope ?? []);
+    const claimed = await this.#findClaimed(manager, scopes);
+    const held = await this.#findHeld(manager, claims, [...claimed.values()].flat());
     const seen = new Set<string>();
     return claims.flatMap(({ idempotency, workerId, stillWanted }, at) => {
       const ids = idempotency && claimed.get(idempotency.scope);
@@ -33,7 +34,7 @@ export class ClaimReplays {
         return [];
       }
       if (idempotency && seen.has(idempotency.scope)) {
-        // The other one with this key is in this very group: the next try finds what it got.
+        // The first claim with this key is in the same group: the next try finds its runs.
         outcomes[at] = CONTENDED;
         return [];
       }
@@ -42,8 +43,8 @@ export class ClaimReplays {
     });
   }
 
-  /** Keeps what claims got, for when they are sent again. */
-  async keep(
+  /** Stores which runs claims with a key got. */
+  async store(
     manager: EntityManager,
     claims: readonly Claim[],
     outcomes: readonly ClaimOutcome[],
@@ -59,43 +60,37 @@ export class ClaimReplays {
     if (announcement) await this.idempotency.announceServed(manager, announcement);
   }
 
-  /** A claim that got nothing because the same claim was being served elsewhere has to try again: it finds what that got. */
-  async lookAgain(manager: EntityManager, claims: readonly Claim[], outcomes: ClaimOutcome[]): Promise<void> {
+  /** Marks as contended the empty claims whose key another process served meanwhile: the next try finds its runs. */
+  async recheck(manager: EntityManager, claims: readonly Claim[], outcomes: ClaimOutcome[]): Promise<void> {
     const empty = claims.map(({ idempotency }, at) =>
       outcomes[at] === NOTHING ? idempotency?.scope : undefined,
     );
-    const scopes = empty.filter((scope) => scope !== undefined);
-    if (scopes.length === 0) return;
-    const claimed = await this.idempotency.findClaimed(manager, scopes);
+    const claimed = await this.#findClaimed(
+      manager,
+      empty.filter((scope) => scope !== undefined),
+    );
     for (const [at, scope] of empty.entries()) {
       if (scope !== undefined && claimed.has(scope)) outcomes[at] = CONTENDED;
     }
   }
 
-  /** Ids of the runs that claims with the same keys got, by scope. */
-  async #claimed(
+  /** Ids of the runs that claims with these keys got, by scope. */
+  async #findClaimed(
     manager: EntityManager,
-    claims: readonly Claim[],
+    scopes: readonly string[],
   ): Promise<ReadonlyMap<string, readonly string[]>> {
-    const scopes = claims.flatMap(({ idempotency }) => idempotency?.scope ?? []);
     return scopes.length === 0 ? new Map() : this.idempotency.findClaimed(manager, scopes);
   }
 
-  /** Those of the runs that are in the hands of a worker of these claims, by id. */
-  async #held(
+  /** Those of the runs that workers of these claims still hold, by id. */
+  async #findHeld(
     manager: EntityManager,
     claims: readonly Claim[],
-    claimed: ReadonlyMap<string, readonly string[]>,
+    runIds: readonly string[],
   ): Promise<ReadonlyMap<string, ClaimedRun>> {
-    const runIds = [...claimed.values()].flat();
     if (runIds.length === 0) return new Map();
     const workerIds = claims.map(({ workerId }) => workerId);
     const held = await this.runs.listHeldBy(manager, runIds, workerIds);
-    return new Map(
-      held.map(({ image, inputs, traceparent, tracestate, ...run }) => [
-        run.id,
-        { run, image, inputs, trace: traceOfRow({ traceparent, tracestate }) },
-      ]),
-    );
+    return new Map(held.map((run) => [run.id, { ...run, run }]));
   }
 }

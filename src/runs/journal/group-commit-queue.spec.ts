@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { GroupCommitQueue, LaneFull, type MemberOutcome } from './group-commit-queue.js';
+import { GroupCommitQueue, QueueFull, type CommandOutcome } from './group-commit-queue.js';
 
 interface Deferred {
-  readonly members: readonly string[];
-  readonly resolve: (outcomes: readonly MemberOutcome<string>[]) => void;
+  readonly commands: readonly string[];
+  readonly resolve: (outcomes: readonly CommandOutcome<string>[]) => void;
   readonly reject: (error: unknown) => void;
 }
 
 const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-const done = (members: readonly string[]): MemberOutcome<string>[] =>
-  members.map((member) => ({ value: member.toUpperCase() }));
+const done = (commands: readonly string[]): CommandOutcome<string>[] =>
+  commands.map((command) => ({ value: command.toUpperCase() }));
 
-function lane(
+function makeQueue(
   options: {
     maxGroup?: number;
     maxWaiting?: number;
@@ -26,14 +26,19 @@ function lane(
   const it = new GroupCommitQueue<string, string>({
     maxGroup: options.maxGroup ?? 100,
     maxWaiting: options.maxWaiting ?? 1000,
-    weigh: (member) => member.length,
+    weigh: (command) => command.length,
     maxGroupBytes: options.maxGroupBytes ?? 1000,
     maxWaitingBytes: options.maxWaitingBytes ?? 1000,
     ...(options.stuckAfterMs === undefined ? {} : { stuckAfterMs: options.stuckAfterMs }),
-    commit: (members) => new Promise((resolve, reject) => commits.push({ members, resolve, reject })),
+    commit: async (commands) => {
+      const outcomes = await new Promise<readonly CommandOutcome<string>[]>((resolve, reject) =>
+        commits.push({ commands, resolve, reject }),
+      );
+      sizes.push(commands.length);
+      return outcomes;
+    },
     isFatal: (error) => error === 'database away',
     isRetryable: (error) => error === 'deadlock',
-    onGroup: (size) => sizes.push(size),
   });
   const commit = async (n: number): Promise<Deferred> => {
     await tick();
@@ -44,31 +49,31 @@ function lane(
   return { it, commits, sizes, commit };
 }
 
-test('commits a lone member at once, without waiting for company', async () => {
-  const { it, commit } = lane();
+test('commits a lone command at once, without waiting for company', async () => {
+  const { it, commit } = makeQueue();
   const answer = it.submit('a');
   const first = await commit(0);
-  assert.deepEqual(first.members, ['a']);
-  first.resolve(done(first.members));
+  assert.deepEqual(first.commands, ['a']);
+  first.resolve(done(first.commands));
   assert.equal(await answer, 'A');
 });
 
 test('puts what arrives during a commit into the next group, in order of arrival', async () => {
-  const { it, commit, sizes } = lane();
+  const { it, commit, sizes } = makeQueue();
   const a = it.submit('a');
   const first = await commit(0);
-  const rest = ['b', 'c', 'd'].map((member) => it.submit(member));
-  first.resolve(done(first.members));
+  const rest = ['b', 'c', 'd'].map((command) => it.submit(command));
+  first.resolve(done(first.commands));
   const second = await commit(1);
-  assert.deepEqual(second.members, ['b', 'c', 'd']);
-  second.resolve(done(second.members));
+  assert.deepEqual(second.commands, ['b', 'c', 'd']);
+  second.resolve(done(second.commands));
   assert.deepEqual(await Promise.all([a, ...rest]), ['A', 'B', 'C', 'D']);
   assert.deepEqual(sizes, [1, 3]);
 });
 
-test('gives each member its own outcome: a rejection never touches its neighbours', async () => {
-  const { it, commit } = lane();
-  const answers = ['a', 'b', 'c'].map((member) => it.submit(member));
+test('gives each command its own outcome: a rejection never touches its neighbours', async () => {
+  const { it, commit } = makeQueue();
+  const answers = ['a', 'b', 'c'].map((command) => it.submit(command));
   const group = await commit(0);
   group.resolve([{ value: 'A' }, { error: 'refused' }, { value: 'C' }]);
   assert.deepEqual(await Promise.allSettled(answers), [
@@ -78,15 +83,15 @@ test('gives each member its own outcome: a rejection never touches its neighbour
   ]);
 });
 
-test('tries the members one by one when the group fails, so that only the poisonous one fails', async () => {
-  const { it, commit } = lane();
-  const answers = ['a', 'poison', 'c'].map((member) => it.submit(member));
+test('tries the commands one by one when the group fails, so that only the poisonous one fails', async () => {
+  const { it, commit } = makeQueue();
+  const answers = ['a', 'poison', 'c'].map((command) => it.submit(command));
   (await commit(0)).reject('bad value');
   for (const n of [1, 2, 3]) {
     const single = await commit(n);
-    assert.equal(single.members.length, 1);
-    if (single.members[0] === 'poison') single.reject('bad value');
-    else single.resolve(done(single.members));
+    assert.equal(single.commands.length, 1);
+    if (single.commands[0] === 'poison') single.reject('bad value');
+    else single.resolve(done(single.commands));
   }
   assert.deepEqual(
     (await Promise.allSettled(answers)).map(({ status }) => status),
@@ -94,9 +99,9 @@ test('tries the members one by one when the group fails, so that only the poison
   );
 });
 
-test('does not try members one by one when the database is away', async () => {
-  const { it, commit, commits } = lane();
-  const answers = ['a', 'b'].map((member) => it.submit(member));
+test('does not try commands one by one when the database is away', async () => {
+  const { it, commit, commits } = makeQueue();
+  const answers = ['a', 'b'].map((command) => it.submit(command));
   (await commit(0)).reject('database away');
   const settled = await Promise.allSettled(answers);
   assert.deepEqual(
@@ -108,7 +113,7 @@ test('does not try members one by one when the database is away', async () => {
 });
 
 test('repeats a group after a deadlock, but not for ever', async () => {
-  const { it, commit, commits } = lane();
+  const { it, commit, commits } = makeQueue();
   const answer = it.submit('a');
   for (let n = 0; n < 4; n += 1) (await commit(n)).reject('deadlock');
   await assert.rejects(answer, (error) => error === 'deadlock');
@@ -116,99 +121,99 @@ test('repeats a group after a deadlock, but not for ever', async () => {
 });
 
 test('splits what waits into groups of bounded size', async () => {
-  const { it, commit, sizes } = lane({ maxGroup: 2 });
-  const answers = ['a', 'b', 'c', 'd', 'e'].map((member) => it.submit(member));
+  const { it, commit, sizes } = makeQueue({ maxGroup: 2 });
+  const answers = ['a', 'b', 'c', 'd', 'e'].map((command) => it.submit(command));
   for (const n of [0, 1, 2]) {
     const group = await commit(n);
-    group.resolve(done(group.members));
+    group.resolve(done(group.commands));
   }
   assert.deepEqual(await Promise.all(answers), ['A', 'B', 'C', 'D', 'E']);
   assert.deepEqual(sizes, [2, 2, 1]);
 });
 
-test('refuses a member when too many wait, and goes on afterwards', async () => {
-  const { it, commit } = lane({ maxWaiting: 1 });
+test('refuses a command when too many wait, and goes on afterwards', async () => {
+  const { it, commit } = makeQueue({ maxWaiting: 1 });
   const a = it.submit('a');
   const first = await commit(0);
   const b = it.submit('b');
-  await assert.rejects(it.submit('c'), LaneFull);
-  first.resolve(done(first.members));
+  await assert.rejects(it.submit('c'), QueueFull);
+  first.resolve(done(first.commands));
   const second = await commit(1);
-  second.resolve(done(second.members));
+  second.resolve(done(second.commands));
   assert.deepEqual(await Promise.all([a, b]), ['A', 'B']);
   await it.idle();
   const d = it.submit('d');
   const third = await commit(2);
-  third.resolve(done(third.members));
+  third.resolve(done(third.commands));
   assert.equal(await d, 'D');
 });
 
-test('ends a group at its bound in bytes; a member that is heavier goes alone', async () => {
-  const { it, commit } = lane({ maxGroupBytes: 5 });
-  const answers = ['aa', 'bbb', 'c', 'dddddddd', 'e'].map((member) => it.submit(member));
+test('ends a group at its bound in bytes; a command that is heavier goes alone', async () => {
+  const { it, commit } = makeQueue({ maxGroupBytes: 5 });
+  const answers = ['aa', 'bbb', 'c', 'dddddddd', 'e'].map((command) => it.submit(command));
   const groups: (readonly string[])[] = [];
   for (const n of [0, 1, 2, 3]) {
     const group = await commit(n);
-    groups.push(group.members);
-    group.resolve(done(group.members));
+    groups.push(group.commands);
+    group.resolve(done(group.commands));
   }
   await Promise.all(answers);
   assert.deepEqual(groups, [['aa', 'bbb'], ['c'], ['dddddddd'], ['e']]);
 });
 
-test('refuses a member when too many bytes wait, but never the only one', async () => {
-  const { it, commit } = lane({ maxWaitingBytes: 4 });
+test('refuses a command when too many bytes wait, but never the only one', async () => {
+  const { it, commit } = makeQueue({ maxWaitingBytes: 4 });
   const heavy = it.submit('aaaaaaaa');
   const first = await commit(0);
   const b = it.submit('bbb');
-  await assert.rejects(it.submit('cc'), LaneFull);
-  first.resolve(done(first.members));
+  await assert.rejects(it.submit('cc'), QueueFull);
+  first.resolve(done(first.commands));
   const second = await commit(1);
-  second.resolve(done(second.members));
+  second.resolve(done(second.commands));
   assert.deepEqual(await Promise.all([heavy, b]), ['AAAAAAAA', 'BBB']);
 });
 
 test('refuses who waits behind a commit that takes too long, and who comes, until that commit has ended', async () => {
-  const { it, commits, commit } = lane({ stuckAfterMs: 30 });
+  const { it, commits, commit } = makeQueue({ stuckAfterMs: 30 });
   const a = it.submit('a');
   const first = await commit(0);
-  const waits = assert.rejects(it.submit('b'), LaneFull);
+  const waits = assert.rejects(it.submit('b'), QueueFull);
   assert.equal(it.state, 'ok');
   await waits;
   assert.equal(it.state, 'stuck');
   assert.equal(it.waiting, 0);
-  await assert.rejects(it.submit('c'), LaneFull);
-  first.resolve(done(first.members));
+  await assert.rejects(it.submit('c'), QueueFull);
+  first.resolve(done(first.commands));
   assert.equal(await a, 'A');
   await it.idle();
   assert.equal(it.state, 'ok');
   const d = it.submit('d');
   const second = await commit(1);
-  assert.deepEqual(second.members, ['d'], 'nothing was done for who was refused');
-  second.resolve(done(second.members));
+  assert.deepEqual(second.commands, ['d'], 'nothing was done for who was refused');
+  second.resolve(done(second.commands));
   assert.equal(await d, 'D');
   assert.equal(commits.length, 2);
 });
 
 test('a commit that fails after it was stuck leaves the lane free', async () => {
-  const { it, commit } = lane({ stuckAfterMs: 10 });
+  const { it, commit } = makeQueue({ stuckAfterMs: 10 });
   const a = it.submit('a');
   const first = await commit(0);
-  await assert.rejects(it.submit('b'), LaneFull);
+  await assert.rejects(it.submit('b'), QueueFull);
   first.reject('database away');
   await assert.rejects(a);
   assert.equal(it.state, 'ok');
 });
 
 test('says that it is overloaded while there is no room', async () => {
-  const { it, commit } = lane({ maxWaiting: 1 });
+  const { it, commit } = makeQueue({ maxWaiting: 1 });
   const a = it.submit('a');
   const first = await commit(0);
   const b = it.submit('b');
   assert.equal(it.state, 'overloaded');
-  first.resolve(done(first.members));
+  first.resolve(done(first.commands));
   const second = await commit(1);
   assert.equal(it.state, 'ok');
-  second.resolve(done(second.members));
+  second.resolve(done(second.commands));
   await Promise.all([a, b]);
 });

@@ -1,26 +1,23 @@
 import { IdempotencyMismatch } from '../run.errors.js';
 import type { RegisteredKey } from '../idempotency/idempotency.repository.js';
 
-/** The key of a request that may be sent again, and what it was sent with. */
+/** The idempotency key of a request. */
 export interface Idempotency {
-  /** Digest of the key and of what it belongs to. */
+  /** Digest of the key, API key, method and path. */
   readonly scope: string;
   /** Digest of the request's content. */
   readonly requestHash: string;
 }
 
-/**
- * The idempotency keys of one group, after they were registered: which request is the first with its key, and which
- * repeats one that was carried out. A request that is refused leaves its key free.
- */
+/** The registered idempotency keys of one group: tells first requests from replays. A rejected request uses no key. */
 export class IdempotencyLedger {
   readonly #used = new Set<string>();
 
-  /** @param registered by scope: the entry that counts, made by this group or found */
+  /** @param registered the stored keys by scope, whether this group inserted or found them */
   constructor(private readonly registered: ReadonlyMap<string, RegisteredKey>) {}
 
   /**
-   * The run of the request that was carried out under this key; null when there was none, or no key is given.
+   * Id of the run of an earlier request with this key, or null.
    * @throws IdempotencyMismatch when that request had another content
    */
   replayOf(idempotency: Idempotency | undefined): string | null {
@@ -30,15 +27,15 @@ export class IdempotencyLedger {
     return key.isNew && !this.#used.has(key.scope) ? null : key.runId;
   }
 
-  /** Notes that a request with this key was carried out. */
+  /** Marks the key of an accepted request as used. */
   use(idempotency: Idempotency | undefined): void {
     if (idempotency) this.#used.add(idempotency.scope);
   }
 
-  /** Scopes that this group has registered although every request with them was refused. */
+  /** Scopes of keys that this group inserted and no accepted request used. */
   get unused(): string[] {
-    return [...this.registered.values()]
-      .filter(({ isNew, scope }) => isNew && !this.#used.has(scope))
-      .map(({ scope }) => scope);
+    return [...this.registered.values()].flatMap(({ isNew, scope }) =>
+      isNew && !this.#used.has(scope) ? [scope] : [],
+    );
   }
 }

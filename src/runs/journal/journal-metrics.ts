@@ -1,83 +1,178 @@
 import { Injectable } from '@nestjs/common';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { RunMetrics } from './run-metrics.js';
-import { LANE_REFUSALS, type LaneRefusal } from './group-commit-queue.js';
+import { SPECIAL_EVENT_TYPES } from '../machine/run-event.js';
+import type { RunCommand } from '../machine/run-command.js';
+import type { RunState } from '../machine/run-state.js';
+import { TIMER_KINDS, timerOf } from '../machine/timers.js';
+import { TRANSITIONS } from '../machine/transitions.js';
+import { REJECTION_REASONS, RunNotFound, RunRejected } from '../run.errors.js';
+import { QUEUE_REFUSALS, type QueueRefusal } from './group-commit-queue.js';
+import type { CommittedGroup, PendingCommand, Result } from './pending-command.js';
 
-/** What waits to be committed. */
-export interface WaitingCommands {
-  readonly waiting: number;
-  readonly waitingBytes: number;
-}
+const EVENT_TYPES: readonly string[] = SPECIAL_EVENT_TYPES;
 
-/** What the journal tells about its groups. */
+/** Why a run began another attempt. */
+const RETRY_REASONS = ['failure', 'attempt_timeout', 'loss', 'request'] as const;
+
+/** Metrics of the journal, and of what happens to runs. Only what is committed is counted. */
 @Injectable()
 export class JournalMetrics {
-  /** What is told of the runs themselves. */
-  readonly runs: RunMetrics;
+  readonly #created: Counter;
+  readonly #transitions: Counter<'from' | 'to'>;
+  readonly #events: Counter<'type'>;
+  readonly #retries: Counter<'reason'>;
+  readonly #timers: Counter<'kind'>;
+  readonly #refusedEvents: Counter<'reason' | 'reporter'>;
+  readonly #queued: Histogram;
+  readonly #feedEntries: Counter;
   readonly #size: Histogram;
   readonly #seconds: Histogram;
   readonly #rollbacks: Counter;
-  readonly #refused: Counter<'reason'>;
+  readonly #refusedCommands: Counter<'reason'>;
 
   constructor(private readonly registry: Registry) {
     const registers = [registry];
-    this.runs = new RunMetrics(registry);
-    this.#size = new Histogram({
-      name: 'longshore_journal_group_size',
-      help: 'Commands committed together in one transaction',
-      buckets: [1, 2, 4, 8, 16, 32, 64, 128, 200],
-      registers,
-    });
-    this.#seconds = new Histogram({
-      name: 'longshore_journal_commit_seconds',
-      help: 'Time from the begin to the commit of a group',
-      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5],
-      registers,
-    });
-    this.#rollbacks = new Counter({
-      name: 'longshore_journal_rollbacks_total',
-      help: 'Transactions of groups that failed; nothing of them is in any other count',
-      registers,
-    });
-    this.#refused = new Counter({
-      name: 'longshore_journal_refused_commands_total',
-      help: 'Commands refused, or not kept waiting any longer, because of too many others or of a stuck commit',
-      labelNames: ['reason'],
-      registers,
-    });
-    for (const reason of LANE_REFUSALS) this.#refused.inc({ reason }, 0);
+    const counter = <L extends string = never>(
+      name: string,
+      help: string,
+      labelNames: L[] = [],
+    ): Counter<L> => new Counter({ name, help, labelNames, registers });
+    const histogram = (name: string, help: string, buckets: number[]): Histogram =>
+      new Histogram({ name, help, buckets, registers });
+    this.#created = counter('longshore_runs_created_total', 'Runs created');
+    this.#transitions = counter('longshore_run_transitions_total', 'Changes of the state of runs', [
+      'from',
+      'to',
+    ]);
+    this.#events = counter(
+      'longshore_events_total',
+      'Events recorded on timelines, by type; types that the service does not handle as custom',
+      ['type'],
+    );
+    this.#retries = counter(
+      'longshore_run_retries_total',
+      'Attempts that were followed by another one, by cause',
+      ['reason'],
+    );
+    this.#timers = counter('longshore_run_timers_total', 'Back-offs and timeouts of runs that elapsed', [
+      'kind',
+    ]);
+    this.#refusedEvents = counter(
+      'longshore_refused_events_total',
+      'Reported events that runs rejected, by reason and reporter',
+      ['reason', 'reporter'],
+    );
+    this.#queued = histogram(
+      'longshore_run_queue_seconds',
+      'Time from when a run could be claimed until it was assigned',
+      [0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300, 1_800, 7_200, 43_200],
+    );
+    this.#feedEntries = counter('longshore_feed_entries_total', 'Entries written to feeds');
+    this.#size = histogram(
+      'longshore_journal_group_size',
+      'Commands committed together in one transaction',
+      [1, 2, 4, 8, 16, 32, 64, 128, 200],
+    );
+    this.#seconds = histogram(
+      'longshore_journal_commit_seconds',
+      'Duration of the transaction of a group',
+      [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5],
+    );
+    this.#rollbacks = counter(
+      'longshore_journal_rollbacks_total',
+      'Failed transactions of groups; no other metric counts their commands',
+    );
+    this.#refusedCommands = counter(
+      'longshore_journal_refused_commands_total',
+      'Commands refused because too many others wait or because a commit is stuck',
+      ['reason'],
+    );
+    this.#startAtZero();
   }
 
-  /** Tells from now on what waits in the lane. */
-  watch(lane: WaitingCommands): void {
+  /** Exports the length of the queue. */
+  observeQueue(queue: { readonly waiting: number; readonly waitingBytes: number }): void {
     const registers = [this.registry];
     const commands: Gauge = new Gauge({
       name: 'longshore_journal_waiting_commands',
       help: 'Commands that wait for the next group',
       registers,
-      collect: () => commands.set(lane.waiting),
+      collect: () => commands.set(queue.waiting),
     });
     const bytes: Gauge = new Gauge({
       name: 'longshore_journal_waiting_bytes',
-      help: 'What the waiting commands bring along',
+      help: 'Bytes of the waiting commands',
       registers,
-      collect: () => bytes.set(lane.waitingBytes),
+      collect: () => bytes.set(queue.waitingBytes),
     });
   }
 
-  /** Counts one committed group. */
-  observeGroup(size: number, seconds: number): void {
-    this.#size.observe(size);
+  /** Counts a committed group. @param seconds duration of its transaction */
+  committed(commands: readonly PendingCommand[], committed: CommittedGroup, seconds: number): void {
+    const { group, outcomes, feedEntries } = committed;
+    this.#size.observe(commands.length);
     this.#seconds.observe(seconds);
+    this.#created.inc(group.created.length);
+    this.#feedEntries.inc(feedEntries);
+    for (const { command, before, run, entries, endedAttempt } of group.changes) {
+      this.#transition(before.state, run.state);
+      for (const { type } of entries)
+        this.#events.inc({ type: EVENT_TYPES.includes(type) ? type : 'custom' });
+      if (endedAttempt) this.#retries.inc({ reason: retryReason(command) });
+      const timer = command.type === 'elapse' ? timerOf(before) : null;
+      if (timer) this.#timers.inc({ kind: timer.kind });
+    }
+    for (const [at, outcome] of outcomes.entries()) {
+      if ('error' in outcome) this.#refuse(commands[at], outcome.error);
+      else this.#claim(outcome.value);
+    }
   }
 
-  /** Counts one transaction that failed. */
   rolledBack(): void {
     this.#rollbacks.inc();
   }
 
-  /** Counts one command that the lane did not take or keep. */
-  refused(reason: LaneRefusal): void {
-    this.#refused.inc({ reason });
+  refused(reason: QueueRefusal): void {
+    this.#refusedCommands.inc({ reason });
   }
+
+  #claim(result: Result): void {
+    if (!('kind' in result) || result.kind !== 'served') return;
+    for (const { run } of result.runs) {
+      this.#transition('PENDING', 'ASSIGNED');
+      const { queuedAt, assignedAt } = run;
+      if (assignedAt) this.#queued.observe(Math.max(0, assignedAt.getTime() - queuedAt.getTime()) / 1000);
+    }
+  }
+
+  #transition(from: RunState, to: RunState): void {
+    if (from !== to) this.#transitions.inc({ from, to });
+  }
+
+  #refuse(pending: PendingCommand | undefined, error: unknown): void {
+    if (pending?.kind !== 'change' || pending.command.type !== 'event') return;
+    const reporter = pending.command.reporter.workerId === undefined ? 'client' : 'worker';
+    if (error instanceof RunRejected) this.#refusedEvents.inc({ reason: error.rejection.reason, reporter });
+    else if (error instanceof RunNotFound) this.#refusedEvents.inc({ reason: 'not-found', reporter });
+  }
+
+  /** Creates all series: the first increase of a series that did not exist is lost to rate(). */
+  #startAtZero(): void {
+    for (const { from, to } of TRANSITIONS) {
+      for (const state of from) if (state !== to) this.#transitions.inc({ from: state, to }, 0);
+    }
+    for (const type of [...EVENT_TYPES, 'custom']) this.#events.inc({ type }, 0);
+    for (const reason of RETRY_REASONS) this.#retries.inc({ reason }, 0);
+    for (const kind of TIMER_KINDS) this.#timers.inc({ kind }, 0);
+    for (const reason of [...REJECTION_REASONS, 'not-found']) {
+      for (const reporter of ['worker', 'client']) this.#refusedEvents.inc({ reason, reporter }, 0);
+    }
+    for (const reason of QUEUE_REFUSALS) this.#refusedCommands.inc({ reason }, 0);
+  }
+}
+
+function retryReason(command: RunCommand): (typeof RETRY_REASONS)[number] {
+  if (command.type === 'reclaim') return 'loss';
+  if (command.type === 'elapse') return 'attempt_timeout';
+  return command.type === 'event' && command.event.effect.kind === 'FAILED' ? 'failure' : 'request';
 }

@@ -1,70 +1,84 @@
 import { jsonText } from '@longshore/common/json/json-text';
+import type { RunView } from '../http/run-view.js';
 import type { IdempotencyKey } from '../idempotency/idempotency.repository.js';
 import type { RunCommand } from '../machine/run-command.js';
 import type { NewRun, Run } from '../machine/run.js';
 import { HeldBack } from '../run.errors.js';
-import type { RunView } from '../http/run-view.js';
-import type { MemberOutcome } from './group-commit-queue.js';
-import type { Claim, ClaimOutcome } from './claim.js';
+import { REFUSED, type Claim, type ClaimOutcome } from './claim.js';
+import type { CommandOutcome } from './group-commit-queue.js';
 import type { Idempotency, IdempotencyLedger } from './idempotency-ledger.js';
 import type { RunGroup } from './run-group.js';
 
-/** What somebody hands in to the journal. */
-export type PendingCommand =
-  | { readonly kind: 'create'; readonly fresh: NewRun; readonly idempotency: Idempotency | undefined }
-  | {
-      readonly kind: 'change';
-      readonly runId: string;
-      readonly command: RunCommand;
-      readonly idempotency: Idempotency | undefined;
-      /** Whether the answer shows the whole run. */
-      readonly wantsView: boolean;
-      /** True when a command that must come before it was not carried out. */
-      readonly isHeldBack?: (() => boolean) | undefined;
-    }
-  | { readonly kind: 'claim'; readonly claim: Claim };
-
-/** What a command did: the run it made of it, or the run that an earlier request with the same key made or changed. */
-export type Effect =
-  | { readonly run: Run; readonly view?: RunView | undefined }
-  | { readonly replayOf: string; readonly view?: RunView | undefined };
-
-/** What becomes of a member. */
-export type Result = Effect | ClaimOutcome;
-
-/** A member's key, to be registered. */
-export function keyOf(member: PendingCommand): IdempotencyKey[] {
-  if (member.kind === 'claim' || !member.idempotency) return [];
-  return [{ ...member.idempotency, runId: member.kind === 'create' ? member.fresh.id : member.runId }];
+/** How a command on a run is carried out and answered. */
+export interface ChangeOptions {
+  /** The key of the request, which is carried out once however often it is sent. */
+  readonly idempotency?: Idempotency | undefined;
+  /** Whether the effect includes a view of the whole run, read in the same transaction. */
+  readonly wantsView?: boolean;
+  /** Called when the command is decided: true when a command that must precede it has failed. */
+  readonly isHeldBack?: (() => boolean) | undefined;
 }
 
-/** Carries a member out within its group, unless a request with its key was; claims are served later. */
-export function decideMember(
+/** A command in the journal's queue. */
+export type PendingCommand =
+  | { readonly kind: 'create'; readonly fresh: NewRun; readonly idempotency: Idempotency | undefined }
+  | ({ readonly kind: 'change'; readonly runId: string; readonly command: RunCommand } & ChangeOptions)
+  | { readonly kind: 'claim'; readonly claim: Claim };
+
+/** What a command did: the run afterwards, or the id of the run of an earlier request with the same key. */
+export type Effect = ({ readonly run: Run } | { readonly replayOf: string }) & {
+  readonly view?: RunView | undefined;
+};
+
+export type Result = Effect | ClaimOutcome;
+
+/** A group whose transaction was committed. */
+export interface CommittedGroup {
+  readonly group: RunGroup;
+  /** One per command, in order. */
+  readonly outcomes: readonly CommandOutcome<Result>[];
+  /** Number of entries appended to feeds. */
+  readonly feedEntries: number;
+}
+
+/** The command's idempotency key, to be registered; none for a claim. */
+export function keyOf(pending: PendingCommand): IdempotencyKey[] {
+  if (pending.kind === 'claim' || !pending.idempotency) return [];
+  return [{ ...pending.idempotency, runId: pending.kind === 'create' ? pending.fresh.id : pending.runId }];
+}
+
+/** Decides a command within its group, unless it is a replay. Claims are served later. */
+export function decidePending(
   group: RunGroup,
-  member: PendingCommand,
+  pending: PendingCommand,
   keys: IdempotencyLedger,
-): MemberOutcome<Result> {
+): CommandOutcome<Result> {
   try {
-    if (member.kind === 'claim') return { value: { kind: 'refused', runs: [] } };
-    const replayOf = keys.replayOf(member.idempotency);
+    if (pending.kind === 'claim') return { value: REFUSED };
+    const replayOf = keys.replayOf(pending.idempotency);
     if (replayOf !== null) return { value: { replayOf } };
-    if (member.kind === 'change' && member.isHeldBack?.()) throw new HeldBack(member.runId);
-    const run =
-      member.kind === 'create' ? group.create(member.fresh) : group.change(member.runId, member.command);
-    keys.use(member.idempotency);
-    return { value: { run } };
+    if (pending.kind === 'change' && pending.isHeldBack?.()) throw new HeldBack(pending.runId);
+    const value = apply(group, pending);
+    keys.use(pending.idempotency);
+    return { value };
   } catch (error) {
     return { error };
   }
 }
 
-/** Bytes of what a member brings along. */
-export function bytesOf(member: PendingCommand): number {
-  switch (member.kind) {
+function apply(group: RunGroup, pending: Exclude<PendingCommand, { kind: 'claim' }>): Effect {
+  if (pending.kind === 'change') return { run: group.change(pending.runId, pending.command) };
+  const run = group.create(pending.fresh);
+  return { run, view: { run, events: [] } };
+}
+
+/** Size of a command's JSON values, in bytes. */
+export function bytesOf(pending: PendingCommand): number {
+  switch (pending.kind) {
     case 'create':
-      return jsonText(member.fresh.inputs).length + jsonText(member.fresh.outputsTemplate).length;
+      return jsonText(pending.fresh.inputs).length + jsonText(pending.fresh.outputsTemplate).length;
     case 'change': {
-      const { command } = member;
+      const { command } = pending;
       if (command.type === 'event') return jsonText(command.event.payload).length;
       return command.type === 'patch' && command.outputs ? jsonText(command.outputs).length : 0;
     }

@@ -2,12 +2,11 @@ import { Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { InvalidRequest } from '../../common/http/errors/domain-error.js';
 import { rows } from '../../database/sql.js';
-import type { RunEntity } from '../../database/entities/run.entity.js';
 import { toOpRunDto } from '../http/dto/op-run.dto.js';
 import { RunViews } from '../http/run-view.js';
 import { RUN_STATES } from '../machine/run-state.js';
 import { RECORD_COLUMNS, RUNS } from '../storage/run-columns.js';
-import { toRunRecord } from '../storage/run-record.js';
+import type { RunRecord } from '../machine/run.js';
 import { isRunId } from '../storage/run.reader.js';
 import type { ListRunsQueryDto, OpRunListDto } from './list-runs.dto.js';
 import { CREATED_BOUNDS, readFilter, readPage, type CreatedBound, type RunFilter } from './run-filter.js';
@@ -66,7 +65,7 @@ export class RunListReader {
     const events = query.include_events === false ? undefined : await this.views.newestEvents(manager, page);
     return {
       object: 'list',
-      data: page.map((run) => toOpRunDto(toRunRecord(run), events?.get(run.id) ?? [])),
+      data: page.map((run) => toOpRunDto(run, events?.get(run.id) ?? [])),
       has_more: found.length > limit,
       url: '/runs',
     };
@@ -100,7 +99,7 @@ export function listRuns(
   filter: RunFilter,
   walk: RunWalk,
   limit: number,
-): Promise<RunEntity[]> {
+): Promise<RunRecord[]> {
   const params: unknown[] = [];
   const bind: Bind = (value, type) => `$${params.push(value)}::${type}`;
   const conditions = [...fieldConditions(filter, bind), ...timeConditions(filter, walk, bind)];

@@ -1,19 +1,18 @@
 import assert from 'node:assert/strict';
-import { createRun } from './create-run.js';
 import { decide } from './decide.js';
 import { rejectionDetail } from './rejection.js';
 import { isRejected, type Decision, type Outcome, type RunCommand } from './run-command.js';
-import type { Run } from './run.js';
+import { createRun, type Run } from './run.js';
 import { readEvent, USER_CANCEL, type ReportedEvent, type RunEvent } from './run-event.js';
 import type { RunState } from './run-state.js';
 
 export const T0 = new Date('2026-01-01T00:00:00.000Z');
 export const later = (seconds: number): Date => new Date(T0.getTime() + seconds * 1000);
 
-/** Made with the longest of its jitter. */
+/** With the largest jitter. */
 export const NEXT_ATTEMPT = { id: 'attempt-next', jitter: 1 } as const;
 
-export const FRESH = createRun(
+const { outputs: _, ...created } = createRun(
   {
     id: 'run-1',
     attemptId: 'attempt-1',
@@ -29,12 +28,18 @@ export const FRESH = createRun(
     maxBackoffS: 0,
     startWithinS: null,
     attemptTimeoutS: null,
-    eventDelivery: { topic: 'topic' },
-    definition: null,
-    trace: null,
+    topic: 'topic',
+    attributes: null,
+    definitionId: null,
+    definitionVersion: null,
+    traceparent: null,
+    tracestate: null,
   },
   T0,
 );
+
+/** A new run as the journal reads it: without its outputs. */
+export const FRESH: Run = created;
 
 export function event(
   reported: ReportedEvent,
@@ -55,7 +60,7 @@ export const COMPLETED = event({ type: 'COMPLETED', msg: 'done', payload: { outp
 export const FAILED = event({ type: 'FAILED', msg: 'no', payload: { error_message: 'broke' } });
 export const RETRY_POLITELY = event({ type: 'RETRIED', msg: 'again' });
 
-/** Carries out commands that must all be accepted. */
+/** The run after commands that must all be accepted. */
 export function after(run: Run, ...commands: readonly RunCommand[]): Run {
   return commands.reduce((present, next, i) => accepted(decide(present, next, later(i + 1))).run, run);
 }

@@ -1,18 +1,17 @@
 import { assertNever } from '@longshore/common/json/assert-never';
-import { decideElapse } from './deadlines.js';
-import { decideFailed } from './failure.js';
-import { decideReclaim } from './reclaim.js';
+import { decideFailed, decideReclaim } from './failure.js';
 import { openAttempt, record, transitionOf } from './record.js';
 import type { Rejection } from './rejection.js';
 import type { Command, Outcome, Reporter, RunCommand } from './run-command.js';
 import { MAX_ATTEMPTS_OF_A_RUN, type NextAttempt, type Run } from './run.js';
 import type { RunEvent } from './run-event.js';
 import { isInExecution, isTerminal } from './run-state.js';
+import { decideElapse } from './timers.js';
 import { findTransition } from './transitions.js';
 
 /**
- * The whole state machine: what a command does to a run, or why it is refused.
- * Pure: `now` (the database's time) is given and is moved forward when the run has seen a later time.
+ * The state machine: what a command does to a run, or why it is rejected. Pure.
+ * @param now the database's time; a run's time never goes back, so its `updatedAt` counts when it is later
  */
 export function decide(run: Run, command: RunCommand, now: Date): Outcome {
   const t = now < run.updatedAt ? run.updatedAt : now;
@@ -47,8 +46,9 @@ function decideEvent(run: Run, command: Command<'event'>, t: Date): Outcome {
   const { effect } = event;
   const forced = effect.kind === 'RETRIED' && effect.force;
   const fence = checkFence(run, reporter, effect.kind === 'STARTED' ? effect.workerId : null);
-  if (isTerminal(run.state) && (!forced || fence))
+  if (isTerminal(run.state) && (!forced || fence)) {
     return { rejection: { reason: 'locked', state: run.state } };
+  }
   if (fence) return { rejection: fence };
 
   switch (effect.kind) {
@@ -111,8 +111,8 @@ function decideRetried(
 }
 
 /**
- * An admin's direct mutation: any state from any state, nothing on the timeline. PENDING ends a back-off.
- * A run that is put into execution from outside it belongs to no worker until one reports STARTED.
+ * An admin's direct change: any state from any state, no timeline entry. PENDING ends a back-off. A run that a patch puts
+ * into execution has no worker until one reports STARTED.
  */
 function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
   const patched: Run = {
@@ -147,12 +147,12 @@ function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
 }
 
 /**
- * Refuses a reporter who does not hold the run. A run in nobody's hands may be taken up by STARTED.
- * @param starting the worker that STARTED names; null for another event
+ * Rejects a reporter that does not hold the run. STARTED assigns a run in execution that has no worker.
+ * @param startedBy the worker that STARTED names; null for another event
  */
-function checkFence(run: Run, reporter: Reporter, starting: string | null): Rejection | undefined {
+function checkFence(run: Run, reporter: Reporter, startedBy: string | null): Rejection | undefined {
   const { workerId, attempt } = reporter;
-  if (workerId !== undefined && !(isInExecution(run.state) && workerId === (run.workerId ?? starting))) {
+  if (workerId !== undefined && !(isInExecution(run.state) && workerId === (run.workerId ?? startedBy))) {
     return { reason: 'other-worker', workerId };
   }
   if (attempt !== undefined && attempt !== run.attempt) return { reason: 'stale-attempt', attempt };

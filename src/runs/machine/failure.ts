@@ -1,16 +1,17 @@
-import { openAttempt, record, transitionOf, type Happening } from './record.js';
-import type { Outcome } from './run-command.js';
+import { openAttempt, record, transitionOf, type EventContent } from './record.js';
+import type { Command, Outcome } from './run-command.js';
 import { MAX_ATTEMPTS_OF_A_RUN, type NextAttempt, type Run } from './run.js';
+import { isInExecution } from './run-state.js';
 
 const AUTOMATIC_RETRY = { type: 'RETRIED', msg: 'Automatic retry', payload: { force: false } } as const;
 
-/** Longest back-off in seconds, whatever the policy says. */
-const LONGEST_BACKOFF_S = 86_400;
+/** Upper bound of every back-off, in seconds. */
+const MAX_BACKOFF_S = 86_400;
 
-/** The attempt has failed: another one after the policy's back-off while retries remain, else the run fails. */
+/** Ends the attempt as FAILED. While retries remain another attempt follows, after the back-off; else the run fails. */
 export function decideFailed(
   run: Run,
-  happening: Happening,
+  event: EventContent,
   errorMessage: string | null,
   nextAttempt: NextAttempt,
   t: Date,
@@ -20,19 +21,43 @@ export function decideFailed(
   const transition = transitionOf(run, 'FAILED', remain ? 'retries remain' : 'no retries remain');
   if ('rejection' in transition) return transition;
   const failed: Run = { ...run, state: 'FAILED', failures, errorMessage, finishedAt: t, updatedAt: t };
-  if (!transition.opensAttempt) return record(failed, happening, {});
-  const retried = openAttempt(failed, 'FAILED', [happening, AUTOMATIC_RETRY], nextAttempt, t);
+  if (!remain) return record(failed, event, {});
+  const retried = openAttempt(failed, 'FAILED', [event, AUTOMATIC_RETRY], nextAttempt, t);
   const pauseMs = backoffMs(failed, nextAttempt.jitter);
   if (pauseMs === 0) return retried;
   return { ...retried, run: { ...retried.run, notBefore: new Date(t.getTime() + pauseMs) } };
 }
 
 /**
- * Milliseconds before the next attempt: doubled with each failure up to the policy's bound, of which between half and
- * the whole is waited, so that runs which failed together do not come back together.
+ * Takes a run from a lost worker, unless the run has ended or has gone to another worker or attempt. The retries of the
+ * retry policy are not used up.
+ */
+export function decideReclaim(run: Run, command: Command<'reclaim'>, t: Date): Outcome {
+  const { workerId, attempt, lastHeartbeatAt, maxReclaims, nextAttempt } = command;
+  if (isInExecution(run.state)) {
+    if (run.workerId !== workerId) return { rejection: { reason: 'other-worker', workerId } };
+    if (run.attempt !== attempt) return { rejection: { reason: 'stale-attempt', attempt } };
+  }
+  const reclaims = run.reclaims + 1;
+  const remain = reclaims <= maxReclaims && run.attempt < MAX_ATTEMPTS_OF_A_RUN;
+  const transition = transitionOf(run, 'RECLAIMED', remain ? 'losses remain' : 'no losses remain');
+  if ('rejection' in transition) return transition;
+  const errorMessage = `Worker '${workerId}' lost`;
+  const event = {
+    type: 'RECLAIMED',
+    msg: errorMessage,
+    payload: { worker_id: workerId, last_heartbeat_at: lastHeartbeatAt?.toISOString() ?? null },
+  };
+  const lost: Run = { ...run, state: 'FAILED', reclaims, errorMessage, finishedAt: t, updatedAt: t };
+  return remain ? openAttempt(lost, 'FAILED', [event], nextAttempt, t) : record(lost, event, {});
+}
+
+/**
+ * Milliseconds before the next attempt: doubled with each failure up to the policy's bound. Between half and the whole
+ * of it is waited, so that runs which failed together are not retried together.
  */
 function backoffMs({ backoffS, maxBackoffS, failures }: Run, jitter: number): number {
-  const bound = maxBackoffS === 0 ? LONGEST_BACKOFF_S : maxBackoffS;
+  const bound = maxBackoffS === 0 ? MAX_BACKOFF_S : maxBackoffS;
   const seconds = Math.min(bound, backoffS * 2 ** Math.min(failures - 1, 30));
   return Math.round(seconds * 1000 * (0.5 + jitter / 2));
 }

@@ -1,6 +1,6 @@
 import type { TerminalState } from './run-state.js';
 
-/** Why the machine refuses a command. A refused command changes nothing. */
+/** Why the state machine rejects a command. */
 export type Rejection =
   | { readonly reason: 'locked'; readonly state: TerminalState }
   | { readonly reason: 'other-worker'; readonly workerId: string }
@@ -11,7 +11,7 @@ export type Rejection =
   | { readonly reason: 'retries-used-up' }
   | { readonly reason: 'attempt-limit' };
 
-/** The sentence that a client reads about a refused command. */
+/** The error detail of a rejected command. */
 export function rejectionDetail(runId: string, rejection: Rejection): string {
   switch (rejection.reason) {
     case 'locked':
@@ -25,7 +25,7 @@ export function rejectionDetail(runId: string, rejection: Rejection): string {
     case 'not-pending':
       return `Run '${runId}' is not pending`;
     case 'nothing-due':
-      return `Run '${runId}' has no deadline that has passed`;
+      return `Run '${runId}' has no timer that is due`;
     case 'retries-used-up':
       return `Run '${runId}' has no retries left`;
     case 'attempt-limit':

@@ -4,13 +4,13 @@ import type { EndedAttempt, NextAttempt, Run, TimelineEntry } from './run.js';
 import type { RunEvent } from './run-event.js';
 import type { RunState } from './run-state.js';
 
-/** Who reports an event, as far as they say; what is given must be true of the run. */
+/** The fencing headers of a report; an event is rejected when a given value does not match the run. */
 export interface Reporter {
   readonly workerId?: string | undefined;
   readonly attempt?: number | undefined;
 }
 
-/** What somebody, or time itself, wants to be done to a run. */
+/** A change that is asked of a run. */
 export type RunCommand =
   | {
       readonly type: 'event';
@@ -28,36 +28,39 @@ export type RunCommand =
       readonly outputs?: JsonObject | undefined;
     }
   | {
-      /** The run's worker is lost; counts only while the run is in that worker's hands, at that attempt. */
+      /** The run's worker is lost; rejected unless that worker still holds the run at that attempt. */
       readonly type: 'reclaim';
       readonly workerId: string;
       readonly attempt: number;
-      /** Null: the worker never reported. */
+      /** Null: the worker never sent a heartbeat. */
       readonly lastHeartbeatAt: Date | null;
       /** Worker losses that a run survives. */
       readonly maxReclaims: number;
       readonly nextAttempt: NextAttempt;
     }
   | {
-      /** Time has passed: carries out the deadline that is due, if one is. */
+      /** Applies the run's timer; rejected when it is not due. */
       readonly type: 'elapse';
       readonly nextAttempt: NextAttempt;
     };
 
-/** What a command does: the run afterwards, what its timeline gains, and the attempt that made room. */
+/** Result of an accepted command: the run afterwards, its new timeline entries, and the attempt that it ended, if any. */
 export interface Decision {
   readonly run: Run;
   readonly entries: readonly TimelineEntry[];
   readonly endedAttempt?: EndedAttempt;
 }
 
-/** A decision, or why the command is refused. */
-export type Outcome = Decision | { readonly rejection: Rejection };
+/** Result of a rejected command, which changes nothing. */
+export interface Rejected {
+  readonly rejection: Rejection;
+}
+
+export type Outcome = Decision | Rejected;
 
 /** The command of one type. */
 export type Command<T extends RunCommand['type']> = Extract<RunCommand, { type: T }>;
 
-/** True when the machine refused. */
-export function isRejected(outcome: Outcome): outcome is { readonly rejection: Rejection } {
+export function isRejected(outcome: Outcome): outcome is Rejected {
   return 'rejection' in outcome;
 }

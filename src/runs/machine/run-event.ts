@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 
-/** Event types with a meaning of their own; every other well-formed type is only recorded. */
+/** Event types that the state machine handles; all other well-formed types are only recorded. */
 export const SPECIAL_EVENT_TYPES = [
   'STARTED',
   'PROGRESS',
@@ -11,12 +11,11 @@ export const SPECIAL_EVENT_TYPES = [
   'RECLAIMED',
 ] as const;
 
-/** What an event type looks like. */
 export const EVENT_TYPE_PATTERN = /^[A-Z][A-Z0-9_]{0,63}$/;
 
 const INT32_MAX = 2 ** 31 - 1;
 
-/** What an event does to the run, read out of its message and payload. */
+/** The effect of an event on its run. */
 export type EventEffect =
   | { readonly kind: 'STARTED'; readonly workerId: string; readonly gpuId: number | null }
   | { readonly kind: 'PROGRESS'; readonly progress: number }
@@ -26,7 +25,7 @@ export type EventEffect =
   | { readonly kind: 'RETRIED'; readonly force: boolean }
   | { readonly kind: 'NOTE' };
 
-/** An event that passed the rules of its type. */
+/** A valid event. */
 export interface RunEvent {
   readonly type: string;
   readonly msg: string | number;
@@ -34,17 +33,14 @@ export interface RunEvent {
   readonly effect: EventEffect;
 }
 
-/** The event as a client sent it. */
+/** An event as a client sent it. */
 export interface ReportedEvent {
   readonly type: string;
   readonly msg: string | number;
   readonly payload?: JsonObject | undefined;
 }
 
-/**
- * Applies the rules of the event's type.
- * @returns the event with its effect, or one line per rule that it breaks, each naming the field's path
- */
+/** Validates an event by the rules of its type. @returns the event with its effect, or one line per invalid field */
 export function readEvent(reported: ReportedEvent): RunEvent | { readonly problems: readonly string[] } {
   const { type, msg } = reported;
   const payload = reported.payload ?? {};
@@ -92,8 +88,9 @@ function effectOf(type: string, msg: string | number, payload: JsonObject): Even
       return { kind: 'CANCELLED' };
     case 'RETRIED': {
       const force = given(payload, 'force');
-      if (force === undefined || typeof force === 'boolean')
+      if (force === undefined || typeof force === 'boolean') {
         return { kind: 'RETRIED', force: force ?? false };
+      }
       return ['payload.force must be a boolean'];
     }
     case 'RECLAIMED':
@@ -120,7 +117,7 @@ function isWorkerId(value: unknown): value is string {
   return typeof value === 'string' && value.length >= 1 && value.length <= 128;
 }
 
-/** The payload's own value of the key; null counts as absent. */
+/** The payload's own value of the key; null counts as undefined. */
 function given(payload: JsonObject, key: string): JsonObject[string] | undefined {
   return Object.hasOwn(payload, key) ? (payload[key] ?? undefined) : undefined;
 }

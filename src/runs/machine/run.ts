@@ -1,66 +1,93 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
-import type { TraceContext } from '@longshore/common/tracing/trace-context';
+import type { RunEntity } from '../../database/entities/run.entity.js';
 import type { RunState } from './run-state.js';
 
 /** Attempts that one run may have; the attempt with this number is the last. */
 export const MAX_ATTEMPTS_OF_A_RUN = 1000;
 
-/**
- * What the machine knows of a run: everything it decides by, nothing it only carries (image, inputs).
- * The current attempt lives here too; `state`, `progress` and the times are its own.
- */
-export interface Run {
-  readonly id: string;
-  readonly state: RunState;
-  readonly priority: number;
-  /** 0-100. */
-  readonly progress: number;
-  /** Number of the current attempt, 1-based. */
-  readonly attempt: number;
-  readonly attemptId: string;
-  /** Index of the first timeline entry of the current attempt. */
-  readonly firstEvent: number;
-  /** Entries on the timeline; also the index of the next one. */
-  readonly eventCount: number;
-  /** Attempts that ended by FAILED. */
-  readonly failures: number;
-  /** Attempts that ended because their worker was lost. */
-  readonly reclaims: number;
-  readonly maxAttempts: number;
-  /** Pause before the attempt that follows the first failure, in seconds; it doubles with each failure. 0: none. */
-  readonly backoffS: number;
-  /** Longest such pause in seconds; 0: no bound of its own. */
-  readonly maxBackoffS: number;
-  /** Seconds within which an attempt has to be started once it can be claimed; null: no such budget. */
-  readonly startWithinS: number | null;
-  /** Seconds that an attempt may run; null: no such budget. */
-  readonly attemptTimeoutS: number | null;
-  readonly topic: string | null;
-  readonly ramMb: number;
-  readonly vramMb: number;
-  readonly cpu: number;
-  readonly gpuId: number | null;
-  readonly workerId: string | null;
-  readonly errorMessage: string | null;
+/** Fields that the state machine reads and that never change after the creation. */
+export const FIXED_FIELDS = [
+  'id',
+  'maxAttempts',
+  'backoffS',
+  'maxBackoffS',
+  'startWithinS',
+  'attemptTimeoutS',
+  'topic',
+  'ramMb',
+  'vramMb',
+  'cpu',
+  'createdAt',
+] as const satisfies readonly (keyof RunEntity)[];
+
+/** Fields that the state machine changes, besides `outputs`. */
+export const CHANGING_FIELDS = [
+  'state',
+  'priority',
+  'progress',
+  'attempt',
+  'attemptId',
+  'firstEvent',
+  'eventCount',
+  'failures',
+  'reclaims',
+  'gpuId',
+  'workerId',
+  'errorMessage',
+  'queuedAt',
+  'notBefore',
+  'assignedAt',
+  'startedAt',
+  'finishedAt',
+  'updatedAt',
+] as const satisfies readonly (keyof RunEntity)[];
+
+type MachineField = (typeof FIXED_FIELDS | typeof CHANGING_FIELDS)[number];
+
+/** A row of `runs`. */
+export type RunRecord = Readonly<Omit<RunEntity, 'state'>> & { readonly state: RunState };
+
+/** The part of a run that the state machine decides by, with its current attempt. All other fields are only stored. */
+export type Run = Pick<RunRecord, MachineField> & {
   /** Outputs set by a command; undefined: as stored; null: the template that the run was created with. */
   readonly outputs?: JsonObject | null;
-  /** When the current attempt entered the queue. */
-  readonly queuedAt: Date;
-  /** End of the back-off that keeps a pending run out of the queue; null: it is not in back-off. */
-  readonly notBefore: Date | null;
-  readonly assignedAt: Date | null;
-  readonly startedAt: Date | null;
-  /** Set exactly when the state is terminal. */
-  readonly finishedAt: Date | null;
-  readonly createdAt: Date;
-  /** Never before the time of the newest timeline entry. */
-  readonly updatedAt: Date;
+};
+
+/** Fields that have the same value in every new run. */
+export const INITIAL_VALUES = {
+  state: 'PENDING',
+  progress: 0,
+  attempt: 1,
+  firstEvent: 0,
+  eventCount: 0,
+  failures: 0,
+  reclaims: 0,
+  outputs: null,
+  gpuId: null,
+  workerId: null,
+  errorMessage: null,
+  notBefore: null,
+  assignedAt: null,
+  startedAt: null,
+  finishedAt: null,
+} as const satisfies Partial<RunRecord>;
+
+/** Fields that hold the time of the creation in a new run. */
+export const CREATION_TIMES = ['createdAt', 'queuedAt', 'updatedAt'] as const;
+
+/** What a run is created with: every field of the entity that creation does not set itself. Validated before. */
+export type NewRun = Omit<RunRecord, keyof typeof INITIAL_VALUES | (typeof CREATION_TIMES)[number]>;
+
+/** The run as it is created. @param now the database's time */
+export function createRun(fresh: NewRun, now: Date): RunRecord {
+  // The spread of many fields comes last: V8 adds fields to a large copy slowly.
+  return { createdAt: now, queuedAt: now, updatedAt: now, ...INITIAL_VALUES, ...fresh };
 }
 
-/** An entry of the timeline as the machine makes it. */
+/** An entry of the timeline. */
 export interface TimelineEntry {
   readonly runId: string;
-  /** Position in the whole timeline of the run, from 0, without holes. */
+  /** Position in the timeline of the run, from 0, without gaps. */
   readonly index: number;
   readonly attempt: number;
   readonly type: string;
@@ -71,57 +98,31 @@ export interface TimelineEntry {
   readonly state: RunState;
 }
 
-/** What the attempt that a command may open is made with. */
+/** Values for the attempt that a command may open. */
 export interface NextAttempt {
   readonly id: string;
-  /** 0 to 1: where between half and the whole of a back-off its pause ends. */
+  /** 0 to 1: where between half and the whole of a back-off it ends. */
   readonly jitter: number;
 }
 
-/** An attempt that has ended and made room for the next one. */
-export interface EndedAttempt {
+/** An attempt that has ended and is followed by another one. */
+export interface EndedAttempt extends Pick<
+  Run,
+  | 'attempt'
+  | 'state'
+  | 'progress'
+  | 'outputs'
+  | 'gpuId'
+  | 'workerId'
+  | 'errorMessage'
+  | 'firstEvent'
+  | 'queuedAt'
+  | 'assignedAt'
+  | 'startedAt'
+> {
   readonly id: string;
   readonly runId: string;
-  readonly attempt: number;
-  readonly state: RunState;
-  readonly progress: number;
-  readonly outputs?: JsonObject | null;
-  readonly gpuId: number | null;
-  readonly workerId: string | null;
-  readonly errorMessage: string | null;
-  readonly firstEvent: number;
   /** Index after the last timeline entry of this attempt. */
   readonly endEvent: number;
-  readonly queuedAt: Date;
-  readonly assignedAt: Date | null;
-  readonly startedAt: Date | null;
   readonly finishedAt: Date;
-}
-
-/** Everything that a new run is created with; the values are validated before they get here. */
-export interface NewRun {
-  readonly id: string;
-  readonly attemptId: string;
-  readonly image: string;
-  readonly priority: number;
-  readonly inputs: JsonObject;
-  readonly outputsTemplate: JsonObject;
-  readonly ramMb: number;
-  readonly vramMb: number;
-  readonly cpu: number;
-  readonly maxAttempts: number;
-  readonly backoffS: number;
-  readonly maxBackoffS: number;
-  readonly startWithinS: number | null;
-  readonly attemptTimeoutS: number | null;
-  readonly eventDelivery: EventDelivery | null;
-  readonly definition: { readonly id: string; readonly version: string } | null;
-  /** Where in a trace the run belongs; null: nobody traces it. */
-  readonly trace: TraceContext | null;
-}
-
-/** Where the events of a run are mirrored to. */
-export interface EventDelivery {
-  readonly topic: string;
-  readonly attributes?: Readonly<Record<string, string>>;
 }

@@ -6,7 +6,7 @@ import { EventRepository, type TimelineRow } from '../events/event.repository.js
 import { RunNotFound } from '../run.errors.js';
 import type { QueuedRun } from '../scheduling-strategy.js';
 import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
-import { toRunRecord, type RunRecord } from '../storage/run-record.js';
+import type { RunRecord } from '../machine/run.js';
 import { isRunId } from '../storage/run.reader.js';
 import { RunRepository } from '../storage/run.repository.js';
 
@@ -50,9 +50,8 @@ export class QueueReader {
    * @throws RunNotFound
    */
   async getStatus(manager: EntityManager, id: string): Promise<RunStatus> {
-    const row = isRunId(id) ? await this.runs.find(manager, id) : null;
-    if (!row) throw new RunNotFound(id);
-    const run = toRunRecord(row);
+    const run = isRunId(id) ? await this.runs.find(manager, id) : null;
+    if (!run) throw new RunNotFound(id);
     const last = { runId: id, from: run.eventCount - 1, to: run.eventCount };
     const [lastEvent = null] = await this.events.listPage(manager, last, ENTRY_BYTES);
     const place = run.state === 'PENDING' ? await this.#findPlace(manager, id) : null;

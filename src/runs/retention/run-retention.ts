@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { whenAlone } from '../../database/advisory-locks.js';
 import { Settings } from '../../config/settings.js';
-import { RunCountsRepository } from '../counts/run-counts.repository.js';
+import { addRunCounts } from '../counts/run-counts.repository.js';
 import { StateCountDelta } from '../counts/state-count-delta.js';
 import { TERMINAL_STATES, type TerminalState } from '../machine/run-state.js';
 import { RunRetentionRepository, type EndedPlace, type EndedRun } from './run-retention.repository.js';
@@ -44,7 +44,6 @@ export class RunRetention {
   constructor(
     private readonly dataSource: DataSource,
     private readonly repository: RunRetentionRepository,
-    private readonly counts: RunCountsRepository,
     @Inject(Settings) private readonly settings: Pick<Settings, 'runRetentionDays'>,
   ) {}
 
@@ -96,7 +95,7 @@ export class RunRetention {
       await this.repository.remove(manager, ids, EVENTS_PER_BATCH);
       const delta = new StateCountDelta();
       delta.remove(state, ids.length);
-      await this.counts.add(manager, delta, now);
+      await addRunCounts(manager, delta, now);
     }
     const isLast = taken.length === listed.length && listed.length < RUNS_PER_BATCH;
     return { removed: ids.length, read: taken.length, end: isLast ? null : (taken.at(-1) ?? null) };

@@ -10,7 +10,7 @@ import { newId } from './new-id.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { NewRun } from '../machine/run.js';
 
-/** What a run is created from; what is left out takes the documented default. */
+/** A request to create a run; absent fields take the documented defaults. */
 export interface RunRequest {
   readonly image: string;
   readonly priority?: number | undefined;
@@ -24,9 +24,9 @@ export interface RunRequest {
   readonly definition?: { readonly id: string; readonly version: string } | undefined;
 }
 
-/** The run that a request asks for, with fresh ids. @param trace where in a trace it belongs */
+/** The run that a request asks for, with new ids. @param trace the trace that the run belongs to */
 export function newRun(request: RunRequest, trace: TraceContext | null): NewRun {
-  const { event_delivery: delivery } = request;
+  const { event_delivery: delivery, definition } = request;
   return {
     id: newId(),
     attemptId: newId(),
@@ -35,13 +35,11 @@ export function newRun(request: RunRequest, trace: TraceContext | null): NewRun 
     inputs: request.inputs ?? {},
     outputsTemplate: request.outputs ?? {},
     ...toStoredOptions(request),
-    eventDelivery: delivery
-      ? {
-          topic: delivery.topic,
-          ...(delivery.attributes === undefined ? {} : { attributes: delivery.attributes }),
-        }
-      : null,
-    definition: request.definition ?? null,
-    trace,
+    topic: delivery?.topic ?? null,
+    attributes: delivery?.attributes ?? null,
+    definitionId: definition?.id ?? null,
+    definitionVersion: definition?.version ?? null,
+    traceparent: trace?.traceparent ?? null,
+    tracestate: trace?.tracestate ?? null,
   };
 }

@@ -1,6 +1,7 @@
-import { RunEntity } from '../../database/entities/run.entity.js';
 import { QueueEntryEntity } from '../../database/entities/queue.entity.js';
+import { RunEntity } from '../../database/entities/run.entity.js';
 import { EntityTable } from '../../database/entity-table.js';
+import { CHANGING_FIELDS, FIXED_FIELDS } from '../machine/run.js';
 
 /** The table `runs`. */
 export const RUNS = new EntityTable(RunEntity);
@@ -8,24 +9,11 @@ export const RUNS = new EntityTable(RunEntity);
 /** The table `run_queue`. */
 export const QUEUE = new EntityTable(QueueEntryEntity);
 
-/** Columns that the machine decides by: the fields of `Run` but its outputs. */
-export const MACHINE_FIELDS = RUNS.except(
-  'image',
-  'inputs',
-  'outputsTemplate',
-  'outputs',
-  'attributes',
-  'definitionId',
-  'definitionVersion',
-  'traceparent',
-  'tracestate',
-);
-
-/** {@link MACHINE_FIELDS} of `runs r`. */
-export const MACHINE_COLUMNS = RUNS.select('r', MACHINE_FIELDS);
+/** Columns of `runs r` that the state machine reads: the fields of `Run`, except its outputs. */
+export const MACHINE_COLUMNS = RUNS.select('r', [...FIXED_FIELDS, ...CHANGING_FIELDS]);
 
 /** All columns of `runs r`. */
 export const RECORD_COLUMNS = RUNS.select('r');
 
-/** Columns of `run_queue q` about the choice of runs for claims. */
+/** Columns of `run_queue q` that scheduling strategies use. */
 export const QUEUE_NOTES = QUEUE.select('q', ['passedOverAt', 'reservedFor']);

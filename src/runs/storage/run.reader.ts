@@ -1,12 +1,6 @@
 import { Injectable } from '@nestjs/common';
-import { DataSource } from 'typeorm';
-import { AttemptRepository } from './attempt.repository.js';
-import {
-  toOpAttemptDto,
-  type OpAttemptDto,
-  recordOfCurrentAttempt,
-  recordOfEndedAttempt,
-} from '../http/dto/op-attempt.dto.js';
+import { DataSource, type EntityManager } from 'typeorm';
+import { toOpAttemptDto, type OpAttemptDto, recordOfCurrentAttempt } from '../http/dto/op-attempt.dto.js';
 import { toOpRunDto, type OpRunDto } from '../http/dto/op-run.dto.js';
 import { toPolledEventDto, type PolledEventDto } from '../http/dto/event.dto.js';
 import { EventRepository, type TimelineRow } from '../events/event.repository.js';
@@ -14,7 +8,7 @@ import { IdempotencyRepository } from '../idempotency/idempotency.repository.js'
 import { IdempotencyLedger, type Idempotency } from '../journal/idempotency-ledger.js';
 import { RunNotFound } from '../run.errors.js';
 import { RunRepository } from './run.repository.js';
-import { toRunRecord, type RunRecord } from './run-record.js';
+import type { RunRecord } from '../machine/run.js';
 import { EMBEDDED_BYTES, newestOf } from '../http/run-view.js';
 
 /** Timeline entries read at once for a poll. */
@@ -31,13 +25,12 @@ export class RunReader {
     private readonly dataSource: DataSource,
     private readonly runs: RunRepository,
     private readonly events: EventRepository,
-    private readonly attempts: AttemptRepository,
     private readonly idempotency: IdempotencyRepository,
   ) {}
 
   /** The run as clients see it; without events its timeline is left empty. */
   async getRun(id: string, includeEvents = true): Promise<OpRunDto> {
-    const run = await this.#record(id);
+    const run = await this.#get(this.dataSource.manager, id);
     if (!includeEvents || run.eventCount === 0) return toOpRunDto(run, []);
     const newest = newestOf({ runId: id, from: 0, to: run.eventCount });
     return toOpRunDto(run, await this.events.listNewest(this.dataSource.manager, [newest], EMBEDDED_BYTES));
@@ -60,11 +53,9 @@ export class RunReader {
   async listAttempts(id: string): Promise<Iterable<OpAttemptDto>> {
     // One snapshot, so that an attempt opened meanwhile is neither missed nor shown twice.
     return this.dataSource.transaction('REPEATABLE READ', async (manager) => {
-      const row = isRunId(id) ? await this.runs.find(manager, id) : null;
-      if (!row) throw new RunNotFound(id);
-      const run = toRunRecord(row);
-      const ended = await this.attempts.findEnded(manager, id);
-      const attempts = [...ended.map(recordOfEndedAttempt), recordOfCurrentAttempt(run)];
+      const run = await this.#get(manager, id);
+      const ended = await this.runs.findEndedAttempts(manager, id);
+      const attempts = [...ended, recordOfCurrentAttempt(run)];
       const ranges = attempts.map(({ firstEvent, endEvent }) =>
         newestOf({ runId: id, from: firstEvent, to: endEvent }),
       );
@@ -83,7 +74,7 @@ export class RunReader {
    * @param after only entries with a greater index; -1 for all
    */
   async pollEvents(id: string, after: number): Promise<AsyncIterable<PolledEventDto[]>> {
-    const run = await this.#record(id);
+    const run = await this.#get(this.dataSource.manager, id);
     return this.#pages(run, after + 1);
   }
 
@@ -97,10 +88,10 @@ export class RunReader {
     }
   }
 
-  async #record(id: string): Promise<RunRecord> {
-    const row = isRunId(id) ? await this.runs.find(this.dataSource.manager, id) : null;
-    if (!row) throw new RunNotFound(id);
-    return toRunRecord(row);
+  async #get(manager: EntityManager, id: string): Promise<RunRecord> {
+    const run = isRunId(id) ? await this.runs.find(manager, id) : null;
+    if (!run) throw new RunNotFound(id);
+    return run;
   }
 }
 

@@ -1,64 +1,39 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import type { RunEntity } from '../../database/entities/run.entity.js';
+import { AttemptEntity } from '../../database/entities/attempt.entity.js';
+import { EntityTable } from '../../database/entity-table.js';
 import { execute, rows } from '../../database/sql.js';
-import { jsonText } from '@longshore/common/json/json-text';
-import type { NewRun, Run } from '../machine/run.js';
-import { MACHINE_COLUMNS, MACHINE_FIELDS, RECORD_COLUMNS, RUNS } from './run-columns.js';
+import {
+  CHANGING_FIELDS,
+  INITIAL_VALUES,
+  type EndedAttempt,
+  type Run,
+  type RunRecord,
+} from '../machine/run.js';
+import type { RunState } from '../machine/run-state.js';
+import { MACHINE_COLUMNS, RECORD_COLUMNS, RUNS } from './run-columns.js';
 
-/** Columns that the machine does not read and a worker needs. */
-const CARRIED = ['image', 'inputs', 'traceparent', 'tracestate'] as const;
-type CarriedColumns = Pick<RunEntity, (typeof CARRIED)[number]>;
+/** Fields that a claim returns besides those of `Run`. */
+const CLAIMED_FIELDS = ['image', 'inputs', 'traceparent', 'tracestate'] as const;
+export type ClaimedFields = Pick<RunRecord, (typeof CLAIMED_FIELDS)[number]>;
 
-/** SQL of the columns of a new run that have the same value in every run; `v` holds the other columns. */
-const AT_CREATION = {
-  state: `'PENDING'`,
-  progress: '0',
-  attempt: '1',
-  firstEvent: '0',
-  eventCount: '0',
-  failures: '0',
-  reclaims: '0',
-  queuedAt: 'v.created_at',
-  updatedAt: 'v.created_at',
-} as const;
-const CONSTANT = RUNS.fields.filter((field): field is keyof typeof AT_CREATION => field in AT_CREATION);
+/** A row of `attempts`. */
+export type AttemptRow = Omit<AttemptEntity, 'state'> & { readonly state: RunState };
 
-/** Columns whose values a new run is given; the rest is null. */
-const GIVEN = RUNS.except(
-  ...CONSTANT,
-  'outputs',
-  'gpuId',
-  'workerId',
-  'errorMessage',
-  'notBefore',
-  'assignedAt',
-  'startedAt',
-  'finishedAt',
-);
+// A new run is sent without the columns that have the same value in every new run.
+const CONSTANT = RUNS.fields.filter((field): field is keyof typeof INITIAL_VALUES => field in INITIAL_VALUES);
+const GIVEN = RUNS.except(...CONSTANT, 'queuedAt', 'updatedAt');
 const NEW_RUNS = RUNS.unnest(GIVEN);
-const INSERT = `insert into ${RUNS.name} (${RUNS.columns(GIVEN)}, ${RUNS.columns(CONSTANT)})
-       select ${RUNS.columns(GIVEN, 'v')}, ${CONSTANT.map((field) => AT_CREATION[field]).join(', ')}
+const INSERT = `insert into ${RUNS.name} (${RUNS.columns([...GIVEN, ...CONSTANT, 'queuedAt', 'updatedAt'])})
+       select ${RUNS.columns(GIVEN, 'v')}, ${CONSTANT.map((field) => literal(INITIAL_VALUES[field])).join(', ')},
+              v.created_at, v.created_at
          from ${NEW_RUNS.sql}`;
 
-/** Columns that never change after the creation. */
-const FIXED: ReadonlySet<string> = new Set<keyof Run>([
-  'id',
-  'maxAttempts',
-  'backoffS',
-  'maxBackoffS',
-  'startWithinS',
-  'attemptTimeoutS',
-  'topic',
-  'ramMb',
-  'vramMb',
-  'cpu',
-  'createdAt',
-]);
-const CHANGING = MACHINE_FIELDS.filter((field) => !FIXED.has(field));
-const CHANGED_RUNS = RUNS.unnest(['id', 'outputs', ...CHANGING], { extra: { sets_outputs: 'boolean' } });
+const CHANGED_RUNS = RUNS.unnest(['id', 'outputs', ...CHANGING_FIELDS], {
+  extra: { sets_outputs: 'boolean' },
+});
 const UPDATE = `update ${RUNS.name} r
-          set ${RUNS.set(CHANGING, 'v')},
+          set ${RUNS.set(CHANGING_FIELDS, 'v')},
               outputs = case when v.sets_outputs then v.outputs else r.outputs end
          from ${CHANGED_RUNS.sql}
         where r.id = v.id`;
@@ -71,25 +46,29 @@ const ASSIGN = `update ${RUNS.name} r
          from ${ASSIGNED_RUNS.sql}
         where r.id = v.id
           and r.state = 'PENDING'
-    returning ${RUNS.select('r', ['id', ...CARRIED])}`;
+    returning ${RUNS.select('r', ['id', ...CLAIMED_FIELDS])}`;
 
-/** A run that has just been handed out: what its worker needs to know of it. */
-export interface AssignedRun extends Readonly<CarriedColumns> {
-  readonly id: string;
-}
+const ATTEMPTS = new EntityTable(AttemptEntity);
+const COPIED = ATTEMPTS.except('outputs');
+const ENDED = ATTEMPTS.unnest(ATTEMPTS.fields, { extra: { sets_outputs: 'boolean' } });
+const INSERT_ATTEMPTS = `insert into ${ATTEMPTS.name} (${ATTEMPTS.columns(COPIED)}, outputs)
+       select ${ATTEMPTS.columns(COPIED, 'v')},
+              case when v.sets_outputs then v.outputs else r.outputs end
+         from ${ENDED.sql}
+         join ${RUNS.name} r on r.id = v.run_id`;
 
-/** SQL of the table `runs`: one method per statement. */
+/** SQL of the tables `runs` and `attempts`, which holds the attempts before the current one. */
 @Injectable()
 export class RunRepository {
   /** The run with its current attempt, or null. */
-  async find(manager: EntityManager, id: string): Promise<RunEntity | null> {
+  async find(manager: EntityManager, id: string): Promise<RunRecord | null> {
     const [run] = await this.findAll(manager, [id]);
     return run ?? null;
   }
 
-  /** The runs of these ids, in no order; unknown ones are left out. */
-  findAll(manager: EntityManager, ids: readonly string[]): Promise<RunEntity[]> {
-    return rows<RunEntity>(
+  /** The runs with these ids, in no order; unknown ids are left out. */
+  findAll(manager: EntityManager, ids: readonly string[]): Promise<RunRecord[]> {
+    return rows(
       manager,
       `select ${RECORD_COLUMNS}
          from ${RUNS.name} r
@@ -98,9 +77,9 @@ export class RunRepository {
     );
   }
 
-  /** Locks the runs in id order, so that two groups never wait for each other in a circle; unknown ids are left out. */
+  /** Locks the runs in id order, which prevents deadlocks between groups; unknown ids are left out. */
   lock(manager: EntityManager, ids: readonly string[]): Promise<Run[]> {
-    return rows<Run>(
+    return rows(
       manager,
       `select ${MACHINE_COLUMNS}
          from ${RUNS.name} r
@@ -111,15 +90,15 @@ export class RunRepository {
     );
   }
 
-  /** Runs of these ids that are in execution and in the hands of one of these workers. */
+  /** Those of the runs that are in execution on one of these workers. */
   listHeldBy(
     manager: EntityManager,
     ids: readonly string[],
     workerIds: readonly string[],
-  ): Promise<(Run & CarriedColumns)[]> {
-    return rows<Run & CarriedColumns>(
+  ): Promise<(Run & ClaimedFields)[]> {
+    return rows(
       manager,
-      `select ${MACHINE_COLUMNS}, ${RUNS.select('r', CARRIED)}
+      `select ${MACHINE_COLUMNS}, ${RUNS.select('r', CLAIMED_FIELDS)}
          from ${RUNS.name} r
         where r.id = any($1::uuid[])
           and r.worker_id = any($2::text[])
@@ -129,50 +108,46 @@ export class RunRepository {
     );
   }
 
-  /** Writes new runs: `run` as the machine made it, `fresh` for what the machine only carries. */
-  async insert(
-    manager: EntityManager,
-    created: readonly { readonly run: Run; readonly fresh: NewRun }[],
-  ): Promise<void> {
-    const params = NEW_RUNS.params(
-      created.map(({ run, fresh }) => ({
-        id: run.id,
-        attemptId: run.attemptId,
-        priority: run.priority,
-        maxAttempts: run.maxAttempts,
-        backoffS: run.backoffS,
-        maxBackoffS: run.maxBackoffS,
-        startWithinS: run.startWithinS,
-        attemptTimeoutS: run.attemptTimeoutS,
-        ramMb: run.ramMb,
-        vramMb: run.vramMb,
-        cpu: run.cpu,
-        topic: run.topic,
-        createdAt: run.createdAt,
-        image: fresh.image,
-        inputs: jsonText(fresh.inputs),
-        outputsTemplate: jsonText(fresh.outputsTemplate),
-        attributes: fresh.eventDelivery?.attributes ? JSON.stringify(fresh.eventDelivery.attributes) : null,
-        definitionId: fresh.definition?.id ?? null,
-        definitionVersion: fresh.definition?.version ?? null,
-        traceparent: fresh.trace?.traceparent ?? null,
-        tracestate: fresh.trace?.tracestate ?? null,
-      })),
-    );
-    await execute(manager, INSERT, params);
+  async insert(manager: EntityManager, created: readonly RunRecord[]): Promise<void> {
+    await execute(manager, INSERT, NEW_RUNS.params(created));
   }
 
-  /** Writes what the machine changed; the rows are locked by the caller. Outputs are touched only where they were set. */
+  /** Writes the changes of locked runs. Outputs are written only where a command set them. */
   async update(manager: EntityManager, changed: readonly Run[]): Promise<void> {
-    const params = CHANGED_RUNS.params(changed, {
-      sets_outputs: (run) => run.outputs !== undefined,
-      outputs: (run) => (run.outputs ? jsonText(run.outputs) : null),
-    });
-    await execute(manager, UPDATE, params);
+    await execute(manager, UPDATE, CHANGED_RUNS.params(changed, OUTPUTS));
   }
 
-  /** Writes assignments and answers what the workers need; the rows are locked by the caller. */
-  async assign(manager: EntityManager, assigned: readonly Run[]): Promise<AssignedRun[]> {
-    return rows<AssignedRun>(manager, ASSIGN, ASSIGNED_RUNS.params(assigned));
+  /** Assigns pending runs, which the caller has locked, to their workers. */
+  assign(
+    manager: EntityManager,
+    assigned: readonly Run[],
+  ): Promise<(ClaimedFields & { readonly id: string })[]> {
+    return rows(manager, ASSIGN, ASSIGNED_RUNS.params(assigned));
   }
+
+  /** Writes ended attempts. Must precede `update`: outputs that no command set are copied from the run's row. */
+  async insertAttempts(manager: EntityManager, ended: readonly EndedAttempt[]): Promise<void> {
+    await execute(manager, INSERT_ATTEMPTS, ENDED.params(ended, OUTPUTS));
+  }
+
+  /** The attempts of a run before the current one, oldest first; at most 999. */
+  findEndedAttempts(manager: EntityManager, runId: string): Promise<AttemptRow[]> {
+    return rows(
+      manager,
+      `select ${ATTEMPTS.select('a')}
+         from ${ATTEMPTS.name} a
+        where a.run_id = $1::uuid
+        order by a.attempt`,
+      [runId],
+    );
+  }
+}
+
+const OUTPUTS = {
+  sets_outputs: ({ outputs }: Pick<Run, 'outputs'>) => outputs !== undefined,
+  outputs: ({ outputs }: Pick<Run, 'outputs'>) => outputs ?? null,
+};
+
+function literal(value: string | number | null): string {
+  return typeof value === 'string' ? `'${value}'` : String(value);
 }

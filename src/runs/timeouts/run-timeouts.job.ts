@@ -1,33 +1,56 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { Notifications } from '../../database/notifications.js';
+import { Log } from '../../common/logging/logger.js';
 import { JobScheduler } from '../../common/scheduling/job-scheduler.js';
-import { DeadlineJob, type DeadlineCounts } from './deadline.job.js';
-import { DEADLINE_CHANNEL, DeadlineRepository } from './deadline.repository.js';
+import { Notifications } from '../../database/notifications.js';
+import { isDatabaseUnavailable, isStatementGivenUp } from '../../database/unavailable.js';
+import { RunJournal } from '../journal/run-journal.js';
+import { JournalOverloaded, RunNotFound, RunRejected } from '../run.errors.js';
+import { newId } from '../storage/new-id.js';
+import { listDue, nextDueInMs, postponeTimers, removeTimers, TIMER_CHANNEL } from './run-timers.js';
 
 /** Name of the job in the registry. */
 export const RUN_TIMEOUTS = 'run_timeouts';
 
-/** Pause after a run that found only what another process was carrying out. */
-const LEAVE_IT_TO_OTHERS_MS = 250;
+/** Runs per batch. */
+export const RUNS_PER_BATCH = 200;
 
-/** Carries out what is due and has itself run again when the next deadline is due, which commits announce. */
+/** Milliseconds until the next try after the timer of a run could not be applied. */
+export const POSTPONE_MS = 10_000;
+
+/** Pause after a run of the job that found only runs that another process handled. */
+const OTHERS_PAUSE_MS = 250;
+
+/** Numbers of runs. */
+export interface TimeoutCounts {
+  /** Their timers were applied. */
+  readonly applied: number;
+  /** Nothing was due any more: another process was faster, or the run no longer exists. */
+  readonly nothingDue: number;
+  /** The error is in the log. */
+  readonly failed: number;
+}
+
+type Result = keyof TimeoutCounts | 'gone';
+
+/** Applies back-offs and timeouts of runs that have elapsed. Commits announce when the next timer is due. */
 @Injectable()
 export class RunTimeoutsJob implements OnModuleInit, OnModuleDestroy {
   #unsubscribe: () => void = () => undefined;
 
   constructor(
     private readonly dataSource: DataSource,
-    private readonly job: DeadlineJob,
-    private readonly deadlines: DeadlineRepository,
+    private readonly journal: RunJournal,
     private readonly notifications: Notifications,
     private readonly scheduler: JobScheduler,
+    private readonly log: Log,
   ) {}
 
   onModuleInit(): void {
-    this.#unsubscribe = this.notifications.subscribe(DEADLINE_CHANNEL, (payload) =>
-      this.scheduler.runWithin(RUN_TIMEOUTS, announcedDelay(payload)),
-    );
+    this.#unsubscribe = this.notifications.subscribe(TIMER_CHANNEL, (payload) => {
+      const ms = Number(payload ?? 0);
+      this.scheduler.runWithin(RUN_TIMEOUTS, Number.isFinite(ms) ? ms : 0);
+    });
   }
 
   onModuleDestroy(): void {
@@ -35,23 +58,62 @@ export class RunTimeoutsJob implements OnModuleInit, OnModuleDestroy {
   }
 
   /**
-   * Runs once over what is due, and brings the next run forward to the next deadline.
+   * Applies the due timers in bounded batches and schedules the next run for the next timer. The state machine checks
+   * each timer under the lock of its run, so it is applied once, however many processes run this. A timer that cannot be
+   * applied is postponed, so it delays no others.
    * @param now the database's time
-   * @param stop ends the run between two batches
-   * @throws as `DeadlineJob.runOnce`
+   * @param stop ends the run after the batch in progress
+   * @throws JournalOverloaded, or database errors while the database is unavailable; finished batches stay applied
    */
-  async runOnce(now: Date, stop: AbortSignal): Promise<DeadlineCounts> {
-    const counts = await this.job.runOnce(now, stop);
-    const inMs = await this.deadlines.nextDue(this.dataSource.manager);
-    const others = counts.carriedOut === 0 && counts.nothingDue > 0;
-    if (inMs !== null)
-      this.scheduler.runWithin(RUN_TIMEOUTS, Math.max(inMs, others ? LEAVE_IT_TO_OTHERS_MS : 0));
+  async runOnce(now: Date, stop?: AbortSignal): Promise<TimeoutCounts> {
+    const { manager } = this.dataSource;
+    const counts = { applied: 0, nothingDue: 0, failed: 0 };
+    for (let isLast = false; !isLast;) {
+      const due = await listDue(manager, now, RUNS_PER_BATCH);
+      const results = await this.#applyAll(due);
+      for (const [, result] of results) counts[result === 'gone' ? 'nothingDue' : result] += 1;
+      await this.#putAside(results, now);
+      isLast = due.length < RUNS_PER_BATCH || stop?.aborted === true;
+    }
+    const inMs = await nextDueInMs(manager);
+    const pauseMs = counts.applied === 0 && counts.nothingDue > 0 ? OTHERS_PAUSE_MS : 0;
+    if (inMs !== null) this.scheduler.runWithin(RUN_TIMEOUTS, Math.max(inMs, pauseMs));
     return counts;
   }
-}
 
-/** Milliseconds until what was announced is due; 0 when that is not known. */
-function announcedDelay(payload: string | null): number {
-  const ms = Number(payload ?? 0);
-  return Number.isFinite(ms) ? ms : 0;
+  /** Submits all commands at once, so that they share groups. @throws errors that concern all of them */
+  async #applyAll(runIds: readonly string[]): Promise<readonly (readonly [string, Result])[]> {
+    const settled = await Promise.allSettled(runIds.map(async (id) => [id, await this.#apply(id)] as const));
+    return settled.map((outcome) => {
+      if (outcome.status === 'rejected') throw outcome.reason;
+      return outcome.value;
+    });
+  }
+
+  async #apply(runId: string): Promise<Result> {
+    try {
+      const nextAttempt = { id: newId(), jitter: Math.random() };
+      await this.journal.change(runId, { type: 'elapse', nextAttempt });
+      return 'applied';
+    } catch (error) {
+      if (error instanceof RunRejected) return 'nothingDue';
+      if (error instanceof RunNotFound) return 'gone';
+      const concernsAll = isDatabaseUnavailable(error) && !isStatementGivenUp(error);
+      if (concernsAll || error instanceof JournalOverloaded) throw error;
+      this.log.error('could not apply the timeout of a run', { runId, error });
+      return 'failed';
+    }
+  }
+
+  /** Postpones the timers that were not applied, and removes those of runs that no longer exist. */
+  async #putAside(results: readonly (readonly [string, Result])[], now: Date): Promise<void> {
+    const { manager } = this.dataSource;
+    const idsOf = (...wanted: readonly Result[]): string[] =>
+      results.flatMap(([id, result]) => (wanted.includes(result) ? [id] : []));
+    const later = idsOf('nothingDue', 'failed');
+    const gone = idsOf('gone');
+    const until = new Date(now.getTime() + POSTPONE_MS);
+    if (later.length > 0) await postponeTimers(manager, later, now, until);
+    if (gone.length > 0) await removeTimers(manager, gone);
+  }
 }

@@ -4,7 +4,7 @@ import { errorType, type Span, type Tracing } from '@longshore/common/tracing/tr
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { HELD } from '../../common/http/server/held-requests.js';
 import { TRACING } from '../../common/tracing/tracing.module.js';
-import type { ClaimedRun, ClaimOutcome } from '../../runs/journal/claim.js';
+import { traceOf, type ClaimedRun, type ClaimOutcome } from '../../runs/journal/claim.js';
 import type { ClaimRequest } from './claim.service.js';
 
 /** Values of the label `outcome`. */
@@ -88,7 +88,10 @@ export class ClaimInstrumentation {
       if (kind === 'served') this.#runs.inc(runs.length);
       this.#seconds.observe((performance.now() - startedAt - waitedMs) / 1000);
       span?.set({ 'longshore.claim.runs': runs.length });
-      for (const { trace } of runs) if (trace !== null) span?.link(trace);
+      for (const run of runs) {
+        const trace = traceOf(run);
+        if (trace !== null) span?.link(trace);
+      }
       // Replayed runs left the queue during the first claim.
       if (span && kind === 'served') for (const run of runs) this.#traceQueueTime(run);
       return outcome;
@@ -116,7 +119,9 @@ export class ClaimInstrumentation {
   }
 
   /** A span in the run's own trace, by the database's clock. */
-  #traceQueueTime({ run, trace }: ClaimedRun): void {
+  #traceQueueTime(claimed: ClaimedRun): void {
+    const { run } = claimed;
+    const trace = traceOf(claimed);
     if (trace === null || run.assignedAt === null) return;
     const span = this.tracing?.start('run queued', {
       parent: trace,

@@ -44,14 +44,20 @@ export class ClaimedOpsDto {
 }
 
 /** The claimed run as its worker sees it. */
-export function toWorkerOpRunDto({ run, image, inputs, trace }: ClaimedRun): WorkerOpRunDto {
+export function toWorkerOpRunDto({
+  run,
+  image,
+  inputs,
+  traceparent,
+  tracestate,
+}: ClaimedRun): WorkerOpRunDto {
   return {
     id: run.id,
     image,
     inputs,
     constraints: { ram_mb: run.ramMb, vram_mb: run.vramMb, cpu: run.cpu, gpu_id: run.gpuId },
     attempt: run.attempt,
-    ...(trace && { traceparent: trace.traceparent }),
-    ...(trace?.tracestate && { tracestate: trace.tracestate }),
+    ...(traceparent !== null && { traceparent }),
+    ...(traceparent !== null && tracestate && { tracestate }),
   };
 }

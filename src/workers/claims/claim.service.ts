@@ -61,7 +61,7 @@ export class ClaimService {
     const { workerId, max, waitMs, idempotency, signal } = request;
     const hasKey = idempotency !== undefined;
     const stillWanted = (): boolean => !signal.aborted;
-    const claim = { workerId, max, desk: this.#context, idempotency, stillWanted };
+    const claim = { workerId, max, context: this.#context, idempotency, stillWanted };
     const endsAt = performance.now() + waitMs;
     const capacity = waitMs > 0 ? this.waiting.listenForCapacity(workerId) : null;
     let pauseMs = FIRST_PAUSE_MS;

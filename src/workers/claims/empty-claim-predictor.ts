@@ -52,7 +52,7 @@ export class EmptyClaimPredictor {
 
   /** Submits a claim to the journal and records its outcome. @throws what the journal throws */
   async claim(claim: Claim): Promise<ClaimOutcome> {
-    const { workerId, desk } = claim;
+    const { workerId, context } = claim;
     const announcement = claim.idempotency ? this.served.announcement() : null;
     const before = { at: performance.now(), version: this.#isInUse ? this.waiting.version : 0 };
     this.#inProgress.set(workerId, (this.#inProgress.get(workerId) ?? 0) + 1);
@@ -61,7 +61,7 @@ export class EmptyClaimPredictor {
       const outcome = await this.journal.claim({ ...claim, announcement });
       mayOwnRuns = outcome.runs.length > 0;
       // Where every worker gets the head of the queue, the queue is empty for all if it is for one.
-      const isEmpty = outcome.kind === 'nothing' && desk.strategy.isFifo === true;
+      const isEmpty = outcome.kind === 'nothing' && context.strategy.isFifo === true;
       if (this.#isInUse && isEmpty && before.at > (this.#empty?.at ?? -Infinity)) this.#empty = before;
       return outcome;
     } finally {

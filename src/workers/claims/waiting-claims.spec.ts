@@ -31,7 +31,7 @@ function setUp(strategy: 'direct' | 'fit' = 'direct') {
         create = listener;
         return () => undefined;
       },
-      announceRoom: nothing,
+      announceFreeWorkers: nothing,
     },
     strategy === 'direct' ? new DirectStrategy() : new FitStrategy(300),
   );

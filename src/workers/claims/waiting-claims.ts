@@ -92,10 +92,10 @@ export class WaitingClaims implements OnModuleDestroy {
 
   constructor(
     @Inject(Notifications) private readonly notifications: Pick<Notifications, 'subscribe' | 'isListening'>,
-    @Inject(RunJournal) private readonly journal: Pick<RunJournal, 'onCreate' | 'announceRoom'>,
+    @Inject(RunJournal) private readonly journal: Pick<RunJournal, 'onCreate' | 'announceFreeWorkers'>,
     @Inject(SCHEDULER) private readonly strategy: SchedulingStrategy,
   ) {
-    if (!strategy.isFifo) journal.announceRoom();
+    if (!strategy.isFifo) journal.announceFreeWorkers();
   }
 
   /** Grows when runs become claimable. Read it before a try, and pass it to `wait` afterwards. */

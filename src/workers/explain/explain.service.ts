@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
-import { dueAt } from '../../runs/machine/deadlines.js';
+import { timerOf } from '../../runs/machine/timers.js';
 import { QueueReader, type RunStatus } from '../../runs/queue/queue.reader.js';
 import type { HeldRun, QueuedRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { WorkerPool, type PooledWorker } from '../pool/worker-pool.js';
@@ -93,7 +93,7 @@ export class ExplainService {
 
 function deadlineOf({ run, now }: RunStatus): ExplainedDeadlineDto | null {
   // No timeout runs during a back-off.
-  const at = run.notBefore === null ? dueAt(run) : null;
+  const at = run.notBefore === null ? (timerOf(run)?.dueAt ?? null) : null;
   return (
     at && {
       budget: run.state === 'RUNNING' ? 'attempt_s' : 'start_within_s',

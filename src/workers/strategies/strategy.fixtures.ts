@@ -1,4 +1,4 @@
-import { createRun } from '../../runs/machine/create-run.js';
+import { createRun } from '../../runs/machine/run.js';
 import type { Claimant, HeldRun, QueuedRun, Shape } from '../../runs/scheduling-strategy.js';
 
 /** The present of the specs. */
@@ -47,9 +47,12 @@ export function queued(id: string, asks: Partial<Shape> = {}, more: Partial<Queu
     maxBackoffS: 0,
     startWithinS: null,
     attemptTimeoutS: null,
-    eventDelivery: null,
-    definition: null,
-    trace: null,
+    topic: null,
+    attributes: null,
+    definitionId: null,
+    definitionVersion: null,
+    traceparent: null,
+    tracestate: null,
   };
   return { ...createRun({ ...fresh, ...asks }, NOW), passedOverAt: null, reservedFor: null, ...more };
 }

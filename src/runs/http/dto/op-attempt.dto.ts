@@ -1,8 +1,8 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import type { AttemptEntity } from '../../../database/entities/attempt.entity.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { RUN_STATES, type RunState } from '../../machine/run-state.js';
-import { knownState, type RunRecord } from '../../storage/run-record.js';
+import type { RunRecord } from '../../machine/run.js';
+import type { AttemptRow } from '../../storage/run.repository.js';
 import type { TimelineRow } from '../../events/event.repository.js';
 import { TimelineEventDto, toTimelineEventDto } from './event.dto.js';
 import { ExecutionSummaryDto, toExecutionSummaryDto } from './op-run.dto.js';
@@ -38,18 +38,10 @@ export class OpAttemptDto {
   finished_at: string | null;
 }
 
-/** An attempt of a run, the current one or an earlier one, in one shape. */
-export type AttemptRecord = Omit<AttemptEntity, 'state' | 'finishedAt'> & {
-  readonly state: RunState;
-  readonly finishedAt: Date | null;
-};
+/** An attempt of a run, the current one or an earlier one. */
+export type AttemptRecord = Omit<AttemptRow, 'finishedAt'> & { readonly finishedAt: Date | null };
 
-/** An attempt that was followed by another. */
-export function recordOfEndedAttempt(row: AttemptEntity): AttemptRecord {
-  return { ...row, state: knownState(row.state) };
-}
-
-/** The attempt that lives in the run's own row. */
+/** The current attempt, which is stored in the run's row. */
 export function recordOfCurrentAttempt(run: RunRecord): AttemptRecord {
   return { ...run, runId: run.id, id: run.attemptId, endEvent: run.eventCount };
 }

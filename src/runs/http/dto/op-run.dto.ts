@@ -2,7 +2,7 @@ import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { Run } from '../../machine/run.js';
 import { RUN_STATES, type RunState } from '../../machine/run-state.js';
-import type { RunRecord } from '../../storage/run-record.js';
+import type { RunRecord } from '../../machine/run.js';
 import type { TimelineRow } from '../../events/event.repository.js';
 import { TimelineEventDto, toTimelineEventDto } from './event.dto.js';
 import {

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { v7 as uuidv7 } from 'uuid';
 import { currentTime } from '../../src/database/sql.js';
-import { DeadlineJob, POSTPONE_MS, RUNS_PER_BATCH } from '../../src/runs/timeouts/deadline.job.js';
+import { RunTimeoutsJob, POSTPONE_MS, RUNS_PER_BATCH } from '../../src/runs/timeouts/run-timeouts.job.js';
 import { RunJournal } from '../../src/runs/journal/run-journal.js';
 import { freshRun } from '../support/journal.js';
 import { letTimePass, until } from '../support/passing-time.js';
@@ -132,11 +132,11 @@ describe('deadlines', () => {
       await letTimePass(one.dataSource, again, 60, false);
       const now = await currentTime(one.dataSource);
       const passes = await Promise.all(
-        [one, other].map(({ app }) => app.get(DeadlineJob, { strict: false }).runOnce(now)),
+        [one, other].map(({ app }) => app.get(RunTimeoutsJob, { strict: false }).runOnce(now)),
       );
-      const sum = (count: 'carriedOut' | 'failed'): number =>
+      const sum = (count: 'applied' | 'failed'): number =>
         passes.reduce((total, counts) => total + counts[count], 0);
-      assert.deepEqual([sum('carriedOut'), sum('failed')], [300, 0]);
+      assert.deepEqual([sum('applied'), sum('failed')], [300, 0]);
       assert.deepEqual(await standing(one, again), DONE_ONCE(300));
     });
   });
@@ -148,9 +148,9 @@ describe('deadlines', () => {
       await letTimePass(service.dataSource, ids, 60, false);
       const now = await currentTime(service.dataSource);
       statements.length = 0;
-      const counts = await service.app.get(DeadlineJob, { strict: false }).runOnce(now);
+      const counts = await service.app.get(RunTimeoutsJob, { strict: false }).runOnce(now);
       const sent = statements.length;
-      assert.deepEqual(counts, { carriedOut: 1_000, nothingDue: 0, failed: 0 });
+      assert.deepEqual(counts, { applied: 1_000, nothingDue: 0, failed: 0 });
       assert.deepEqual(await standing(service, ids), DONE_ONCE(1_000));
       assert.ok(sent < 120, `${sent} statements`);
     });
@@ -161,10 +161,10 @@ describe('deadlines', () => {
       const service = first(processes);
       const ids = await createRuns(service, RUNS_PER_BATCH + 50, 60);
       await letTimePass(service.dataSource, ids, 60, false);
-      const job = service.app.get(DeadlineJob, { strict: false });
+      const job = service.app.get(RunTimeoutsJob, { strict: false });
       const now = await currentTime(service.dataSource);
-      assert.equal((await job.runOnce(now, AbortSignal.abort())).carriedOut, RUNS_PER_BATCH);
-      assert.equal((await job.runOnce(now)).carriedOut, 50);
+      assert.equal((await job.runOnce(now, AbortSignal.abort())).applied, RUNS_PER_BATCH);
+      assert.equal((await job.runOnce(now)).applied, 50);
     });
   });
 
@@ -212,14 +212,14 @@ describe('deadlines', () => {
       assert.ok(held);
       await letTimePass(service.dataSource, [held, ...others], 60, false);
       const holder = await database.open(1);
-      const job = service.app.get(DeadlineJob, { strict: false });
+      const job = service.app.get(RunTimeoutsJob, { strict: false });
       const now = await currentTime(service.dataSource);
       await holder.transaction(async (manager) => {
         await manager.query('select 1 from runs where id = $1 for update', [held]);
-        assert.deepEqual(await job.runOnce(now), { carriedOut: 3, nothingDue: 0, failed: 1 });
+        assert.deepEqual(await job.runOnce(now), { applied: 3, nothingDue: 0, failed: 1 });
       });
       assert.deepEqual(await standing(service, others), DONE_ONCE(3));
-      assert.ok(service.logged.some((line) => line['msg'] === 'could not carry out a deadline'));
+      assert.ok(service.logged.some((line) => line['msg'] === 'could not apply the timeout of a run'));
       const [row] = await service.dataSource.query(
         'select extract(epoch from due_at - $2::timestamptz) * 1000 as "inMs" from run_deadlines where run_id = $1',
         [held, now.toISOString()],

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { dueAt, isClaimable } from './deadlines.js';
+import { isClaimable, timerOf } from './timers.js';
 import { decide } from './decide.js';
 import {
   accepted,
@@ -20,6 +20,8 @@ import {
 import type { RunCommand } from './run-command.js';
 import type { Run } from './run.js';
 import { MANUAL_RETRY, USER_CANCEL } from './run-event.js';
+
+const dueAt = (run: Run): Date | null => timerOf(run)?.dueAt ?? null;
 
 const elapse = (jitter = 1): RunCommand => ({ type: 'elapse', nextAttempt: { ...NEXT_ATTEMPT, jitter } });
 const BUDGETED: Run = { ...FRESH, startWithinS: 10, attemptTimeoutS: 20 };
@@ -160,7 +162,7 @@ describe('time', () => {
   test('does nothing to a run that has no deadline', () => {
     for (const run of Object.values(IN_STATE)) {
       assert.equal(dueAt(run), null);
-      assert.match(refusal(decide(run, elapse(), later(1e6))), /no deadline/);
+      assert.match(refusal(decide(run, elapse(), later(1e6))), /no timer/);
     }
   });
 });

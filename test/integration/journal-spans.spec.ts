@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { claimOf, freshRun } from '../support/journal.js';
-import { JournalTracer } from '../../src/runs/journal/journal-tracer.js';
+import { Registry } from 'prom-client';
+import { JournalInstrumentation } from '../../src/runs/journal/journal-instrumentation.js';
+import { JournalMetrics } from '../../src/runs/journal/journal-metrics.js';
 import type { PendingCommand } from '../../src/runs/journal/pending-command.js';
+import { RunGroup } from '../../src/runs/journal/run-group.js';
 import { spanStorage } from '@longshore/common/tracing/current-span';
 import { startTracing } from '@longshore/common/tracing/start-tracing';
 import type { Tracing } from '@longshore/common/tracing/tracing';
@@ -16,7 +19,7 @@ function creation(): PendingCommand {
   return { kind: 'create', fresh: freshRun(), idempotency: undefined };
 }
 
-describe('the trace of a group', { timeout: 60_000 }, () => {
+describe('the spans of a group', { timeout: 60_000 }, () => {
   let collector: OtlpReceiver;
   let tracing: Tracing;
 
@@ -37,19 +40,23 @@ describe('the trace of a group', { timeout: 60_000 }, () => {
       ({ name, attributes }) => name === 'journal group' && attributes['longshore.journal.try'] === tries,
     );
 
-  it('shows a try that failed and the one after it, each with its requests', async () => {
-    const tracer = new JournalTracer(tracing);
-    const members: PendingCommand[] = [creation(), creation(), { kind: 'claim', claim: claimOf('w') }];
-    const requests = members.slice(1).map((member, n) => {
+  it('describe a failed try and the next one, each with its requests', async () => {
+    const instrumentation = new JournalInstrumentation(new JournalMetrics(new Registry()), tracing);
+    const commands: PendingCommand[] = [creation(), creation(), { kind: 'claim', claim: claimOf('w') }];
+    const requests = commands.slice(1).map((command, n) => {
       const span = tracing.start(`request ${n}`);
-      spanStorage.run(span, () => tracer.note(member));
+      spanStorage.run(span, () => instrumentation.submitted(command));
       return span;
     });
     await assert.rejects(
-      tracer.trace(members, 1, () => Promise.reject(new Deadlock('later'))),
+      instrumentation.commit(commands, 1, () => Promise.reject(new Deadlock('later'))),
       Deadlock,
     );
-    assert.equal(await tracer.trace(members, 2, () => Promise.resolve('done')), 'done');
+    const committed = { group: new RunGroup(new Date(), []), outcomes: [], feedEntries: 0 };
+    assert.equal(
+      await instrumentation.commit(commands, 2, () => Promise.resolve(committed)),
+      committed.outcomes,
+    );
     for (const span of requests) span.end();
     const [failed, done] = [await findGroup(1), await findGroup(2)];
     for (const group of [failed, done]) {

@@ -1,0 +1,92 @@
+import { Injectable } from '@nestjs/common';
+import type { EntityManager } from 'typeorm';
+import { currentTime } from '../../database/sql.js';
+import { FeedRepository } from '../../feed/feed.repository.js';
+import { insertAuditRecords } from '../audit/audit.repository.js';
+import { addRunCounts } from '../counts/run-counts.repository.js';
+import { EventRepository } from '../events/event.repository.js';
+import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
+import type { Run } from '../machine/run.js';
+import { QueueRepository } from '../queue/queue.repository.js';
+import { RunRepository } from '../storage/run.repository.js';
+import { putTimers, removeTimers } from '../timeouts/run-timers.js';
+import { IdempotencyLedger } from './idempotency-ledger.js';
+import { keyOf, type PendingCommand } from './pending-command.js';
+import type { RunGroup } from './run-group.js';
+
+export interface GroupStart {
+  readonly keys: IdempotencyLedger;
+  readonly locked: readonly Run[];
+  readonly now: Date;
+}
+
+/** Reads and writes the rows of a group, with a number of statements that does not depend on the size of the group. */
+@Injectable()
+export class GroupWriter {
+  constructor(
+    private readonly runs: RunRepository,
+    private readonly queue: QueueRepository,
+    private readonly events: EventRepository,
+    private readonly idempotency: IdempotencyRepository,
+    private readonly feed: FeedRepository,
+  ) {}
+
+  /** Registers the idempotency keys of a group and locks its runs. Returns the time of the group, taken after the locks. */
+  async begin(manager: EntityManager, commands: readonly PendingCommand[]): Promise<GroupStart> {
+    const keys = commands.flatMap(keyOf);
+    const runIds = new Set(commands.flatMap((pending) => (pending.kind === 'change' ? [pending.runId] : [])));
+    const [registered, locked, now] = await Promise.all([
+      keys.length > 0 ? this.idempotency.register(manager, keys) : new Map(),
+      runIds.size > 0 ? this.runs.lock(manager, [...runIds]) : [],
+      currentTime(manager),
+    ]);
+    return { keys: new IdempotencyLedger(registered), locked, now };
+  }
+
+  /**
+   * Writes what the group decided, before its claims are served. The statements are sent at once and run in this order:
+   * attempts and audit records copy outputs from rows of runs that `update` overwrites.
+   * @param unusedKeys scopes of idempotency keys that are released because their requests were rejected
+   */
+  async write(manager: EntityManager, group: RunGroup, unusedKeys: readonly string[]): Promise<void> {
+    const { created, endedAttempts, auditRecords, changed, entries, toDequeue, toEnqueue, timers } = group;
+    const removed = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [runId] : []));
+    const put = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [] : [{ runId, dueAt }]));
+    await Promise.all([
+      unusedKeys.length > 0 && this.idempotency.forget(manager, unusedKeys),
+      created.length > 0 && this.runs.insert(manager, created),
+      endedAttempts.length > 0 && this.runs.insertAttempts(manager, endedAttempts),
+      auditRecords.length > 0 && insertAuditRecords(manager, auditRecords),
+      changed.length > 0 && this.runs.update(manager, changed),
+      entries.length > 0 && this.events.append(manager, entries),
+      toDequeue.length > 0 && this.queue.remove(manager, toDequeue),
+      toEnqueue.length > 0 && this.queue.put(manager, toEnqueue),
+      removed.length > 0 && removeTimers(manager, removed),
+      put.length > 0 && putTimers(manager, put),
+    ]);
+  }
+
+  /**
+   * Notifies other processes and adds to the counts of runs, after claims are served.
+   * @param assigned ids of the runs that claims of the group got
+   * @param announceFree whether to announce workers with free capacity
+   */
+  async announce(
+    manager: EntityManager,
+    { now, toEnqueue, freedWorkers, countDelta }: RunGroup,
+    assigned: ReadonlySet<string>,
+    announceFree: boolean,
+  ): Promise<void> {
+    const claimable = toEnqueue.filter(({ id }) => !assigned.has(id)).length;
+    await Promise.all([
+      claimable > 0 && this.queue.announce(manager, toEnqueue, claimable),
+      !countDelta.isEmpty && addRunCounts(manager, countDelta, now),
+      announceFree && freedWorkers.length > 0 && this.queue.announceRoom(manager, freedWorkers),
+    ]);
+  }
+
+  /** Appends the group's entries to feeds. Must be the last statement: it locks rows of topics. @returns how many */
+  appendToFeeds(manager: EntityManager, { feedEntries }: RunGroup): Promise<number> {
+    return this.feed.append(manager, feedEntries);
+  }
+}

@@ -1,0 +1,95 @@
+import type { EntityManager } from 'typeorm';
+import { RunDeadlineEntity } from '../../database/entities/queue.entity.js';
+import { EntityTable } from '../../database/entity-table.js';
+import { execute, rows } from '../../database/sql.js';
+
+/** Channel on which every commit that sets timers sends the milliseconds until the earliest of them is due. */
+export const TIMER_CHANNEL = 'longshore_deadlines';
+
+/** When the timer of a run is due; null: it has none. */
+export interface RunTimer {
+  readonly runId: string;
+  readonly dueAt: Date | null;
+}
+
+const TIMERS = new EntityTable(RunDeadlineEntity);
+const NEW_TIMERS = TIMERS.unnest(TIMERS.fields);
+const PUT = `with written as (
+         insert into ${TIMERS.name} (${TIMERS.columns()})
+         select ${TIMERS.columns()}
+           from ${NEW_TIMERS.sql}
+             on conflict (run_id) do update
+            set due_at = excluded.due_at
+      returning due_at
+       )
+       select pg_notify(
+                '${TIMER_CHANNEL}',
+                greatest(0, ceil(extract(epoch from min(due_at) - clock_timestamp()) * 1000))::bigint::text
+              )
+         from written`;
+
+/** Sets the timers of new or locked runs and announces the earliest of them. */
+export async function putTimers(
+  manager: EntityManager,
+  timers: readonly { readonly runId: string; readonly dueAt: Date }[],
+): Promise<void> {
+  await execute(manager, PUT, NEW_TIMERS.params(timers));
+}
+
+/** Ids of runs whose timer is due, the longest overdue first. */
+export async function listDue(manager: EntityManager, now: Date, limit: number): Promise<string[]> {
+  const due = await rows<{ readonly runId: string }>(
+    manager,
+    `select run_id as "runId"
+       from ${TIMERS.name}
+      where due_at <= $1::timestamptz
+      order by due_at, run_id
+      limit $2`,
+    [now.toISOString(), limit],
+  );
+  return due.map(({ runId }) => runId);
+}
+
+/** Milliseconds until the earliest timer by the database's clock; negative when it is overdue, null for none. */
+export async function nextDueInMs(manager: EntityManager): Promise<number | null> {
+  const [next] = await rows<{ readonly inMs: number | null }>(
+    manager,
+    `select (extract(epoch from min(due_at) - clock_timestamp()) * 1000)::double precision as "inMs"
+       from ${TIMERS.name}`,
+  );
+  return next?.inMs ?? null;
+}
+
+/**
+ * Moves timers that were due at `now` to a later time; timers set since then stay. Skips rows that are locked by other
+ * transactions, so it never waits.
+ */
+export async function postponeTimers(
+  manager: EntityManager,
+  runIds: readonly string[],
+  now: Date,
+  until: Date,
+): Promise<void> {
+  await execute(
+    manager,
+    `update ${TIMERS.name}
+        set due_at = $3::timestamptz
+      where run_id in (
+              select run_id
+                from ${TIMERS.name}
+               where run_id = any($1::uuid[])
+                 and due_at <= $2::timestamptz
+                 for update skip locked
+            )`,
+    [runIds, now.toISOString(), until.toISOString()],
+  );
+}
+
+export async function removeTimers(manager: EntityManager, runIds: readonly string[]): Promise<void> {
+  await execute(
+    manager,
+    `delete from ${TIMERS.name}
+      where run_id = any($1::uuid[])`,
+    [runIds],
+  );
+}
