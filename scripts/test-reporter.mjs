@@ -1,20 +1,23 @@
-// Reporter for one test file: a JSON line per finished test, read by scripts/test.mjs.
+// Reporter of one test process: a JSON line per finished test, read by scripts/test.mjs.
 import { inspect } from 'node:util';
 
 /** Totals that node:test adds as diagnostics. */
 const TOTAL = /^(?:tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) [\d.]+$/;
 
 /**
- * Writes {status, name, text?} for every test that has no tests inside it, and for whatever fails by itself;
- * {status: 'note', text} for what the runner remarks; and {status: 'end'} once all tests of the file are through.
+ * Writes {status, name, file, text?} for every test without subtests, and for every suite that fails itself;
+ * {status: 'note', text} for a diagnostic; {status: 'coverage', files}; and {status: 'end'} when all tests have ended.
  */
 export default async function* report(events) {
   const names = [];
   /** How many tests ended at each depth since the last one ended above it. */
   const ended = [];
+  let file;
   for await (const { type, data } of events) {
     if (type === 'test:start') {
       names[data.nesting] = data.name;
+      // A test within a suite may be defined by a helper in another file.
+      if (data.nesting === 0) file = data.file;
     } else if (type === 'test:pass' || type === 'test:fail') {
       const inside = ended[data.nesting + 1] ?? 0;
       ended[data.nesting + 1] = 0;
@@ -22,8 +25,10 @@ export default async function* report(events) {
       const result = judge(type, data, inside);
       if (result !== undefined) {
         const name = [...names.slice(0, data.nesting), data.name].join(' > ');
-        yield toLine({ ...result, name });
+        yield toLine({ ...result, name, file });
       }
+    } else if (type === 'test:coverage') {
+      yield toLine({ status: 'coverage', files: data.summary.files });
     } else if (type === 'test:diagnostic' && !TOTAL.test(data.message)) {
       yield toLine({ status: 'note', text: data.message });
     }
@@ -38,6 +43,9 @@ function toLine(result) {
 function judge(type, data, inside) {
   const isSuite = data.details?.type === 'suite';
   const reason = data.skip ?? data.todo;
+  if (reason === 'test name does not match pattern') {
+    return undefined;
+  }
   if (reason !== undefined && reason !== false) {
     return { status: 'skipped', text: typeof reason === 'string' ? reason : '' };
   }

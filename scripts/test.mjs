@@ -1,44 +1,55 @@
 /* oxlint-disable no-console -- a command for the terminal */
-// `npm test -- [part of a path ...] [--only unit|integration|api|e2e]`: builds, starts one throw-away PostgreSQL,
-// runs every spec of dist/ in a process of its own, and ends with one line: N passed, N failed[, N skipped].
-import { spawn } from 'node:child_process';
-import { createReadStream, existsSync, readFileSync } from 'node:fs';
+// `npm test -- [part of a path ...] [--only unit|integration|api|e2e] [--name PATTERN] [--inspect] [--coverage]`: builds,
+// starts one throw-away PostgreSQL, runs the compiled specs, and ends with `N passed, N failed, N skipped (tier: T)`.
+// `--tier all` runs every spec at full depth (`--rest`: only what the fast tier left out), `--tier soak` searches for
+// rare failures with random seeds.
+import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { parseArgs, parseEnv } from 'node:util';
 import { BuildError, buildIfNeeded } from './build-if-needed.mjs';
+import { compiledPath, count, ROOT, runSpecs, stopRunning } from './test-process.mjs';
 
-const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const DIST = join(ROOT, 'dist');
 const KINDS = ['unit', 'integration', 'api', 'e2e'];
-const PARALLEL = 2;
-const FILE_TIMEOUT_MS = Number(process.env.TEST_FILE_TIMEOUT_MS ?? 300_000);
-const STOP_GRACE_MS = 10_000;
-/** Output kept of one test process, in characters: the end of it, where the cause usually is. */
-const OUTPUT_KEPT = 16_000;
+const TIERS = ['fast', 'all', 'soak'];
+/** Tests wait for the database, so one process more than there are processors keeps those busy. */
+const PARALLEL = availableParallelism() + 1;
+/** Specs that share a process, and so the time to load Nest and the service. */
+const FILES_PER_PROCESS = 6;
+/** Specs of the tier `soak` beside those that search deeper: those that plant mistakes and expect them to be found. */
+const SOAK_SPECS = /(?:conformance-kit|check-history-mutations)\.spec\.js$/;
 
 /** Variables that would change what the tests see. */
 const SETTINGS = /^(?:SERVICE_|OTEL_|DATABASE_URL$|NODE_TEST_CONTEXT$)/;
 
-/** Test processes that are running. */
-const running = new Set();
 const interrupted = new AbortController();
 
 function readArguments() {
   try {
-    const { values, positionals } = parseArgs({
-      options: { only: { type: 'string', multiple: true } },
+    const { values, positionals: filters } = parseArgs({
+      options: {
+        only: { type: 'string', multiple: true },
+        tier: { type: 'string', default: 'fast' },
+        rest: { type: 'boolean', default: false },
+        name: { type: 'string' },
+        inspect: { type: 'boolean', default: false },
+        coverage: { type: 'boolean', default: false },
+      },
       allowPositionals: true,
     });
-    const unknown = values.only?.find((kind) => !KINDS.includes(kind));
-    if (unknown !== undefined) {
-      throw new Error(`--only must be one of ${KINDS.join(', ')}, got "${unknown}"`);
+    for (const [option, allowed, given] of [
+      ['only', KINDS, values.only ?? []],
+      ['tier', TIERS, [values.tier]],
+    ]) {
+      const unknown = given.find((value) => !allowed.includes(value));
+      if (unknown !== undefined) {
+        throw new Error(`--${option} must be one of ${allowed.join(', ')}, got "${unknown}"`);
+      }
     }
-    return { kinds: values.only ?? KINDS, filters: positionals };
+    return { ...values, filters };
   } catch (error) {
     console.error(error.message);
     return undefined;
@@ -51,33 +62,42 @@ function kindOf(path) {
 }
 
 /** Compiled spec files as paths relative to the project's folder. */
-async function findSpecs({ kinds, filters }) {
+async function findSpecs({ only, tier, rest, filters }) {
   const packages = await readdir(join(ROOT, 'packages')).catch(() => []);
   const folders = [
     'dist',
     ...packages.flatMap((name) => ['dist', 'build'].map((output) => join('packages', name, output))),
   ];
-  const entries = await Promise.all(
-    folders.map(async (folder) =>
-      (await readdir(join(ROOT, folder), { recursive: true }).catch(() => [])).map((path) =>
-        join(folder, path),
-      ),
-    ),
-  );
-  return entries
-    .flat()
-    .filter((path) => path.endsWith('.spec.js') && kinds.includes(kindOf(path)))
-    .filter(
-      (path) => filters.length === 0 || filters.some((part) => path.includes(part.replace(/\.ts$/, '.js'))),
-    )
-    .toSorted();
+  const paths = [];
+  for (const folder of folders) {
+    const names = await readdir(join(ROOT, folder), { recursive: true }).catch(() => []);
+    paths.push(...names.filter((name) => name.endsWith('.spec.js')).map((name) => join(folder, name)));
+  }
+  const matches = (path) => filters.some((part) => compiledPath(path).includes(compiledPath(part)));
+  const belongs = (path) => {
+    if (only !== undefined && !only.includes(kindOf(path))) return false;
+    if (filters.length > 0) return matches(path);
+    if (tier === 'soak') return usesDepth(path) || SOAK_SPECS.test(path);
+    if (tier === 'fast') return only !== undefined || kindOf(path) !== 'e2e' || isSmokeTest(path);
+    return !rest || (kindOf(path) === 'e2e' && !isSmokeTest(path)) || usesDepth(path);
+  };
+  return paths.filter(belongs).toSorted();
+}
+
+function isSmokeTest(path) {
+  return path.endsWith('smoke.spec.js');
+}
+
+/** Whether a spec searches longer in the tiers `all` and `soak` (test/support/depth.ts). */
+function usesDepth(path) {
+  return readFileSync(join(ROOT, path), 'utf8').includes('/support/depth.js');
 }
 
 /**
- * Settings of the person who runs the tests must not reach them: not from the environment, and not from a .env file,
- * whose variables are given as empty ones, which the service takes for unset.
+ * The environment of the tests: without the settings of the person who runs them. Those of a .env file are set to the
+ * empty string, which the service takes for unset.
  */
-function testEnvironment(databaseUrl) {
+function testEnvironment(databaseUrl, tier) {
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !SETTINGS.test(name)));
   const file = join(ROOT, '.env');
   for (const name of existsSync(file) ? Object.keys(parseEnv(readFileSync(file, 'utf8'))) : []) {
@@ -85,99 +105,12 @@ function testEnvironment(databaseUrl) {
       env[name] = '';
     }
   }
+  env.LONGSHORE_TEST_TIER = tier;
   return databaseUrl === undefined ? env : { ...env, TEST_DATABASE_URL: databaseUrl };
 }
 
-function killGroup(child, signal) {
-  try {
-    // The whole group: a test may have started processes of its own.
-    process.kill(-child.pid, signal);
-  } catch {
-    child.kill(signal);
-  }
-}
-
-/** Runs one spec file. @returns its tests and everything it printed */
-async function runSpec(path, env, folder) {
-  const resultFile = join(folder, `${path.replaceAll(/[/\\]/g, '_')}.jsonl`);
-  const began = performance.now();
-  const child = spawn(
-    process.execPath,
-    [
-      '--enable-source-maps',
-      `--test-reporter=${join(ROOT, 'scripts', 'test-reporter.mjs')}`,
-      `--test-reporter-destination=${resultFile}`,
-      join(ROOT, path),
-    ],
-    { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'], detached: true },
-  );
-  running.add(child);
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('utf8').on('data', (text) => {
-      output = (output + text).slice(-OUTPUT_KEPT);
-    });
-  }
-  let timedOut = false;
-  const timer = setTimeout(() => {
-    timedOut = true;
-    killGroup(child, 'SIGKILL');
-  }, FILE_TIMEOUT_MS);
-  const closed = new Promise((resolve) => child.once('close', resolve));
-  const end = await new Promise((resolve) => {
-    child.once('error', (error) => resolve(`could not be started: ${error.message}`));
-    child.once('exit', (code, signal) => resolve(signal === null ? code : `was ended by ${signal}`));
-  });
-  clearTimeout(timer);
-  running.delete(child);
-  // What the file left behind would hold ports and databases while the next ones run.
-  killGroup(child, 'SIGKILL');
-  // A process outside the group may hold the pipes open for ever.
-  await Promise.race([closed, sleep(500, undefined, { ref: false })]);
-
-  const { tests, notes, complete } = await readResults(resultFile);
-  const failed = tests.some((test) => test.status === 'failed');
-  if (timedOut) {
-    tests.push(fileFailure(path, `did not end within ${FILE_TIMEOUT_MS / 1000} s`));
-  } else if (typeof end === 'string') {
-    tests.push(fileFailure(path, end));
-  } else if (end === 0 && tests.length === 0) {
-    tests.push(fileFailure(path, 'holds no test'));
-  } else if (!complete) {
-    tests.push(fileFailure(path, `exited with code ${end} before its tests were through`));
-  } else if (end !== 0 && !failed) {
-    tests.push(fileFailure(path, `exited with code ${end} though no test failed`));
-  }
-  return { path, tests, output: [...notes, output].join('\n'), seconds: (performance.now() - began) / 1000 };
-}
-
-function fileFailure(path, text) {
-  return { status: 'failed', name: `the file ${path}`, text: `the file ${text}` };
-}
-
-async function readResults(file) {
-  const lines = [];
-  try {
-    for await (const line of createInterface({ input: createReadStream(file) })) {
-      lines.push(JSON.parse(line));
-    }
-  } catch {
-    // A file that never started has no results; one that was killed may end in half a line.
-  }
-  return {
-    tests: lines.filter((line) => line.name !== undefined),
-    notes: lines.filter((line) => line.status === 'note').map((line) => line.text),
-    complete: lines.some((line) => line.status === 'end'),
-  };
-}
-
-function count(tests, status) {
-  return tests.filter((test) => test.status === status).length;
-}
-
 function summary(tests) {
-  const skipped = count(tests, 'skipped');
-  return `${count(tests, 'passed')} passed, ${count(tests, 'failed')} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`;
+  return ['passed', 'failed', 'skipped'].map((status) => `${count(tests, status)} ${status}`).join(', ');
 }
 
 function printFile({ path, tests, output, seconds }) {
@@ -187,23 +120,47 @@ function printFile({ path, tests, output, seconds }) {
     console.log(`\n  FAILED ${test.name}\n${test.text.replaceAll(/^/gm, '    ')}\n`);
   }
   if (failed.length > 0 && output.trim() !== '') {
-    console.log(`  What the file printed:\n${output.trimEnd().replaceAll(/^/gm, '    | ')}\n`);
+    console.log(`  Output:\n${output.trimEnd().replaceAll(/^/gm, '    | ')}\n`);
   }
 }
 
-async function runAll(paths, parallel, env, folder) {
+/** Hooks at the top of a file would run around the tests of every file of their process; end-to-end specs run alone. */
+function canShareProcess(path) {
+  return (
+    kindOf(path) !== 'e2e' && !/^(?:before|after)(?:Each)?\(/m.test(readFileSync(join(ROOT, path), 'utf8'))
+  );
+}
+
+/**
+ * Takes the next files for one process from the list: every unit spec, then up to FILES_PER_PROCESS others, and fewer
+ * towards the end of the list for an even load.
+ */
+function takeBatch(waiting, { inspect, coverage }) {
+  const first = waiting.shift();
+  if (first === undefined || inspect || !canShareProcess(first)) {
+    return first === undefined ? [] : [first];
+  }
+  const isUnit = kindOf(first) === 'unit';
+  const most = coverage || isUnit ? waiting.length : Math.ceil(waiting.length / (2 * PARALLEL)) - 1;
+  const others = waiting
+    .filter((path) => (coverage || (kindOf(path) === 'unit') === isUnit) && canShareProcess(path))
+    .slice(0, coverage || isUnit ? most : Math.min(most, FILES_PER_PROCESS - 1));
+  for (const path of others) {
+    waiting.splice(waiting.indexOf(path), 1);
+  }
+  return [first, ...others];
+}
+
+async function runAll(paths, parallel, options) {
   const waiting = [...paths];
   const results = [];
   const lane = async () => {
-    for (
-      let path = waiting.shift();
-      path !== undefined && !interrupted.signal.aborted;
-      path = waiting.shift()
-    ) {
-      const result = await runSpec(path, env, folder);
-      if (!interrupted.signal.aborted) {
-        printFile(result);
-        results.push(...result.tests);
+    while (waiting.length > 0 && !interrupted.signal.aborted) {
+      for (const result of await runSpecs(takeBatch(waiting, options), options)) {
+        if (!interrupted.signal.aborted) {
+          printFile(result);
+          results.push(...result.tests);
+        }
       }
     }
   };
@@ -219,18 +176,7 @@ async function startCluster(kinds) {
   return await module.startTestCluster();
 }
 
-/** Lets the tests' processes end by themselves, then ends them. */
-async function stopRunning() {
-  const children = [...running];
-  const gone = Promise.all(children.map((child) => new Promise((resolve) => child.once('exit', resolve))));
-  children.forEach((child) => killGroup(child, 'SIGTERM'));
-  const timer = setTimeout(() => children.forEach((child) => killGroup(child, 'SIGKILL')), STOP_GRACE_MS);
-  await gone;
-  clearTimeout(timer);
-}
-
-async function main() {
-  const wanted = readArguments();
+async function main(wanted) {
   if (wanted === undefined) {
     return { tests: [], ok: false };
   }
@@ -244,14 +190,16 @@ async function main() {
   let cluster;
   try {
     cluster = await startCluster([...new Set(paths.map(kindOf))]);
-    const env = testEnvironment(cluster.url);
-    const endToEnd = paths.filter((path) => kindOf(path) === 'e2e');
-    const others = paths.filter((path) => kindOf(path) !== 'e2e');
+    const env = testEnvironment(cluster.url, wanted.tier);
+    const options = { ...wanted, env, folder, signal: interrupted.signal };
+    const [endToEnd, others] = [true, false].map((wants) =>
+      paths.filter((path) => (kindOf(path) === 'e2e') === wants),
+    );
     const tests = [
-      ...(await runAll(others, PARALLEL, env, folder)),
-      ...(await runAll(endToEnd, 1, env, folder)),
+      ...(await runAll(others, wanted.inspect ? 1 : PARALLEL, options)),
+      ...(await runAll(endToEnd, 1, options)),
     ];
-    return { tests, ok: !tests.some((test) => test.status === 'failed') };
+    return { tests, ok: count(tests, 'failed') === 0 };
   } finally {
     await cluster?.stop();
     await rm(folder, { recursive: true, force: true });
@@ -269,18 +217,22 @@ function onSignal() {
 process.on('SIGINT', onSignal);
 process.on('SIGTERM', onSignal);
 
+const started = performance.now();
+const wanted = readArguments();
 let outcome = { tests: [], ok: false };
 try {
-  outcome = await main();
+  outcome = await main(wanted);
 } catch (error) {
   if (!interrupted.signal.aborted) {
     console.error(error instanceof BuildError ? error.message : error);
   }
 }
-const skipped = outcome.tests.filter((test) => test.status === 'skipped');
-for (const test of skipped) {
+for (const test of outcome.tests.filter(({ status }) => status === 'skipped')) {
   console.log(`skipped: ${test.name}${test.text === '' ? '' : ` (${test.text})`}`);
 }
 const ran = outcome.tests.some((test) => test.status !== 'skipped');
 const code = interrupted.signal.aborted ? 130 : outcome.ok && ran ? 0 : 1;
-process.stdout.write(`${summary(outcome.tests)}\n`, () => process.exit(code));
+console.log(`${((performance.now() - started) / 1000).toFixed(0)} s`);
+process.stdout.write(`${summary(outcome.tests)} (tier: ${wanted?.tier ?? 'fast'})\n`, () =>
+  process.exit(code),
+);

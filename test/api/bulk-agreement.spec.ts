@@ -5,10 +5,11 @@ import { BulkSteps } from '../support/bulk-steps.js';
 import { checkInvariants } from '../support/run-invariants.js';
 import { RunSteps } from '../support/run-steps.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';
+import { atDepth, testSeed } from '../support/depth.js';
 
-const ROUNDS = 60;
+const ROUNDS = atDepth({ fast: 15, all: 60 });
 /** TEST_SEED=n tries other bodies; a failure prints the seed and the path of the shrunk one. */
-const SEED = Number(process.env['TEST_SEED'] ?? 20_261_122);
+const SEED = testSeed(20_261_122);
 
 /* oxlint-disable typescript/no-explicit-any -- items and answers of any shape */
 

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { bodyOf } from '../support/answer-shapes.js';
 import { RunSteps } from '../support/run-steps.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';
+import { atDepth } from '../support/depth.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
@@ -170,7 +171,7 @@ for (const scheduler of ['direct', 'fit']) {
             }
           }
         }),
-        { numRuns: 12, endOnFailure: true, examples: [[KEEPING]] },
+        { numRuns: atDepth({ fast: 4, all: 12 }), endOnFailure: true, examples: [[KEEPING]] },
       );
       assert.ok(claims > 50, `${claims} claims`);
       if (scheduler === 'fit') assert.ok(reservations > 0, 'workers were kept free on the way');

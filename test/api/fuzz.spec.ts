@@ -7,9 +7,10 @@ import { Draw } from '../support/fuzz/draw.js';
 import { KnownThings } from '../support/fuzz/known-things.js';
 import { drawRequest, type DrawnRequest } from '../support/fuzz/request-draw.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';
+import { atDepth, testSeed } from '../support/depth.js';
 
-const SEED = Number(process.env['FUZZ_SEED'] ?? 20_260_314);
-const REQUESTS = Number(process.env['FUZZ_REQUESTS'] ?? 1500);
+const SEED = testSeed(20_260_314);
+const REQUESTS = atDepth({ fast: 400, all: 1500, soak: 10_000 });
 /** Every so many-th request is watched for what it changes. */
 const WATCHED = 6;
 

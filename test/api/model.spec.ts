@@ -9,10 +9,11 @@ import { checkInvariants } from '../support/run-invariants.js';
 import { RunSteps } from '../support/run-steps.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
+import { atDepth, testSeed } from '../support/depth.js';
 
-const SEQUENCES = 100;
+const SEQUENCES = atDepth({ fast: 25, all: 100 });
 /** TEST_SEED=n tries other sequences; a failure prints the seed and the path of the shrunk one. */
-const SEED = Number(process.env['TEST_SEED'] ?? 20_260_101);
+const SEED = testSeed(20_260_101);
 
 /** Refusals that the sequences must run into. Used-up retries are too rare, 1,000 attempts too far away. */
 const REFUSALS = ['locked', 'other-worker', 'stale-attempt', 'not-in-execution'];

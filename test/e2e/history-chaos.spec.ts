@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { runChaos, type ChaosReport } from '../support/history/chaos-run.js';
+import { atDepth, testSeed } from '../support/depth.js';
 
 /** Another one is drawn by setting LONGSHORE_CHAOS_SEED. */
 const USUAL_SEED = 20_261_121;
@@ -11,7 +12,7 @@ const SEEDS_THAT_FAILED: readonly number[] = [3];
 /** Answers that there may be; 0 is none. Whatever is wrong with the database is 503, never 500. */
 const USUAL_STATUSES: ReadonlySet<number> = new Set([0, 200, 201, 400, 409, 503]);
 
-const seed = Number(process.env['LONGSHORE_CHAOS_SEED'] ?? USUAL_SEED);
+const seed = Number(process.env['LONGSHORE_CHAOS_SEED'] ?? testSeed(USUAL_SEED));
 
 function assertKept({ violations, stories, figures, exitCodes }: ChaosReport, used: number): void {
   const found = violations.slice(0, 40).map(({ name, detail }) => `${name}: ${detail}`);
@@ -30,7 +31,8 @@ function assertKept({ violations, stories, figures, exitCodes }: ChaosReport, us
 
 describe('two server processes on one database, under random faults', () => {
   it('lose nothing, double nothing and explain everything over 2,000 runs', async (t) => {
-    const report = await runChaos({ seed, runs: 2000, seconds: 45 });
+    const seconds = atDepth({ fast: 45, all: 45, soak: 240 });
+    const report = await runChaos({ seed, runs: 2000, seconds });
     t.diagnostic(`seed ${seed}: ${JSON.stringify(report.figures, null, 1)}`);
     assertKept(report, seed);
     assert.ok(report.figures.runs >= 2000);

@@ -12,10 +12,11 @@ import {
 } from '../support/upgrade/previous-version.js';
 import { RollingDeployment, UPGRADE_KEY } from '../support/upgrade/rolling-deployment.js';
 import { runUpgrade } from '../support/upgrade/upgrade-run.js';
+import { atDepth } from '../support/depth.js';
 
 /** `npm run upgrade:check` sets them. */
 const revision = process.env['LONGSHORE_UPGRADE_FROM'];
-const minutes = Number(process.env['LONGSHORE_UPGRADE_MINUTES'] ?? 0);
+const minutes = Number(process.env['LONGSHORE_UPGRADE_MINUTES'] ?? atDepth({ fast: 0, all: 0, soak: 10 }));
 
 const seconds = minutes > 0 ? minutes * 60 : 18;
 const USUAL_STATUSES: ReadonlySet<number> = new Set([0, 200, 201, 400, 409, 503]);
@@ -167,5 +168,7 @@ async function register(send: Send): Promise<string> {
 /** Readers that a place holds; the claim that was sent before the reader has arrived by then as well. */
 async function feedReaders(send: Send): Promise<number> {
   const { text } = await send('GET', '/metrics');
-  return Number(/^longshore_feed_readers(?:\{[^}]*\})? (\d+)/m.exec(text)?.[1] ?? 0);
+  return Number(
+    /^longshore_feed_readers(?:\{[^}]*\})? (\d+)/m.exec(text)?.[1] ?? atDepth({ fast: 0, all: 0, soak: 10 }),
+  );
 }

@@ -6,9 +6,10 @@ import { EventStreamReader } from '../support/event-stream.js';
 import { startService, type ServiceProcess } from '../support/service-process.js';
 import { KEYS, senderTo, type Send } from '../support/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
+import { atDepth } from '../support/depth.js';
 
 const WRITERS = 16;
-const WRITING_MS = 4_000;
+const WRITING_MS = atDepth({ fast: 2_000, all: 4_000 });
 const PATIENCE_MS = 60_000;
 const TOPIC = 'one topic';
 

@@ -16,8 +16,9 @@ import {
   type ListedRun,
 } from '../support/list-walk.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';
+import { atDepth } from '../support/depth.js';
 
-const RUNS = 10_000;
+const RUNS = atDepth({ fast: 2_000, all: 10_000, soak: 10_000 });
 const IMAGES = ['a', 'b', 'c', 'd', 'rare'] as const;
 const TOPICS = [null, null, 't1', 't2'] as const;
 const DEFINITIONS = [null, null, null, 'def'] as const;

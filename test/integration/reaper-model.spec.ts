@@ -6,10 +6,11 @@ import { createOn } from '../support/journal.js';
 import { forgetEverything, POOLS, ReaperScene, TIMEOUT_MS, type PoolKind } from '../support/reaper-scene.js';
 import { checkInvariants } from '../support/run-invariants.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
+import { atDepth, testSeed } from '../support/depth.js';
 
 /** TEST_SEED=n tries other sequences; a failure prints the seed and the path of the shrunk one. */
-const SEED = Number(process.env['TEST_SEED'] ?? 20_260_101);
-const SEQUENCES = { memory: 40, shared: 15 };
+const SEED = testSeed(20_260_101);
+const SEQUENCES = { memory: atDepth({ fast: 10, all: 40 }), shared: atDepth({ fast: 4, all: 15 }) };
 
 const WORKERS = ['a', 'b', 'c'] as const;
 const TENTH = TIMEOUT_MS / 10;

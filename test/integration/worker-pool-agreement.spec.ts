@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 import { beat, memoryBench, sharedBench, type PoolBench } from '../support/worker-pools.js';
 import type { PooledWorker } from '../../src/workers/pool/worker-pool.js';
+import { atDepth } from '../support/depth.js';
 
 /** Moves of the clock are multiples of ten seconds; the time that operations take never reaches the next boundary. */
 const TIMEOUT_MS = 55_000;
@@ -114,7 +115,7 @@ describe('the two pools of workers', () => {
           assert.deepEqual(await look(benches[1]), await look(benches[0]));
         }
       }),
-      { numRuns: 40 },
+      { numRuns: atDepth({ fast: 10, all: 40 }) },
     );
   });
 });

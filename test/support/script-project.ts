@@ -96,6 +96,8 @@ export class ScriptProject {
       'start.mjs',
       'test.mjs',
       'test-reporter.mjs',
+      'run-specs.mjs',
+      'test-process.mjs',
     ]) {
       await project.write(join('scripts', name), await readFile(join(findScripts(), name), 'utf8'));
     }

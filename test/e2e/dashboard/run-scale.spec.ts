@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { LogSteps } from '../../support/run-page-scene.js';
 import { NO_BROWSER, openPage } from '../../support/browser.js';
-import { quickest } from '../../support/quickest.js';
+import { medianTime } from '../../support/median-time.js';
 import { RunSteps } from '../../support/run-steps.js';
 import { startService, until, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/test-app.js';
@@ -51,16 +51,14 @@ describe('the page of a large run', { skip: NO_BROWSER }, () => {
     const { page } = warm;
     await page.getByRole('table').waitFor();
     const list = page.getByRole('list', { name: 'Events' });
-    const shownMs = await quickest(SHOWN_MS, async () => {
+    const shownMs = await medianTime(async () => {
       await page.goto(`${service.url}/ui/runs/${id}?tab=timeline`);
       await list.getByText('STARTED').waitFor();
       return page.evaluate<number>('performance.now()');
     });
     await page.getByRole('tab', { name: 'Timeline (10,000)' }).waitFor();
     assert.ok((await page.getByRole('listitem').count()) < 200);
-    const longestMs = await quickest(FRAME_MS, () =>
-      scrollThrough(page, '[role=group]:has([aria-label=Events])'),
-    );
+    const longestMs = await medianTime(() => scrollThrough(page, '[role=group]:has([aria-label=Events])'));
     await list.getByText('note 9999').waitFor();
     await page.getByRole('searchbox').fill('note 777');
     await page.getByText('11 of 10,000 events').waitFor();
@@ -86,7 +84,7 @@ describe('the page of a large run', { skip: NO_BROWSER }, () => {
 
     const again = await show('/workers');
     await again.page.getByRole('table').waitFor();
-    const shownMs = await quickest(SHOWN_MS, async () => {
+    const shownMs = await medianTime(async () => {
       await again.page.goto(`${service.url}/ui/runs/${id}`);
       await again.page.getByRole('log').getByText('the very last line').waitFor();
       return again.page.evaluate<number>('performance.now()');
@@ -99,7 +97,7 @@ describe('the page of a large run', { skip: NO_BROWSER }, () => {
       );
     }
     await again.page.getByText(/^lines [\d,]+ to/).waitFor();
-    const longestMs = await quickest(FRAME_MS, () => scrollThrough(again.page, '[data-log]'));
+    const longestMs = await medianTime(() => scrollThrough(again.page, '[data-log]'));
     assert.ok((await again.page.locator('[data-log] [data-index]').count()) < 150);
     const scrolledMb = await heapOf(again.page);
     await again.page.getByRole('log').focus();

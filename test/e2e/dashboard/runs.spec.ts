@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { seedRuns } from '../../support/browser-runs.js';
 import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser.js';
-import { quickest } from '../../support/quickest.js';
+import { medianTime } from '../../support/median-time.js';
 import { RunSteps } from '../../support/run-steps.js';
 import { startService, until, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/test-app.js';
@@ -42,7 +42,7 @@ describe('the list of runs', { skip: NO_BROWSER }, () => {
     const { page } = opened;
     await page.getByRole('row').nth(5).waitFor();
     assert.equal(await total(opened), '51');
-    const ms = await quickest(1000, async () => {
+    const ms = await medianTime(async () => {
       await page.reload();
       return page.evaluate<number>(`new Promise((resolve) => {
         const look = () => document.querySelectorAll('[role=row]').length > 5 ? resolve(performance.now()) : requestAnimationFrame(look);
@@ -56,7 +56,7 @@ describe('the list of runs', { skip: NO_BROWSER }, () => {
     );
     await page.goto(`${service.url}/ui/runs?starting_after=${deep.id}`);
     await page.getByRole('row').nth(5).waitFor();
-    const turnMs = await quickest(1000, async () => {
+    const turnMs = await medianTime(async () => {
       const [first] = await rowIds(opened);
       const begun = performance.now();
       await page.keyboard.press('n');

@@ -1,0 +1,22 @@
+/**
+ * How thoroughly tests search. `npm test` (tier fast) uses the smallest numbers, `npm run test:all` the full ones, and
+ * `npm run test:soak` the largest with random seeds. scripts/test.mjs runs the specs that import this file in each tier.
+ */
+const TIER = process.env['LONGSHORE_TEST_TIER'] ?? 'all';
+
+/** The number of the tier; `soak` is four times `all` unless given. */
+export function atDepth(numbers: {
+  readonly fast: number;
+  readonly all: number;
+  readonly soak?: number;
+}): number {
+  if (TIER === 'fast') return numbers.fast;
+  return TIER === 'soak' ? (numbers.soak ?? numbers.all * 4) : numbers.all;
+}
+
+/** TEST_SEED, a random seed in the tier `soak`, otherwise the usual one. */
+export function testSeed(usual: number): number {
+  const given = process.env['TEST_SEED'];
+  if (given !== undefined) return Number(given);
+  return TIER === 'soak' ? Math.floor(Math.random() * 2 ** 31) : usual;
+}
