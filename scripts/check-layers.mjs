@@ -1,0 +1,69 @@
+/* oxlint-disable no-console -- a command for the terminal */
+// Part of `npm run lint`: checks that imports, those of types too, follow the table of layers.
+import { readdir, readFile } from 'node:fs/promises';
+import { dirname, join, posix } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
+const BASE = ['packages/common', 'src/common', 'src/config', 'src/database'];
+/** Files that contexts use although they lie in a higher layer. */
+const SHARED = ['src/bootstrap/openapi/examples', 'src/bootstrap/openapi/document-rules'];
+const CONTEXT = [...BASE, ...SHARED, 'src/auth'];
+
+/** What each layer may import beside itself and npm packages. A file belongs to the longest path that it begins with. */
+const LAYERS = {
+  'packages/common': [],
+  'packages/client': [],
+  'packages/embedded-postgres': ['packages/common'],
+  'packages/worker': ['packages/common', 'packages/client'],
+  'packages/conformance': ['packages/common', 'packages/client'],
+  'packages/cli': ['packages/common', 'packages/client', 'packages/worker'],
+  'packages/dashboard': ['packages/client'],
+  migrations: ['src/database'],
+  'src/common': [...BASE, ...SHARED, 'src/auth/access', 'src/bootstrap/cleanup-stack'],
+  'src/config': BASE,
+  'src/database': BASE,
+  'src/auth': CONTEXT,
+  'src/health': CONTEXT,
+  'src/dashboard': CONTEXT,
+  'src/feed': CONTEXT,
+  'src/runs': [...CONTEXT, 'src/feed', 'src/health'],
+  'src/run-logs': [...CONTEXT, 'src/runs'],
+  'src/workers': [...CONTEXT, 'src/runs', 'src/health'],
+  'src/definitions': [...CONTEXT, 'src/runs'],
+  src: ['src', 'migrations', 'packages/common', 'packages/embedded-postgres'],
+  demo: ['src/config', 'packages'],
+  test: ['src', 'migrations', 'demo', 'packages'],
+};
+const IMPORT = /\b(?:from|import\(|import)\s*['"]([^'"]+)['"]/g;
+
+const isBelow = (path, folder) => path === folder || path.startsWith(`${folder}/`);
+
+function findLayer(path) {
+  const candidates = Object.keys(LAYERS).filter((layer) => isBelow(path, layer));
+  return candidates.toSorted((left, right) => right.length - left.length)[0];
+}
+
+/** The path, below the project's folder and without its ending, of what a file imports; undefined for an npm package. */
+function resolve(importer, name) {
+  if (name.startsWith('@longshore/')) return name.replace('@longshore/', 'packages/');
+  return name.startsWith('.') ? posix.join(posix.dirname(importer), name).replace(/\.\w+$/, '') : undefined;
+}
+
+let violations = 0;
+for (const top of ['src', 'packages', 'migrations', 'demo', 'test']) {
+  for (const name of await readdir(join(ROOT, top), { recursive: true })) {
+    const path = posix.join(top, name);
+    if (!/\.tsx?$/.test(path) || /node_modules|\/(?:dist|build)\//.test(path)) continue;
+    const layer = findLayer(path);
+    for (const [, imported] of (await readFile(join(ROOT, path), 'utf8')).matchAll(IMPORT)) {
+      const target = resolve(path, imported);
+      if (target === undefined || findLayer(target) === layer) continue;
+      if (!LAYERS[layer].some((allowed) => isBelow(target, allowed))) {
+        console.error(`${path} imports ${target}, which ${layer} must not (scripts/check-layers.mjs)`);
+        violations += 1;
+      }
+    }
+  }
+}
+process.exitCode = violations === 0 ? 0 : 1;
