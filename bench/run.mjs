@@ -2,7 +2,7 @@
 // `npm run bench -- NAME ... | all | page`: measures, prints, and keeps results/NAME.json; `page` writes docs/performance.md.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildIfNeeded } from '../scripts/build-if-needed.mjs';
@@ -12,6 +12,7 @@ import { stopLeftovers } from './lib/leftovers.mjs';
 import { describeMachine, describeVersions } from './lib/machine.mjs';
 import { writePage } from './lib/page.mjs';
 import { ROOT } from './lib/root.mjs';
+import { writeSummary } from './lib/summary.mjs';
 import { printResult } from './lib/terminal.mjs';
 
 /** Seconds of one round; everything else scales with it. */
@@ -97,7 +98,7 @@ async function run(name) {
     versions: await describeVersions(benchmark),
     rows,
   };
-  printResult(result, benchmark.goals?.(rows) ?? []);
-  await mkdir(join(ROOT, 'bench/results'), { recursive: true });
-  await writeFile(join(ROOT, 'bench/results', `${name}.json`), `${JSON.stringify(result, null, 2)}\n`);
+  const goals = benchmark.goals?.(rows) ?? [];
+  printResult(result, goals);
+  await writeSummary(result, goals);
 }

@@ -1,6 +1,6 @@
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { withFigures } from './figures.mjs';
+import { readSummary } from './summary.mjs';
 import { barPlot, linePlot } from './plot.mjs';
 import { ROOT } from './root.mjs';
 import { writeScaling } from './scaling.mjs';
@@ -33,19 +33,11 @@ says. [bench/README.md](../bench/README.md) tells more.`;
 export async function writePage(names) {
   const chapters = [];
   for (const name of names) {
-    const content = await readFile(join(ROOT, 'bench/results', `${name}.json`), 'utf8').catch(() => null);
-    if (content === null) continue;
-    const benchmark = await import(`../benchmarks/${name}.mjs`);
-    const result = JSON.parse(content);
-    const rows = result.rows.map((row) => withFigures(row, benchmark.figures));
-    chapters.push({ benchmark, result: { ...result, rows } });
+    const result = await readSummary(name);
+    if (result !== null) chapters.push({ benchmark: await import(`../benchmarks/${name}.mjs`), result });
   }
-  const goals = chapters.flatMap(({ benchmark, result }) =>
-    (benchmark.goals?.(result.rows) ?? []).map((line) => ({
-      ...line,
-      name: result.name,
-      title: result.title,
-    })),
+  const goals = chapters.flatMap(({ result: { name, title, goals: lines } }) =>
+    lines.map((line) => ({ ...line, name, title })),
   );
   const plots = chapters.flatMap(plotsOf);
   await replacePlots(plots);
@@ -139,7 +131,7 @@ function section({ name, title, about, measuredAt, seconds, versions = {}, rows 
     const { title: head, unit } = known;
     return unit === '' || unit === '/s' || unit === undefined ? head : `${head}, ${unit}`;
   });
-  const rounds = Math.max(0, ...rows.map((row) => row.rounds.length));
+  const rounds = Math.max(0, ...rows.map((row) => row.rounds));
   const others = Object.entries(versions).filter(([key]) => key !== 'Node' && key !== 'PostgreSQL');
   return [
     '',

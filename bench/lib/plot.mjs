@@ -96,9 +96,9 @@ export function linePlot({ title, figure, x, series, xTitle = '' }, rows) {
   return frame(title, bottom + 50 + names.length * LINES.legend, [...grid, ...ticks, caption, ...lines]);
 }
 
-function valuesOf({ rounds, figures }, figure) {
-  const values = rounds.map((round) => round[figure]).filter((value) => Number.isFinite(value));
-  return values.length === 0 ? [figures[figure].median] : values;
+function valuesOf({ figures }, figure) {
+  const { least, median, most } = figures[figure];
+  return [least, median, most];
 }
 
 function frame(title, height, parts) {

@@ -7,7 +7,8 @@ export function quantile(values, part) {
 
 /** The middle of the values, and the distance between the least and the greatest. */
 export function middleOf(values) {
-  return { median: quantile(values, 0.5), spread: Math.max(...values) - Math.min(...values) };
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  return { median: quantile(values, 0.5), spread: most - least, least, most };
 }
 
 /** A number as people read it. */
