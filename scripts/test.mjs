@@ -46,7 +46,7 @@ function readArguments() {
     ]) {
       const unknown = given.find((value) => !allowed.includes(value));
       if (unknown !== undefined) {
-        throw new Error(`--${option} must be one of ${allowed.join(', ')}, got "${unknown}"`);
+        throw new Error(`--${String(option)} must be one of ${allowed.join(', ')}, got "${unknown}"`);
       }
     }
     return { ...values, filters };

@@ -162,7 +162,10 @@ describe('npm test', () => {
       const { lastLine, output } = await project.run('test.mjs', argv, { EXPECTED_TIER: tier });
       assert.equal(lastLine, `${tests} passed, 0 failed, 0 skipped (tier: ${tier})`, output);
       const ran = [...output.matchAll(/^ok +dist\/(.*)\.spec\.js/gm)].map(([, name]) => name);
-      assert.deepEqual(ran.toSorted(), files);
+      assert.deepEqual(
+        ran.toSorted((left = '', right = '') => left.localeCompare(right)),
+        files,
+      );
     }
   });
 
