@@ -124,10 +124,13 @@ function printFile({ path, tests, output, seconds }) {
   }
 }
 
-/** Hooks at the top of a file would run around the tests of every file of their process; end-to-end specs run alone. */
+/** Not a spec with hooks at the top, which would run for every file of the process, or that changes the environment. */
 function canShareProcess(path) {
   return (
-    kindOf(path) !== 'e2e' && !/^(?:before|after)(?:Each)?\(/m.test(readFileSync(join(ROOT, path), 'utf8'))
+    kindOf(path) !== 'e2e' &&
+    !/^(?:before|after)(?:Each)?\(|\(process\.env,|traced-app\.js/m.test(
+      readFileSync(join(ROOT, path), 'utf8'),
+    )
   );
 }
 

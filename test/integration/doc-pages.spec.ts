@@ -14,6 +14,7 @@ import {
   type DocPage,
 } from '../support/doc-pages.js';
 import { PROJECT } from '../support/service-process.js';
+import { checkBenchCommand, checkComposeCommand } from '../support/doc-commands.js';
 
 /** Specs that run the blocks of a page, and read it by its path. */
 const RUN_BY = new Map([
@@ -41,8 +42,6 @@ const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string
   [/^npm run build$/, 'docker/Dockerfile', 'RUN npm run build'],
   [/^npx nest (?:build|start --watch)$/, 'test/e2e/nest-cli.spec.ts', 'launch(NEST'],
   [/^npm run generate$/, '.ci/run', 'npm run generate:check'],
-  // Minutes to hours each: by hand, before docs/performance.md is written.
-  [/^(?:BENCH_\w+=\S+ )?npm run bench -- \S+$/, 'bench/run.mjs', 'process.argv'],
   [/^npm run worker:conformance -- --command /, 'test/e2e/worker-conformance.spec.ts', 'EXAMPLE_WORKER'],
   // For ten minutes; the spec does the same for half of one.
   [/^npm run upgrade:check/, 'test/e2e/upgrade.spec.ts', 'upgrade-run'],
@@ -52,8 +51,6 @@ const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string
     'the migration commands',
   ],
   [/^sh docker\/make-env\.sh$/, 'test/integration/compose.spec.ts', 'makeEnv'],
-  // Images of Docker Hub: the file is checked by Compose itself.
-  [/^docker compose -f docker\/compose\.yaml /, 'test/integration/compose.spec.ts', 'makeEnv'],
   [/^\. docker\/\.env$/, 'test/integration/compose.spec.ts', 'makeEnv'],
   [/^docker build -f docker\/Dockerfile --target /, 'test/e2e/images.spec.ts', 'ImagesInEngine'],
   [/^docker build -t example\/greet /, GENERAL, 'elsewhere'],
@@ -62,6 +59,12 @@ const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string
   [/^npm run build && npm pack$/, 'test/support/outside-package.ts', "'pack'"],
   [/^c[pd] .*~\/team-extension/, 'test/support/outside-package.ts', 'tsc'],
   [/^npx longshore serve --extensions /, 'test/e2e/extending.spec.ts', "'--extensions'"],
+];
+
+/** Commands that take hours or images of Docker Hub: not run, but what they name must exist. */
+const CHECKED: readonly (readonly [command: RegExp, check: (command: string) => Promise<void>])[] = [
+  [/npm run bench -- /, checkBenchCommand],
+  [/^docker compose /, checkComposeCommand],
 ];
 
 describe('the pages of the documentation', () => {
@@ -156,6 +159,11 @@ describe('the pages of the documentation', () => {
         if (kind !== 'elsewhere') continue;
         for (const command of code.split('\n').map((text) => text.replace(/ +#.*/, '').trim())) {
           if (command === '') continue;
+          const [, check] = CHECKED.find(([pattern]) => pattern.test(command)) ?? [];
+          if (check !== undefined) {
+            await check(command);
+            continue;
+          }
           const runners = ELSEWHERE.filter(([pattern]) => pattern.test(command));
           assert.ok(runners.length > 0, `${page.path}:${line}: nobody runs '${command}'`);
           for (const [, file, text] of runners) {
