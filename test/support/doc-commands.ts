@@ -48,5 +48,5 @@ export async function checkComposeCommand(command: string): Promise<void> {
   const [service = '', program] = words;
   assert.ok(service in services, `no service: ${command}`);
   assert.equal(program, 'longshore', command);
-  assert.match(await readFile(join(PROJECT, 'docker', 'Dockerfile'), 'utf8'), /bin\/longshore$/m);
+  assert.match(await readFile(join(PROJECT, 'docker', 'Dockerfile'), 'utf8'), /bin\/longshore\b/);
 }
