@@ -1,28 +1,28 @@
 /** Exit codes of the command line. */
 export const EXIT = {
-  /** Done; of a run that was followed: COMPLETED. */
+  /** Success; for a followed run: COMPLETED. */
   ok: 0,
-  /** The service refused it; of a run that was followed: FAILED or CANCELLED. */
+  /** Rejected by the service; for a followed run: FAILED or CANCELLED. */
   failed: 1,
-  /** The arguments cannot be understood. */
+  /** Wrong arguments. */
   usage: 2,
-  /** The service gives no answer, or refuses the key. */
+  /** The service does not respond, or rejects the key. */
   unreachable: 3,
-  /** Ctrl-C, as shells count it. */
+  /** Ctrl-C (128 + SIGINT). */
   interrupted: 130,
-  /** Nobody reads standard output any more, as shells count it. */
+  /** Standard output was closed (128 + SIGPIPE). */
   pipeClosed: 141,
 } as const;
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-/** Ends the program with a code, after one line on standard error. */
+/** Ends the program with an exit code and one line on standard error. */
 export class CliError extends Error {
   constructor(
     readonly exitCode: ExitCode,
-    /** One line for people, without the program's name. */
+    /** One line, without the program's name. */
     message: string,
-    /** Whether a request that got no answer may have been carried out. */
+    /** Whether a request without a response may have been executed. */
     readonly mayHaveArrived = false,
   ) {
     super(message);
@@ -30,7 +30,7 @@ export class CliError extends Error {
   }
 }
 
-/** The arguments cannot be understood. */
+/** Wrong arguments. */
 export function usageError(message: string): CliError {
   return new CliError(EXIT.usage, message);
 }

@@ -1,15 +1,18 @@
-import { InvalidArgumentError, Option, type Command } from 'commander';
-import type { CliContext } from './cli-context.js';
+import type { Readable } from 'node:stream';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import type { ExitCode } from './cli-error.js';
 import { readLogin } from './config-file.js';
 import { chooseConnection, type ConnectionFlags } from './connection.js';
+import type { Output } from './output.js';
 import { Session } from './session.js';
+import { formatTable, type Column } from './table.js';
 
-/** What every command that calls the service takes. */
+/** Flags of every command that calls the service. */
 export interface ServiceFlags extends ConnectionFlags {
   readonly json?: true;
 }
 
-/** Adds `--url`, `--key` and `--json`, and examples to the help. @param examples command lines without the program */
+/** Adds `--url`, `--key`, `--json` and examples. @param examples command lines without the program */
 export function callsService(command: Command, ...examples: string[]): Command {
   command.option('--json', 'print the JSON of the API, one value per line');
   return withExamples(withConnectionFlags(command), ...examples);
@@ -25,19 +28,50 @@ export function withConnectionFlags(command: Command): Command {
     );
 }
 
-/** Adds examples to the help. @param examples command lines without the program */
+/** Adds examples to the help text. @param examples command lines without the program */
 export function withExamples(command: Command, ...examples: string[]): Command {
   const lines = examples.map((example) => `  longshore ${example}`).join('\n');
   return command.addHelpText('after', `\nExamples:\n${lines}`);
 }
 
-/** Calls to the service that flags, environment and kept login name. @throws CliError when there is no key */
+/** Opens a session with the service named by flags, environment or saved login. @throws CliError without a key */
 export async function openSession(flags: ConnectionFlags, context: CliContext): Promise<Session> {
   const { env } = context;
-  // A kept login that nobody needs must not be in the way, whatever is wrong with it.
+  // A broken login file must not fail a command that does not need it.
   const isSaid = (flags.url ?? env['SERVICE_URL']) && (flags.key ?? env['SERVICE_API_KEY']);
   const kept = isSaid ? undefined : await readLogin(env);
   return new Session(chooseConnection(flags, env, kept), context.output, context.stop());
+}
+
+/** How a command prints a paged list. */
+export interface ListOptions<T> {
+  readonly columns: readonly Column<T>[];
+  /** Printed to standard error when there are no rows. */
+  readonly empty: string;
+  /** Largest page; a shorter one is the last. */
+  readonly pageSize: number;
+  readonly page: (after: string | undefined) => Promise<readonly T[]>;
+  readonly cursorOf: (row: T) => string;
+}
+
+/** Prints all pages of a list: as a table, or with `--json` as one value per line. */
+export async function printList<T>(
+  { output }: Session,
+  { json }: ServiceFlags,
+  { columns, empty, pageSize, page, cursorOf }: ListOptions<T>,
+): Promise<void> {
+  const all: T[] = [];
+  for (let after: string | undefined; ;) {
+    const rows = await page(after);
+    if (json) await output.json(...rows);
+    else all.push(...rows);
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < pageSize) break;
+    after = cursorOf(last);
+  }
+  if (json) return;
+  if (all.length === 0) output.note(empty);
+  else await output.write(formatTable(columns, all, output));
 }
 
 /** Reads an integer within bounds, both inclusive. */
@@ -75,4 +109,17 @@ export function instant(direction: 1 | -1): (text: string) => number {
       'It must be a span such as 15m, 2h or 3d, a time in ISO 8601, or UNIX seconds.',
     );
   };
+}
+
+/** The process as the commands see it. Tests replace it. */
+export interface CliContext {
+  readonly env: NodeJS.ProcessEnv;
+  readonly stdin: Readable & { readonly isTTY?: boolean };
+  readonly output: Output;
+  /** Arguments after the program's name. */
+  readonly argv: readonly string[];
+  /** Sets the exit code of a command that ends without an error; 0 unless set. */
+  end(code: ExitCode): void;
+  /** Aborts at Ctrl-C. Installs the signal handlers with the first call. */
+  stop(): AbortSignal;
 }

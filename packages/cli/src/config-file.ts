@@ -3,7 +3,7 @@ import { homedir } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
 import { CliError, EXIT } from './cli-error.js';
 
-/** What `longshore login` keeps. */
+/** The login that `longshore login` saves. */
 export interface KeptLogin {
   readonly url: string;
   readonly apiKey: string;

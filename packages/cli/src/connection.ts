@@ -1,16 +1,16 @@
 import { usageError } from './cli-error.js';
 import type { KeptLogin } from './config-file.js';
 
-/** Used when nothing names the service. */
+/** Default URL of the service. */
 export const DEFAULT_URL = 'http://127.0.0.1:5555';
 
-/** What the flags say about the service. */
+/** Flags that name the service and the key. */
 export interface ConnectionFlags {
   readonly url?: string | undefined;
   readonly key?: string | undefined;
 }
 
-/** Where the service is and who calls it. */
+/** URL of the service and API key. */
 export interface Connection {
   /** Without a slash at the end. */
   readonly url: string;
@@ -18,8 +18,8 @@ export interface Connection {
 }
 
 /**
- * Flags win over SERVICE_URL and SERVICE_API_KEY, those over what `login` kept. A kept key goes to the service that it
- * was kept for only.
+ * Flags take precedence over SERVICE_URL and SERVICE_API_KEY, and these over the saved login. A saved key is used only for
+ * the service it was saved for.
  * @throws CliError when there is no key or the URL is none
  */
 export function chooseConnection(
@@ -36,7 +36,7 @@ export function chooseConnection(
   return { url, apiKey: checkKey(apiKey) };
 }
 
-/** The service that flags, environment or the kept login name. @throws CliError when that is no URL */
+/** URL of the service from flags, environment or saved login. @throws CliError for an invalid URL */
 export function chooseUrl(
   flags: Pick<ConnectionFlags, 'url'>,
   env: NodeJS.ProcessEnv,
@@ -57,7 +57,7 @@ export function readUrl(text: string): string {
   return url.href.replace(/\/+$/, '');
 }
 
-/** @throws CliError for a key that no header can carry; the key is not shown */
+/** @throws CliError for a key that is invalid in a header; the message does not show the key */
 export function checkKey(key: string): string {
   if (!/^[\x21-\x7e]+$/.test(key)) throw usageError('an API key has visible ASCII characters only');
   return key;

@@ -1,29 +1,28 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { CliError } from './cli-error.js';
-import { failureText } from './network-failure.js';
-import { answersLater, refusalOf } from './refusal.js';
-import { Pauses, type Answered, type CallInit, type Session } from './session.js';
+import { answersLater, failureText, refusalOf } from './failures.js';
+import { type Answered, type CallInit, Pauses, type Session } from './session.js';
 
-/** The service sends a comment every 15 seconds: a connection that is silent for longer is dead. */
+/** The service sends a comment every 15 seconds; a connection that is silent for longer is broken. */
 const SILENCE_MS = 45_000;
 
 type Body = AsyncIterable<Uint8Array>;
 
-/** What a stream that can be resumed is read with. */
+/** Options for reading a resumable stream. */
 export interface StreamOptions {
-  /** Opens it behind the cursor; from its start without one. */
+  /** Opens the stream after the cursor, or from its start. */
   open(after: string | undefined, init: CallInit): Promise<Answered<unknown>>;
   readonly after?: string | undefined;
-  /** Milliseconds without the service after which it is given up. */
+  /** Milliseconds without a response before reading fails. */
   readonly patienceMs: number;
-  /** Ends the reading, without an error. */
+  /** Ends reading without an error. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * Events of a stream in batches as they come, none twice and none missing: a connection that breaks is made again from
- * behind the last id. Ends at an event named `end` and when the signal aborts.
- * @throws CliError when the service refuses, is away for too long, or Ctrl-C comes
+ * Yields the events of a stream in batches, each exactly once: a broken connection is reopened after the last id. Ends at
+ * an event named `end` or when the signal aborts.
+ * @throws CliError when the service rejects the request or does not respond for too long, and after Ctrl-C
  */
 export async function* readStream(
   session: Session,
@@ -67,7 +66,7 @@ export async function* readStream(
   }
 }
 
-/** @returns the body, or why it may be there later @throws CliError when the service refuses */
+/** @returns the body, or the reason to try again @throws CliError when the service rejects the request */
 function bodyOf({ data, error, response }: Answered<unknown>, url: string): Body | string {
   if (response.ok && isBody(data)) return data;
   const refusal = refusalOf(error, response, url);
@@ -96,7 +95,7 @@ function isBody(data: unknown): data is Body {
   return typeof data === 'object' && data !== null && Symbol.asyncIterator in data;
 }
 
-/** Aborts when nothing came for some time. */
+/** Aborts when no data arrives for some time. */
 class IdleLimit {
   private readonly controller = new AbortController();
   private readonly timer: NodeJS.Timeout;

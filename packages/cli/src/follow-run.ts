@@ -2,22 +2,22 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Schemas } from '@longshore/client';
 import { CliError, EXIT, type ExitCode } from './cli-error.js';
 import { readStream } from './event-source.js';
-import { printLog, type LogStyle } from './log-text.js';
-import { RunTicker, type RunNotifications } from './run-ticker.js';
+import { type LogStyle, printLog } from './log-text.js';
+import { RunPoller, type RunUpdate } from './run-poller.js';
+import { eventText, isTerminal } from './run-view.js';
 import type { Session } from './session.js';
 import { oneLine } from './style.js';
 import { span } from './table.js';
-import { eventText, isTerminal } from './views/run-view.js';
 
-/** How a run is followed. */
+/** Options for following a run. */
 export interface FollowOptions extends LogStyle {
-  /** Whether to leave out what the container prints. */
+  /** Leaves out the log of the container. */
   readonly withoutLogs: boolean;
-  /** Milliseconds without the service after which it is given up. */
+  /** Milliseconds without a response before following fails. */
   readonly patienceMs: number;
 }
 
-/** How long the end of a log is waited for when its run has gone on: a lost worker never sends it. */
+/** Time to wait for the end of a log after its attempt: a lost worker never sends it. */
 const LOG_GRACE_MS = 10_000;
 
 /**
@@ -28,27 +28,30 @@ const LOG_GRACE_MS = 10_000;
  */
 export async function followRun(session: Session, id: string, options: FollowOptions): Promise<ExitCode> {
   const { output } = session;
-  const tell = async (news: RunNotifications): Promise<void> => {
-    if (options.json) await output.json(...news.events);
-    // The bar shows progress already.
-    const told = news.events.filter(({ type }) => type !== 'PROGRESS' || !output.live.isLive);
-    if (!options.json) for (const event of told) output.note(eventText(event));
-    output.live.set({ state: news.run.state, progress: news.run.progress, detail: detailOf(news.run) });
+  const onUpdate = async ({ run, events }: RunUpdate): Promise<void> => {
+    if (options.json) {
+      await output.json(...events);
+    } else {
+      // The progress line shows progress already.
+      const shown = events.filter(({ type }) => type !== 'PROGRESS' || !output.live.isLive);
+      for (const event of shown) output.note(eventText(event));
+    }
+    output.live.set({ state: run.state, progress: run.progress, detail: detailOf(run) });
   };
-  const ticker = new RunTicker(session, id, { patienceMs: options.patienceMs, tell });
+  const poller = new RunPoller(session, id, { patienceMs: options.patienceMs, onUpdate });
   try {
-    let { run } = await ticker.start();
+    let { run } = await poller.start();
     for (let attempt = run.current_attempt; ; attempt += 1) {
-      if (!options.withoutLogs) await followLog(session, ticker, attempt, options);
-      ({ run } = await ticker.until((now) => isTerminal(now.state) || now.current_attempt > attempt));
+      if (!options.withoutLogs) await followLog(session, poller, attempt, options);
+      ({ run } = await poller.until((now) => isTerminal(now.state) || now.current_attempt > attempt));
       if (isTerminal(run.state) && run.current_attempt === attempt) break;
       if (!options.json) output.note(`attempt ${attempt + 1} of run ${id}`);
     }
-    const whole = await readRun(session, id, options.patienceMs);
+    const ended = await readRun(session, id, options.patienceMs);
     output.live.clear();
-    if (options.json) await output.json(whole);
-    else output.note(endText(whole));
-    return whole.state === 'COMPLETED' ? EXIT.ok : EXIT.failed;
+    if (options.json) await output.json(ended);
+    else output.note(endText(ended));
+    return ended.state === 'COMPLETED' ? EXIT.ok : EXIT.failed;
   } catch (error) {
     if (!(error instanceof CliError) || error.exitCode !== EXIT.interrupted) throw error;
     throw new CliError(
@@ -57,7 +60,7 @@ export async function followRun(session: Session, id: string, options: FollowOpt
     );
   } finally {
     output.live.clear();
-    ticker.close();
+    poller.close();
   }
 }
 
@@ -69,39 +72,39 @@ export function readRun(session: Session, id: string, patienceMs?: number): Prom
 
 async function followLog(
   session: Session,
-  ticker: RunTicker,
+  poller: RunPoller,
   attempt: number,
   options: FollowOptions,
 ): Promise<void> {
   const { output, client } = session;
-  const late = new AbortController();
+  const timeout = new AbortController();
   const done = new AbortController();
-  let isOverdue = false;
-  const giveUpLate = async (): Promise<void> => {
+  let isIncomplete = false;
+  const stopWaiting = async (): Promise<void> => {
     try {
       const isOver = (now: Schemas['OpRun']): boolean =>
         isTerminal(now.state) || now.current_attempt > attempt;
-      const { run } = await ticker.until(isOver, done.signal);
+      const { run } = await poller.until(isOver, done.signal);
       const wasHeld = run.current_attempt > attempt || run.execution_summary.worker_id !== undefined;
-      // Without a worker nothing was printed.
+      // Without a worker there is no log.
       if (wasHeld) await sleep(LOG_GRACE_MS, undefined, { signal: done.signal });
-      isOverdue = wasHeld;
+      isIncomplete = wasHeld;
     } catch {
-      // The log has ended. Or the run cannot be read: the next question for it tells why.
+      // The log has ended, or the run cannot be read; the next poll reports why.
     }
-    late.abort();
+    timeout.abort();
   };
-  const watch = giveUpLate();
+  const waiting = stopWaiting();
   try {
     const batches = readStream(session, {
       open: (after, init) =>
         client.GET('/runs/{id}/logs/stream', {
-          params: { path: { id: ticker.id }, query: after === undefined ? { attempt } : { attempt, after } },
+          params: { path: { id: poller.id }, query: after === undefined ? { attempt } : { attempt, after } },
           parseAs: 'stream',
           ...init,
         }),
       patienceMs: options.patienceMs,
-      signal: late.signal,
+      signal: timeout.signal,
     });
     for await (const batch of batches) {
       await printLog(
@@ -110,10 +113,10 @@ async function followLog(
         output,
       );
     }
-    if (isOverdue) output.note(`the log of attempt ${attempt} has not ended: its worker may be lost`);
+    if (isIncomplete) output.note(`the log of attempt ${attempt} has not ended: its worker may be lost`);
   } finally {
     done.abort();
-    await watch;
+    await waiting;
   }
 }
 

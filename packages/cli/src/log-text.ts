@@ -9,7 +9,7 @@ export interface LogStyle {
   readonly timestamps: boolean;
 }
 
-/** A line of a log, or a gap in it, as it is printed: for people the text alone. @param json LogLine or LogGap */
+/** Formats a log line or a gap for printing. @param json LogLine or LogGap */
 export function logLine(
   json: string,
   style: LogStyle,

@@ -1,19 +1,16 @@
 import type { Schemas } from '@longshore/client';
-import type { CliContext } from './cli-context.js';
+import type { Command } from 'commander';
 import { CliError, EXIT } from './cli-error.js';
-import { followRun } from './follow-run.js';
-import { followOptions, type NewRunFlags } from './run-flags.js';
+import { type CliContext, integerOption, several } from './command-kit.js';
+import { type FollowOptions, followRun } from './follow-run.js';
 import type { Answered, CallInit, Session } from './session.js';
 
-/** What a call that makes a run is made with. */
+/** Options of a call that creates a run. */
 export interface CreateInit extends CallInit {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/**
- * Makes a run, once however often its answer is lost, and follows it if that is wanted.
- * @param call sends the request
- */
+/** Creates a run, exactly once even if responses are lost, and follows it with `--wait`. @param call sends the request */
 export async function makeRun(
   session: Session,
   context: CliContext,
@@ -39,4 +36,64 @@ export async function makeRun(
   }
   if (!flags.json) output.note(`run ${run.id}`);
   context.end(await followRun(session, run.id, followOptions(flags)));
+}
+
+const MOST_SECONDS = 86_400;
+
+/** Flags for following a run. */
+export interface WatchFlags {
+  readonly json?: true;
+  /** False: `--no-logs`. */
+  readonly logs: boolean;
+  readonly timestamps?: true;
+  /** Seconds. */
+  readonly patience: number;
+}
+
+/** Flags for creating a run, from an image or a definition. */
+export interface NewRunFlags extends WatchFlags {
+  readonly input?: readonly string[];
+  readonly inputs?: string;
+  readonly outputs?: string;
+  readonly priority?: number;
+  readonly idempotencyKey?: string;
+  readonly wait?: true;
+}
+
+/** Adds the flags for following a run. */
+export function takesWatchFlags(command: Command): Command {
+  return command
+    .option('--no-logs', 'leave out what the container prints')
+    .option('--timestamps', 'put the time before each line of the log')
+    .addOption(
+      integerOption(
+        '--patience <seconds>',
+        'how long to wait for a service that went away while a run is followed',
+        0,
+        MOST_SECONDS,
+      ).default(300),
+    );
+}
+
+/** Adds the flags for creating a run. */
+export function takesNewRunFlags(command: Command): Command {
+  return takesWatchFlags(
+    command
+      .option('-i, --input <name=value>', 'an input: JSON, or else text', several)
+      .option('--inputs <file>', 'a JSON object of inputs, - for standard input; --input overrides')
+      .option('--outputs <file>', 'a JSON object that the container finds in its output file')
+      .addOption(integerOption('-p, --priority <n>', 'higher is scheduled first', -(2 ** 31), 2 ** 31 - 1))
+      .option('--idempotency-key <key>', 'requests with the same key create one run (default: a new key)')
+      .option('-w, --wait', 'follow the run; the exit code says how it ended'),
+  );
+}
+
+/** Options for following a run from its flags. */
+export function followOptions({ json, logs, timestamps, patience }: WatchFlags): FollowOptions {
+  return {
+    json: json === true,
+    timestamps: timestamps === true,
+    withoutLogs: !logs,
+    patienceMs: patience * 1000,
+  };
 }

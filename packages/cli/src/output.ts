@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
-import { LiveLine } from './live-line.js';
+import { colourOfState, oneLine, paint } from './style.js';
 
 /** A stream that may be a terminal. */
 export interface Screen extends Writable {
@@ -9,7 +9,7 @@ export interface Screen extends Writable {
   hasColors?(): boolean;
 }
 
-/** Standard output for results, standard error for everything else; a progress line stands below both. */
+/** Results go to standard output, everything else to standard error. A progress line stays below both. */
 export class Output {
   readonly live: LiveLine;
   /** Whether results may be coloured: NO_COLOR, FORCE_COLOR and TERM are honoured. */
@@ -25,17 +25,17 @@ export class Output {
     this.live = new LiveLine(err, { isLive, colours: hasColours(err) });
   }
 
-  /** Whether results are read by a person and not by a program. */
+  /** Whether results go to a terminal. */
   get isTerminal(): boolean {
     return this.out.isTTY === true;
   }
 
-  /** Columns that a line may have; undefined: as many as it needs. */
+  /** Width of the terminal; undefined elsewhere. */
   get columns(): number | undefined {
     return this.isTerminal ? this.out.columns || undefined : undefined;
   }
 
-  /** Prints a result, at the speed of who reads it. */
+  /** Prints a result, with back-pressure. */
   async write(text: string): Promise<void> {
     if (text === '') return;
     this.live.hide();
@@ -47,19 +47,19 @@ export class Output {
     return this.write(`${text}\n`);
   }
 
-  /** Prints values of the API, one JSON text a line. */
+  /** Prints values of the API, one per line. */
   json(...values: readonly unknown[]): Promise<void> {
     return this.write(values.map((value) => `${JSON.stringify(value)}\n`).join(''));
   }
 
-  /** Tells something that is no result. */
+  /** Prints a message to standard error. */
   note(text: string): void {
     this.live.hide();
     this.err.write(`${text}\n`);
     this.live.show();
   }
 
-  /** Asks for something: the line goes on. */
+  /** Prints a prompt without a line feed. */
   prompt(text: string): void {
     this.err.write(text);
   }
@@ -67,4 +67,80 @@ export class Output {
 
 function hasColours(screen: Screen): boolean {
   return screen.isTTY === true && screen.hasColors?.() === true;
+}
+
+const BAR_CELLS = 24;
+const BACK_TO_START = '\r\u001b[2K';
+
+/** Content of the progress line. */
+export interface Progress {
+  readonly state: string;
+  /** 0-100. */
+  readonly progress: number;
+  /** Stands behind the bar. */
+  readonly detail: string;
+}
+
+/** The progress line at the bottom of a terminal. Prints nothing elsewhere. */
+export class LiveLine {
+  private content: Progress | undefined;
+  private isShown = false;
+
+  constructor(
+    private readonly screen: Writable & { readonly columns?: number },
+    private readonly style: { readonly isLive: boolean; readonly colours: boolean },
+  ) {}
+
+  /** Whether the output is a terminal. */
+  get isLive(): boolean {
+    return this.style.isLive;
+  }
+
+  set(content: Progress): void {
+    this.hide();
+    this.content = content;
+    this.show();
+  }
+
+  /** Removes the line. */
+  clear(): void {
+    this.hide();
+    this.content = undefined;
+  }
+
+  /** Hides the line until {@link show}, so that other lines can be printed. */
+  hide(): void {
+    if (this.isShown) this.screen.write(BACK_TO_START);
+    this.isShown = false;
+  }
+
+  show(): void {
+    if (!this.style.isLive || this.content === undefined) return;
+    this.screen.write(progressLine(this.content, this.screen.columns || 80, this.style.colours));
+    this.isShown = true;
+  }
+}
+
+/** State, bar and detail, narrower than the terminal: a wrapped line cannot be overwritten. */
+export function progressLine(
+  { state, progress, detail }: Progress,
+  columns: number,
+  colours: boolean,
+): string {
+  const filled = Math.round((Math.min(Math.max(progress, 0), 100) / 100) * BAR_CELLS);
+  const colour = colourOfState(state);
+  const parts: readonly (readonly [string, typeof colour])[] = [
+    [`${state.padEnd(9)} `, colour],
+    ['#'.repeat(filled), colour],
+    ['.'.repeat(BAR_CELLS - filled), 'dim'],
+    [` ${`${progress} %`.padStart(5)}  ${oneLine(detail)}`, undefined],
+  ];
+  let room = Math.max(columns - 1, 0);
+  return parts
+    .map(([text, paintedIn]) => {
+      const shown = text.slice(0, room);
+      room -= shown.length;
+      return paint(shown, paintedIn, colours);
+    })
+    .join('');
 }

@@ -1,17 +1,17 @@
-import { Command } from 'commander';
 import tab from '@bomb.sh/tab/commander';
 import { packageVersion } from '@longshore/common/settings/package-version';
-import type { CliContext } from './cli-context.js';
+import { Command } from 'commander';
+import type { CliContext } from './command-kit.js';
 import { addCapacity } from './commands/capacity.js';
 import { addDefinitions } from './commands/definitions.js';
 import { addFeed } from './commands/feed.js';
 import { addKeys } from './commands/keys.js';
 import { addLogin } from './commands/login.js';
+import { addPrograms } from './commands/programs.js';
 import { addRunChanges } from './commands/run-change.js';
 import { addRunCreate } from './commands/run-create.js';
 import { addRunReading } from './commands/run-read.js';
 import { addRunWatching } from './commands/run-watch.js';
-import { addPrograms } from './commands/programs.js';
 import { addWorkers } from './commands/workers.js';
 
 const AFTERWORD = `
@@ -20,10 +20,10 @@ Exit codes: 0 done, of a run that is followed COMPLETED; 1 refused, or the run i
 
 Every command has a --help with examples. Start with: longshore login`;
 
-/** The whole command line. Parsing throws a CommanderError in the place of ending the process. */
+/** The command line. Parsing throws a CommanderError instead of ending the process. */
 export function makeProgram(context: CliContext): Command {
   const program = new Command('longshore')
-    .description('Queue runs of container images, watch them, and look after the service.')
+    .description('Create and follow runs of container images, and operate the service.')
     .version(packageVersion(), '--version', 'print the version')
     .helpOption('-h, --help', 'print this text')
     .helpCommand(false)
@@ -35,7 +35,7 @@ export function makeProgram(context: CliContext): Command {
       outputError: (text, write) => write(text.replace(/^error: /, 'longshore: ')),
     });
   addPrograms(program, context);
-  const run = program.command('run').helpCommand(false).description('runs: create, look at, follow, change');
+  const run = program.command('run').helpCommand(false).description('runs: create, show, follow, change');
   addRunCreate(run, context);
   addRunReading(run, context);
   addRunWatching(run, context);

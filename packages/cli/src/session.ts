@@ -3,41 +3,40 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createLongshoreClient, type LongshoreClient } from '@longshore/client';
 import { CliError, EXIT } from './cli-error.js';
 import type { Connection } from './connection.js';
-import { answersLater, refusalOf } from './refusal.js';
-import { failureText, hasNeverLeft } from './network-failure.js';
+import { answersLater, failureText, hasNeverLeft, refusalOf } from './failures.js';
 import type { Output } from './output.js';
 
 const REQUEST_MS = 30_000;
-/** How long a service that was never reached is tried. */
+/** Retry time for a service that was never reached. */
 const FIRST_PATIENCE_MS = 3_000;
-/** How long a request that may have been carried out is repeated. */
+/** Retry time for a request that may have been executed. */
 const PATIENCE_MS = 60_000;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 
-/** What a call of the generated client answers. */
+/** Result of a call of the generated client. */
 export interface Answered<T> {
   readonly data?: T;
   readonly error?: unknown;
   readonly response: Response;
 }
 
-/** What every call is made with. */
+/** Options of every call. */
 export interface CallInit {
   readonly signal: AbortSignal;
-  /** Following a redirect would hand the API key to whatever it names. */
+  /** Following a redirect would send the API key to another server. */
   readonly redirect: 'manual';
 }
 
 /** How a call may be made. */
 export interface CallRules {
-  /** Whether the request may be sent again when its answer was lost: it changes nothing, or carries a key. */
+  /** Whether the request may be sent again after a lost response: it changes nothing or has an idempotency key. */
   readonly isRepeatable: boolean;
-  /** Milliseconds without an answer after which the service counts as away. */
+  /** Milliseconds without a response before the call fails. */
   readonly patienceMs?: number;
 }
 
-/** Calls to one service, with what people need to know about those that fail. */
+/** Calls to one service: repeats them while it is unreachable, and turns failures into one-line errors. */
 export class Session {
   readonly client: LongshoreClient;
 
@@ -53,17 +52,17 @@ export class Session {
 
   readonly url: string;
 
-  /** A key under which a request is carried out once, however often it is sent. */
+  /** Idempotency key of a new request. */
   newKey(): string {
     return randomUUID();
   }
 
-  /** Makes a call that may be repeated, until it is answered. @throws CliError */
+  /** Makes a call that may be repeated, until there is a response. @throws CliError */
   ask<T>(call: (init: CallInit) => Promise<Answered<T>>, patienceMs?: number): Promise<T> {
     return this.call(call, { isRepeatable: true, ...(patienceMs === undefined ? {} : { patienceMs }) });
   }
 
-  /** Makes a call that must not be repeated once it may have arrived. @throws CliError */
+  /** Makes a call that is not repeated once it may have been executed. @throws CliError */
   askOnce<T>(call: (init: CallInit) => Promise<Answered<T>>): Promise<T> {
     return this.call(call, { isRepeatable: false });
   }
@@ -100,7 +99,7 @@ export class Session {
     if (this.stop.aborted) throw new CliError(EXIT.interrupted, 'interrupted');
   }
 
-  /** What to say of a service that gives no answer. */
+  /** Error for a service that does not respond. */
   away(reason: string, mayHaveArrived = false): CliError {
     return new CliError(
       EXIT.unreachable,
@@ -120,7 +119,7 @@ export class Session {
       return {
         kind: 'none',
         reason: refusalOf(error, response, this.url).message,
-        // 429 and 503 say that nothing was done; a gateway's 502 and 504 do not know.
+        // 429 and 503 mean that nothing was executed; after a gateway's 502 and 504 that is unknown.
         mayHaveArrived: response.status === 502 || response.status === 504,
         isUp: true,
         retryAfterMs: seconds > 0 && seconds < 3600 ? seconds * 1000 : 0,
@@ -137,7 +136,7 @@ export class Session {
   }
 }
 
-/** The pause before which people are told. */
+/** Number of the pause before which the user is told. */
 const NOTED_AT = 4;
 
 type Outcome<T> =
@@ -151,7 +150,7 @@ type Outcome<T> =
       readonly retryAfterMs: number;
     };
 
-/** Pauses between tries: each longer than the one before, and not the same for all who wait. */
+/** Pauses between retries: exponential, with jitter. */
 export class Pauses {
   count = 0;
 

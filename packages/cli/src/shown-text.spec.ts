@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
-import { progressLine } from './live-line.js';
+import { refusalOf, refusalText } from './failures.js';
 import { logLine } from './log-text.js';
-import { refusalOf, refusalText } from './refusal.js';
+import { progressLine } from './output.js';
 
 const ESC = '\u001b';
 const line = (text: string): string =>

@@ -5,36 +5,31 @@ export type Colour = keyof typeof CODES;
 
 const ESC = '\u001b';
 
-/** Control characters but for line feed and tab; what a container printed must not act on the terminal. */
+/** Control characters except line feed and tab: log text must not control the terminal. */
 const CONTROLS = /[^\P{Cc}\n\t]/gu;
-/** What sets colours: the only one that lines of a log keep. */
+/** Colour sequences, the only ones that log lines keep. */
 const SET_COLOUR = new RegExp(`${ESC}\\[[\\d;]*m`, 'g');
 
-/** The text in a colour, if colours are wanted. */
+/** Colours the text when colours are enabled. */
 export function paint(text: string, colour: Colour | undefined, wanted: boolean): string {
   return wanted && colour !== undefined && text !== '' ? `${ESC}[${CODES[colour]}m${text}\u001b[0m` : text;
 }
 
-/** The colour of a state of a run. */
+const STATE_COLOURS: Readonly<Record<string, Colour>> = {
+  PENDING: 'dim',
+  RUNNING: 'cyan',
+  COMPLETED: 'green',
+  FAILED: 'red',
+  ASSIGNED: 'yellow',
+  CANCELLED: 'yellow',
+};
+
+/** The colour of a run's state. */
 export function colourOfState(state: string): Colour | undefined {
-  switch (state) {
-    case 'PENDING':
-      return 'dim';
-    case 'RUNNING':
-      return 'cyan';
-    case 'COMPLETED':
-      return 'green';
-    case 'FAILED':
-      return 'red';
-    case 'ASSIGNED':
-    case 'CANCELLED':
-      return 'yellow';
-    default:
-      return undefined;
-  }
+  return STATE_COLOURS[state];
 }
 
-/** A line of a log as a terminal may show it: colours stay if they are wanted, and end with the line. */
+/** Makes a log line safe for a terminal. Colours stay when enabled, and end with the line. */
 export function safeLine(text: string, colours: boolean): string {
   const kept = [...text.matchAll(SET_COLOUR)].map(([sequence]) => sequence);
   const parts = text.split(SET_COLOUR).map((part) => part.replaceAll(CONTROLS, '\ufffd'));
@@ -42,7 +37,7 @@ export function safeLine(text: string, colours: boolean): string {
   return `${parts.map((part, index) => part + (kept[index] ?? '')).join('')}${ESC}[0m`;
 }
 
-/** Any text on one line, without control characters. */
+/** The text on one line, without control characters. */
 export function oneLine(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
 }

@@ -5,11 +5,11 @@ export interface Column<T> {
   readonly title: string;
   text(row: T): string;
   colour?(row: T): Colour | undefined;
-  /** Loses its end first on a terminal that is too narrow. */
+  /** Is shortened first on a narrow terminal. */
   readonly isElastic?: boolean;
 }
 
-/** What the table is printed on. */
+/** Where the table is printed. */
 export interface TableStyle {
   /** Undefined: lines may be as long as they need. */
   readonly columns: number | undefined;
@@ -47,7 +47,7 @@ export function formatTable<T>(columns: readonly Column<T>[], rows: readonly T[]
   return [head, ...lines].map((line) => `${line}\n`).join('');
 }
 
-/** Lines `name  value`, for one thing; those without a value are left out. */
+/** Lines `name  value`; fields without a value are omitted. */
 export function formatFields(
   fields: readonly (readonly [string, string | undefined])[],
   colours: boolean,

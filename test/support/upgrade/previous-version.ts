@@ -99,7 +99,8 @@ async function linkOwnPackages(folder: string): Promise<void> {
   const scope = join(folder, 'node_modules', '@longshore');
   await mkdir(scope);
   for (const name of await readdir(join(folder, 'packages'))) {
-    await symlink(join(folder, 'packages', name), join(scope, name));
+    // Relative, because the folder is renamed after the build.
+    await symlink(join('..', '..', 'packages', name), join(scope, name));
   }
 }
 

@@ -1,17 +1,76 @@
+import type { Schemas } from '@longshore/client';
 import type { Command } from 'commander';
-import type { CliContext } from '../cli-context.js';
-import { callsService, openSession, type ServiceFlags } from '../command-kit.js';
-import { capacityText } from '../views/capacity-view.js';
+import { callsService, type CliContext, openSession, type ServiceFlags } from '../command-kit.js';
+import { ago, type Column, formatFields, formatTable, type TableStyle } from '../table.js';
 
 /** `capacity` */
 export function addCapacity(program: Command, context: CliContext): void {
   const command = program
     .command('capacity')
-    .description('what runs ask for, and what workers have: what to scale by');
+    .description('demand of runs and supply of workers, for scaling');
   callsService(command, 'capacity').action(async (flags: ServiceFlags) => {
     const session = await openSession(flags, context);
     const { output } = context;
     const report = await session.ask((init) => session.client.GET('/capacity', { ...init }));
     await (flags.json ? output.json(report) : output.write(capacityText(report, output)));
   });
+}
+
+type Report = Schemas['CapacityReport'];
+type Shape = Schemas['DemandShape'];
+type Size = Schemas['SupplySize'];
+
+const SHAPE_COLUMNS: readonly Column<Shape>[] = [
+  { title: 'CPU', text: ({ cpu }) => String(cpu) },
+  { title: 'RAM MB', text: ({ ram_mb: ramMb }) => String(ramMb) },
+  { title: 'VRAM MB', text: ({ vram_mb: vramMb }) => String(vramMb) },
+  { title: 'READY', text: ({ ready }) => String(ready) },
+  { title: 'WAITING', text: ({ waiting }) => String(waiting) },
+  { title: 'IN EXECUTION', text: ({ in_execution: held }) => String(held) },
+  { title: 'CAN START', text: ({ can_start_now: now }) => String(now ?? '-') },
+  {
+    title: 'PLACEABLE',
+    text: ({ placeable }) => (placeable === null ? '-' : placeable ? 'yes' : 'no'),
+    colour: ({ placeable }) => (placeable === false ? 'red' : undefined),
+  },
+];
+
+const SIZE_COLUMNS: readonly Column<Size>[] = [
+  { title: 'WORKERS', text: ({ workers }) => String(workers) },
+  { title: 'IDLE', text: ({ idle }) => String(idle) },
+  { title: 'CPU', text: ({ cpu_cores: cores }) => String(cores) },
+  { title: 'RAM MB', text: ({ ram_mb: ramMb }) => String(ramMb) },
+  { title: 'GPUS MB', text: ({ gpus }) => gpus.join('+') || '-' },
+];
+
+/** The report as text: totals, shapes of runs, sizes of workers. */
+export function capacityText({ demand, supply }: Report, style: TableStyle): string {
+  const { workers } = supply;
+  const gpus = supply.gpus.total === 0 ? undefined : gpuText(supply);
+  const sums = formatFields(
+    [
+      ['pending', `${demand.pending.runs} (${demand.ready.runs} ready, ${demand.waiting.runs} in back-off)`],
+      ['oldest', demand.oldest_pending_at === null ? undefined : ago(demand.oldest_pending_at)],
+      ['in execution', String(demand.in_execution.runs)],
+      ['workers', `${workers.active} active (${workers.idle} idle, ${workers.reserved} reserved)`],
+      ['not taking', `${workers.draining} draining, ${workers.stale} lost`],
+      ['free', `${freeOf(supply.cpu)} CPU, ${freeOf(supply.ram_mb)} MB RAM`],
+      ['free GPUs', gpus],
+    ],
+    style.colours,
+  );
+  const parts = [sums];
+  if (demand.shapes.length > 0) parts.push(formatTable(SHAPE_COLUMNS, demand.shapes, style));
+  if (demand.other) parts.push(`and ${demand.other.pending} pending runs of other shapes\n`);
+  if (supply.sizes.length > 0) parts.push(formatTable(SIZE_COLUMNS, supply.sizes, style));
+  if (supply.other) parts.push(`and ${supply.other.workers} workers of ${supply.other.sizes} other sizes\n`);
+  return parts.join('\n');
+}
+
+function gpuText({ gpus, vram_mb: vramMb }: Report['supply']): string {
+  return `${freeOf(gpus)}, ${freeOf(vramMb)} MB`;
+}
+
+function freeOf({ free, total }: Schemas['SupplySum']): string {
+  return `${free}/${total}`;
 }

@@ -1,11 +1,9 @@
-import type { Command } from 'commander';
 import type { Schemas } from '@longshore/client';
-import type { CliContext } from '../cli-context.js';
-import { callsService, openSession, type ServiceFlags } from '../command-kit.js';
+import type { Command } from 'commander';
+import { callsService, type CliContext, openSession, printList, type ServiceFlags } from '../command-kit.js';
 import { readInputs, readJsonFile, readJsonObject } from '../inputs.js';
-import { makeRun } from '../new-run.js';
-import { takesNewRunFlags, type NewRunFlags } from '../run-flags.js';
-import { ago, formatTable, type Column } from '../table.js';
+import { makeRun, type NewRunFlags, takesNewRunFlags } from '../new-run.js';
+import { ago, type Column } from '../table.js';
 
 type Definition = Schemas['OpDefinition'];
 type VersionFlags = ServiceFlags & { readonly version?: string };
@@ -66,22 +64,16 @@ function addList(parent: Command, context: CliContext): void {
   const command = parent.command('list').description('list definitions, all versions');
   callsService(command, 'def list').action(async (flags: ServiceFlags) => {
     const session = await openSession(flags, context);
-    const { output } = context;
-    const shown: Definition[] = [];
-    for (let after: string | undefined; ;) {
-      const query = { limit: PAGE, ...(after === undefined ? {} : { after }) };
-      const page = await session.ask((init) =>
-        session.client.GET('/definitions', { params: { query }, ...init }),
-      );
-      if (flags.json) await output.json(...page);
-      else shown.push(...page);
-      const last = page.at(-1);
-      if (last === undefined || page.length < PAGE) break;
-      after = `${last.id}/${last.version}`;
-    }
-    if (flags.json) return;
-    if (shown.length === 0) output.note('no definitions');
-    else await output.write(formatTable(COLUMNS, shown, output));
+    await printList(session, flags, {
+      columns: COLUMNS,
+      empty: 'no definitions',
+      pageSize: PAGE,
+      page: (after) => {
+        const query = { limit: PAGE, ...(after === undefined ? {} : { after }) };
+        return session.ask((init) => session.client.GET('/definitions', { params: { query }, ...init }));
+      },
+      cursorOf: ({ id, version }) => `${id}/${version}`,
+    });
   });
 }
 

@@ -1,11 +1,16 @@
-import type { Command } from 'commander';
 import type { Schemas } from '@longshore/client';
-import type { CliContext } from '../cli-context.js';
+import type { Command } from 'commander';
 import { EXIT } from '../cli-error.js';
-import { callsService, integerOption, openSession, type ServiceFlags } from '../command-kit.js';
+import {
+  callsService,
+  type CliContext,
+  integerOption,
+  openSession,
+  type ServiceFlags,
+} from '../command-kit.js';
 import { readStream } from '../event-source.js';
-import { colourOfState, oneLine, paint } from '../style.js';
 import type { Session } from '../session.js';
+import { colourOfState, oneLine, paint } from '../style.js';
 
 const PAGE = 500;
 
@@ -27,7 +32,7 @@ export function addFeed(program: Command, context: CliContext): void {
     .command('tail')
     .description('print the events of a topic, oldest first, and every new one')
     .argument('<topic>', 'topic that runs were created with')
-    .option('--after <cursor>', 'only what is behind this cursor (else from the oldest event that is kept)')
+    .option('--after <cursor>', 'only events after this cursor (default: from the oldest event)')
     .option('--no-follow', 'end with the newest event')
     .addOption(
       integerOption(
@@ -95,6 +100,6 @@ async function printPages(
 
 function feedLine({ t, run_id: run, attempt, type, state, msg }: FeedEvent, colours: boolean): string {
   const shown = type === 'PROGRESS' ? `${msg} %` : oneLine(String(msg));
-  const standing = paint(state.padEnd(9), colourOfState(state), colours);
-  return `${t}  ${run}  ${attempt}  ${standing}  ${oneLine(type).padEnd(9)}  ${shown}`.trimEnd();
+  const shownState = paint(state.padEnd(9), colourOfState(state), colours);
+  return `${t}  ${run}  ${attempt}  ${shownState}  ${oneLine(type).padEnd(9)}  ${shown}`.trimEnd();
 }

@@ -1,8 +1,14 @@
-import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { Schemas } from '@longshore/client';
-import type { CliContext } from '../cli-context.js';
-import { callsService, instant, openSession, type ServiceFlags } from '../command-kit.js';
-import { ago, formatTable, type Column } from '../table.js';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import {
+  callsService,
+  type CliContext,
+  instant,
+  openSession,
+  printList,
+  type ServiceFlags,
+} from '../command-kit.js';
+import { ago, type Column } from '../table.js';
 
 type ApiKey = Schemas['ApiKey'];
 type Scope = Schemas['Scope'];
@@ -17,7 +23,7 @@ const COLUMNS: readonly Column<ApiKey>[] = [
   { title: 'SCOPES', text: ({ scopes }) => scopes.join(',') },
   { title: 'AGE', text: ({ created_at: t }) => ago(t) },
   { title: 'USED', text: ({ last_used_at: t }) => ago(t) },
-  { title: 'STATE', text: standing, colour: (key) => (standing(key) === 'valid' ? 'green' : 'red') },
+  { title: 'STATE', text: stateOf, colour: (key) => (stateOf(key) === 'valid' ? 'green' : 'red') },
 ];
 
 /** `keys ...` */
@@ -34,8 +40,8 @@ export function addKeys(program: Command, context: CliContext): void {
 function addCreate(parent: Command, context: CliContext): void {
   const command = parent
     .command('create')
-    .description('make a key and print it: it is shown this once')
-    .argument('<name>', 'what it is for')
+    .description('create a key and print it; it is shown only once')
+    .argument('<name>', 'name of the key')
     .addOption(
       new Option('-s, --scope <scope>', `one of ${SCOPES.join(', ')}; may be given several times`)
         .argParser(severalScopes)
@@ -69,28 +75,23 @@ function addList(parent: Command, context: CliContext): void {
   const command = parent.command('list').description('list keys, newest first, ended ones too');
   callsService(command, 'keys list').action(async (flags: ServiceFlags) => {
     const session = await openSession(flags, context);
-    const { output } = context;
-    const shown: ApiKey[] = [];
-    for (let after: string | undefined; ;) {
-      const query = { limit: PAGE, ...(after === undefined ? {} : { after }) };
-      const page = await session.ask((init) =>
-        session.client.GET('/api-keys', { params: { query }, ...init }),
-      );
-      if (flags.json) await output.json(...page);
-      else shown.push(...page);
-      after = page.at(-1)?.id;
-      if (after === undefined || page.length < PAGE) break;
-    }
-    if (flags.json) return;
-    if (shown.length === 0) output.note('no keys but those that the service was started with');
-    else await output.write(formatTable(COLUMNS, shown, output));
+    await printList(session, flags, {
+      columns: COLUMNS,
+      empty: 'no keys but those that the service was started with',
+      pageSize: PAGE,
+      page: (after) => {
+        const query = { limit: PAGE, ...(after === undefined ? {} : { after }) };
+        return session.ask((init) => session.client.GET('/api-keys', { params: { query }, ...init }));
+      },
+      cursorOf: ({ id }) => id,
+    });
   });
 }
 
 function addRevoke(parent: Command, context: CliContext): void {
   const command = parent
     .command('revoke')
-    .description('end a key for good')
+    .description('revoke a key')
     .argument('<id>', 'id of the key, as keys list shows it');
   callsService(command, 'keys revoke $KEY_ID').action(async (id: string, flags: ServiceFlags) => {
     const session = await openSession(flags, context);
@@ -109,7 +110,7 @@ function severalScopes(text: string, before: readonly Scope[] = []): readonly Sc
   return [...before, scope];
 }
 
-function standing({ revoked_at: revoked, expires_at: expires }: ApiKey): string {
+function stateOf({ revoked_at: revoked, expires_at: expires }: ApiKey): string {
   if (revoked !== null) return 'revoked';
   return expires !== null && Date.parse(expires) <= Date.now() ? 'expired' : 'valid';
 }

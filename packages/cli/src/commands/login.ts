@@ -1,11 +1,11 @@
+import { createInterface } from 'node:readline/promises';
+import { Writable } from 'node:stream';
 import { text as readAll } from 'node:stream/consumers';
 import type { Command } from 'commander';
-import { askLine, askSecret } from '../ask-terminal.js';
-import type { CliContext } from '../cli-context.js';
-import { usageError } from '../cli-error.js';
-import { withExamples } from '../command-kit.js';
+import { CliError, EXIT, usageError } from '../cli-error.js';
+import { type CliContext, withExamples } from '../command-kit.js';
 import { configPath, forgetLogin, keepLogin, readLogin } from '../config-file.js';
-import { checkKey, chooseUrl, readUrl, type ConnectionFlags } from '../connection.js';
+import { checkKey, chooseUrl, type ConnectionFlags, readUrl } from '../connection.js';
 import { Session } from '../session.js';
 
 /** `login` and `logout` */
@@ -14,9 +14,9 @@ export function addLogin(program: Command, context: CliContext): void {
   withExamples(
     program
       .command('login')
-      .description('check a key and keep it with the URL of the service, for this user alone')
-      .option('--url <url>', 'the service (else SERVICE_URL, else asked for)')
-      .option('--key <key>', 'the API key; - or a pipe reads it from standard input (else asked for)'),
+      .description('check a key and save it with the URL of the service, readable by this user only')
+      .option('--url <url>', 'the service (default: SERVICE_URL, else asked for)')
+      .option('--key <key>', 'the API key; - or a pipe reads it from standard input (default: asked for)'),
     'login',
     'login --url http://127.0.0.1:5555 --key - < .data/admin-key',
   ).action(async (flags: ConnectionFlags) => {
@@ -38,7 +38,7 @@ export function addLogin(program: Command, context: CliContext): void {
   });
   program
     .command('logout')
-    .description('forget the URL and the key that login kept')
+    .description('delete the saved URL and key')
     .action(async () => {
       const wasThere = await forgetLogin(env);
       await output.line(wasThere ? `removed ${configPath(env)}` : 'nothing was kept');
@@ -62,4 +62,40 @@ async function findKey(flags: ConnectionFlags, context: CliContext): Promise<str
   const key = (isAsked ? await askSecret('API key: ', context) : await readAll(stdin)).trim();
   if (key === '') throw usageError('no API key was given');
   return key;
+}
+
+type Asker = Pick<CliContext, 'stdin' | 'output' | 'stop'>;
+
+/** Asks for a line on the terminal. @throws CliError at Ctrl-C */
+export function askLine(question: string, asker: Asker): Promise<string> {
+  return ask(question, asker, (text) => asker.output.prompt(text));
+}
+
+/** Asks for a line on the terminal without echo. @throws CliError at Ctrl-C */
+export async function askSecret(question: string, asker: Asker): Promise<string> {
+  asker.output.prompt(question);
+  const secret = await ask('', asker, () => undefined);
+  asker.output.prompt('\n');
+  return secret;
+}
+
+async function ask(question: string, { stdin, stop }: Asker, echo: (text: string) => void): Promise<string> {
+  const output = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      echo(chunk.toString());
+      done();
+    },
+  });
+  const lines = createInterface({ input: stdin, output, terminal: true });
+  const left = new AbortController();
+  // In this mode the terminal sends Ctrl-C as a character, and Ctrl-D as an end.
+  lines.once('SIGINT', () => left.abort());
+  lines.once('close', () => left.abort());
+  try {
+    return (await lines.question(question, { signal: AbortSignal.any([stop(), left.signal]) })).trim();
+  } catch {
+    throw new CliError(EXIT.interrupted, 'interrupted');
+  } finally {
+    lines.close();
+  }
 }

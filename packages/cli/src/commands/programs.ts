@@ -1,12 +1,11 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import type { Command } from 'commander';
 import { serviceProgram } from '@longshore/common/service-program';
 import { loadEnvFile } from '@longshore/common/settings/env-file';
-import type { CliContext } from '../cli-context.js';
+import type { Command } from 'commander';
 import { usageError } from '../cli-error.js';
-import { withConnectionFlags, withExamples } from '../command-kit.js';
+import { type CliContext, withConnectionFlags, withExamples } from '../command-kit.js';
 import { readLogin } from '../config-file.js';
 import { chooseConnection, type ConnectionFlags } from '../connection.js';
 

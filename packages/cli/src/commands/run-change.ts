@@ -1,8 +1,7 @@
 import type { Command } from 'commander';
-import type { CliContext } from '../cli-context.js';
 import { EXIT, usageError } from '../cli-error.js';
-import { callsService, openSession, type ServiceFlags } from '../command-kit.js';
-import { refusalText } from '../refusal.js';
+import { callsService, type CliContext, openSession, type ServiceFlags } from '../command-kit.js';
+import { refusalText } from '../failures.js';
 
 const MOST_IDS = 100;
 const CHANGES = {
@@ -10,7 +9,7 @@ const CHANGES = {
   retry: { path: '/runs/batch/retry', description: 'give runs another attempt', done: 'retried' },
 } as const;
 
-/** `run cancel` and `run retry`: each run by itself, and once even when an answer is lost. */
+/** `run cancel` and `run retry`: each run on its own, exactly once even if a response is lost. */
 export function addRunChanges(parent: Command, context: CliContext): void {
   for (const name of ['cancel', 'retry'] as const) {
     const { path, description, done } = CHANGES[name];

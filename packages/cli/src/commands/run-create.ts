@@ -1,11 +1,16 @@
-import type { Command } from 'commander';
 import type { Schemas } from '@longshore/client';
-import type { CliContext } from '../cli-context.js';
-import { callsService, integerOption, openSession, several, type ServiceFlags } from '../command-kit.js';
+import type { Command } from 'commander';
 import { usageError } from '../cli-error.js';
+import {
+  callsService,
+  type CliContext,
+  integerOption,
+  openSession,
+  type ServiceFlags,
+  several,
+} from '../command-kit.js';
 import { readInputs, readJsonObject, splitAssignment } from '../inputs.js';
-import { makeRun } from '../new-run.js';
-import { takesNewRunFlags, type NewRunFlags } from '../run-flags.js';
+import { makeRun, type NewRunFlags, takesNewRunFlags } from '../new-run.js';
 
 const MOST = 2 ** 31 - 1;
 const MOST_SECONDS = 31_622_400;

@@ -1,10 +1,16 @@
-import { Option, type Command } from 'commander';
 import type { Schemas } from '@longshore/client';
-import type { CliContext } from '../cli-context.js';
-import { callsService, instant, integerOption, openSession, type ServiceFlags } from '../command-kit.js';
-import { formatTable } from '../table.js';
-import { explanationText } from '../views/explanation-view.js';
-import { RUN_COLUMNS, runDetails } from '../views/run-view.js';
+import { type Command, Option } from 'commander';
+import {
+  callsService,
+  type CliContext,
+  instant,
+  integerOption,
+  openSession,
+  type ServiceFlags,
+} from '../command-kit.js';
+import { RUN_COLUMNS, runDetails } from '../run-view.js';
+import { colourOfState, oneLine, paint } from '../style.js';
+import { type Column, formatFields, formatTable, span, type TableStyle } from '../table.js';
 
 const PAGE = 100;
 const STATES: readonly Schemas['RunState'][] = [
@@ -106,7 +112,7 @@ function filtersOf({ state, def, image, topic, since, until }: ListFlags) {
 function addExplain(parent: Command, context: CliContext): void {
   const command = parent
     .command('explain')
-    .description('say why a run is where it is')
+    .description('explain why a run is in its state')
     .argument('<id>', 'id of the run');
   callsService(command, 'run explain $RUN').action(async (id: string, flags: ServiceFlags) => {
     const session = await openSession(flags, context);
@@ -117,4 +123,60 @@ function addExplain(parent: Command, context: CliContext): void {
     const { output } = context;
     await (flags.json ? output.json(explained) : output.write(explanationText(explained, output)));
   });
+}
+
+type Explanation = Schemas['RunExplanation'];
+type Worker = Schemas['ExplainedWorker'];
+
+const COLUMNS: readonly Column<Worker>[] = [
+  { title: 'WORKER', text: ({ id }) => id },
+  { title: 'NOW', text: ({ can_take_now: can }) => (can ? 'yes' : 'no') },
+  { title: 'EVER', text: ({ could_ever: could }) => (could ? 'yes' : 'no') },
+  { title: 'BECAUSE', text: because, isElastic: true },
+];
+
+/** Why a run is in its state: a sentence, then the facts. */
+export function explanationText(explained: Explanation, style: TableStyle): string {
+  const { queue, deadline, holder, counts, workers } = explained;
+  const facts = formatFields(
+    [
+      ['state', paint(explained.state, colourOfState(explained.state), style.colours)],
+      ['attempt', String(explained.attempt)],
+      ['strategy', explained.strategy],
+      [
+        'place in queue',
+        queue === null || queue.position === null
+          ? undefined
+          : `${queue.position_is_exact ? '' : 'beyond '}${queue.position}`,
+      ],
+      ['waiting', queue === null ? undefined : span(queue.waiting_ms)],
+      ['back-off until', queue?.not_before ?? undefined],
+      ['kept free for it', queue?.reserved_for ?? undefined],
+      [
+        'deadline',
+        deadline === null ? undefined : `${deadline.budget} over in ${span(deadline.remaining_ms)}`,
+      ],
+      ['worker', holder?.worker_id ?? undefined],
+      [
+        'last heard',
+        holder === null || holder.silent_ms === null ? undefined : `${span(holder.silent_ms)} ago`,
+      ],
+      [
+        'workers',
+        counts === null
+          ? undefined
+          : `${counts.active} active (${counts.able_now} can take it now, ${counts.able_ever} ever), ${counts.draining} draining, ${counts.stale} lost`,
+      ],
+    ],
+    style.colours,
+  );
+  const table = workers.length === 0 ? '' : `\n${formatTable(COLUMNS, workers, style)}`;
+  return `${oneLine(explained.summary)}\n\n${facts}${table}`;
+}
+
+function because({ obstacles, draining }: Worker): string {
+  const reasons = obstacles.map(
+    ({ resource, needed, free, total }) => `${resource}: needs ${needed}, free ${free} of ${total}`,
+  );
+  return [...(draining ? ['draining'] : []), ...reasons].join('; ') || '-';
 }

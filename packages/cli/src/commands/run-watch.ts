@@ -1,11 +1,16 @@
 import type { Command } from 'commander';
-import type { CliContext } from '../cli-context.js';
 import { usageError } from '../cli-error.js';
-import { callsService, integerOption, openSession, type ServiceFlags } from '../command-kit.js';
+import {
+  callsService,
+  type CliContext,
+  integerOption,
+  openSession,
+  type ServiceFlags,
+} from '../command-kit.js';
 import { readStream } from '../event-source.js';
 import { followRun } from '../follow-run.js';
-import { printLog, type LogStyle } from '../log-text.js';
-import { followOptions, takesWatchFlags, type WatchFlags } from '../run-flags.js';
+import { type LogStyle, printLog } from '../log-text.js';
+import { followOptions, takesWatchFlags, type WatchFlags } from '../new-run.js';
 import type { Session } from '../session.js';
 
 const MOST_LINES = 5000;
@@ -36,10 +41,10 @@ export function addRunWatching(parent: Command, context: CliContext): void {
     .command('logs')
     .description('print what the container printed')
     .argument('<id>', 'id of the run')
-    .option('-f, --follow', 'go on until the log has ended')
+    .option('-f, --follow', 'follow until the log ends')
     .addOption(integerOption('-a, --attempt <n>', 'attempt whose log it is (else the current one)', 1, 1000))
     .addOption(integerOption('-n, --tail <n>', 'the newest lines, so many of them', 1, MOST_LINES))
-    .option('-g, --grep <text>', 'lines that hold this, whatever the case')
+    .option('-g, --grep <text>', 'only lines that contain this text, ignoring case')
     .option('--timestamps', 'put the time before each line');
   callsService(
     logs,

@@ -1,8 +1,8 @@
+import type { Schemas } from '@longshore/client';
 import type { Command } from 'commander';
-import type { CliContext } from '../cli-context.js';
-import { callsService, openSession, type ServiceFlags } from '../command-kit.js';
-import { formatTable } from '../table.js';
-import { WORKER_COLUMNS } from '../views/worker-view.js';
+import { callsService, type CliContext, openSession, type ServiceFlags } from '../command-kit.js';
+import type { Colour } from '../style.js';
+import { ago, type Column, formatTable } from '../table.js';
 
 /** `workers ...` */
 export function addWorkers(program: Command, context: CliContext): void {
@@ -22,7 +22,7 @@ export function addWorkers(program: Command, context: CliContext): void {
     else await output.write(formatTable(WORKER_COLUMNS, workers, output));
   });
   const changes = [
-    ['drain', 'keep a worker from claiming; its runs go on', '/workers/{worker_id}/drain', 'drains'],
+    ['drain', 'stop a worker from claiming; its runs continue', '/workers/{worker_id}/drain', 'drains'],
     ['resume', 'let a worker claim again', '/workers/{worker_id}/resume', 'claims again'],
   ] as const;
   for (const [name, description, path, done] of changes) {
@@ -35,4 +35,28 @@ export function addWorkers(program: Command, context: CliContext): void {
       await (flags.json ? output.json(worker) : output.line(`${worker.id} ${done}`));
     });
   }
+}
+
+type Worker = Schemas['Worker'];
+
+/** Columns of a list of workers; resources as `free/all`. */
+export const WORKER_COLUMNS: readonly Column<Worker>[] = [
+  { title: 'ID', text: ({ id }) => id },
+  { title: 'STATE', text: stateOf, colour },
+  { title: 'HEARD', text: ({ last_heartbeat_at: t }) => ago(t) },
+  { title: 'CPU', text: ({ free, resources }) => `${free?.cpu_cores ?? '-'}/${resources.cpu_cores}` },
+  { title: 'RAM MB', text: ({ free, resources }) => `${free?.ram_mb ?? '-'}/${resources.ram_mb}` },
+  { title: 'GPUS', text: ({ resources }) => String(resources.gpus.length) },
+  { title: 'RUNS', text: ({ running_ops: runs }) => String(runs.length) },
+  { title: 'TAGS', text: ({ tags }) => tags.join(',') || '-', isElastic: true },
+];
+
+function stateOf({ is_active: isActive, draining }: Worker): string {
+  if (!isActive) return 'lost';
+  return draining ? 'draining' : 'active';
+}
+
+function colour(worker: Worker): Colour {
+  if (!worker.is_active) return 'red';
+  return worker.draining ? 'yellow' : 'green';
 }

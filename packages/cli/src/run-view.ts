@@ -1,6 +1,6 @@
 import type { Schemas } from '@longshore/client';
-import { colourOfState, oneLine, paint } from '../style.js';
-import { ago, formatFields, type Column } from '../table.js';
+import { colourOfState, oneLine, paint } from './style.js';
+import { ago, type Column, formatFields } from './table.js';
 
 type Run = Schemas['OpRun'];
 
@@ -25,7 +25,7 @@ export const RUN_COLUMNS: readonly Column<Run>[] = [
   { title: 'IMAGE', text: ({ image }) => image, isElastic: true },
 ];
 
-/** Everything about one run, a line each. */
+/** All fields of a run, one per line. */
 export function runDetails(run: Run, colours: boolean): string {
   const { execution_summary: summary, constraints: needs, retry_policy: retries, timeouts } = run;
   const limits = [
