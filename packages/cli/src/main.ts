@@ -1,7 +1,6 @@
 #!/usr/bin/env node
 import { CommanderError } from 'commander';
 import { CliError, EXIT, type ExitCode } from './cli-error.js';
-import type { CliContext } from './command-kit.js';
 import { Output } from './output.js';
 import { makeProgram } from './program.js';
 
@@ -29,20 +28,25 @@ for (const stream of [process.stdout, process.stderr]) {
 
 const output = new Output(process.stdout, process.stderr, process.env);
 const argv = process.argv.slice(2);
-process.exit(await runCli({ argv, env: process.env, stdin: process.stdin, output, stop }));
+let exitCode: ExitCode = EXIT.ok;
 
-/** Runs a command line. @returns the exit code; an error is one line on standard error */
-export async function runCli(context: Omit<CliContext, 'end'>): Promise<ExitCode> {
-  let code: ExitCode = EXIT.ok;
-  const { output, argv } = context;
+/** Runs the command line. An error is one line on standard error. */
+async function main(): Promise<void> {
   try {
-    await makeProgram({ ...context, end: (given) => (code = given) }).parseAsync(argv, { from: 'user' });
-    return code;
+    const { env, stdin } = process;
+    const program = makeProgram({ env, stdin, output, argv, stop, end: (code) => (exitCode = code) });
+    await program.parseAsync(argv, { from: 'user' });
   } catch (error) {
-    // Commander has printed its message.
-    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+    if (error instanceof CommanderError) {
+      // Commander has printed its message.
+      exitCode = error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+      return;
+    }
     output.live.clear();
     output.note(`longshore: ${error instanceof Error ? error.message : String(error)}`);
-    return error instanceof CliError ? error.exitCode : EXIT.failed;
+    exitCode = error instanceof CliError ? error.exitCode : EXIT.failed;
   }
 }
+
+await main();
+process.exit(exitCode);
