@@ -5,33 +5,11 @@ import { DefinitionEntity } from '../database/entities/definition.entity.js';
 import { EntityTable } from '../database/entity-table.js';
 import { rows } from '../database/sql.js';
 
-/** The content of a version; the database adds the times. */
+/** A version to store; the database adds the times. */
 export type DefinitionRow = Omit<DefinitionEntity, 'createdAt' | 'updatedAt' | 'creationOrder'>;
 
-/** The key of a version. */
-export type VersionName = Pick<DefinitionEntity, 'id' | 'version'>;
-
-/** A page of the list of versions. */
-export interface DefinitionPage {
-  /** Versions at most; all unless given. */
-  readonly limit?: number | undefined;
-  /** An existing version, after which the page begins; at the beginning unless given. */
-  readonly after?: VersionName | undefined;
-}
-
-/** A page of the list of definitions. */
-export interface LatestPage {
-  readonly limit: number;
-  /** The page begins after this id; at the beginning unless given. */
-  readonly after?: string | undefined;
-  /** Only ids with this text, whatever the case of its letters. */
-  readonly search?: string | undefined;
-}
-
-/** The number of versions of a definition. */
-export interface VersionCount {
-  readonly versions: number;
-}
+/** The newest version of a definition, and how many versions there are. */
+export type LatestDefinition = DefinitionEntity & { readonly versions: number };
 
 const DEFINITIONS = new EntityTable(DefinitionEntity);
 const READ = DEFINITIONS.except('creationOrder');
@@ -44,7 +22,6 @@ const UPSERT = `insert into ${DEFINITIONS.name} as d (${DEFINITIONS.columns(CONT
           set ${DEFINITIONS.set([...CONTENT, 'updatedAt'], 'excluded')}
     returning ${DEFINITIONS.select('d', READ)}, d.xmax = 0 as created`;
 
-/** Stores and reads definitions. */
 @Injectable()
 export class DefinitionRepository {
   constructor(
@@ -52,10 +29,8 @@ export class DefinitionRepository {
   ) {}
 
   /**
-   * Stores a version, or replaces it; its time of creation stays. `created` tells which of the two it was.
-   *
-   * In SQL because the query builder has no type for values of any JSON, and an upsert of a repository does not tell
-   * an insert from an update.
+   * Stores a version, or replaces it without changing its creation time. In SQL because an upsert of a TypeORM repository does not
+   * tell an insert from an update.
    */
   async upsert(row: DefinitionRow): Promise<{ readonly row: DefinitionEntity; readonly created: boolean }> {
     const values = {
@@ -74,39 +49,36 @@ export class DefinitionRepository {
     return { row: stays, created };
   }
 
-  /** One version, or null. */
-  find(id: string, version: string): Promise<DefinitionEntity | null> {
-    return this.definitions.findOneBy({ id, version });
+  /** One version, or the one that was created last. */
+  find(id: string, version?: string): Promise<DefinitionEntity | null> {
+    return this.definitions.findOne({
+      where: version === undefined ? { id } : { id, version },
+      order: { createdAt: 'DESC', creationOrder: 'DESC' },
+    });
   }
 
-  /** The version that was created last, or null. */
-  findLatest(id: string): Promise<DefinitionEntity | null> {
-    return this.definitions.findOne({ where: { id }, order: { createdAt: 'DESC', creationOrder: 'DESC' } });
-  }
-
-  /** Versions of one definition, the newest first. */
-  listVersions(id: string, { limit, after }: DefinitionPage = {}): Promise<DefinitionEntity[]> {
+  /** Versions of one definition, newest first. @param after an existing version, behind which the page begins */
+  listVersions(id: string, limit: number, after?: string): Promise<DefinitionEntity[]> {
     const query = this.definitions
       .createQueryBuilder('d')
       .where('d.id = :id', { id })
       .orderBy('d.createdAt', 'DESC')
       .addOrderBy('d.creationOrder', 'DESC')
       .limit(limit);
-    if (after)
-      query.andWhere(
-        `(d.createdAt, d.creationOrder) < ${placeOf(query, ['createdAt', 'creationOrder'])}`,
-        after,
-      );
+    if (after !== undefined) {
+      query.andWhere(`(d.createdAt, d.creationOrder) < ${keyOf(query, ['createdAt', 'creationOrder'])}`, {
+        version: after,
+      });
+    }
     return query.getMany();
   }
 
   /**
-   * The newest version of every definition that has the text in its id, by id, and how many versions there are.
-   *
-   * In SQL because the query builder has no lateral join: each newest version is one step in an index.
+   * The newest version of every definition whose id is behind `after` and contains `search`, by id. In SQL because the
+   * query builder has no lateral join: each newest version is one step in an index.
    */
-  listLatest({ limit, after, search = '' }: LatestPage): Promise<(DefinitionEntity & VersionCount)[]> {
-    return rows<DefinitionEntity & VersionCount>(
+  listLatest(limit: number, after: string, search: string): Promise<LatestDefinition[]> {
+    return rows<LatestDefinition>(
       this.definitions.manager,
       `select latest.*, (select count(*) from ${DEFINITIONS.name} where id = names.id)::integer as versions
          from (
@@ -126,12 +98,12 @@ export class DefinitionRepository {
             limit 1
          ) latest
         order by names.id`,
-      [after ?? '', search, limit],
+      [after, search, limit],
     );
   }
 
-  /** Versions of all definitions, by id, the oldest version first: all of them, or a page. */
-  list({ limit, after }: DefinitionPage = {}): Promise<DefinitionEntity[]> {
+  /** Versions of all definitions by id, oldest version first. @param after an existing version, behind which the page begins */
+  list(limit?: number, after?: Pick<DefinitionEntity, 'id' | 'version'>): Promise<DefinitionEntity[]> {
     const query = this.definitions
       .createQueryBuilder('d')
       .orderBy('d.id')
@@ -139,19 +111,16 @@ export class DefinitionRepository {
       .addOrderBy('d.creationOrder')
       .limit(limit);
     if (after) {
-      // By the id alone first, so that the index of ids leads to where the page begins.
-      query
-        .where('d.id >= :id', after)
-        .andWhere(
-          `(d.id, d.createdAt, d.creationOrder) > ${placeOf(query, ['id', 'createdAt', 'creationOrder'])}`,
-        );
+      const key = keyOf(query, ['id', 'createdAt', 'creationOrder']);
+      // The condition on the id alone lets the index on ids find the start of the page.
+      query.where('d.id >= :id', after).andWhere(`(d.id, d.createdAt, d.creationOrder) > ${key}`);
     }
     return query.getMany();
   }
 }
 
-/** Subquery of the place in an order of the version that the parameters `id` and `version` name. */
-function placeOf(
+/** Subquery of fields of the version that the parameters `id` and `version` name. */
+function keyOf(
   query: SelectQueryBuilder<DefinitionEntity>,
   fields: readonly (keyof DefinitionEntity)[],
 ): string {

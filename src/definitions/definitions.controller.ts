@@ -10,22 +10,22 @@ import type { Idempotency } from '../runs/journal/idempotency-ledger.js';
 import { ApiTraceparent, TraceOf } from '../runs/events/trace-of.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { DefinitionsService } from './definitions.service.js';
-import { CreateDefinitionRunDto } from './dto/create-definition-run.dto.js';
-import { CreateDefinitionDto } from './dto/create-definition.dto.js';
+import { CreateDefinitionDto, CreateDefinitionRunDto } from './dto/create-definition.dto.js';
 import {
   DefinitionDto,
   DefinitionVersionQueryDto,
+  LatestDefinitionDto,
   ListDefinitionsQueryDto,
+  ListLatestQueryDto,
   ListVersionsQueryDto,
 } from './dto/definition.dto.js';
 
-/** HTTP of definitions. */
 @ApiTags('definitions')
-@Controller('definitions')
+@Controller()
 export class DefinitionsController {
   constructor(private readonly definitions: DefinitionsService) {}
 
-  @Post()
+  @Post('definitions')
   @AllowScopes('client')
   @ApiOperation({
     operationId: 'upsertDefinition',
@@ -45,7 +45,7 @@ export class DefinitionsController {
     return definition;
   }
 
-  @Get()
+  @Get('definitions')
   @AllowScopes('client')
   @ApiOperation({
     operationId: 'listDefinitions',
@@ -58,7 +58,7 @@ export class DefinitionsController {
     return this.definitions.list(query);
   }
 
-  @Get(':name')
+  @Get('definitions/:name')
   @AllowScopes('client')
   @ApiOperation({
     operationId: 'getDefinition',
@@ -72,7 +72,7 @@ export class DefinitionsController {
     return this.definitions.get(name, query.version);
   }
 
-  @Get(':name/versions')
+  @Get('definitions/:name/versions')
   @AllowScopes('client')
   @ApiOperation({
     operationId: 'listDefinitionVersions',
@@ -86,7 +86,7 @@ export class DefinitionsController {
     return this.definitions.listVersions(name, query);
   }
 
-  @Post(':name/runs')
+  @Post('definitions/:name/runs')
   @AllowScopes('client')
   @ApiOperation({
     operationId: 'createDefinitionRun',
@@ -106,10 +106,21 @@ export class DefinitionsController {
     @TraceOf() trace: TraceContext | null,
     @Res({ passthrough: true }) response: Response,
   ): Promise<OpRunDto> {
-    const created = await this.definitions.createRun(
-      { name, version: query.version, trace, idempotency },
-      body,
-    );
+    const { version } = query;
+    const created = await this.definitions.createRun(name, version, body, trace, idempotency);
     return answerRun(response, created);
+  }
+
+  @Get('latest-definitions')
+  @AllowScopes('client')
+  @ApiOperation({
+    operationId: 'listLatestDefinitions',
+    summary: 'List the newest version of every definition, by id',
+    description: 'Continue with the last id of the page as `after`.',
+  })
+  @ApiOkResponse({ type: [LatestDefinitionDto], description: 'A page of definitions.' })
+  @ApiErrors(400, 503)
+  listLatest(@Query() query: ListLatestQueryDto): Promise<LatestDefinitionDto[]> {
+    return this.definitions.listLatest(query);
   }
 }

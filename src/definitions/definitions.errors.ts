@@ -1,6 +1,5 @@
 import { DomainError } from '../common/http/errors/domain-error.js';
 
-/** There is no such definition, or not in this version. */
 export class DefinitionNotFound extends DomainError {
   readonly kind = 'not-found';
 
@@ -13,7 +12,7 @@ export class DefinitionNotFound extends DomainError {
   }
 }
 
-/** The inputs are not what the definition asks for; one line per input. */
+/** The inputs do not fit the definition; one line for each input. */
 export class InvalidInputs extends DomainError {
   readonly kind = 'invalid';
 

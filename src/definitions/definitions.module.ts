@@ -4,13 +4,12 @@ import { DefinitionEntity } from '../database/entities/definition.entity.js';
 import { RunsModule } from '../runs/runs.module.js';
 import { DefinitionRepository } from './definition.repository.js';
 import { DefinitionsController } from './definitions.controller.js';
-import { LatestDefinitionsController } from './latest-definitions.controller.js';
 import { DefinitionsService } from './definitions.service.js';
 
 /** Versioned templates for runs. */
 @Module({
   imports: [RunsModule, TypeOrmModule.forFeature([DefinitionEntity])],
-  controllers: [DefinitionsController, LatestDefinitionsController],
+  controllers: [DefinitionsController],
   providers: [DefinitionRepository, DefinitionsService],
 })
 export class DefinitionsModule {}

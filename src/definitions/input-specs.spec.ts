@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { JsonObject, JsonValue } from '@longshore/common/json/json-value';
-import { checkDefaults, completeInputs, typeProblem, type InputSpec } from './input-specs.js';
+import type { InputSpec } from '../database/entities/definition.entity.js';
+import { checkDefaults, completeInputs, typeProblem } from './input-specs.js';
 
 function specs(given: Record<string, Partial<InputSpec>>): Map<string, InputSpec> {
   return new Map(
@@ -35,7 +36,7 @@ const FITS: readonly [readonly string[], readonly string[]][] = [
 
 for (const [types, fitting] of FITS) {
   for (const type of types) {
-    test(`type '${type}' takes ${fitting.join(', ')} and nothing else`, () => {
+    test(`type '${type}' accepts ${fitting.join(', ')} and nothing else`, () => {
       const taken = Object.keys(VALUES).filter(
         (name) => typeProblem(type, VALUES[name] ?? null) === undefined,
       );
@@ -44,7 +45,7 @@ for (const [types, fitting] of FITS) {
   }
 }
 
-test('fills defaults in and leaves absent optional inputs out', () => {
+test('fills in defaults and omits absent optional inputs', () => {
   const declared = specs({ a: { default: 'd' }, b: {}, c: { required: true } });
   assert.deepEqual(completeInputs(declared, { c: 'x', a: null }), { inputs: { a: 'd', c: 'x' } });
 });
@@ -58,7 +59,7 @@ test('a default satisfies required, null does not', () => {
   });
 });
 
-test('names every input that does not fit, one line each', () => {
+test('reports every input that does not fit, one line each', () => {
   const declared = specs({ n: { type: 'integer' }, r: { required: true } });
   assert.deepEqual(completeInputs(declared, { n: 'x', extra: 1, other: null }), {
     problems: [
@@ -70,12 +71,12 @@ test('names every input that does not fit, one line each', () => {
   });
 });
 
-test('without specs every input is taken as it is', () => {
+test('accepts all inputs without specs', () => {
   const inputs: JsonObject = JSON.parse('{"__proto__": 1, "n": null}');
   assert.deepEqual(completeInputs(new Map(), inputs), { inputs });
 });
 
-test('odd names are names like any other', () => {
+test('accepts __proto__ and constructor as names', () => {
   const inputs: JsonObject = JSON.parse('{"__proto__": "p", "constructor": "c"}');
   const declared = new Map([
     ...specs({ constructor: { required: true } }),
@@ -86,7 +87,7 @@ test('odd names are names like any other', () => {
   assert.equal(JSON.stringify(outcome.inputs), '{"constructor":"c","__proto__":"p"}');
 });
 
-test('a default of the wrong type is named', () => {
+test('reports a default of the wrong type', () => {
   assert.deepEqual(checkDefaults(specs({ a: { default: 5 }, b: { type: 'int', default: 5 } })), [
     'input_specs.a.default must be a string',
   ]);

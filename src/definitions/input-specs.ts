@@ -1,49 +1,29 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
-
-/** What a definition says of one input. */
-export interface InputSpec {
-  /** One of the checked types or an alias; any other text is a label. */
-  readonly type: string;
-  readonly required: boolean;
-  /** null: no default. */
-  readonly default: JsonValue;
-}
+import type { InputSpec } from '../database/entities/definition.entity.js';
 
 interface CheckedType {
-  /** The type in words, to follow "must be". */
-  readonly words: string;
-  readonly holds: (value: JsonValue) => boolean;
+  readonly names: readonly string[];
+  /** Follows "must be" in a message. */
+  readonly description: string;
+  readonly accepts: (value: JsonValue) => boolean;
 }
 
-const STRING: CheckedType = { words: 'a string', holds: (value) => typeof value === 'string' };
-const INTEGER: CheckedType = { words: 'an integer', holds: (value) => Number.isInteger(value) };
-const NUMBER: CheckedType = { words: 'a number', holds: (value) => typeof value === 'number' };
-const BOOLEAN: CheckedType = { words: 'a boolean', holds: (value) => typeof value === 'boolean' };
-const OBJECT: CheckedType = { words: 'an object', holds: isJsonObject };
-const ARRAY: CheckedType = { words: 'an array', holds: (value) => Array.isArray(value) };
+const CHECKED_TYPES: readonly CheckedType[] = [
+  { names: ['string', 'str'], description: 'a string', accepts: (value) => typeof value === 'string' },
+  { names: ['integer', 'int'], description: 'an integer', accepts: Number.isInteger },
+  { names: ['number', 'float'], description: 'a number', accepts: (value) => typeof value === 'number' },
+  { names: ['boolean', 'bool'], description: 'a boolean', accepts: (value) => typeof value === 'boolean' },
+  { names: ['object', 'dict'], description: 'an object', accepts: isJsonObject },
+  { names: ['array', 'list'], description: 'an array', accepts: Array.isArray },
+];
 
-const CHECKED_TYPES: ReadonlyMap<string, CheckedType> = new Map([
-  ['string', STRING],
-  ['str', STRING],
-  ['integer', INTEGER],
-  ['int', INTEGER],
-  ['number', NUMBER],
-  ['float', NUMBER],
-  ['boolean', BOOLEAN],
-  ['bool', BOOLEAN],
-  ['object', OBJECT],
-  ['dict', OBJECT],
-  ['array', ARRAY],
-  ['list', ARRAY],
-]);
-
-/** What is wrong with a value for a type, as words to follow its name; undefined when it fits or the type is a label. */
+/** Why a value does not fit a type, to follow its name; undefined if it fits or the type is a label. */
 export function typeProblem(type: string, value: JsonValue): string | undefined {
-  const checked = CHECKED_TYPES.get(type);
-  return !checked || checked.holds(value) ? undefined : `must be ${checked.words}`;
+  const checked = CHECKED_TYPES.find(({ names }) => names.includes(type));
+  return !checked || checked.accepts(value) ? undefined : `must be ${checked.description}`;
 }
 
-/** One line per default that does not have its own type. */
+/** One line for each default that does not have its own type. */
 export function checkDefaults(specs: ReadonlyMap<string, InputSpec>): string[] {
   return [...specs].flatMap(([name, spec]) => {
     const problem = spec.default === null ? undefined : typeProblem(spec.type, spec.default);
@@ -52,9 +32,9 @@ export function checkDefaults(specs: ReadonlyMap<string, InputSpec>): string[] {
 }
 
 /**
- * Checks inputs against the specs and fills in defaults. null for a declared input counts as absent. Without any
- * specs every input is taken as it is.
- * @returns the complete inputs, or one line per input that does not fit
+ * Checks inputs against the specs and fills in defaults. null for a declared input counts as absent. Without specs all
+ * inputs are accepted.
+ * @returns the complete inputs, or one line for each input that does not fit
  */
 export function completeInputs(
   specs: ReadonlyMap<string, InputSpec>,
@@ -68,13 +48,13 @@ export function completeInputs(
   const complete: [string, JsonValue][] = [];
   for (const [name, spec] of specs) {
     const value = given.get(name) ?? spec.default;
-    const problem = value === null ? absenceProblem(spec) : typeProblem(spec.type, value);
-    if (problem !== undefined) problems.push(`inputs.${name} ${problem}`);
-    else if (value !== null) complete.push([name, value]);
+    if (value === null) {
+      if (spec.required) problems.push(`inputs.${name} is required`);
+      continue;
+    }
+    const problem = typeProblem(spec.type, value);
+    if (problem === undefined) complete.push([name, value]);
+    else problems.push(`inputs.${name} ${problem}`);
   }
   return problems.length > 0 ? { problems } : { inputs: Object.fromEntries(complete) };
-}
-
-function absenceProblem({ required }: InputSpec): string | undefined {
-  return required ? 'is required' : undefined;
 }

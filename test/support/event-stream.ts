@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { KEYS } from './test-app.js';
 
-/** One event as it came on the wire. */
+/** An event as it was received. */
 export interface StreamedEvent {
   readonly id: string;
   // oxlint-disable-next-line typescript/no-explicit-any -- tests look into events of any shape
@@ -17,14 +17,15 @@ export interface StreamOptions {
 
 const PATIENCE_MS = 60_000;
 
-/** A reader of Server-Sent Events that keeps everything it was sent. */
+/** A reader of Server-Sent Events that keeps everything and fails on anything but whole events and comments. */
 export class EventStreamReader {
   readonly events: StreamedEvent[] = [];
-  /** Blocks that were comments. */
   comments = 0;
+  /** Events that had come before each comment. */
+  readonly eventsBeforeComments: number[] = [];
   /** Names of events that have one; such an event is not among the others. */
   readonly named: string[] = [];
-  /** How the stream ended; undefined while it is open. */
+  /** undefined while the stream is open. */
   ended: 'whole' | 'broken' | undefined;
   #text = '';
   #wake: () => void = () => undefined;
@@ -42,7 +43,7 @@ export class EventStreamReader {
     sent.on('error', () => this.#end('broken'));
   }
 
-  /** Opens a stream, and waits for the head of its answer. */
+  /** Opens a stream, and waits for the response headers. */
   static open(
     url: string,
     path: string,
@@ -75,7 +76,7 @@ export class EventStreamReader {
     this.response.resume();
   }
 
-  /** Breaks the connection off. */
+  /** Closes the connection. */
   close(): void {
     this.sent.destroy();
   }
@@ -85,10 +86,7 @@ export class EventStreamReader {
     const deadline = performance.now() + PATIENCE_MS;
     while (!condition()) {
       const left = deadline - performance.now();
-      assert.ok(
-        left > 0,
-        `waited in vain for ${what}; ${this.events.length} events, ${this.ended ?? 'open'}`,
-      );
+      assert.ok(left > 0, `timeout: ${what}; ${this.events.length} events, ${this.ended ?? 'open'}`);
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, Math.min(left, 250));
         this.#wake = () => {
@@ -100,7 +98,7 @@ export class EventStreamReader {
     return this;
   }
 
-  /** Waits until so many events have come. */
+  /** Waits for a number of events. */
   async count(events: number): Promise<this> {
     return this.until(() => this.events.length >= events, `${events} events`);
   }
@@ -119,8 +117,9 @@ export class EventStreamReader {
   }
 
   #read(block: string): void {
-    if (block.startsWith(':')) {
+    if (block === ':') {
       this.comments += 1;
+      this.eventsBeforeComments.push(this.events.length);
       return;
     }
     const [, name] = /^event: (\S+)\ndata: [^\n\r]+$/.exec(block) ?? [];

@@ -1,5 +1,14 @@
 import { Check, Column, Entity, Index, PrimaryColumn } from 'typeorm';
-import type { JsonObject } from '@longshore/common/json/json-value';
+import type { JsonValue } from '@longshore/common/json/json-value';
+
+/** The declaration of an input. */
+export interface InputSpec {
+  /** A type that is checked, or any other text as a label. */
+  readonly type: string;
+  readonly required: boolean;
+  /** null: no default. */
+  readonly default: JsonValue;
+}
 
 /** A row of `definitions`: one version of a template. */
 @Entity('definitions')
@@ -16,8 +25,8 @@ export class DefinitionEntity {
   @PrimaryColumn('text', { primaryKeyConstraintName: 'definitions_pkey' }) id: string;
   @PrimaryColumn('text', { primaryKeyConstraintName: 'definitions_pkey' }) version: string;
   @Column('text') image: string;
-  @Column('json', { name: 'input_specs' }) inputSpecs: JsonObject;
-  @Column('json', { name: 'output_specs' }) outputSpecs: JsonObject;
+  @Column('json', { name: 'input_specs' }) inputSpecs: Record<string, InputSpec>;
+  @Column('json', { name: 'output_specs' }) outputSpecs: Record<string, { readonly type: string }>;
   @Column('integer', { name: 'ram_mb' }) ramMb: number;
   @Column('integer', { name: 'vram_mb' }) vramMb: number;
   @Column('integer') cpu: number;

@@ -1,9 +1,18 @@
 import { ApiSchema } from '@nestjs/swagger';
-import { IsText, Nested, NestedMap, OptionalField } from '../../common/http/validation/dto-decorators.js';
+import {
+  IsJsonInteger,
+  IsText,
+  JsonObject,
+  Nested,
+  NestedMap,
+  OptionalField,
+} from '../../common/http/validation/dto-decorators.js';
+import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import {
   ConstraintsInputDto,
   EventDeliveryInputDto,
   IMAGE_REFERENCE,
+  PRIORITY,
   RetryPolicyInputDto,
   TimeoutsInputDto,
 } from '../../runs/http/dto/run-options.dto.js';
@@ -59,4 +68,22 @@ export class CreateDefinitionDto {
   @OptionalField()
   @Nested(() => EventDeliveryInputDto)
   event_delivery?: EventDeliveryInputDto;
+}
+
+@ApiSchema({ name: 'DefinitionRunCreate', description: 'A run to create from a definition.' })
+export class CreateDefinitionRunDto {
+  /** Inputs that the definition declares; its defaults fill in the rest. @example {"text": "to be or not to be"} */
+  @OptionalField()
+  @JsonObject()
+  inputs?: JsonObjectValue;
+
+  /** Higher is scheduled first; 0 unless given. */
+  @OptionalField()
+  @IsJsonInteger(PRIORITY)
+  priority?: number;
+
+  /** Template that the container finds in its output file. */
+  @OptionalField()
+  @JsonObject()
+  outputs?: JsonObjectValue;
 }

@@ -2,7 +2,6 @@ import { ApiProperty, ApiSchema, getSchemaPath, ApiExtraModels } from '@nestjs/s
 import { IsOptional } from 'class-validator';
 import type { DefinitionEntity } from '../../database/entities/definition.entity.js';
 import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
-import type { JsonObject } from '@longshore/common/json/json-value';
 import {
   ConstraintsDto,
   EventDeliveryDto,
@@ -14,7 +13,7 @@ import {
 } from '../../runs/http/dto/run-options.dto.js';
 import { InputSpecDto, OutputSpecDto } from './specs.dto.js';
 
-/** Entries of a page of the shorter lists unless asked otherwise. */
+/** Default size of a page, except in the list of all versions. */
 export const DEFAULT_LIMIT = 100;
 
 @ApiSchema({ name: 'OpDefinition', description: 'A version of a definition: a template for runs.' })
@@ -25,9 +24,9 @@ export class DefinitionDto {
   version: string;
   image: string;
   @ApiProperty({ type: 'object', additionalProperties: { $ref: getSchemaPath(InputSpecDto) } })
-  input_specs: JsonObject;
+  input_specs: Record<string, InputSpecDto>;
   @ApiProperty({ type: 'object', additionalProperties: { $ref: getSchemaPath(OutputSpecDto) } })
-  output_specs: JsonObject;
+  output_specs: Record<string, OutputSpecDto>;
   @ApiProperty({ type: ConstraintsDto })
   constraints: ConstraintsDto;
   @ApiProperty({ type: RetryPolicyDto })
@@ -50,7 +49,6 @@ export class LatestDefinitionDto extends DefinitionDto {
   versions: number;
 }
 
-/** Query that picks a version. */
 export class DefinitionVersionQueryDto {
   /** The latest, by time of creation, unless given. */
   @IsOptional()
@@ -104,7 +102,6 @@ export class ListLatestQueryDto {
   search?: string;
 }
 
-/** The definition as clients see it. */
 export function toDefinitionDto(row: DefinitionEntity): DefinitionDto {
   const timeouts = toTimeoutsDto(row);
   return {
