@@ -234,7 +234,7 @@ describe('GET /feed/stream within its limits', () => {
     const id = await createRun(service.send, 'racing');
     /** Comments that were received between two events. */
     const between = (): number =>
-      reader.eventsBeforeComments.filter((before) => before > 0 && before < reader.events.length).length;
+      reader.eventsBeforeComments.filter((n) => n > 0 && n < reader.events.length).length;
     // Some events are larger than a socket's buffer, so that they are sent in pieces.
     for (let n = 0; n < 40 || between() < 20; n += 1) {
       assert.ok(n < 2_000, 'no comments between events');
