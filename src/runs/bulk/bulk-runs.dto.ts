@@ -34,7 +34,6 @@ export class CreateRunsDto {
 export class CreatedRunDto {
   @ApiProperty({ type: 'integer', enum: [201] })
   status: 201;
-  @ApiProperty({ type: OpRunDto })
   run: OpRunDto;
   /** True when an earlier request with the same key created the run. */
   @ApiProperty({ type: 'boolean', enum: [true] })
@@ -112,13 +111,7 @@ export class ReportEventsDto {
 }
 
 @ApiSchema({ name: 'RecordedEvent', description: 'The event was added.' })
-export class RecordedEventDto {
-  @ApiProperty({ type: 'integer', enum: [204] })
-  status: 204;
-  /** True when an earlier request with the same key recorded the event. */
-  @ApiProperty({ type: 'boolean', enum: [true] })
-  replayed?: true;
-}
+export class RecordedEventDto extends ChangedRunDto {}
 
 export type ReportEventResult = RecordedEventDto | RefusedItemDto;
 

@@ -44,11 +44,6 @@ const MEASURES = {
 
 type Stage = 'ready' | 'waiting' | 'in_execution';
 
-type DemandRow = { readonly at: Date } & Readonly<
-  Record<`${Stage}_${keyof typeof MEASURES}`, string> &
-    Record<Stage | 'cpu' | 'ram_mb' | 'vram_mb', string | null>
->;
-
 /** The expression of each sum of the stage, over rows that have its number of runs of a shape. */
 function sumsOf(stage: Stage): { readonly name: string; readonly sum: string }[] {
   return Object.entries(MEASURES).map(([measure, each]) => ({
@@ -67,6 +62,12 @@ const SUMS_OF_ALL = [
   ...sumsOf('in_execution').map(({ name, sum }) => `(select ${sum} from held) as ${name}`),
 ].join(',\n                ');
 
+/** A `DemandSum` of the columns of `sums s`. */
+function jsonSum(stage: Stage): string {
+  return `json_build_object('runs', s.${stage}_runs, 'cpu', s.${stage}_cpu, 'ramMb', s.${stage}_ram_mb,
+                                'vramMb', s.${stage}_vram_mb, 'gpus', s.${stage}_gpus)`;
+}
+
 /** SQL of the tables `run_demand...`, whose changes triggers write, and of the runs in execution. */
 @Injectable()
 export class RunDemandRepository {
@@ -76,7 +77,7 @@ export class RunDemandRepository {
    * @param limit shapes at most that are listed one by one
    */
   async read(executor: SqlExecutor, limit: number): Promise<RunDemand> {
-    const found = await rows<DemandRow>(
+    const [demand] = await rows<RunDemand>(
       executor,
       `with recent as materialized (
          select cpu, ram_mb, vram_mb, sum(ready) as ready, sum(waiting) as waiting
@@ -130,41 +131,21 @@ export class RunDemandRepository {
          select date_trunc('milliseconds', statement_timestamp()) as at,
                 ${SUMS_OF_ALL}
        )
-       select s.*, l.*
-         from sums s
-         left join largest l on true
-        order by l.ready + l.waiting desc, l.in_execution desc, l.cpu, l.ram_mb, l.vram_mb`,
+       select s.at,
+              coalesce((
+                select json_agg(json_build_object(
+                         'cpu', cpu, 'ramMb', ram_mb, 'vramMb', vram_mb,
+                         'ready', ready, 'waiting', waiting, 'inExecution', in_execution
+                       ) order by ready + waiting desc, in_execution desc, cpu, ram_mb, vram_mb)
+                  from largest
+              ), '[]') as shapes,
+              ${jsonSum('ready')} as ready,
+              ${jsonSum('waiting')} as waiting,
+              ${jsonSum('in_execution')} as "inExecution"
+         from sums s`,
       [limit],
     );
-    const [first] = found;
-    if (first === undefined) throw new Error('the database returned no sums');
-    return {
-      at: first.at,
-      shapes: found.flatMap((row) => (row.cpu === null ? [] : [shapeOf(row)])),
-      ready: sumOf(first, 'ready'),
-      waiting: sumOf(first, 'waiting'),
-      inExecution: sumOf(first, 'in_execution'),
-    };
+    if (demand === undefined) throw new Error('the database returned no sums');
+    return demand;
   }
-}
-
-function shapeOf(row: DemandRow): ShapeDemand {
-  return {
-    cpu: Number(row.cpu),
-    ramMb: Number(row.ram_mb),
-    vramMb: Number(row.vram_mb),
-    ready: Number(row.ready),
-    waiting: Number(row.waiting),
-    inExecution: Number(row.in_execution),
-  };
-}
-
-function sumOf(row: DemandRow, stage: Stage): DemandSum {
-  return {
-    runs: Number(row[`${stage}_runs`]),
-    cpu: Number(row[`${stage}_cpu`]),
-    ramMb: Number(row[`${stage}_ram_mb`]),
-    vramMb: Number(row[`${stage}_vram_mb`]),
-    gpus: Number(row[`${stage}_gpus`]),
-  };
 }

@@ -1,4 +1,4 @@
-import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { ApiProperty, ApiSchema, OmitType } from '@nestjs/swagger';
 import { IsOptional, ValidateBy } from 'class-validator';
 import { IsText, JsonObject, OptionalField } from '../../../common/http/validation/dto-decorators.js';
 import { QueryInteger } from '../../../common/http/validation/query-decorators.js';
@@ -54,22 +54,10 @@ export class TimelineEventDto {
   name: 'PolledEvent',
   description: 'An event on the timeline of a run, with the current state of the run.',
 })
-export class PolledEventDto {
-  /** Index in the run's whole timeline, from 0. */
-  @ApiProperty({ type: 'integer' })
-  id: number;
-  /** @example PROGRESS */
-  type: string;
-  /** When it was recorded, ISO 8601. */
-  @ApiProperty({ type: 'string', format: 'date-time' })
-  t: string;
-  @ApiProperty({ oneOf: [{ type: 'string' }, { type: 'integer' }] })
-  msg: string | number;
+export class PolledEventDto extends OmitType(TimelineEventDto, ['attempt']) {
   /** State of the run now, the same for all entries. */
   @ApiProperty({ enum: RUN_STATES, enumName: 'RunState' })
   state: RunState;
-  @ApiProperty({ type: 'object', additionalProperties: true })
-  payload: JsonObjectValue;
 }
 
 @ApiSchema({ name: 'PolledEvents', description: 'Events on the timeline of a run.' })

@@ -22,15 +22,12 @@ export class OpAttemptDto {
   @ApiProperty({ type: 'integer' })
   progress: number;
   /** The newest 1,000 timeline entries of this attempt, oldest first; fewer where all come to more than 32 MiB. */
-  @ApiProperty({ type: [TimelineEventDto] })
   events: TimelineEventDto[];
   @ApiProperty({ type: 'object', additionalProperties: true })
   inputs: JsonObject;
   @ApiProperty({ type: 'object', additionalProperties: true })
   outputs: JsonObject;
-  @ApiProperty({ type: ExecutionSummaryDto })
   execution_summary: ExecutionSummaryDto;
-  @ApiProperty({ type: ConstraintsDto })
   constraints: ConstraintsDto;
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true })
   started_at: string | null;

@@ -67,16 +67,11 @@ export class OpRunDto {
   @ApiProperty({ type: 'object', additionalProperties: true })
   outputs: JsonObject;
   /** The newest 1,000 entries of the timeline, oldest first; fewer where they come to more than 32 MiB in one answer. */
-  @ApiProperty({ type: [TimelineEventDto] })
   events: TimelineEventDto[];
-  @ApiProperty({ type: ExecutionSummaryDto })
   execution_summary: ExecutionSummaryDto;
-  @ApiProperty({ type: ConstraintsDto })
   constraints: ConstraintsDto;
-  @ApiProperty({ type: RetryPolicyDto })
   retry_policy: RetryPolicyDto;
   /** Time budgets; absent when the run has none. */
-  @ApiProperty({ type: TimeoutsDto, required: false })
   timeouts?: TimeoutsDto;
   @ApiProperty({ type: EventDeliveryDto, nullable: true })
   event_delivery: EventDeliveryDto | null;
@@ -86,7 +81,6 @@ export class OpRunDto {
   @ApiProperty({ type: 'string', nullable: true })
   op_definition_version: string | null;
   /** Where in a trace the run belongs (W3C Trace Context); absent when nobody traces it. */
-  @ApiProperty({ type: 'string', required: false })
   traceparent?: string;
   @ApiProperty({ type: 'string', format: 'date-time' })
   createdAt: string;
