@@ -7,7 +7,7 @@ import { FastExpressAdapter } from '../common/http/server/fast-express.adapter.j
 import { RequestTracer } from '../common/http/server/request-tracer.js';
 import { NestLogger } from '../common/logging/nest-logger.js';
 import { HttpMetrics } from '../common/metrics/http-metrics.js';
-import { ApiPages } from './openapi/api-pages.js';
+import { ApiPages } from './openapi/api-description.js';
 
 /**
  * Creates the application. Until `init()` or `listen()` it can be configured like any Nest application: `use`,

@@ -7,7 +7,7 @@ import { IgnoreQuery } from '../common/http/request/handler-inputs.js';
 import type { DashboardFile } from './dashboard-files.js';
 import { DashboardService } from './dashboard.service.js';
 
-// Nothing but the dashboard's own files and the API beside it; no script or style inside a page.
+// Only the dashboard's own files and the API; no inline scripts or styles.
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -19,16 +19,13 @@ const CONTENT_SECURITY_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/**
- * The dashboard's files. They hold no data: the page asks the API with the key that a person signs in with, so no key
- * is needed here.
- */
+/** The dashboard's files. They hold no data and need no key: the page calls the API with the key of the user. */
 @ApiExcludeController()
 @Controller('ui')
 export class DashboardController {
   constructor(private readonly dashboard: DashboardService) {}
 
-  /** The address without the slash, from which relative links would miss. */
+  /** Relative links need the slash. */
   @Get()
   @Public()
   @IgnoreQuery()
@@ -36,23 +33,22 @@ export class DashboardController {
     response.redirect(308, `${request.path}/`);
   }
 
-  /** The query holds the filters of a page, which the page reads itself. */
   @Get('{*path}')
   @Public()
   @IgnoreQuery()
   file(
     @Req() request: Request,
     @Res() response: Response,
-    @Param('path') path: readonly string[] | undefined,
+    @Param('path') path: readonly string[] = [],
   ): void {
-    const file = this.dashboard.find((path ?? []).join('/'));
+    const file = this.dashboard.find(path.join('/'));
     if (file === undefined) throw new NotFound();
     send(request, response, file);
   }
 }
 
 function send(request: Request, response: Response, file: DashboardFile): void {
-  // The smallest that the client takes: browsers name gzip first and like brotli as well.
+  // The smallest that the client accepts: browsers list gzip first.
   const encoding = [...file.bodies.keys()].find((known) => request.acceptsEncodings(known)) ?? 'identity';
   response.setHeader('Content-Security-Policy', CONTENT_SECURITY_POLICY);
   response.setHeader('Cache-Control', file.isHashed ? 'public, max-age=31536000, immutable' : 'no-cache');

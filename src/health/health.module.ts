@@ -1,12 +1,12 @@
 import { Module } from '@nestjs/common';
+import { CircuitBreaker } from '../database/circuit-breaker.js';
 import { HealthChecks } from './health-checks.js';
 import { HealthController } from './health.controller.js';
-import { HealthService } from './health.service.js';
 
-/** Tells load balancers and people how the service is, from what the contexts register. */
-@Module({
-  controllers: [HealthController],
-  providers: [HealthService, HealthChecks],
-  exports: [HealthChecks],
-})
-export class HealthModule {}
+/** Reports the health of the service, from the checks that the contexts register. */
+@Module({ controllers: [HealthController], providers: [HealthChecks], exports: [HealthChecks] })
+export class HealthModule {
+  constructor(breaker: CircuitBreaker, checks: HealthChecks) {
+    checks.register('database', async () => ((await breaker.check()) ? 'ok' : 'unreachable'));
+  }
+}

@@ -5,8 +5,8 @@ import type { TestAnswer } from './test-app.js';
 const PARTS = ['database', 'journal', 'reaper'];
 
 /**
- * Checks an answer of GET /health: every part is told; those that are given say the given word, the others are well; and
- * the status, of the answer and of the service, follows from them.
+ * Checks an answer of GET /health: every part is listed, the given ones with the given word, the others with a word
+ * that passes; and the status, of the response and of the service, follows from them.
  */
 export function assertHealth(answer: TestAnswer, unwell: Readonly<Record<string, string>> = {}): void {
   const { status, ...parts } = Object(answer.body);

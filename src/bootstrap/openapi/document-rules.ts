@@ -13,12 +13,11 @@ const NULL = { type: 'null' } as const;
 /** Marks the schema of a class that ignores unknown fields; `closeInputSchemas` replaces it by a keyword. */
 export const IGNORES_UNKNOWN_FIELDS = 'x-ignores-unknown-fields';
 
-/** All operations of the document. */
 function operationsOf(document: OpenAPIObject): OperationObject[] {
   return Object.values(document.paths).flatMap((item) => METHODS.flatMap((method) => item[method] ?? []));
 }
 
-/** Replaces `allOf` with one member by that member, which may be a `$ref`: OpenAPI 3.1 allows keywords beside it. */
+/** Replaces `allOf` with one member by that member; OpenAPI 3.1 allows keywords beside a `$ref`. */
 export function unwrapSingleAllOf(document: OpenAPIObject): void {
   forEachSchema(document, (schema) => {
     const [member, ...others] = schema.allOf ?? [];
@@ -28,7 +27,7 @@ export function unwrapSingleAllOf(document: OpenAPIObject): void {
   });
 }
 
-/** Removes the length of text that a decorator of query parameters declares from parameters that are integers. */
+/** Removes the minimum length, which a decorator of query parameters declares, from integers. */
 export function removeLengthOfIntegers(document: OpenAPIObject): void {
   forEachSchema(document, (schema) => {
     if (schema.type === 'integer') delete schema.minLength;
@@ -61,7 +60,7 @@ export function declarePublicOperations(document: OpenAPIObject): void {
   for (const operation of operationsOf(document)) operation.security ??= [];
 }
 
-/** Documents what every operation has in common: the request id and the refusal of a request that arrives too slowly. */
+/** Documents what every operation has in common: the request id and the 408 response. */
 export function addCommonParts(document: OpenAPIObject): void {
   const requestId = { type: 'string', pattern: '^[A-Za-z0-9._-]{1,64}$', example: 'req-42' };
   document.components = {
@@ -112,15 +111,10 @@ export function sortPathsByTag(document: OpenAPIObject): void {
 /** The object schemas that occur in request bodies and not in responses. */
 function inputSchemas(document: OpenAPIObject): SchemaObject[] {
   const operations = operationsOf(document);
-  const inputs = reachable(
-    document,
-    operations.map(({ requestBody }) => requestBody),
-  );
-  const outputs = reachable(
-    document,
-    operations.map(({ responses }) => responses),
-  );
-  return [...inputs].filter((schema) => !outputs.has(schema));
+  const bodies = operations.map(({ requestBody }) => requestBody);
+  const responses = operations.map((operation) => operation.responses);
+  const outputs = reachable(document, responses);
+  return [...reachable(document, bodies)].filter((schema) => !outputs.has(schema));
 }
 
 /** The schemas that a part of the document holds or references, directly and indirectly. */
@@ -169,14 +163,7 @@ function walkSchema(schema: unknown, visit: (schema: SchemaObject) => void): voi
   if (typeof schema !== 'object' || schema === null) return;
   visit(schema);
   const { properties, items, additionalProperties, contentSchema, allOf, oneOf, anyOf } = Object(schema);
+  const single = [items, additionalProperties, contentSchema];
   const members = [allOf, oneOf, anyOf].flatMap((list) => list ?? []);
-  for (const inner of [
-    ...Object.values(properties ?? {}),
-    items,
-    additionalProperties,
-    contentSchema,
-    ...members,
-  ]) {
-    walkSchema(inner, visit);
-  }
+  for (const inner of [...Object.values(properties ?? {}), ...single, ...members]) walkSchema(inner, visit);
 }

@@ -1,4 +1,4 @@
-/** Longest text kept of one string value, in UTF-16 units. */
+/** Longest text kept of one value, in UTF-16 units. */
 const MAX_TEXT = 8 * 1024;
 const MAX_DEPTH = 6;
 const MAX_ENTRIES = 100;
@@ -9,41 +9,50 @@ const SECRET_NAME = /(?:password|passwd|secret|authorization|api[-_]?keys?|cooki
 export type LogValue =
   string | number | boolean | null | undefined | readonly LogValue[] | { readonly [name: string]: LogValue };
 
-/** Text that a terminal or a line reader could act on; JSON itself escapes only the characters below space. */
+/** Characters that a terminal or a line reader could act on; JSON escapes only those below space. */
 // oxlint-disable-next-line no-control-regex -- control characters are what this looks for
 const UNSAFE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
-function escapeCharacter(character: string): string {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+/** Makes a text fit for a log line: passwords in connection strings masked, unsafe characters escaped, cut to 8 Ki. */
+export function toLogText(text: string): string {
+  // Twice the limit is masked, so that the cut cannot fall between a password and the "@" behind it.
+  const masked = maskPasswords(text.slice(0, 2 * MAX_TEXT));
+  const safe = masked
+    .slice(0, MAX_TEXT)
+    .replaceAll(UNSAFE, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  const removed = text.length - MAX_TEXT;
+  return removed > 0 ? `${safe}... (${removed} more)` : safe;
+}
+
+/** Copies any value into one that is safe to log: bounded in depth, entries and length; errors by type, message, stack. */
+export function toLogValue(value: unknown, depth = 0): LogValue {
+  if (value === null || value === undefined || typeof value === 'boolean') return value;
+  if (typeof value === 'string') return toLogText(value);
+  if (typeof value === 'number') return Number.isFinite(value) ? value : String(value);
+  if (typeof value === 'function') return '[function]';
+  if (typeof value !== 'object') return String(value);
+  if (depth >= MAX_DEPTH) return '[...]';
+  if (value instanceof Error) return toLogError(value, depth);
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'Invalid Date' : value.toISOString();
+  if (ArrayBuffer.isView(value)) return `[${value.byteLength} bytes]`;
+  if (Array.isArray(value)) return value.slice(0, MAX_ENTRIES).map((entry) => toLogValue(entry, depth + 1));
+  if (value instanceof Map || value instanceof Set) return toLogValue([...value], depth);
+  return toLogObject(value, depth);
 }
 
 function maskPasswords(text: string): string {
-  // The password may itself hold "/" or ":"; it ends at the last "@" before white space.
+  // A password may hold "/" or ":"; it ends at the last "@" before white space.
   const masked = text.includes('://')
     ? text.replaceAll(/:\/\/([^\s/:@]{0,256}):[^\s]{0,512}@/g, '://$1:***@')
     : text;
   return masked.replaceAll(/\b(password|pwd)=[^\s&'"]{1,512}/gi, '$1=***');
 }
 
-/** Makes a text fit for a log line: passwords in connection strings masked, unsafe characters escaped, cut to 8 Ki. */
-export function toLogText(text: string): string {
-  // Twice the limit is masked, so that the cut cannot fall between a password and the "@" that gives it away.
-  const masked = maskPasswords(text.slice(0, 2 * MAX_TEXT));
-  const kept = masked.slice(0, MAX_TEXT);
-  const safe = kept.replaceAll(UNSAFE, escapeCharacter);
-  const removed = text.length - MAX_TEXT;
-  return removed > 0 ? `${safe}... (${removed} more)` : safe;
-}
-
-function errorType(error: Error): string {
-  return error.name !== 'Error' ? error.name : error.constructor.name;
-}
-
-/** The parts of an error that are logged; everything else it carries (query parameters, requests) stays out. */
+/** Other properties of an error (query parameters, requests) are not logged. */
 function toLogError(error: Error, depth: number): LogValue {
   const code: unknown = 'code' in error ? error.code : undefined;
   return {
-    type: toLogText(errorType(error)),
+    type: toLogText(error.name !== 'Error' ? error.name : error.constructor.name),
     message: toLogText(error.message),
     stack: error.stack === undefined ? undefined : toLogText(error.stack),
     ...(typeof code === 'string' ? { code: toLogText(code) } : {}),
@@ -55,50 +64,8 @@ function toLogError(error: Error, depth: number): LogValue {
 function toLogObject(value: object, depth: number): LogValue {
   const result: Record<string, LogValue> = {};
   for (const [name, entry] of Object.entries(value).slice(0, MAX_ENTRIES)) {
-    result[toLogText(name).replaceAll('\n', ' ')] =
-      SECRET_NAME.test(name) && entry !== undefined && entry !== null ? '***' : toLogValue(entry, depth + 1);
+    const isSecret = SECRET_NAME.test(name) && entry !== undefined && entry !== null;
+    result[toLogText(name).replaceAll('\n', ' ')] = isSecret ? '***' : toLogValue(entry, depth + 1);
   }
   return result;
-}
-
-/** Copies any value into one that is safe to log: bounded in depth, entries and length; errors by type, message, stack. */
-export function toLogValue(value: unknown, depth = 0): LogValue {
-  switch (typeof value) {
-    case 'string':
-      return toLogText(value);
-    case 'number':
-      return Number.isFinite(value) ? value : String(value);
-    case 'boolean':
-    case 'undefined':
-      return value;
-    case 'bigint':
-    case 'symbol':
-      return String(value);
-    case 'function':
-      return '[function]';
-    case 'object':
-      break;
-  }
-  if (value === null) {
-    return null;
-  }
-  if (depth >= MAX_DEPTH) {
-    return '[...]';
-  }
-  if (value instanceof Error) {
-    return toLogError(value, depth);
-  }
-  if (value instanceof Date) {
-    return Number.isNaN(value.getTime()) ? 'Invalid Date' : value.toISOString();
-  }
-  if (ArrayBuffer.isView(value)) {
-    return `[${value.byteLength} bytes]`;
-  }
-  if (Array.isArray(value)) {
-    return value.slice(0, MAX_ENTRIES).map((entry) => toLogValue(entry, depth + 1));
-  }
-  if (value instanceof Map || value instanceof Set) {
-    return toLogValue([...value], depth);
-  }
-  return typeof value === 'object' ? toLogObject(value, depth) : String(value);
 }

@@ -1,15 +1,13 @@
 import { destination, pino, type DestinationStream, type Logger } from 'pino';
 import { prettyFactory } from 'pino-pretty';
-import type { LogLevel, Settings } from '../../config/settings.js';
+import type { Settings } from '../../config/settings.js';
 import { toLogText, toLogValue, type LogValue } from './log-value.js';
 import { currentSpan } from '@longshore/common/tracing/current-span';
 
 /** Fields beside the message; an error goes under `error`. Names that a line needs for itself get a trailing `_`. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/** Where a log writes, when it is not standard output. */
 export interface LogTarget {
-  /** Receives whole lines. */
   readonly destination: DestinationStream;
   /** Lines for people instead of JSON. */
   readonly pretty: boolean;
@@ -29,34 +27,32 @@ function toFields(fields: LogFields | undefined): Record<string, LogValue> {
 
 /**
  * The log of the process: one line per call, with level, ISO time, message, the ids of the current span if it is traced,
- * and the given fields. Inject it by this class. Text from outside cannot break a line or control a terminal, passwords in
- * connection strings are masked, and long values are cut.
+ * and the given fields. Text from outside cannot break a line or control a terminal, passwords in connection strings are
+ * masked, and long values are cut.
  */
 export class Log {
   constructor(private readonly lines: Logger) {}
 
   debug(message: string, fields?: LogFields): void {
-    // Debug lines are frequent: their fields are not even copied when nobody reads them.
-    if (this.lines.isLevelEnabled('debug')) {
-      this.lines.debug(toFields(fields), toLogText(message));
-    }
+    // Debug lines are frequent: their fields are copied only when the level is on.
+    if (this.lines.isLevelEnabled('debug')) this.lines.debug(toFields(fields), toLogText(message));
   }
 
   info(message: string, fields?: LogFields): void {
     this.lines.info(toFields(fields), toLogText(message));
   }
 
-  /** Something is odd, and the service copes by itself. */
+  /** The service recovers by itself. */
   warn(message: string, fields?: LogFields): void {
     this.lines.warn(toFields(fields), toLogText(message));
   }
 
-  /** A human must act. */
+  /** A person must act. */
   error(message: string, fields?: LogFields): void {
     this.lines.error(toFields(fields), toLogText(message));
   }
 
-  /** A log whose lines also say which part of the service wrote them. */
+  /** A log whose lines also name the part of the service that wrote them. */
   child(context: string): Log {
     return new Log(this.lines.child({ context: toLogText(context) }));
   }
@@ -78,34 +74,27 @@ function prettyStream(target: DestinationStream): DestinationStream {
     // Fields of these names are printed as they are instead of as JSON.
     customPrettifiers: { name: toOneLine, hostname: toOneLine, caller: toOneLine },
   });
-  return {
-    write: (line) => {
-      target.write(prettify(line));
-    },
-  };
-}
-
-function spanFields(): object {
-  const span = currentSpan();
-  return span === undefined ? {} : { trace_id: span.traceId, span_id: span.spanId };
+  return { write: (line) => void target.write(prettify(line)) };
 }
 
 /**
- * Makes the log of a process: JSON lines, or lines for people when standard output is a terminal.
- * Writing is synchronous, so nothing is lost when the process ends.
+ * Creates the log of a process: JSON lines, or lines for people when standard output is a terminal. Writing is synchronous,
+ * so nothing is lost when the process ends.
  */
-export function createLog(settings: Pick<Settings, 'logLevel'>, target?: LogTarget): Log {
-  const level: LogLevel = settings.logLevel;
+export function createLog({ logLevel }: Pick<Settings, 'logLevel'>, target?: LogTarget): Log {
   const stream = target?.destination ?? destination({ fd: 1, sync: true });
   const pretty = target?.pretty ?? process.stdout.isTTY;
   return new Log(
     pino(
       {
-        level: PINO_LEVELS[level],
+        level: PINO_LEVELS[logLevel],
         base: { pid: process.pid },
         timestamp: () => `,"time":"${new Date().toISOString()}"`,
         formatters: { level: (label) => ({ level: pretty || label !== 'warn' ? label : 'warning' }) },
-        mixin: spanFields,
+        mixin: () => {
+          const span = currentSpan();
+          return span === undefined ? {} : { trace_id: span.traceId, span_id: span.spanId };
+        },
       },
       pretty ? prettyStream(stream) : stream,
     ),

@@ -1,7 +1,7 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { Log } from './logger.js';
 
-/** Makes the log of the process injectable everywhere, by the class `Log`. */
+/** Provides `Log` everywhere. */
 @Module({})
 // oxlint-disable-next-line typescript/no-extraneous-class -- Nest identifies a dynamic module by its class
 export class LoggingModule {

@@ -11,17 +11,7 @@ const STARTUP_CONTEXTS: ReadonlySet<string | undefined> = new Set([
   'RoutesResolver',
 ]);
 
-/** What Nest's Logger passes beside the message: objects, an optional stack, and the context as the last string. */
-interface Details {
-  readonly context: string | undefined;
-  readonly stack: string | undefined;
-  readonly rest: readonly unknown[];
-}
-
-/**
- * Writes what Nest's `Logger` is given into our log, at the same level. Plain objects behind the message become fields of
- * the line: `logger.warn('over budget', { team })`.
- */
+/** Writes the lines of Nest's `Logger` into our log. Plain objects after the message become fields of the line. */
 export class NestLogger implements LoggerService {
   constructor(private readonly target: Log) {}
 
@@ -64,7 +54,8 @@ export class NestLogger implements LoggerService {
   }
 }
 
-function readDetails(parameters: readonly unknown[]): Details {
+/** Nest's Logger passes objects, an optional stack, and the context as the last string. */
+function readDetails(parameters: readonly unknown[]) {
   const rest = [...parameters];
   const last = rest.at(-1);
   const isContext = typeof last === 'string' && !last.includes('\n');

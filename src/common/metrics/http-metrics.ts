@@ -4,28 +4,28 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { HeldRequests } from '../http/server/held-requests.js';
 import { REFUSED_AT_EDGE } from '../http/server/server-limits.js';
 
-/** Methods that are told apart; a client can name three dozen. */
+/** Methods with a label of their own; clients may send any. */
 const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
-/** Stands for the route of requests that match none, whatever path they name. */
+/** Route of requests that match none. */
 const UNMATCHED = 'unmatched';
 
-/** Stands for method and route where no request could be read. */
+/** Method and route of requests that could not be read. */
 const UNREAD = 'unread';
 
-/** Stands for the status of requests whose client went away before the answer began. */
+/** Status of requests whose client disconnected before the response began. */
 const NO_ANSWER = 'none';
 
 /**
- * Counts requests by route, from the server itself, so that it sees those that no route gets to: a bad key, a body that is
- * too large, bytes that are no HTTP. Labels hold the route as it is declared and never a path, so their number is bounded.
+ * Counts requests at the server, so that it includes those that reach no route: a wrong key, a body that is too large,
+ * malformed HTTP. The label is the declared route, never a path, so the number of series is bounded.
  */
 @Injectable()
 export class HttpMetrics {
   readonly #requests: Counter<'method' | 'route' | 'status'>;
   readonly #seconds: Histogram<'method' | 'route'>;
-  /** Answers that are not over, and when their requests came. */
-  readonly #underWay = new Map<ServerResponse, number>();
+  /** Start times of the responses in progress. */
+  readonly #startTimes = new Map<ServerResponse, number>();
 
   constructor(
     registry: Registry,
@@ -34,22 +34,22 @@ export class HttpMetrics {
     const registers = [registry];
     this.#requests = new Counter({
       name: 'longshore_http_requests_total',
-      help: 'Requests that are over, by route and status',
+      help: 'Requests that have ended, by route and status',
       labelNames: ['method', 'route', 'status'],
       registers,
     });
     this.#seconds = new Histogram({
       name: 'longshore_http_request_duration_seconds',
-      help: 'Time from the head of a request to the end of its answer, but for requests that were held open',
+      help: 'Time from the head of a request to the end of its response, without requests that were held open',
       labelNames: ['method', 'route'],
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
       registers,
     });
     const inFlight: Gauge = new Gauge({
       name: 'longshore_http_requests_in_flight',
-      help: 'Requests under way, those that are held open among them',
+      help: 'Requests in progress, including those that are held open',
       registers,
-      collect: () => inFlight.set(this.#underWay.size),
+      collect: () => inFlight.set(this.#startTimes.size),
     });
     const open: Gauge = new Gauge({
       name: 'longshore_http_held_requests',
@@ -59,38 +59,32 @@ export class HttpMetrics {
     });
   }
 
-  /** Watches a server; call it once, before the server listens. */
+  /** Call it once, before the server listens. */
   attach(server: Server): void {
-    const watch = (_: IncomingMessage, response: ServerResponse): void => this.#watch(response);
-    server.prependListener('request', watch);
-    server.prependListener('checkExpectation', watch);
+    const begin = (_: IncomingMessage, response: ServerResponse): void => {
+      this.#startTimes.set(response, performance.now());
+      response.once('close', () => this.#end(response));
+    };
+    server.prependListener('request', begin);
+    server.prependListener('checkExpectation', begin);
     server.on(REFUSED_AT_EDGE, (status: number) => {
       this.#requests.inc({ method: UNREAD, route: UNREAD, status });
     });
   }
 
-  #watch(response: ServerResponse): void {
-    this.#underWay.set(response, performance.now());
-    response.once('close', () => this.#end(response));
-  }
-
   #end(response: ServerResponse): void {
-    const began = this.#underWay.get(response);
-    if (began === undefined) return;
-    this.#underWay.delete(response);
-    const { req: request } = response;
+    const startedAt = this.#startTimes.get(response);
+    if (startedAt === undefined) return;
+    this.#startTimes.delete(response);
+    // Express keeps the route on the request.
+    const request: IncomingMessage & { readonly route?: { readonly path?: unknown } } = response.req;
+    const path = request.route?.path;
+    const route = typeof path === 'string' ? path : UNMATCHED;
     const method = METHODS.has(request.method ?? '') ? request.method : 'other';
-    const route = routeOf(request);
     const status = response.headersSent ? response.statusCode : NO_ANSWER;
     this.#requests.inc({ method, route, status });
     if (status !== NO_ANSWER && !this.held.wasHeld(response)) {
-      this.#seconds.observe({ method, route }, (performance.now() - began) / 1000);
+      this.#seconds.observe({ method, route }, (performance.now() - startedAt) / 1000);
     }
   }
-}
-
-/** The path pattern of the route that handled the request, which Express keeps on the request. */
-function routeOf(request: IncomingMessage & { readonly route?: { readonly path?: unknown } }): string {
-  const path = request.route?.path;
-  return typeof path === 'string' ? path : UNMATCHED;
 }

@@ -1,9 +1,18 @@
 import { Injectable } from '@nestjs/common';
 import { Registry } from 'prom-client';
-import { MetricsUnavailable } from './metrics.errors.js';
+import { DomainError } from '../http/errors/domain-error.js';
 import { ServiceRegistry } from './service-registry.js';
 
-/** What a scrape gets: the counts of the whole service, whichever of its processes was asked. */
+/** The metrics of the other server processes cannot be read, and those of one alone would mislead: 503. */
+export class MetricsUnavailable extends DomainError {
+  readonly kind = 'unavailable';
+
+  constructor(cause?: unknown) {
+    super('Metrics are not available now', { retryAfterSeconds: 1, cause });
+  }
+}
+
+/** The metrics of the whole service, in whichever of its processes. */
 @Injectable()
 export class MetricsPage {
   #read: () => Promise<string>;
@@ -15,7 +24,7 @@ export class MetricsPage {
     this.#read = () => registry.metrics();
   }
 
-  /** Answers scrapes from elsewhere from now on: with several server processes, the counts of one are not the service's. */
+  /** Replaces the metrics of this process by those of all server processes. */
   readFrom(source: () => Promise<string>): void {
     this.#read = () =>
       source().catch((error: unknown) => {
@@ -23,9 +32,8 @@ export class MetricsPage {
       });
   }
 
-  /** @returns Prometheus text. @throws MetricsUnavailable when the other processes' counts cannot be had */
+  /** @returns Prometheus text. @throws MetricsUnavailable */
   async text(): Promise<string> {
-    const [counted, standing] = await Promise.all([this.#read(), this.service.metrics()]);
-    return `${counted}\n${standing}`;
+    return (await Promise.all([this.#read(), this.service.metrics()])).join('\n');
   }
 }

@@ -1,7 +1,7 @@
 import { Registry } from 'prom-client';
 
 /**
- * Gauges of what is the same whichever process is asked: what the database holds. Whoever is scraped reads them once,
- * while those of the other registry are added up over the processes.
+ * Gauges that are the same in every process, such as what the database holds. A scrape reads them once; those of the other
+ * registry are added up over the processes.
  */
 export class ServiceRegistry extends Registry {}

@@ -2,22 +2,21 @@ import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { currentTime } from '../../database/sql.js';
 
-/** Time and chance of the scheduler, for tests to replace. */
+/** Time and randomness of the scheduler; tests replace it. */
 @Injectable()
 export class JobClock {
   constructor(private readonly dataSource: DataSource) {}
 
-  /** Milliseconds of a clock that never goes back. */
+  /** Milliseconds, monotonic. */
   now(): number {
     return performance.now();
   }
 
-  /** The database's time. @throws when the database is away */
+  /** The database's time. @throws when the database is unavailable */
   databaseNow(): Promise<Date> {
     return currentTime(this.dataSource);
   }
 
-  /** A number from 0 to below 1. */
   random(): number {
     return Math.random();
   }

@@ -10,32 +10,27 @@ export class JobMetrics {
   readonly #succeededAt: Gauge<'name'>;
 
   constructor(registry: Registry) {
-    const registers = [registry];
-    const labelNames = ['name'] as const;
+    const common = { labelNames: ['name'] as const, registers: [registry] };
     this.#seconds = new Histogram({
+      ...common,
       name: 'longshore_job_duration_seconds',
       help: 'Duration of runs of scheduled jobs, failed ones included',
-      labelNames,
-      registers,
       buckets: [0.01, 0.1, 1, 10, 60],
     });
     this.#failures = new Counter({
+      ...common,
       name: 'longshore_job_failures_total',
       help: 'Failed runs of scheduled jobs',
-      labelNames,
-      registers,
     });
     this.#items = new Counter({
+      ...common,
       name: 'longshore_job_items_total',
       help: 'Items that scheduled jobs processed, such as removed rows or reclaimed runs',
-      labelNames,
-      registers,
     });
     this.#succeededAt = new Gauge({
+      ...common,
       name: 'longshore_job_last_success_timestamp_seconds',
       help: 'When a scheduled job last succeeded; at first, when the process started it',
-      labelNames,
-      registers,
       // One process that succeeds is enough.
       aggregator: 'max',
     });
@@ -49,14 +44,12 @@ export class JobMetrics {
     this.#succeededAt.set({ name }, Date.now() / 1000);
   }
 
-  /** Counts a run that ended without an error. */
   succeeded(name: string, seconds: number, items: number): void {
     this.#seconds.observe({ name }, seconds);
     this.#items.inc({ name }, items);
     this.#succeededAt.set({ name }, Date.now() / 1000);
   }
 
-  /** Counts a run that ended with an error. */
   failed(name: string, seconds: number): void {
     this.#seconds.observe({ name }, seconds);
     this.#failures.inc({ name });

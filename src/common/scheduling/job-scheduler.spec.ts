@@ -6,7 +6,6 @@ import { Registry } from 'prom-client';
 import { DatabaseUnreachable } from '../../database/unavailable.js';
 import { createLog } from '../logging/logger.js';
 import { JobMetrics } from './job-metrics.js';
-import { JobRunner } from './job-runner.js';
 import { JobScheduler } from './job-scheduler.js';
 import type { JobOptions, JobRun } from './scheduled-job.js';
 import { ManualJobClock } from './testing/manual-job-clock.js';
@@ -41,7 +40,7 @@ describe('a scheduled job', () => {
     startedAt = clock.now();
     const destination = { write: (line: string) => void lines.push(JSON.parse(line)) };
     const log = createLog({ logLevel: 'debug' }, { destination, pretty: false });
-    scheduler = new JobScheduler(timers, clock, new JobRunner(clock, new JobMetrics(metrics), log));
+    scheduler = new JobScheduler(timers, clock, new JobMetrics(metrics), log);
   });
   afterEach(() => mock.timers.reset());
 
@@ -99,7 +98,7 @@ describe('a scheduled job', () => {
     assert.deepEqual(runs, [30, 31, 32]);
   });
 
-  test('is given the time of the database', async () => {
+  test('receives the time of the database', async () => {
     let now: Date | undefined;
     add({}, async (run) => {
       now = await run.now();

@@ -1,7 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
+import { isDatabaseUnavailable } from '../../database/unavailable.js';
+import { DomainError } from '../http/errors/domain-error.js';
+import { Log } from '../logging/logger.js';
 import { JobClock } from './job-clock.js';
-import { JobRunner } from './job-runner.js';
+import { JobMetrics } from './job-metrics.js';
 import type { JobOptions, JobWork } from './scheduled-job.js';
 
 interface Entry {
@@ -11,6 +14,7 @@ interface Entry {
   dueAt: number;
   /** Pause after the next failure. */
   retryMs: number;
+  hasFailed: boolean;
   running: Promise<void> | undefined;
 }
 
@@ -26,22 +30,24 @@ export class JobScheduler {
   constructor(
     private readonly registry: SchedulerRegistry,
     private readonly clock: JobClock,
-    private readonly runner: JobRunner,
+    private readonly metrics: JobMetrics,
+    private readonly log: Log,
   ) {}
 
   /** Schedules a job, its first run after its first delay. @throws Error when the name is taken */
   add(job: JobOptions, work: JobWork): void {
     if (this.#stop.signal.aborted) return;
     const dueAt = this.clock.now() + job.firstDelayMs;
-    const entry = { job, work, dueAt, retryMs: job.retry?.firstMs ?? 0, running: undefined };
+    const retryMs = job.retry?.firstMs ?? 0;
+    const entry = { job, work, dueAt, retryMs, hasFailed: false, running: undefined };
     this.#setTimer(entry);
     this.#entries.set(job.name, entry);
-    this.runner.add(job);
+    this.metrics.add(job.name);
   }
 
   /**
    * Brings the next run of a job forward, unless it is due earlier anyway. A run in progress is followed by another one.
-   * Does nothing while the job is not scheduled: its first run is to come, or the process shuts down.
+   * Does nothing before the job is scheduled and after the shutdown has begun.
    */
   runWithin(name: string, ms: number): void {
     const entry = this.#entries.get(name);
@@ -65,7 +71,7 @@ export class JobScheduler {
     const delay = Math.ceil(Math.max(0, entry.dueAt - this.clock.now()));
     this.registry.addTimeout(
       entry.job.name,
-      setTimeout(() => this.#run(entry), delay),
+      setTimeout(() => this.#start(entry), delay),
     );
   }
 
@@ -76,27 +82,46 @@ export class JobScheduler {
     this.#setTimer(entry);
   }
 
-  #run(entry: Entry): void {
+  #start(entry: Entry): void {
     const { everyMs, jitterMs } = entry.job;
     entry.dueAt = this.clock.now() + everyMs - this.clock.random() * jitterMs;
     // The work begins after `running` is set, so that it can request the next run.
     entry.running = Promise.resolve()
-      .then(() => this.#runOnce(entry))
+      .then(() => this.#run(entry))
       .finally(() => {
         entry.running = undefined;
         this.#resetTimer(entry);
       });
   }
 
-  async #runOnce(entry: Entry): Promise<void> {
+  async #run(entry: Entry): Promise<void> {
     const { job, work } = entry;
-    const succeeded = await this.runner.run(job, work, this.#stop.signal);
-    if (!job.retry) return;
-    if (succeeded) {
-      entry.retryMs = job.retry.firstMs;
-      return;
+    const { name, does, level, retry } = job;
+    const startedAt = this.clock.now();
+    const seconds = (): number => (this.clock.now() - startedAt) / 1000;
+    try {
+      const items = await work({ now: () => this.clock.databaseNow(), stop: this.#stop.signal });
+      this.metrics.succeeded(name, seconds(), items);
+      if (entry.hasFailed) this.log.info(`scheduled job succeeds again: ${does}`, { job: name });
+      if (items > 0) this.log[level](`scheduled job finished: ${does}`, { job: name, items });
+      entry.hasFailed = false;
+      entry.retryMs = retry?.firstMs ?? 0;
+    } catch (error) {
+      this.metrics.failed(name, seconds());
+      this.#logFailure(entry, error);
+      entry.hasFailed = true;
+      if (!retry) return;
+      this.runWithin(name, entry.retryMs);
+      entry.retryMs = Math.min(entry.retryMs * 2, retry.longestMs);
     }
-    this.runWithin(job.name, entry.retryMs);
-    entry.retryMs = Math.min(entry.retryMs * 2, job.retry.longestMs);
+  }
+
+  /** An outage is logged once, not at every run. */
+  #logFailure({ job: { name, does }, hasFailed }: Entry, error: unknown): void {
+    const message = `scheduled job failed, it will be repeated: ${does}`;
+    const isTemporary =
+      isDatabaseUnavailable(error) || (error instanceof DomainError && error.kind === 'unavailable');
+    if (!isTemporary) this.log.error(message, { job: name, error });
+    else if (!hasFailed) this.log.warn(message, { job: name, error });
   }
 }

@@ -1,7 +1,6 @@
 import type { Abstract, Type } from '@nestjs/common';
 import type { ModuleRef } from '@nestjs/core';
 
-/** What a run of a job is given. */
 export interface JobRun {
   /** Reads the database's time. @throws when the database is away */
   readonly now: () => Promise<Date>;
@@ -9,10 +8,9 @@ export interface JobRun {
   readonly stop: AbortSignal;
 }
 
-/** Does the work of a job once. Returns how many items it processed. */
+/** Does the work of a job once. @returns how many items it processed */
 export type JobWork = (run: JobRun) => number | Promise<number>;
 
-/** What the registry says about a job. */
 export interface JobOptions {
   /** Name in `SchedulerRegistry`, metrics and log. */
   readonly name: string;
@@ -41,7 +39,7 @@ export interface ScheduledJob extends JobOptions {
   readonly resolve: (providers: ModuleRef) => JobWork;
 }
 
-/** Makes an entry of the registry. @param provider the injectable class that does the work */
+/** @param provider the injectable class that does the work */
 export function scheduledJob<T>(
   options: JobOptions,
   provider: Type<T> | Abstract<T>,

@@ -12,16 +12,12 @@ import { Drain } from '../http/server/drain.js';
 import { Settings } from '../../config/settings.js';
 import { JobClock } from './job-clock.js';
 import { JobMetrics } from './job-metrics.js';
-import { JobRunner } from './job-runner.js';
 import { JobScheduler } from './job-scheduler.js';
 import type { ScheduledJob } from './scheduled-job.js';
 
 const SCHEDULED_JOBS = Symbol('SCHEDULED_JOBS');
 
-/**
- * Runs scheduled jobs while the server listens. When the server stops taking connections, no run starts any more; the
- * shutdown waits for the runs in progress.
- */
+/** Runs scheduled jobs while the server listens. The shutdown waits for the runs in progress. */
 @Module({})
 export class SchedulingModule implements OnApplicationBootstrap, OnModuleDestroy {
   constructor(
@@ -42,7 +38,6 @@ export class SchedulingModule implements OnApplicationBootstrap, OnModuleDestroy
         { provide: SCHEDULED_JOBS, inject: [Settings], useFactory: jobs },
         JobClock,
         JobMetrics,
-        JobRunner,
         JobScheduler,
       ],
       exports: [JobScheduler],
@@ -61,8 +56,7 @@ export class SchedulingModule implements OnApplicationBootstrap, OnModuleDestroy
     this.drain.signal.addEventListener('abort', () => void this.scheduler.stop(), { once: true });
   }
 
-  /** Waits for the runs in progress. */
-  async onModuleDestroy(): Promise<void> {
-    await this.scheduler.stop();
+  onModuleDestroy(): Promise<void> {
+    return this.scheduler.stop();
   }
 }

@@ -6,17 +6,17 @@ import { startTracing } from '@longshore/common/tracing/start-tracing';
 import type { Tracing } from '@longshore/common/tracing/tracing';
 
 /**
- * Begins to trace if the environment asks for it. Closing `opened` sends what is left; it should be the first thing that
- * is opened, so that what is closed before it is still traced.
- * @returns null when it does not ask for it
+ * Starts tracing if the environment configures it. The cleanup sends the remaining spans; open tracing first, so that the
+ * rest of the shutdown is traced.
+ * @returns null when tracing is off
  */
-export async function openTracing(log: Log, opened: CleanupStack): Promise<Tracing | null> {
+export async function openTracing(log: Log, cleanups: CleanupStack): Promise<Tracing | null> {
   const tracing = await startTracing(process.env, {
     name: 'longshore',
     version: packageVersion(),
-    // The exporter reports it during a request that has nothing to do with it.
+    // The exporter warns during an unrelated request.
     warn: (reason) => spanStorage.exit(() => log.warn('spans of traces may be lost', { reason })),
   });
-  if (tracing !== null) opened.add(() => tracing.close());
+  if (tracing !== null) cleanups.add(() => tracing.close());
   return tracing;
 }
