@@ -6,15 +6,16 @@ import { ACCESS } from './access.js';
 const scanner = new MetadataScanner();
 const reflector = new Reflector();
 
-/** Stops the start of an application that has a route without a declared access. */
+/** Refuses to start an application that has a route without a declared access. */
 @Injectable()
 export class AccessCoverage implements OnModuleInit {
   constructor(private readonly discovery: DiscoveryService) {}
 
   /** @throws Error that names the routes without a declared access */
   onModuleInit(): void {
-    const controllers = this.discovery.getControllers().map(({ metatype }) => metatype);
-    const routes = controllers.filter(isClass).flatMap(undeclaredRoutes);
+    const routes = this.discovery
+      .getControllers()
+      .flatMap(({ metatype }) => (isClass(metatype) ? undeclaredRoutes(metatype) : []));
     if (routes.length > 0) throw new Error(`routes without a declared access: ${routes.join(', ')}`);
   }
 }

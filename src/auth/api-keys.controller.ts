@@ -15,7 +15,6 @@ import { CurrentCaller } from './api-key.guard.js';
 import { ApiKeysService } from './api-keys.service.js';
 import { ApiKeyDto, CreateApiKeyDto, CreatedApiKeyDto, ListApiKeysQueryDto } from './dto/api-key.dto.js';
 
-/** HTTP of API keys. */
 @ApiTags('operations')
 @Controller('api-keys')
 @AllowScopes('admin')

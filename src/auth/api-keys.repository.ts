@@ -9,45 +9,28 @@ import { execute, rows, unnestRows } from '../database/sql.js';
 export type ApiKeyRow = Omit<ApiKeyEntity, 'hash'>;
 
 /** A key to be stored; the database adds the time of its creation. */
-export interface NewApiKey {
-  readonly id: string;
-  readonly name: string;
-  readonly scopes: readonly string[];
-  readonly prefix: string;
-  readonly hash: string;
-  readonly expiresAt: Date | null;
-}
+export type NewApiKey = Pick<ApiKeyEntity, 'id' | 'name' | 'scopes' | 'prefix' | 'hash' | 'expiresAt'>;
 
 /** A key that is neither revoked nor expired. */
-export interface UsableKey {
-  readonly hash: string;
-  readonly id: string;
-  readonly name: string;
-  readonly scopes: readonly string[];
-  readonly expiresAt: Date | null;
+export interface UsableKey extends Pick<ApiKeyEntity, 'hash' | 'id' | 'name' | 'scopes' | 'expiresAt'> {
   /** Milliseconds until it expires, by the database's clock; null for a key that does not. */
   readonly expiresInMs: number | null;
 }
 
-/** A position in the list of keys: the time of creation, then the id. */
-export interface KeyPlace {
-  readonly id: string;
-  readonly createdAt: Date;
-}
+/** A position in the list of keys. */
+export type KeyPosition = Pick<ApiKeyEntity, 'id' | 'createdAt'>;
 
 const API_KEYS = new EntityTable(ApiKeyEntity);
 
 const USABLE = 'k.revoked_at is null and (k.expires_at is null or k.expires_at > clock_timestamp())';
 
-/** Stores and reads API keys. Whether a key has expired is decided by the database's clock. */
+/** Stores and reads API keys. The database's clock decides whether a key has expired. */
 @Injectable()
 export class ApiKeysRepository {
   constructor(@InjectRepository(ApiKeyEntity) private readonly keys: Repository<ApiKeyEntity>) {}
 
   /**
-   * Stores a key and returns it, or null when it would have expired already.
-   *
-   * In SQL because the query builder has no insert with a condition.
+   * Stores a key; returns null when it would have expired already. The query builder has no insert with a condition.
    */
   async insert(key: NewApiKey): Promise<ApiKeyRow | null> {
     const [row] = await rows<ApiKeyRow>(
@@ -63,12 +46,12 @@ export class ApiKeysRepository {
   }
 
   /** The position of a key in the list, or null for an unknown id. */
-  findPlace(id: string): Promise<KeyPlace | null> {
+  findPosition(id: string): Promise<KeyPosition | null> {
     return this.keys.findOne({ select: { id: true, createdAt: true }, where: { id } });
   }
 
-  /** Keys older than the place, newest first. @param after null: from the newest on */
-  list(after: KeyPlace | null, limit: number): Promise<ApiKeyRow[]> {
+  /** Newest first. @param after null: from the newest on */
+  list(after: KeyPosition | null, limit: number): Promise<ApiKeyRow[]> {
     const query = this.keys
       .createQueryBuilder('k')
       .orderBy('k.createdAt', 'DESC')
@@ -91,7 +74,7 @@ export class ApiKeysRepository {
     return row?.hash ?? null;
   }
 
-  /** Those of the hashes that belong to a key which is neither revoked nor expired. */
+  /** The usable keys with these hashes. */
   async findUsable(hashes: readonly string[]): Promise<UsableKey[]> {
     const { entities, raw } = await this.keys
       .createQueryBuilder('k')
@@ -110,15 +93,12 @@ export class ApiKeysRepository {
     }));
   }
 
-  /** Whether any key could be used at the moment. */
   hasUsable(): Promise<boolean> {
     return this.keys.createQueryBuilder('k').where(USABLE).getExists();
   }
 
   /**
-   * Moves the last use of keys forward.
-   *
-   * In SQL because rows are locked in id order, so that two processes never wait for each other in a circle.
+   * Moves the last use of keys forward. Locks the rows in id order, so that two processes cannot deadlock.
    * @param uses ids, and how many milliseconds ago each was used
    */
   async noteUses(uses: ReadonlyMap<string, number>): Promise<void> {

@@ -5,10 +5,10 @@ import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Log } from '../common/logging/logger.js';
 import type { Caller, Scope } from './access.js';
 import { hashApiKey, makeApiKey, prefixOf } from './api-key.js';
-import { ApiKeysRepository, type KeyPlace } from './api-keys.repository.js';
+import { ApiKeysRepository, type KeyPosition } from './api-keys.repository.js';
 import { ApiKeyNotFound } from './auth.errors.js';
 import {
-  MOST_LISTED_KEYS,
+  MAX_LISTED_KEYS,
   toApiKeyDto,
   type ApiKeyDto,
   type CreateApiKeyDto,
@@ -20,7 +20,6 @@ import { ApiKeyCache } from './api-key-cache.js';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** The use cases of API keys in the database. */
 @Injectable()
 export class ApiKeysService {
   constructor(
@@ -29,10 +28,7 @@ export class ApiKeysService {
     private readonly log: Log,
   ) {}
 
-  /**
-   * Makes a key and answers it with its secret, which is kept nowhere.
-   * @throws InvalidRequest when the key would have expired already
-   */
+  /** Creates a key and returns its secret, which is not stored. @throws InvalidRequest for an expiry in the past */
   async create(body: CreateApiKeyDto, by: Caller): Promise<CreatedApiKeyDto> {
     const key = makeApiKey(purposeOf(body.scopes));
     const row = await this.keys.insert({
@@ -49,14 +45,14 @@ export class ApiKeysService {
   }
 
   /** Keys of any state, newest first. @throws InvalidRequest when `after` is not the id of a key */
-  async list({ limit = MOST_LISTED_KEYS, after }: ListApiKeysQueryDto): Promise<ApiKeyDto[]> {
-    const place = after === undefined ? null : await this.#place(after);
-    return (await this.keys.list(place, limit)).map(toApiKeyDto);
+  async list({ limit = MAX_LISTED_KEYS, after }: ListApiKeysQueryDto): Promise<ApiKeyDto[]> {
+    const position = after === undefined ? null : await this.#position(after);
+    return (await this.keys.list(position, limit)).map(toApiKeyDto);
   }
 
   /**
-   * Revokes a key: here at once, in other processes when what they know of it is no longer believed. Answers under
-   * way by that key are broken off. Revoking a revoked key changes nothing.
+   * Revokes a key: here at once, in other processes when their cache entries are too old. Open responses to that key are
+   * closed. Revoking a revoked key changes nothing.
    * @throws ApiKeyNotFound
    */
   async revoke(id: string, by: Caller): Promise<void> {
@@ -66,14 +62,14 @@ export class ApiKeysService {
     this.log.info('revoked an API key', { keyId: id, by: by.name });
   }
 
-  async #place(id: string): Promise<KeyPlace> {
-    const place = UUID.test(id) ? await this.keys.findPlace(id) : null;
-    if (!place) throw new InvalidRequest('The cursor is not the id of an API key');
-    return place;
+  async #position(id: string): Promise<KeyPosition> {
+    const position = UUID.test(id) ? await this.keys.findPosition(id) : null;
+    if (!position) throw new InvalidRequest('The cursor is not the id of an API key');
+    return position;
   }
 }
 
-/** What the key says about itself: its scope, or that it has several. */
+/** The purpose in the key's prefix. */
 function purposeOf(scopes: readonly Scope[]): string {
   if (scopes.includes('admin')) return 'admin';
   const [only] = scopes;

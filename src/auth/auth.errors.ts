@@ -1,7 +1,7 @@
 import { DomainError } from '../common/http/errors/domain-error.js';
 import type { Scope } from './access.js';
 
-/** The request carries no API key. */
+/** The request has no API key. */
 export class MissingApiKey extends DomainError {
   readonly kind = 'unauthenticated';
 
@@ -10,7 +10,7 @@ export class MissingApiKey extends DomainError {
   }
 }
 
-/** The API key is not one of ours. */
+/** The API key is unknown, revoked or expired. */
 export class InvalidApiKey extends DomainError {
   readonly kind = 'unauthenticated';
 
@@ -19,7 +19,7 @@ export class InvalidApiKey extends DomainError {
   }
 }
 
-/** The API key is good, but not for this. */
+/** The API key is valid, but lacks a scope that the route requires. */
 export class MissingScope extends DomainError {
   readonly kind = 'forbidden';
 
@@ -28,7 +28,7 @@ export class MissingScope extends DomainError {
   }
 }
 
-/** The database did not say in time whether the API key is good. */
+/** The database did not return the API key in time. */
 export class KeyCheckTooSlow extends DomainError {
   readonly kind = 'unavailable';
 
@@ -46,7 +46,7 @@ export class ApiKeyNotFound extends DomainError {
   }
 }
 
-/** The API key has had its requests for the present minute. */
+/** The API key exceeds its requests for this minute. */
 export class TooManyRequests extends DomainError {
   readonly kind = 'rate-limited';
 

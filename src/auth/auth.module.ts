@@ -28,11 +28,7 @@ import { WhoamiController } from './whoami.controller.js';
   providers: [
     MonotonicClock,
     ApiKeysRepository,
-    {
-      provide: STARTUP_KEYS,
-      inject: [Settings, ApiKeysRepository, Log],
-      useFactory: startupKeys,
-    },
+    { provide: STARTUP_KEYS, inject: [Settings, ApiKeysRepository, Log], useFactory: startupKeys },
     ApiKeyCache,
     RevokedKeyResponses,
     KeyUsage,

@@ -3,12 +3,12 @@ import { HeaderAPIKeyStrategy } from 'passport-headerapikey';
 import type { ApiKeyVerifier } from './api-key-verifier.js';
 
 /**
- * Injection token of the application's own `Authenticator`. The one that passport exports is shared by the whole process,
- * and with it the strategies of every application in it.
+ * Injection token of the application's own `Authenticator`: the one that passport exports is shared by all applications of
+ * the process.
  */
 export const AUTHENTICATOR = Symbol('AUTHENTICATOR');
 
-/** Strategies that authenticate a request, in the order in which they are tried. */
+/** In the order in which they are tried. */
 export const API_KEY_STRATEGIES = ['x-api-key', 'bearer'];
 
 // The prefix of HeaderAPIKeyStrategy is case-sensitive; the name of an authentication scheme is not (RFC 9110, 11.1).
@@ -16,7 +16,7 @@ const BEARER = /^bearer +(?<key>.+)$/i;
 
 type Verify = HeaderAPIKeyStrategy['verify'];
 
-/** Authenticates requests by their API key, which they carry in `X-API-Key` or in `Authorization: Bearer`. */
+/** Authenticates requests by an API key in `X-API-Key` or in `Authorization: Bearer`. */
 export function createAuthenticator(keys: ApiKeyVerifier): passport.Authenticator {
   const verify: Verify = (key, done) => {
     const caller = keys.verify(key);
@@ -29,14 +29,10 @@ export function createAuthenticator(keys: ApiKeyVerifier): passport.Authenticato
     if (key === undefined) done(null);
     else verify(key, done);
   };
+  const strategy = (header: string, verifyHeader: Verify): HeaderAPIKeyStrategy =>
+    new HeaderAPIKeyStrategy({ header, prefix: '' }, false, verifyHeader);
   const authenticator = new passport.Authenticator();
-  authenticator.use(
-    'x-api-key',
-    new HeaderAPIKeyStrategy({ header: 'X-API-Key', prefix: '' }, false, verify),
-  );
-  authenticator.use(
-    'bearer',
-    new HeaderAPIKeyStrategy({ header: 'Authorization', prefix: '' }, false, verifyBearer),
-  );
+  authenticator.use('x-api-key', strategy('X-API-Key', verify));
+  authenticator.use('bearer', strategy('Authorization', verifyBearer));
   return authenticator;
 }

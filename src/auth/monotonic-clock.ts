@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-/** Time that only goes forward, in milliseconds since some moment; for ages and deadlines, never for dates. */
+/** Monotonic milliseconds, for ages and timeouts; tests replace it. */
 @Injectable()
 export class MonotonicClock {
   now(): number {

@@ -5,7 +5,6 @@ import { AllowAnyKey, type Caller } from './access.js';
 import { CurrentCaller } from './api-key.guard.js';
 import { toWhoamiDto, WhoamiDto } from './dto/whoami.dto.js';
 
-/** HTTP of the question whose key a request carries. */
 @ApiTags('operations')
 @Controller('whoami')
 export class WhoamiController {

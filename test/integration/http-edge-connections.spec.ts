@@ -1,5 +1,7 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { Socket } from 'node:net';
 import { after, afterEach, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import * as fc from 'fast-check';
@@ -36,6 +38,15 @@ describe('connections to the HTTP edge', () => {
     for (const connection of opened.splice(0)) connection.destroy();
     assert.deepEqual(edge.state.errors.splice(0), []);
   });
+
+  /** Opens a connection. @returns it, and the server's side of it */
+  async function connectBoth(): Promise<[RawConnection, Socket]> {
+    const accepted = once(edge.app.getHttpServer(), 'connection');
+    const connection = await connect();
+    const [socket]: Socket[] = await accepted;
+    assert.ok(socket);
+    return [connection, socket];
+  }
 
   async function connect(to: EdgeApp = edge): Promise<RawConnection> {
     const connection = await RawConnection.open(to.port);
@@ -86,12 +97,12 @@ describe('connections to the HTTP edge', () => {
   });
 
   it('still take the rest of a body that was refused', async () => {
-    const connection = await connect();
+    const [connection, socket] = await connectBoth();
     connection.send(requestText('POST', '/echo', { ...JSON_HEADER, 'Content-Length': '200000' }));
     assert.equal((await connection.next()).status, 413);
     connection.send(Buffer.alloc(100_000));
-    await delay(100);
-    assert.equal(connection.isOpen, true, 'a client that still sends would be reset and lose the answer');
+    await eventually(() => socket.bytesRead > 100_000);
+    assert.equal(connection.isOpen, true, 'a client that still sends would be reset and lose the response');
     connection.send(Buffer.alloc(100_000));
     await connection.closed(1500);
   });
@@ -127,8 +138,9 @@ describe('connections to the HTTP edge', () => {
     const connection = await connect();
     connection.send(requestText('POST', '/slow'));
     await eventually(() => edge.state.waiting === 1);
+    const refused = once(edge.app.getHttpServer(), 'clientError');
     connection.send('garbage\r\n\r\n');
-    await delay(50);
+    await refused;
     edge.state.release();
     const answer = await connection.next();
     assert.equal(answer.status, 200);
@@ -149,16 +161,19 @@ describe('connections to the HTTP edge', () => {
 
   it('may break in the middle of a body without a trace', async () => {
     const { calls } = edge.state;
-    const connection = await connect();
-    connection
-      .send(requestText('POST', '/echo', { ...JSON_HEADER, 'Content-Length': '100' }))
-      .send('{"image"');
-    await delay(50);
+    const head = requestText('POST', '/echo', { ...JSON_HEADER, 'Content-Length': '100' });
+    const [connection, socket] = await connectBoth();
+    connection.send(head).send('{"image"');
+    await eventually(() => socket.bytesRead === `${head}{"image"`.length);
     connection.destroy();
-    const half = await connect();
-    half.send(requestText('POST', '/echo', { ...JSON_HEADER, 'Content-Length': '100' })).finish();
+    await eventually(() => socket.closed);
+    const [half, halfSocket] = await connectBoth();
+    half.send(head).finish();
     await half.closed();
-    await delay(50);
+    await eventually(() => halfSocket.closed);
+    // A later request is answered, so the two broken ones would have reached their handler.
+    const later = await connect();
+    assert.equal((await later.send(get('/list')).next()).status, 200);
     assert.equal(edge.state.calls, calls);
   });
 

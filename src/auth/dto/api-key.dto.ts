@@ -1,18 +1,18 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { IsOptional, ValidateBy } from 'class-validator';
-import { IsText, OptionalField } from '../../common/http/validation/dto-decorators.js';
+import { IsOptional } from 'class-validator';
+import { Check, IsText, OptionalField } from '../../common/http/validation/dto-decorators.js';
 import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import { SCOPES, type Scope } from '../access.js';
 import type { ApiKeyRow } from '../api-keys.repository.js';
 import { readTimestamp } from '@longshore/common/json/read-timestamp';
 
-/** Keys of a page unless asked otherwise, and at most. */
-export const MOST_LISTED_KEYS = 1000;
+/** Largest and default number of keys on a page. */
+export const MAX_LISTED_KEYS = 1000;
 
 /** No control, format or line separator characters. */
 const PRINTABLE = /^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]*$/u;
 
-/** The same for the characters of the Basic Multilingual Plane, for validators that know no `\p{...}`. */
+/** The same for the Basic Multilingual Plane, for validators without `\p{...}`. */
 const PORTABLE_PRINTABLE =
   '^[^\\x00-\\x1f\\x7f-\\x9f\\xad\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u180e\\u200b-\\u200f' +
   '\\u2028-\\u202e\\u2060-\\u2064\\u2066-\\u206f\\ufeff\\ufff9-\\ufffb]*$';
@@ -25,25 +25,17 @@ export class CreateApiKeyDto {
   name: string;
 
   /** What the key is allowed to do; `admin` includes the others. @example ["client"] */
-  @ValidateBy({
-    name: 'isScopeList',
-    validator: {
-      validate: isScopeList,
-      defaultMessage: () => `$property must be a list of different scopes out of ${SCOPES.join(', ')}`,
-    },
-  })
+  @Check('isScopeList', isScopeList, `must be a list of different scopes out of ${SCOPES.join(', ')}`)
   @ApiProperty({ enum: SCOPES, enumName: 'Scope', isArray: true, minItems: 1, uniqueItems: true })
   scopes: Scope[];
 
   /** From then on the key is refused; never unless given. @example 2100-01-31T09:00:00Z */
   @OptionalField()
-  @ValidateBy({
-    name: 'isTimestamp',
-    validator: {
-      validate: (value: unknown) => typeof value === 'string' && readTimestamp(value) !== null,
-      defaultMessage: () => '$property must be an ISO 8601 date and time with a zone',
-    },
-  })
+  @Check(
+    'isTimestamp',
+    (value) => typeof value === 'string' && readTimestamp(value) !== null,
+    'must be an ISO 8601 date and time with a zone',
+  )
   @ApiProperty({ type: 'string', format: 'date-time', required: false })
   expires_at?: string;
 }
@@ -74,11 +66,10 @@ export class CreatedApiKeyDto extends ApiKeyDto {
   key: string;
 }
 
-/** Query of GET /api-keys. */
 export class ListApiKeysQueryDto {
   /** Keys of a page; 1,000 unless given. */
   @IsOptional()
-  @QueryInteger({ min: 1, max: MOST_LISTED_KEYS })
+  @QueryInteger({ min: 1, max: MAX_LISTED_KEYS })
   limit?: number;
 
   /** Id of the last key of the page before; the page continues with older ones. */
@@ -87,7 +78,6 @@ export class ListApiKeysQueryDto {
   after?: string;
 }
 
-/** The key as admins see it. */
 export function toApiKeyDto(row: ApiKeyRow): ApiKeyDto {
   return {
     id: row.id,

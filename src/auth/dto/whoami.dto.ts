@@ -13,7 +13,6 @@ export class WhoamiDto {
   expires_at: string | null;
 }
 
-/** The caller as the caller sees it. */
 export function toWhoamiDto({ name, scopes, expiresAt }: Caller): WhoamiDto {
   return {
     name,

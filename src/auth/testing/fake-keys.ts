@@ -14,14 +14,14 @@ const NO_DATABASE = new DataSource(
   }),
 );
 
-/** Keys in memory: what a test puts into `usable` is what the database says, when the test lets it. */
+/** Keys in memory; a test can delay the results. */
 export class FakeKeys extends ApiKeysRepository {
   readonly usable = new Map<string, UsableKey>();
-  /** Hashes of each question so far. */
+  /** Hashes of each query so far. */
   readonly asked: (readonly string[])[] = [];
   /** Uses of each write so far. */
   readonly uses: ReadonlyMap<string, number>[] = [];
-  /** What questions and writes fail with. */
+  /** The error of queries and writes. */
   failure: Error | undefined;
   #held: (() => void)[] | undefined;
 
@@ -29,7 +29,7 @@ export class FakeKeys extends ApiKeysRepository {
     super(NO_DATABASE.getRepository(ApiKeyEntity));
   }
 
-  /** A key that is good until it is taken out of `usable`. */
+  /** Adds a valid key. */
   add(hash: string, key: Partial<UsableKey> = {}): void {
     this.usable.set(hash, {
       hash,
@@ -42,12 +42,11 @@ export class FakeKeys extends ApiKeysRepository {
     });
   }
 
-  /** From now on answers wait, with what was true when they were asked for. */
+  /** Delays results until `release`. */
   hold(): void {
     this.#held = [];
   }
 
-  /** Lets the answers go. */
   release(): void {
     const held = this.#held ?? [];
     this.#held = undefined;

@@ -1,4 +1,5 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
+import { IGNORES_UNKNOWN_FIELDS } from '../../common/http/validation/dto-decorators.js';
 
 type OperationObject = NonNullable<OpenAPIObject['paths'][string]['get']>;
 type Response = OperationObject['responses'][string];
@@ -9,9 +10,6 @@ type SchemaObject = Exclude<Schema, ReferenceObject>;
 
 const METHODS = ['get', 'post', 'put', 'patch', 'delete', 'head', 'options'] as const;
 const NULL = { type: 'null' } as const;
-
-/** Marks the schema of a class that ignores unknown fields; `closeInputSchemas` replaces it by a keyword. */
-export const IGNORES_UNKNOWN_FIELDS = 'x-ignores-unknown-fields';
 
 function operationsOf(document: OpenAPIObject): OperationObject[] {
   return Object.values(document.paths).flatMap((item) => METHODS.flatMap((method) => item[method] ?? []));

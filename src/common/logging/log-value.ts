@@ -30,7 +30,7 @@ export function toLogValue(value: unknown, depth = 0): LogValue {
   if (typeof value === 'string') return toLogText(value);
   if (typeof value === 'number') return Number.isFinite(value) ? value : String(value);
   if (typeof value === 'function') return '[function]';
-  if (typeof value !== 'object') return String(value);
+  if (typeof value === 'bigint' || typeof value === 'symbol') return String(value);
   if (depth >= MAX_DEPTH) return '[...]';
   if (value instanceof Error) return toLogError(value, depth);
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'Invalid Date' : value.toISOString();

@@ -74,7 +74,7 @@ function prettyStream(target: DestinationStream): DestinationStream {
     // Fields of these names are printed as they are instead of as JSON.
     customPrettifiers: { name: toOneLine, hostname: toOneLine, caller: toOneLine },
   });
-  return { write: (line) => void target.write(prettify(line)) };
+  return { write: (line) => target.write(prettify(line)) };
 }
 
 /**

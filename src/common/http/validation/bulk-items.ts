@@ -1,12 +1,12 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiExtraModels, ApiProperty, getSchemaPath } from '@nestjs/swagger';
-import { ValidateBy } from 'class-validator';
+import { Check } from './dto-decorators.js';
 import { DtoPlan } from './dto-plan.js';
 import { PassByReference } from './free-form-json.js';
 import type { DtoClass } from './field-checks.js';
 import { BODY } from './validation.pipe.js';
 
-/** Items of one bulk request at most. */
+/** Largest number of items of a bulk request. */
 export const MAX_BULK_ITEMS = 100;
 
 /**
@@ -22,14 +22,11 @@ export function BulkItems(type: () => DtoClass): PropertyDecorator {
     ApiExtraModels(model)(target.constructor);
     applyDecorators(
       PassByReference(),
-      ValidateBy({
-        name: 'isBulkList',
-        validator: {
-          validate: (value: unknown) =>
-            Array.isArray(value) && value.length >= 1 && value.length <= MAX_BULK_ITEMS,
-          defaultMessage: () => `$property must be a list of 1 to ${MAX_BULK_ITEMS} items`,
-        },
-      }),
+      Check(
+        'isBulkList',
+        (value) => Array.isArray(value) && value.length >= 1 && value.length <= MAX_BULK_ITEMS,
+        `must be a list of 1 to ${MAX_BULK_ITEMS} items`,
+      ),
       ApiProperty({
         type: 'array',
         items: { $ref: getSchemaPath(model) },
@@ -40,12 +37,9 @@ export function BulkItems(type: () => DtoClass): PropertyDecorator {
   };
 }
 
-/**
- * Reads an item of a bulk request as a body of its class; paths in the lines are relative to the item.
- * @throws InvalidRequest, in the words that the item would get as a request of its own
- */
+/** Reads an item of a bulk request as a body of its class. @throws InvalidRequest as for a request of its own */
 export function readItem<T extends object>(type: new () => T, item: unknown): T {
   const read = DtoPlan.of(type).read(item, BODY);
   if (read instanceof type) return read;
-  throw new TypeError(`${type.name} was read as something else`);
+  throw new TypeError(`${type.name} was read as another class`);
 }

@@ -3,10 +3,9 @@ import { ApiExtension, ApiExtraModels, ApiProperty, getSchemaPath } from '@nestj
 import { Transform, Type } from 'class-transformer';
 import type { TransformFnParams, TransformMetadata } from 'class-transformer';
 import { IsObject, IsOptional, ValidateBy, ValidateNested } from 'class-validator';
+import { isCleanText, lengthWithin } from '@longshore/common/json/text';
 import { PassByReference } from './free-form-json.js';
 import type { DtoClass } from './field-checks.js';
-import { isCleanText, lengthWithin } from '@longshore/common/json/text';
-import { IGNORES_UNKNOWN_FIELDS } from '../../../bootstrap/openapi/document-rules.js';
 
 /** Bounds of an integer, both inclusive. */
 export interface IntegerRange {
@@ -24,14 +23,24 @@ export interface TextShape {
   readonly form?: string;
 }
 
-/** Where a bounded list or map stops. */
+/** Bounds of the number of entries of a list or map, both inclusive. */
 export interface SizeLimit {
-  /** Most entries taken. */
+  readonly min?: number;
   readonly max?: number;
 }
 
+/** Marks the schema of a class that ignores unknown fields; the OpenAPI document replaces it by a keyword. */
+export const IGNORES_UNKNOWN_FIELDS = 'x-ignores-unknown-fields';
+
+const ALLOWS_UNKNOWN = 'longshore:allows-unknown-fields';
+
 /** The transforms that {@link OptionalField} adds. */
 export const NULL_TO_INITIAL = new WeakSet<TransformMetadata['transformFn']>();
+
+/** A synchronous constraint. @param rule follows the name of the field in the message, such as "must be a list" */
+export function Check(name: string, validate: (value: unknown) => boolean, rule: string): PropertyDecorator {
+  return ValidateBy({ name, validator: { validate, defaultMessage: () => `$property ${rule}` } });
+}
 
 /** A field that may be absent. null counts as absent: the field keeps the initial value of its class. */
 export function OptionalField(): PropertyDecorator {
@@ -49,15 +58,16 @@ export function Nested(type: () => DtoClass): PropertyDecorator {
 }
 
 /** A field that holds a list of objects of another DTO class. */
-export function NestedList(type: () => DtoClass, { max = Infinity }: SizeLimit = {}): PropertyDecorator {
+export function NestedList(
+  type: () => DtoClass,
+  { max = Infinity }: Pick<SizeLimit, 'max'> = {},
+): PropertyDecorator {
   return applyDecorators(
-    ValidateBy({
-      name: 'isBoundedList',
-      validator: {
-        validate: (value: unknown) => Array.isArray(value) && value.length <= max,
-        defaultMessage: () => `$property must be a list${describeSize(0, max)}`,
-      },
-    }),
+    Check(
+      'isBoundedList',
+      (value) => Array.isArray(value) && value.length <= max,
+      `must be a list${describeBounds(0, max, 'items')}`,
+    ),
     IsObject({ each: true }),
     ValidateNested({ each: true }),
     Type(type),
@@ -69,7 +79,10 @@ export function NestedList(type: () => DtoClass, { max = Infinity }: SizeLimit =
  * A field of type `Map` that holds an object from free names to objects of another DTO class. The class must be declared
  * before the one that uses it: the OpenAPI schema names it at once.
  */
-export function NestedMap(type: () => DtoClass, { max = Infinity }: SizeLimit = {}): PropertyDecorator {
+export function NestedMap(
+  type: () => DtoClass,
+  { max = Infinity }: Pick<SizeLimit, 'max'> = {},
+): PropertyDecorator {
   return (target, name) => {
     if (Reflect.getMetadata('design:type', target, name) !== Map) {
       throw new TypeError(
@@ -78,14 +91,11 @@ export function NestedMap(type: () => DtoClass, { max = Infinity }: SizeLimit = 
     }
     const model = type();
     applyDecorators(
-      ValidateBy({
-        name: 'isBoundedMap',
-        validator: {
-          validate: (value: unknown) => value instanceof Map && value.size <= max,
-          defaultMessage: () =>
-            `$property must be an object${max === Infinity ? '' : ` of at most ${max} entries`}`,
-        },
-      }),
+      Check(
+        'isBoundedMap',
+        (value) => value instanceof Map && value.size <= max,
+        `must be an object${max === Infinity ? '' : ` of at most ${max} entries`}`,
+      ),
       ValidateNested(),
       Type(type),
       ApiProperty({ type: 'object', additionalProperties: { $ref: getSchemaPath(model) } }),
@@ -102,8 +112,6 @@ export function JsonObject(): PropertyDecorator {
     ApiProperty({ type: 'object', additionalProperties: true }),
   );
 }
-
-const ALLOWS_UNKNOWN = 'longshore:allows-unknown-fields';
 
 /** A body class that ignores fields it does not declare, in itself and in everything nested in it. */
 export function AllowUnknownFields(): ClassDecorator {
@@ -122,51 +130,38 @@ export function allowsUnknownFields(type: object): boolean {
 export function IsJsonInteger(range: IntegerRange = {}): PropertyDecorator {
   const { min = Number.MIN_SAFE_INTEGER, max = Number.MAX_SAFE_INTEGER } = range;
   return applyDecorators(
-    ValidateBy({
-      name: 'isJsonInteger',
-      validator: {
-        validate: (value: unknown) =>
-          Number.isSafeInteger(value) && Number(value) >= min && Number(value) <= max,
-        defaultMessage: () => `$property must be ${describeInteger(range)}`,
-      },
-    }),
-    ApiProperty({ type: 'integer', ...schemaRange(range) }),
+    Check(
+      'isJsonInteger',
+      (value) => Number.isSafeInteger(value) && Number(value) >= min && Number(value) <= max,
+      `must be ${describeInteger(range)}`,
+    ),
+    ApiProperty({ type: 'integer', ...defined({ minimum: range.min, maximum: range.max }) }),
   );
 }
 
 /** A string without NUL characters and lone surrogates, of the given shape. */
 export function IsText(shape: TextShape = {}): PropertyDecorator {
   return applyDecorators(
-    ValidateBy({
-      name: 'isText',
-      validator: {
-        validate: (value: unknown) => typeof value === 'string' && isCleanText(value) && fits(value, shape),
-        defaultMessage: () => `$property must be ${describeText(shape)}`,
-      },
-    }),
+    Check('isText', (value) => hasShape(value, shape), `must be ${describeText(shape)}`),
     ApiProperty({ type: 'string', ...schemaText(shape) }),
   );
 }
 
-/** A list of strings, each of the given shape, `limit.min` of them at least and `limit.max` at most. */
+/** A list of strings, each of the given shape. */
 export function IsTextList(
   shape: TextShape = {},
-  limit: SizeLimit & { readonly min?: number } = {},
+  { min = 0, max = Infinity }: SizeLimit = {},
 ): PropertyDecorator {
-  const { min = 0, max = Infinity } = limit;
-  const bound = describeSize(min, max);
   return applyDecorators(
-    ValidateBy({
-      name: 'isTextList',
-      validator: {
-        validate: (value: unknown) =>
-          Array.isArray(value) &&
-          value.length >= min &&
-          value.length <= max &&
-          value.every((item) => typeof item === 'string' && isCleanText(item) && fits(item, shape)),
-        defaultMessage: () => `$property must be a list${bound}, each ${describeText(shape)}`,
-      },
-    }),
+    Check(
+      'isTextList',
+      (value) =>
+        Array.isArray(value) &&
+        value.length >= min &&
+        value.length <= max &&
+        value.every((item) => hasShape(item, shape)),
+      `must be a list${describeBounds(min, max, 'items')}, each ${describeText(shape)}`,
+    ),
     ApiProperty({
       type: 'array',
       items: { type: 'string', ...schemaText(shape) },
@@ -176,46 +171,35 @@ export function IsTextList(
   );
 }
 
-/** The range in words: "an integer from 0 to 10". */
-export function describeInteger({ min, max }: IntegerRange): string {
+/** The shape as OpenAPI keywords. */
+export function schemaText({ min, max, pattern }: TextShape): object {
+  return defined({ minLength: min, maxLength: max, pattern: pattern?.source });
+}
+
+function hasShape(text: unknown, { min = 0, max = Infinity, pattern }: TextShape): boolean {
+  return (
+    typeof text === 'string' &&
+    isCleanText(text) &&
+    lengthWithin(text, min, max) &&
+    (pattern === undefined || pattern.test(text))
+  );
+}
+
+function describeInteger({ min, max }: IntegerRange): string {
   if (min !== undefined && max !== undefined) return `an integer from ${min} to ${max}`;
   if (min !== undefined) return `an integer of at least ${min}`;
-  if (max !== undefined) return `an integer of at most ${max}`;
-  return 'an integer';
+  return max === undefined ? 'an integer' : `an integer of at most ${max}`;
 }
 
-/** The shape in words: "a string of 1 to 128 characters". */
-export function describeText({ min = 0, max = Infinity, form }: TextShape): string {
-  const base = form ?? 'a string';
-  if (min === 0 && max === Infinity) return base;
-  if (max === Infinity) return `${base} of at least ${min} characters`;
-  if (min === 0) return `${base} of at most ${max} characters`;
-  return `${base} of ${min} to ${max} characters`;
+function describeText({ min = 0, max = Infinity, form = 'a string' }: TextShape): string {
+  return form + describeBounds(min, max, 'characters');
 }
 
-/** Whether a text has the shape. */
-export function fits(text: string, { min = 0, max = Infinity, pattern }: TextShape): boolean {
-  return lengthWithin(text, min, max) && (pattern === undefined || pattern.test(text));
+function describeBounds(min: number, max: number, unit: string): string {
+  if (max === Infinity) return min === 0 ? '' : ` of at least ${min} ${unit}`;
+  return min === 0 ? ` of at most ${max} ${unit}` : ` of ${min} to ${max} ${unit}`;
 }
 
-/** The range as OpenAPI keywords. */
-export function schemaRange({ min, max }: IntegerRange): { minimum?: number; maximum?: number } {
-  return {
-    ...(min === undefined ? {} : { minimum: min }),
-    ...(max === undefined ? {} : { maximum: max }),
-  };
-}
-
-/** The shape as OpenAPI keywords. */
-export function schemaText(shape: TextShape): { minLength?: number; maxLength?: number; pattern?: string } {
-  return {
-    ...(shape.min === undefined ? {} : { minLength: shape.min }),
-    ...(shape.max === undefined ? {} : { maxLength: shape.max }),
-    ...(shape.pattern === undefined ? {} : { pattern: shape.pattern.source }),
-  };
-}
-
-function describeSize(min: number, max: number): string {
-  if (max === Infinity) return min === 0 ? '' : ` of at least ${min} items`;
-  return min === 0 ? ` of at most ${max} items` : ` of ${min} to ${max} items`;
+function defined(keywords: Readonly<Record<string, unknown>>): object {
+  return Object.fromEntries(Object.entries(keywords).filter(([, value]) => value !== undefined));
 }

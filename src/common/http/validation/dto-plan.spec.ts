@@ -34,7 +34,7 @@ type DtoClass = new () => object;
 
 /** A generated field: what its decorators are chosen from. */
 interface FieldSpec {
-  readonly rules: Names<typeof RULES>;
+  readonly rules: Names<typeof RULES & typeof UNSUPPORTED_RULES>;
   readonly transforms: Names<typeof TRANSFORMS>;
   readonly holds: ClassSpec | keyof typeof PRIMITIVES | undefined;
   readonly container: keyof typeof CONTAINERS;
@@ -64,9 +64,13 @@ const RULES = {
   eachInt: IsInt({ each: true }),
   eachObject: IsObject({ each: true }),
   inGroup: IsInt({ groups: ['update'] }),
-  conditional: IsString({ validateIf: ({ a }: { a?: unknown }) => a === 1 }),
   withMessage: IsString({ message: '$property is no text' }),
   isOptional: IsOptional(),
+};
+
+/** Rules that a plan leaves to ValidationPipe. */
+const UNSUPPORTED_RULES = {
+  conditional: IsString({ validateIf: ({ a }: { a?: unknown }) => a === 1 }),
   validateIfOwner: ValidateIf(({ a }: { a?: unknown }) => a !== 1),
   validateIfValue: ValidateIf((_, value) => value !== 'a'),
 };
@@ -91,11 +95,9 @@ const { root: classes } = fc.letrec<{ root: ClassSpec; field: FieldSpec }>((tie)
   root: fc.record({ fields: fc.record({ a: tie('field'), b: tie('field'), c: tie('field') }) }),
   field: fc.record({
     rules: fc.oneof(
-      {
-        weight: 3,
-        arbitrary: fc.constantFrom<Names<typeof RULES>[]>([], ['isOptional'], ['validateIfOwner']),
-      },
-      fc.subarray(keysOf(RULES), { maxLength: 3 }),
+      { weight: 40, arbitrary: fc.constantFrom<Names<typeof RULES>[]>([], ['isOptional']) },
+      { weight: 12, arbitrary: fc.subarray(keysOf(RULES), { maxLength: 3 }) },
+      { weight: 1, arbitrary: fc.subarray(keysOf(UNSUPPORTED_RULES), { minLength: 1 }) },
     ),
     transforms: fc.oneof(
       { weight: 3, arbitrary: fc.constant([]) },
@@ -103,12 +105,12 @@ const { root: classes } = fc.letrec<{ root: ClassSpec; field: FieldSpec }>((tie)
     ),
     holds: fc.oneof(
       { maxDepth: 3, depthIdentifier: 'class' },
-      fc.constantFrom(undefined, undefined, ...keysOf(PRIMITIVES)),
-      tie('root'),
-      tie('root'),
+      { weight: 50, arbitrary: fc.constant(undefined) },
+      { weight: 1, arbitrary: fc.constantFrom(...keysOf(PRIMITIVES)) },
+      { weight: 50, arbitrary: tie('root') },
     ),
     container: fc.constantFrom(...keysOf(CONTAINERS)),
-    isValidated: fc.boolean(),
+    isValidated: fc.oneof({ weight: 50, arbitrary: fc.constant(true) }, fc.constant(false)),
     initial: fc.constantFrom(undefined, undefined, undefined, 1, 'a'),
   }),
 }));
@@ -147,7 +149,7 @@ function makeClass({ fields }: ClassSpec, isInMap = false): DtoClass {
   }
   for (const [name, { rules, transforms, holds, container, isValidated }] of Object.entries(fields)) {
     const decorators: PropertyDecorator[] = [
-      ...rules.map((rule) => RULES[rule]),
+      ...rules.map((rule) => ({ ...RULES, ...UNSUPPORTED_RULES })[rule]),
       ...(isInMap ? [] : transforms).map((transform) => TRANSFORMS[transform]),
     ];
     const designType = typeof holds === 'object' ? CONTAINERS[container] : Object;
@@ -231,7 +233,7 @@ function pathsOf(paths: readonly string[]): string[] {
 }
 
 describe('the compiled plan of a DTO class', () => {
-  it("gives the verdict and the value of Nest's ValidationPipe, whatever the class and the value", async () => {
+  it("agrees with Nest's ValidationPipe for generated classes and values", async () => {
     const seen = { accepted: 0, refused: 0, unsupported: 0 };
     await fc.assert(
       fc.asyncProperty(classes, fc.array(values, { minLength: 8, maxLength: 8 }), async (spec, samples) => {
@@ -244,7 +246,7 @@ describe('the compiled plan of a DTO class', () => {
           else seen['accepted' in actual ? 'accepted' : 'refused'] += 1;
         }
       }),
-      { numRuns: 150, seed: 14, includeErrorInReport: true },
+      { numRuns: 250, seed: 14, includeErrorInReport: true },
     );
     assert.ok(seen.accepted > 200 && seen.refused > 200, JSON.stringify(seen));
   });

@@ -3,7 +3,7 @@ import { isJsonObject } from '@longshore/common/json/json-value';
 import { InvalidRequest } from '../errors/domain-error.js';
 import { allowsUnknownFields } from './dto-decorators.js';
 import { declaredFields, UnsupportedByPlan } from './field-checks.js';
-import type { DeclaredField, DtoClass, FieldCheck } from './field-checks.js';
+import type { DeclaredField, DtoClass } from './field-checks.js';
 import { copyJson } from './free-form-json.js';
 import { fieldPath, itemPath, keyPath, Problems, VALIDATION_FAILED } from './problems.js';
 import { declaredTransform, requirePlainClass } from './transform-metadata.js';
@@ -11,13 +11,12 @@ import type { DeclaredTransform } from './transform-metadata.js';
 
 type Fields = Record<string, unknown>;
 
-/** How a value is read, and what is said about it. */
 export interface ReadOptions {
-  /** The line about a value that is not an object. */
+  /** The message about a value that is not an object. */
   readonly notAnObject: string;
   /** The path of the value within the request. */
   readonly path: string;
-  /** The line about a key that the class does not declare. */
+  /** The message about a key that the class does not declare. */
   readonly describeUnknown: (path: string, key: string) => string;
 }
 
@@ -32,8 +31,7 @@ interface Reading {
   readonly problems: Problems;
   readonly describeUnknown: ReadOptions['describeUnknown'];
   readonly ignoresUnknown: boolean;
-  /** Keys that the class does not declare, by the object that was built. */
-  unknown?: Map<object, string[]>;
+  hasUnknown: boolean;
 }
 
 const NO_OPTIONS = {};
@@ -47,11 +45,21 @@ const plans = new Map<DtoClass, DtoPlan | UnsupportedByPlan>();
  * class-transformer also applies it to the entries of a map of the class that have the field's name as key.
  */
 export class DtoPlan {
-  private readonly fields = new Map<string, FieldPlan>();
-  private readonly ignoresUnknown: boolean;
+  readonly #fields = new Map<string, FieldPlan>();
+  readonly #ignoresUnknown: boolean;
 
   private constructor(private readonly type: DtoClass) {
-    this.ignoresUnknown = allowsUnknownFields(type);
+    this.#ignoresUnknown = allowsUnknownFields(type);
+    const declared = declaredFields(type);
+    requirePlainClass(type, new Set(declared.keys()));
+    for (const [name, field] of declared) {
+      const transform = declaredTransform(type, name);
+      if (field.isNested !== (transform.nested !== undefined)) {
+        throw new UnsupportedByPlan(`${type.name}.${name}: @ValidateNested or @Type without the other`);
+      }
+      const plan = transform.nested && DtoPlan.of(transform.nested);
+      this.#fields.set(name, { name, ...field, ...transform, plan });
+    }
   }
 
   /**
@@ -59,34 +67,25 @@ export class DtoPlan {
    * @throws UnsupportedByPlan when only ValidationPipe can read the class
    */
   static of(type: DtoClass): DtoPlan {
-    const known = plans.get(type) ?? compile(type);
+    const known = plans.get(type);
     if (known instanceof UnsupportedByPlan) throw known;
-    return known;
+    if (known !== undefined) return known;
+    // A class that refers to itself finds this while it is compiled.
+    plans.set(type, new UnsupportedByPlan(`${type.name} refers to itself`));
+    try {
+      const plan = new DtoPlan(type);
+      plans.set(type, plan);
+      return plan;
+    } catch (error) {
+      if (error instanceof UnsupportedByPlan) plans.set(type, error);
+      else plans.delete(type);
+      throw error;
+    }
   }
 
   /** Remembers that only ValidationPipe can read the class. */
   static giveUp(type: DtoClass, reason: UnsupportedByPlan): void {
     plans.set(type, reason);
-  }
-
-  /** @param fresh the plans that are being compiled; classes may refer to each other */
-  static compile(type: DtoClass, fresh: Map<DtoClass, DtoPlan>): DtoPlan {
-    const known = fresh.get(type) ?? plans.get(type);
-    if (known instanceof UnsupportedByPlan) throw known;
-    if (known !== undefined) return known;
-    const plan = new DtoPlan(type);
-    fresh.set(type, plan);
-    const declared = declaredFields(type);
-    requirePlainClass(type, new Set(declared.keys()));
-    for (const [name, field] of declared) {
-      const transform = declaredTransform(type, name);
-      if (field.isNested && transform.nested === undefined) {
-        throw new UnsupportedByPlan(`${type.name}.${name}: @ValidateNested without a class in @Type`);
-      }
-      const nested = transform.nested && DtoPlan.compile(transform.nested, fresh);
-      plan.fields.set(name, { name, ...field, ...transform, plan: nested });
-    }
-    return plan;
   }
 
   /**
@@ -99,29 +98,30 @@ export class DtoPlan {
     const reading: Reading = {
       problems: new Problems(),
       describeUnknown,
-      ignoresUnknown: this.ignoresUnknown,
+      ignoresUnknown: this.#ignoresUnknown,
+      hasUnknown: false,
     };
-    const result = this.build(value, reading);
-    this.validate(result, path, reading);
+    const result = this.#build(value, reading);
+    this.#validate(result, path, reading);
     reading.problems.throwIfAny();
     return result;
   }
 
-  private build(source: Fields, reading: Reading): Fields {
+  #build(source: Fields, reading: Reading): Fields {
     const target: object = new this.type();
     if (!isJsonObject(target)) throw new TypeError(`${this.type.name} is not a class of objects`);
     const fields: Fields = target;
     for (const key of Object.keys(source)) {
-      const field = this.fields.get(key);
+      const field = this.#fields.get(key);
       if (field !== undefined) {
         const given = source[key];
         if (given === null && field.nullIsAbsent) continue;
-        const value = field.isByReference ? given : converted(field, given, source, reading);
+        const value = field.isByReference ? given : convertField(field, given, source, reading);
         if (value !== undefined || fields[key] !== undefined) fields[key] = value;
       } else if (!reading.ignoresUnknown) {
-        addUnknown(reading, fields, key);
-        // Kept where @ValidateIf switches the validation of this object off.
-        if (!(key in fields)) fields[key] = copyJson(source[key]);
+        // Marks the key for the validation, which refuses it.
+        Object.defineProperty(fields, key, { value: undefined, enumerable: true });
+        reading.hasUnknown = true;
       }
     }
     return fields;
@@ -131,26 +131,26 @@ export class DtoPlan {
   convert(value: unknown, isMap: boolean, reading: Reading): unknown {
     if (Array.isArray(value)) return value.map((item) => this.convert(item, false, reading));
     if (!isJsonObject(value)) return value;
-    if (!isMap) return this.build(value, reading);
+    if (!isMap) return this.#build(value, reading);
     return new Map(Object.entries(value).map(([key, item]) => [key, this.convert(item, false, reading)]));
   }
 
-  private validate(target: Fields, path: string, reading: Reading): void {
-    for (const field of this.fields.values()) {
+  #validate(target: Fields, path: string, reading: Reading): void {
+    for (const field of this.#fields.values()) {
       const value = target[field.name];
-      if (!applies(field, target, value)) continue;
-      const failed = firstFailed(field, target, value);
+      const isMissing = value === undefined || value === null;
+      if (isMissing && field.isOptional) continue;
+      const failed = field.checks.find((check) => !check.holds(value, target));
       if (failed !== undefined) {
         const place = fieldPath(path, field.name);
-        const isMissing = value === undefined || value === null;
         reading.problems.add(isMissing ? `${place} is required` : failed.describe(value, target, place));
-      } else if (field.isNested && value !== undefined) {
+      } else if (value !== undefined) {
         field.plan?.validateNested(value, fieldPath(path, field.name), reading);
       }
     }
-    if (reading.unknown === undefined) return;
-    for (const key of reading.unknown.get(target) ?? []) {
-      reading.problems.add(reading.describeUnknown(path, key));
+    if (!reading.hasUnknown) return;
+    for (const key of Object.keys(target)) {
+      if (!this.#fields.has(key)) reading.problems.add(reading.describeUnknown(path, key));
     }
   }
 
@@ -163,64 +163,25 @@ export class DtoPlan {
     } else if (!isJsonObject(value)) {
       reading.problems.add(`${path} must be an object`);
     } else if (Object.getPrototypeOf(value) === this.type.prototype) {
-      this.validate(value, path, reading);
+      this.#validate(value, path, reading);
     } else {
       throw new UnsupportedByPlan(`${this.type.name}: @Transform makes objects of another class`);
     }
   }
 }
 
-function applies({ conditions }: FieldPlan, target: object, value: unknown): boolean {
-  for (const holds of conditions) if (!holds(target, value)) return false;
-  return true;
-}
-
-function firstFailed({ checks }: FieldPlan, target: object, value: unknown): FieldCheck | undefined {
-  for (const check of checks) if (!check.holds(value, target)) return check;
-  return undefined;
-}
-
-function addUnknown(reading: Reading, target: object, key: string): void {
-  reading.unknown ??= new Map();
-  const keys = reading.unknown.get(target);
-  if (keys === undefined) reading.unknown.set(target, [key]);
-  else keys.push(key);
-}
-
-function compile(type: DtoClass): DtoPlan | UnsupportedByPlan {
-  const fresh = new Map<DtoClass, DtoPlan>();
-  try {
-    const plan = DtoPlan.compile(type, fresh);
-    for (const [each, compiled] of fresh) plans.set(each, compiled);
-    return plan;
-  } catch (error) {
-    if (!(error instanceof UnsupportedByPlan)) throw error;
-    plans.set(type, error);
-    return error;
-  }
-}
-
 /** The value of a field, as @Type and then @Transform make it. */
-function converted(field: FieldPlan, given: unknown, source: Fields, reading: Reading): unknown {
-  let value = typed(field, given, reading);
-  for (const transform of field.transforms) {
+function convertField(field: FieldPlan, given: unknown, source: Fields, reading: Reading): unknown {
+  const { name: key, plan, isMap, transforms } = field;
+  let value = plan === undefined ? copyJson(given) : plan.convert(given, isMap, reading);
+  for (const transform of transforms) {
     value = transform({
       value,
-      key: field.name,
+      key,
       obj: source,
       type: TransformationType.PLAIN_TO_CLASS,
       options: NO_OPTIONS,
     });
   }
   return value;
-}
-
-function typed({ plan, primitive, isMap }: FieldPlan, value: unknown, reading: Reading): unknown {
-  if (plan !== undefined) return plan.convert(value, isMap, reading);
-  return primitive === undefined ? copyJson(value) : toPrimitive(value, primitive);
-}
-
-function toPrimitive(value: unknown, primitive: NonNullable<FieldPlan['primitive']>): unknown {
-  if (Array.isArray(value)) return value.map((item) => toPrimitive(item, primitive));
-  return value === null ? value : primitive(copyJson(value));
 }

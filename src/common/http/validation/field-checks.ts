@@ -1,9 +1,9 @@
-import { getMetadataStorage } from 'class-validator';
+import { getMetadataStorage, IS_OPTIONAL } from 'class-validator';
 import type { ValidationArguments, ValidatorConstraintInterface } from 'class-validator';
 import { clip } from '@longshore/common/json/text';
 import { itemPath } from './problems.js';
 
-/** Characters of one message at most; a message may repeat the value. */
+/** Longest message, in characters; a message may repeat the value. */
 export const LONGEST_MESSAGE = 500;
 
 export type DtoClass = new () => object;
@@ -12,25 +12,18 @@ type ValidationMetadata = ReturnType<
   ReturnType<typeof getMetadataStorage>['getTargetValidationMetadatas']
 >[number];
 
-/** A constraint on a field of a class. */
-interface Declared {
-  readonly entry: ValidationMetadata;
-  readonly targetName: string;
-}
-
 /** One constraint of a field. */
 export interface FieldCheck {
   readonly holds: (value: unknown, owner: object) => boolean;
-  /** The line about a value for which it does not hold. */
+  /** The message about a value for which it does not hold. */
   readonly describe: (value: unknown, owner: object, path: string) => string;
 }
 
 /** What class-validator's decorators declare for one field. */
 export interface DeclaredField {
-  /** In the order in which the decorators stand in the source. */
+  /** In the order of the decorators in the source. */
   readonly checks: readonly FieldCheck[];
-  /** The field is validated only while each of these holds (@IsOptional, @ValidateIf). */
-  readonly conditions: readonly ((owner: object, value: unknown) => unknown)[];
+  readonly isOptional: boolean;
   /** Whether it has @ValidateNested. */
   readonly isNested: boolean;
 }
@@ -40,44 +33,46 @@ export class UnsupportedByPlan extends Error {}
 
 /**
  * The fields that a class and its ancestors declare through class-validator.
- * @throws UnsupportedByPlan when one of them has a validation other than a synchronous constraint
+ * @throws UnsupportedByPlan when one of them has a validation other than @IsOptional and synchronous constraints
  */
 export function declaredFields(type: DtoClass): ReadonlyMap<string, DeclaredField> {
-  const fields = new Map<
-    string,
-    { checks: FieldCheck[]; conditions: DeclaredField['conditions'][number][]; isNested: boolean }
-  >();
+  const fields = new Map<string, DeclaredField>();
   for (const entry of getMetadataStorage().getTargetValidationMetadatas(type, '', false, false)) {
-    const field = fields.get(entry.propertyName) ?? { checks: [], conditions: [], isNested: false };
-    fields.set(entry.propertyName, field);
-    // The values of class-validator's ValidationTypes, which it does not export.
-    switch (entry.type) {
-      case 'whitelistValidation':
-        break;
-      case 'conditionalValidation':
-        field.conditions.push(entry.constraints[0]);
-        break;
-      case 'nestedValidation':
-        field.isNested = true;
-        break;
-      case 'customValidation':
-      case 'isDefined':
-        // A field's decorators register from the bottom up.
-        field.checks.unshift(...checksOf({ entry, targetName: type.name }));
-        break;
-      default:
-        throw new UnsupportedByPlan(`${type.name}.${entry.propertyName}: ${entry.type}`);
-    }
+    const field = fields.get(entry.propertyName) ?? { checks: [], isOptional: false, isNested: false };
+    fields.set(entry.propertyName, extend(field, entry, type));
   }
   return fields;
 }
 
-function checksOf(declared: Declared): FieldCheck[] {
-  const { entry } = declared;
+function extend(field: DeclaredField, entry: ValidationMetadata, type: DtoClass): DeclaredField {
+  if (entry.validateIf === undefined) {
+    // The values of class-validator's ValidationTypes, which it does not export.
+    switch (entry.type) {
+      case 'whitelistValidation':
+        return field;
+      case 'nestedValidation':
+        return { ...field, isNested: true };
+      case 'conditionalValidation':
+        if (entry.name === IS_OPTIONAL) return { ...field, isOptional: true };
+        break;
+      case 'customValidation':
+      case 'isDefined':
+        // A field's decorators register from the bottom up.
+        return { ...field, checks: [...checksOf(entry, type.name), ...field.checks] };
+    }
+  }
+  throw new UnsupportedByPlan(`${type.name}.${entry.propertyName}: ${entry.type}`);
+}
+
+function checksOf(entry: ValidationMetadata, targetName: string): FieldCheck[] {
+  const { constraints, constraintCls, each, message: given, propertyName: property } = entry;
+  const argumentsFor = (object: object, value: unknown): ValidationArguments => {
+    return { targetName, property, object, value, constraints };
+  };
   return getMetadataStorage()
-    .getTargetValidatorConstraints(entry.constraintCls)
+    .getTargetValidatorConstraints(constraintCls)
     .map((constraint) => {
-      const unsupported = `${entry.propertyName}: an async constraint`;
+      const unsupported = `${targetName}.${property}: an async constraint`;
       if (constraint.async) throw new UnsupportedByPlan(unsupported);
       // Resolved at the first use, when the container of class-validator's useContainer is known.
       let resolved: ValidatorConstraintInterface | undefined;
@@ -90,49 +85,34 @@ function checksOf(declared: Declared): FieldCheck[] {
         throw new UnsupportedByPlan(unsupported);
       };
       const failing = (value: unknown, args: ValidationArguments): number =>
-        itemsOf(value, entry).findIndex((item) => !passes(item, args));
+        itemsOf(value).findIndex((item) => !passes(item, args));
       return {
         holds: (value, owner) => {
-          if (entry.validateIf !== undefined && !entry.validateIf(owner, value)) return true;
-          const args = argumentsFor(declared, owner, value);
-          return entry.each ? failing(value, args) < 0 : passes(value, args);
+          const args = argumentsFor(owner, value);
+          return each ? failing(value, args) < 0 : passes(value, args);
         },
         describe: (value, owner, path) => {
-          const args = argumentsFor(declared, owner, value);
-          const message = entry.message || instance().defaultMessage?.(args) || '$property is not valid';
-          const place = entry.each && Array.isArray(value) ? itemPath(path, failing(value, args)) : path;
-          return worded(typeof message === 'function' ? message(args) : message, args, place);
+          const args = argumentsFor(owner, value);
+          const message = given || instance().defaultMessage?.(args) || '$property is not valid';
+          const place = each && Array.isArray(value) ? itemPath(path, failing(value, args)) : path;
+          return fillTokens(typeof message === 'function' ? message(args) : message, args, place);
         },
       };
     });
 }
 
-/** The values that a constraint applies to: with `each`, the items of a collection. */
-function itemsOf(value: unknown, { each }: ValidationMetadata): unknown[] {
-  if (each && Array.isArray(value)) return value;
-  return each && (value instanceof Set || value instanceof Map) ? [...value.values()] : [value];
+/** The values that a constraint with `each` applies to. */
+function itemsOf(value: unknown): unknown[] {
+  if (Array.isArray(value)) return value;
+  return value instanceof Set || value instanceof Map ? [...value.values()] : [value];
 }
 
-function argumentsFor({ entry, targetName }: Declared, owner: object, value: unknown): ValidationArguments {
-  return {
-    targetName,
-    property: entry.propertyName,
-    object: owner,
-    value,
-    constraints: entry.constraints,
-  };
-}
-
-/** Fills a message's tokens. `$value` is withheld, so that an answer does not repeat a secret. */
-function worded(message: string, { constraints }: ValidationArguments, path: string): string {
+/** Fills a message's tokens. `$value` is withheld, so that a response does not repeat a secret. */
+function fillTokens(message: string, { constraints }: ValidationArguments, path: string): string {
   const text = clip(message, LONGEST_MESSAGE)
-    .replaceAll(/\$constraint(\d+)/g, (_, n: string) => listed(constraints[Number(n) - 1]))
+    .replaceAll(/\$constraint(\d+)/g, (_, n: string) => [constraints[Number(n) - 1]].flat().join(', '))
     .replaceAll('$value', () => 'the value')
     .replaceAll('$target', () => 'the object')
     .replace('each value in ', '');
   return text.includes('$property') ? text.replaceAll('$property', () => path) : `${path}: ${text}`;
-}
-
-function listed(constraint: unknown): string {
-  return Array.isArray(constraint) ? constraint.map(String).join(', ') : String(constraint);
 }

@@ -28,10 +28,7 @@ export function passByReference({ value, obj, key }: TransformFnParams): unknown
   return Object.hasOwn(source, key) ? source[key] : value;
 }
 
-/**
- * A field that holds free-form JSON: passed on by reference, with every key that it has. Combine it with a check of the
- * value. A field that `@Expose` renames gets a copy without keys such as `constructor`.
- */
+/** A field of free-form JSON, passed on by reference with all its keys. Combine it with a check of the value. */
 export function PassByReference(): PropertyDecorator {
   return Transform(passByReference, { toClassOnly: true });
 }

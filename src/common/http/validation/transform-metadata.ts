@@ -6,13 +6,11 @@ import { UnsupportedByPlan } from './field-checks.js';
 import type { DtoClass } from './field-checks.js';
 import { passByReference } from './free-form-json.js';
 
-const PRIMITIVES = [String, Number, Boolean] as const;
-const NOT_NESTED: readonly unknown[] = [Date, Buffer, Object, Array, Map, Set, Promise];
+const VALUES: readonly unknown[] = [String, Number, Boolean, Date, Buffer];
+const CONTAINERS: readonly unknown[] = [Object, Array, Map, Set, Promise];
 
 /** What class-transformer's decorators declare for one field. */
 export interface DeclaredTransform {
-  /** The type to convert to. */
-  readonly primitive: (typeof PRIMITIVES)[number] | undefined;
   /** The class to build. */
   readonly nested: DtoClass | undefined;
   /** Whether the field is a Map of the class. */
@@ -36,13 +34,13 @@ export function requirePlainClass(type: DtoClass, fields: ReadonlySet<string>): 
   for (let chain: unknown = type.prototype; chain instanceof Object; chain = Object.getPrototypeOf(chain)) {
     if (chain !== Object.prototype) names.push(...Object.getOwnPropertyNames(chain));
   }
-  const other = names.find((name) => name !== 'constructor' && !fields.has(name));
-  const shadowing = [...fields].find((name) => name in type.prototype);
-  if (other ?? shadowing)
-    throw new UnsupportedByPlan(`${type.name}.${other ?? shadowing}: not a plain field`);
+  const odd =
+    names.find((name) => name !== 'constructor' && !fields.has(name)) ??
+    [...fields].find((name) => name in type.prototype);
+  if (odd !== undefined) throw new UnsupportedByPlan(`${type.name}.${odd}: not a plain field`);
 }
 
-/** What class-transformer does with a field. @throws UnsupportedByPlan when it cannot be decided beforehand */
+/** What class-transformer does with a field. @throws UnsupportedByPlan for a @Type that is not one class */
 export function declaredTransform(type: DtoClass, name: string): DeclaredTransform {
   const transforms = storage
     .findTransformMetadatas(type, name, TransformationType.PLAIN_TO_CLASS)
@@ -50,9 +48,8 @@ export function declaredTransform(type: DtoClass, name: string): DeclaredTransfo
     .filter(({ options }) => (options?.groups ?? []).length === 0)
     .map(({ transformFn }) => transformFn);
   const declared = declaredType(type, name);
-  const isTyped = declared.nested !== undefined || declared.primitive !== undefined;
   const isOwn = transforms.every(
-    (each) => NULL_TO_INITIAL.has(each) || (each === passByReference && !isTyped),
+    (each) => NULL_TO_INITIAL.has(each) || (each === passByReference && declared.nested === undefined),
   );
   return {
     ...declared,
@@ -62,22 +59,16 @@ export function declaredTransform(type: DtoClass, name: string): DeclaredTransfo
   };
 }
 
-function declaredType(
-  type: DtoClass,
-  name: string,
-): Pick<DeclaredTransform, 'primitive' | 'nested' | 'isMap'> {
+function declaredType(type: DtoClass, name: string): Pick<DeclaredTransform, 'nested' | 'isMap'> {
   const metadata = storage.findTypeMetadata(type, name);
-  if (metadata === undefined) return { primitive: undefined, nested: undefined, isMap: false };
+  if (metadata === undefined) return { nested: undefined, isMap: false };
   const { typeFunction, reflectedType, options } = metadata;
-  const isMap = reflectedType === Map;
   const isDynamic = (typeFunction?.length ?? 0) > 0 || options?.discriminator !== undefined;
-  const target: unknown = isDynamic ? undefined : (typeFunction?.() ?? reflectedType);
-  const primitive = PRIMITIVES.find((each) => each === target);
-  if (primitive !== undefined && !isMap) return { primitive, nested: undefined, isMap };
-  if (isClass(target) && primitive === undefined && reflectedType !== Set && !NOT_NESTED.includes(target)) {
-    return { primitive: undefined, nested: target, isMap };
+  const nested: unknown = isDynamic ? undefined : (typeFunction?.() ?? reflectedType);
+  if (!isClass(nested) || reflectedType === Set || VALUES.includes(nested) || CONTAINERS.includes(nested)) {
+    throw new UnsupportedByPlan(`${type.name}.${name}: @Type of something other than one class`);
   }
-  throw new UnsupportedByPlan(`${type.name}.${name}: @Type of something other than a primitive or one class`);
+  return { nested, isMap: reflectedType === Map };
 }
 
 function isClass(value: unknown): value is DtoClass {

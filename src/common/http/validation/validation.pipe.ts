@@ -13,7 +13,6 @@ import { copyJson } from './free-form-json.js';
 import { fieldPath, itemPath, keyPath, Problems, unknownParameter, VALIDATION_FAILED } from './problems.js';
 import type { DtoClass } from './field-checks.js';
 
-/** How the body of a request is read. */
 export const BODY: ReadOptions = {
   notAnObject: 'the body must be a JSON object',
   path: '',
@@ -26,7 +25,7 @@ const QUERY: ReadOptions = {
   describeUnknown: (_, key) => unknownParameter(key),
 };
 
-/** Errors of class-validator on their way through Nest's ValidationPipe. */
+/** Carries the errors of class-validator through Nest's ValidationPipe. */
 class ConstraintsViolated extends Error {
   constructor(readonly errors: readonly ValidationError[]) {
     super(VALIDATION_FAILED);
@@ -73,7 +72,7 @@ export class DtoValidationPipe extends ValidationPipe {
     } catch (error) {
       if (!(error instanceof ConstraintsViolated)) throw error;
       const problems = new Problems();
-      addErrors(error.errors, value, options.path, { problems, options });
+      for (const line of linesOf(error.errors, value, options.path, options)) problems.add(line);
       problems.throwIfAny();
       throw error;
     }
@@ -99,25 +98,21 @@ function hasRules(type: DtoClass): boolean {
   return getMetadataStorage().getTargetValidationMetadatas(type, '', false, false).length > 0;
 }
 
-interface Report {
-  readonly problems: Problems;
-  readonly options: ReadOptions;
-}
-
-/** Adds one line per field: of its own constraints the first in the source, otherwise those of what is nested in it. */
-function addErrors(
+/** One line per field: of its own constraints the first in the source, otherwise those of what is nested in it. */
+function linesOf(
   errors: readonly ValidationError[],
   owner: unknown,
   parent: string,
-  { problems, options }: Report,
-): void {
-  for (const { property, value, constraints, children = [] } of errors) {
+  options: ReadOptions,
+): string[] {
+  return errors.flatMap(({ property, value, constraints, children = [] }) => {
     const path = pathOf(owner, parent, property);
-    if (constraints === undefined) addErrors(children, value, path, { problems, options });
-    else if ('whitelistValidation' in constraints) problems.add(options.describeUnknown(parent, property));
-    else if (value === undefined || value === null) problems.add(`${path} is required`);
-    else problems.add(describe(constraints, property, path));
-  }
+    if (constraints === undefined) return linesOf(children, value, path, options);
+    if ('whitelistValidation' in constraints) return options.describeUnknown(parent, property);
+    return value === undefined || value === null
+      ? `${path} is required`
+      : describe(constraints, property, path);
+  });
 }
 
 function pathOf(owner: unknown, parent: string, property: string): string {
