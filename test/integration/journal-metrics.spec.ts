@@ -22,7 +22,7 @@ const COUNTED = [
   'longshore_journal_refused_commands_total',
 ];
 
-describe('the counts of the journal', () => {
+describe('the metrics of the journal', () => {
   let database: TestDatabase;
   let journal: RunJournal;
   let registry: Registry;
@@ -41,7 +41,7 @@ describe('the counts of the journal', () => {
     return (await scrape()).since(earlier, COUNTED);
   };
 
-  test('hold what was committed when a group is rolled back and its members are tried one by one, and hold it once', async () => {
+  test('count committed commands once when a group is rolled back and its commands are committed one by one', async () => {
     const { id } = await createOn(journal, { topic: 't' });
     const grown = await counting(() =>
       Promise.allSettled([
@@ -54,14 +54,14 @@ describe('the counts of the journal', () => {
       longshore_runs_created_total: 1,
       'longshore_events_total{type="custom"}': 1,
       longshore_feed_entries_total: 1,
-      // The group, and the poisonous command alone.
+      // The group, and the failing command alone.
       longshore_journal_rollbacks_total: 2,
       longshore_journal_group_size_count: 2,
       longshore_journal_group_size_sum: 2,
     });
   });
 
-  test('hold nothing of a command that was refused in a group that was committed', async () => {
+  test('do not count a command that is rejected in a committed group', async () => {
     const { id } = await createOn(journal);
     const started = eventCommand({ type: 'STARTED', msg: '', payload: { worker_id: 'w' } });
     const grown = await counting(() =>
@@ -75,7 +75,7 @@ describe('the counts of the journal', () => {
     });
   });
 
-  test('show what waits, and what is refused because too much does', async () => {
+  test('show waiting commands and commands refused because too many wait', async () => {
     const inputs = { text: 'x'.repeat(8 * 1024 * 1024) };
     const grown = await counting(async () => {
       const creations = Array.from({ length: 12 }, () => journal.create(freshRun({ inputs })));

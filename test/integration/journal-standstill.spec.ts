@@ -4,8 +4,8 @@ import { JournalDataSource } from '../../src/database/reserved-connection.js';
 import { rows } from '../../src/database/sql.js';
 import { startTestApp } from '../support/test-app.js';
 
-describe('a process that stands still in the middle of a commit', () => {
-  it('keeps others from a run for a few seconds only, and none of their requests fails', async () => {
+describe('a process that is suspended during a commit', () => {
+  it('blocks a run for a few seconds only, and no request of other processes fails', async () => {
     const service = await startTestApp();
     const stuck = new JournalDataSource(service.dataSource);
     await stuck.onModuleInit();

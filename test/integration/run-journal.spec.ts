@@ -34,7 +34,7 @@ describe('the journal', () => {
   const query = <T>(sql: string, params: unknown[] = []): Promise<T[]> =>
     rows<T>(database.dataSource, sql, params);
 
-  test('hands each of 200 runs to exactly one of 300 claims that come at once', async () => {
+  test('assigns each of 200 runs to exactly one of 300 concurrent claims', async () => {
     const created = await Promise.all(Array.from({ length: 200 }, () => createOn(journal)));
     const claims = await Promise.all(Array.from({ length: 300 }, (_, i) => claimOn(journal, `worker-${i}`)));
     const handed = claims.flat().map(({ run }) => run.id);
@@ -43,7 +43,7 @@ describe('the journal', () => {
     assert.deepEqual(await query('select count(*)::integer as n from run_queue'), [{ n: 0 }]);
   });
 
-  test('does so too when two processes on one database serve the claims', async () => {
+  test('also when two processes on one database serve the claims', async () => {
     const other = journalOn(await database.open()).journal;
     await Promise.all(Array.from({ length: 200 }, () => createOn(journal)));
     const handed: string[] = [];
@@ -63,7 +63,7 @@ describe('the journal', () => {
     assert.deepEqual(perWorker, [{ n: 200 }]);
   });
 
-  test('hands out by priority, then age', async () => {
+  test('assigns by priority, then age', async () => {
     const priorities = [0, 5, -1, 5, 2];
     const ids: string[] = [];
     for (const priority of priorities) ids.push((await createOn(journal, { priority })).id);
@@ -79,7 +79,7 @@ describe('the journal', () => {
     );
   });
 
-  test('answers a claim that is sent again with the runs of its own worker only, whoever else is in the group', async () => {
+  test('answers a repeated claim with the runs of its own worker only', async () => {
     const { id } = await createOn(journal);
     assert.equal((await journal.claim(keyed('before'))).runs.length, 1);
     await journal.change(id, { ...forced, nextAttempt: { id: uuidv7(), jitter: 1 } });
@@ -92,7 +92,7 @@ describe('the journal', () => {
     );
   });
 
-  test('passes over runs that another process holds at the moment, and takes the next ones instead', async () => {
+  test('skips runs that another process has locked and takes the next ones', async () => {
     const held = await createOn(journal, { priority: 9 });
     const free = await createOn(journal);
     const other = database.dataSource.createQueryRunner();
@@ -111,7 +111,7 @@ describe('the journal', () => {
     );
   });
 
-  test('commits commands that come together in one transaction, and each gets its own answer', async () => {
+  test('commits concurrent commands in one transaction, and each gets its own answer', async () => {
     const { journal: grouped, registry } = journalOn(database.dataSource);
     const { id } = await createOn(grouped);
     const locked = await createOn(grouped);
@@ -139,7 +139,7 @@ describe('the journal', () => {
     );
   });
 
-  test('keeps a poisonous command from harming the others of its group', async () => {
+  test('commits the other commands of a group when one fails', async () => {
     const { id } = await createOn(journal);
     const poison = freshRun({ image: 'nul\0' });
     const outcomes = await Promise.allSettled([
@@ -158,7 +158,7 @@ describe('the journal', () => {
     ]);
   });
 
-  test('goes on with the other commands of a group while somebody holds the run of one of them', async () => {
+  test('commits the other commands of a group while the run of one is locked', async () => {
     const held = await createOn(journal);
     const free = await createOn(journal);
     const other = database.dataSource.createQueryRunner();
@@ -179,7 +179,7 @@ describe('the journal', () => {
     assert.deepEqual(await query('select event_count as n from runs where id = $1', [held.id]), [{ n: 1 }]);
   });
 
-  test('commits large commands in groups of bounded size, whatever their text is made of', async () => {
+  test('commits large commands in groups of bounded size, for any text', async () => {
     const { journal: grouped, registry } = journalOn(database.dataSource);
     const inputs = { quotes: '"\\'.repeat(200_000), words: 'NULL,{}' };
     const created = await Promise.all(Array.from({ length: 40 }, () => createOn(grouped, { inputs })));
@@ -188,7 +188,7 @@ describe('the journal', () => {
     assert.deepEqual(row?.inputs, inputs);
   });
 
-  test('mirrors the timeline of a run with a topic to the feed, densely and in commit order, from two processes', async () => {
+  test('appends the timeline of a run with a topic to the feed, without gaps and in commit order, from two processes', async () => {
     const other = journalOn(await database.open()).journal;
     const topics = ['a', 'b'];
     const runs = await Promise.all(

@@ -25,7 +25,7 @@ async function createRuns(service: TestApp, count: number, startWithinS: number 
 }
 
 /** How many of the runs are in the state, and entries of their timelines by type. */
-async function standing(service: TestApp, runIds: readonly string[]): Promise<[string, number][]> {
+async function statusOf(service: TestApp, runIds: readonly string[]): Promise<[string, number][]> {
   const [row] = await service.dataSource.query(
     `select (select count(*)::integer from runs where id = any($1::uuid[]) and state = 'FAILED') as failed,
             (select count(*)::integer from events where run_id = any($1::uuid[])) as entries,
@@ -43,10 +43,10 @@ const DONE_ONCE = (count: number): [string, number][] => [
 
 async function untilDone(service: TestApp, runIds: readonly string[]): Promise<void> {
   await until(
-    () => standing(service, runIds),
+    () => statusOf(service, runIds),
     ([failed]) => failed?.[1] === runIds.length,
   );
-  assert.deepEqual(await standing(service, runIds), DONE_ONCE(runIds.length));
+  assert.deepEqual(await statusOf(service, runIds), DONE_ONCE(runIds.length));
 }
 
 /** Waits until what processes do at their start is over: nothing is sent for a while. */
@@ -81,8 +81,8 @@ function first<T>(items: readonly T[]): T {
   return item;
 }
 
-describe('deadlines', () => {
-  test('that passed while no process was there are carried out by the next one', async () => {
+describe('timeouts of runs', () => {
+  test('that elapse while no process runs are applied by the next one', async () => {
     await withProcesses(0, async (_, database) => {
       const earlier = await startTestApp({ database });
       const ids = await createRuns(earlier, 3, 60);
@@ -94,14 +94,14 @@ describe('deadlines', () => {
     });
   });
 
-  test('that lie ahead are known to a process that starts later', async () => {
+  test('in the future are known to a process that starts later', async () => {
     await withProcesses(0, async (_, database) => {
       const earlier = await startTestApp({ database });
       const ids = await createRuns(earlier, 1, 60);
       await earlier.close();
       await letTimePass(database.dataSource, ids, 58, false);
       const later = await startTestApp({ database });
-      assert.deepEqual(await standing(later, ids), [
+      assert.deepEqual(await statusOf(later, ids), [
         ['failed', 0],
         ['entries', 0],
         ['deadlines', 1],
@@ -111,7 +111,7 @@ describe('deadlines', () => {
     });
   });
 
-  test('are carried out by a process that did not set them', async () => {
+  test('are applied by a process that did not set them', async () => {
     await withProcesses(1, async ([remaining], database) => {
       assert.ok(remaining);
       const leaving = await startTestApp({ database });
@@ -121,7 +121,7 @@ describe('deadlines', () => {
     });
   });
 
-  test('are carried out once, by however many processes', async () => {
+  test('are applied once, by any number of processes', async () => {
     await withProcesses(2, async ([one, other]) => {
       assert.ok(one && other);
       const ids = await createRuns(one, 300, 60);
@@ -137,11 +137,11 @@ describe('deadlines', () => {
       const sum = (count: 'applied' | 'failed'): number =>
         passes.reduce((total, counts) => total + counts[count], 0);
       assert.deepEqual([sum('applied'), sum('failed')], [300, 0]);
-      assert.deepEqual(await standing(one, again), DONE_ONCE(300));
+      assert.deepEqual(await statusOf(one, again), DONE_ONCE(300));
     });
   });
 
-  test('of a thousand runs at once go in bounded batches, with few statements', async () => {
+  test('of a thousand runs are applied in bounded batches, with few statements', async () => {
     await withProcesses(1, async (processes) => {
       const service = first(processes);
       const ids = await createRuns(service, 1_000, 60);
@@ -151,12 +151,12 @@ describe('deadlines', () => {
       const counts = await service.app.get(RunTimeoutsJob, { strict: false }).runOnce(now);
       const sent = statements.length;
       assert.deepEqual(counts, { applied: 1_000, nothingDue: 0, failed: 0 });
-      assert.deepEqual(await standing(service, ids), DONE_ONCE(1_000));
+      assert.deepEqual(await statusOf(service, ids), DONE_ONCE(1_000));
       assert.ok(sent < 120, `${sent} statements`);
     });
   });
 
-  test('of a pass that is told to stop wait for the next pass, beyond the batch under way', async () => {
+  test('are left to the next run of the job, after the batch in progress, when it is stopped', async () => {
     await withProcesses(1, async (processes) => {
       const service = first(processes);
       const ids = await createRuns(service, RUNS_PER_BATCH + 50, 60);
@@ -168,7 +168,7 @@ describe('deadlines', () => {
     });
   });
 
-  test('that lie ahead cost no statement', async () => {
+  test('in the future cost no statement', async () => {
     const warnings: Error[] = [];
     const note = (warning: Error): void => void warnings.push(warning);
     process.on('warning', note);
@@ -185,7 +185,7 @@ describe('deadlines', () => {
     assert.deepEqual(warnings, []);
   });
 
-  test('of which nothing is true do not keep a process busy', async () => {
+  test('with invalid rows do not keep a process busy', async () => {
     await withProcesses(1, async (processes) => {
       const service = first(processes);
       const [pending] = await createRuns(service, 1, null);
@@ -205,7 +205,7 @@ describe('deadlines', () => {
     });
   });
 
-  test('of a run that somebody holds neither stop the others nor are forgotten', async () => {
+  test('of a locked run neither block the others nor get lost', async () => {
     await withProcesses(1, async (processes, database) => {
       const service = first(processes);
       const [held, ...others] = await createRuns(service, 4, 60);
@@ -218,7 +218,7 @@ describe('deadlines', () => {
         await manager.query('select 1 from runs where id = $1 for update', [held]);
         assert.deepEqual(await job.runOnce(now), { applied: 3, nothingDue: 0, failed: 1 });
       });
-      assert.deepEqual(await standing(service, others), DONE_ONCE(3));
+      assert.deepEqual(await statusOf(service, others), DONE_ONCE(3));
       assert.ok(service.logged.some((line) => line['msg'] === 'could not apply the timeout of a run'));
       const [row] = await service.dataSource.query(
         'select extract(epoch from due_at - $2::timestamptz) * 1000 as "inMs" from run_deadlines where run_id = $1',
@@ -230,7 +230,7 @@ describe('deadlines', () => {
     });
   });
 
-  test('are carried out when the database is back, whoever was cut off', async () => {
+  test('are applied when the database is reachable again', async () => {
     await withProcesses(1, async (processes, database) => {
       const service = first(processes);
       const ids = await createRuns(service, 5, 1);
@@ -246,7 +246,7 @@ describe('deadlines', () => {
     });
   });
 
-  test('are looked for again after a look that failed, without anybody telling', async () => {
+  test('are searched again after a failed run of the job, without an announcement', async () => {
     await withProcesses(1, async (processes, database) => {
       const service = first(processes);
       const ids = await createRuns(service, 2, 60);
@@ -264,7 +264,7 @@ describe('deadlines', () => {
     });
   });
 
-  test('whose announcement makes no sense are looked for at once', async () => {
+  test('with an invalid announcement are searched at once', async () => {
     await withProcesses(1, async (processes) => {
       const service = first(processes);
       const ids = await createRuns(service, 1, 60);
@@ -274,7 +274,7 @@ describe('deadlines', () => {
     });
   });
 
-  test('are nothing to a process that has closed', async () => {
+  test('are not applied by a process that has shut down', async () => {
     await withProcesses(0, async (_, database) => {
       const service = await startTestApp({ database });
       const ids = await createRuns(service, 1, 1);

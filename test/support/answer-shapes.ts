@@ -98,7 +98,7 @@ const OP_RUN = objectOf(
     createdAt: timestamp,
     updatedAt: timestamp,
   },
-  { timeouts: TIMEOUTS },
+  { timeouts: TIMEOUTS, traceparent: text },
 );
 
 const OP_ATTEMPT = objectOf({
@@ -154,7 +154,10 @@ const WORKER_WITH_FREE = objectOf({ ...WORKER_FIELDS, free: FREE });
 
 const CLAIMED_OPS = objectOf({
   ops: listOf(
-    objectOf({ id: uuidV7, image: text, inputs: free, constraints: CONSTRAINTS, attempt: integer }),
+    objectOf(
+      { id: uuidV7, image: text, inputs: free, constraints: CONSTRAINTS, attempt: integer },
+      { traceparent: text, tracestate: text },
+    ),
   ),
 });
 

@@ -49,7 +49,7 @@ function makeQueue(
   return { it, commits, sizes, commit };
 }
 
-test('commits a lone command at once, without waiting for company', async () => {
+test('commits a single command at once', async () => {
   const { it, commit } = makeQueue();
   const answer = it.submit('a');
   const first = await commit(0);
@@ -58,7 +58,7 @@ test('commits a lone command at once, without waiting for company', async () => 
   assert.equal(await answer, 'A');
 });
 
-test('puts what arrives during a commit into the next group, in order of arrival', async () => {
+test('commits commands that arrive during a commit in the next group, in order of arrival', async () => {
   const { it, commit, sizes } = makeQueue();
   const a = it.submit('a');
   const first = await commit(0);
@@ -71,7 +71,7 @@ test('puts what arrives during a commit into the next group, in order of arrival
   assert.deepEqual(sizes, [1, 3]);
 });
 
-test('gives each command its own outcome: a rejection never touches its neighbours', async () => {
+test('gives each command its own outcome: a rejection does not affect the others', async () => {
   const { it, commit } = makeQueue();
   const answers = ['a', 'b', 'c'].map((command) => it.submit(command));
   const group = await commit(0);
@@ -83,7 +83,7 @@ test('gives each command its own outcome: a rejection never touches its neighbou
   ]);
 });
 
-test('tries the commands one by one when the group fails, so that only the poisonous one fails', async () => {
+test('commits commands one by one when the group fails, so that only the failing one is rejected', async () => {
   const { it, commit } = makeQueue();
   const answers = ['a', 'poison', 'c'].map((command) => it.submit(command));
   (await commit(0)).reject('bad value');
@@ -99,7 +99,7 @@ test('tries the commands one by one when the group fails, so that only the poiso
   );
 });
 
-test('does not try commands one by one when the database is away', async () => {
+test('does not commit commands one by one when the database is unavailable', async () => {
   const { it, commit, commits } = makeQueue();
   const answers = ['a', 'b'].map((command) => it.submit(command));
   (await commit(0)).reject('database away');
@@ -112,7 +112,7 @@ test('does not try commands one by one when the database is away', async () => {
   assert.equal(commits.length, 1);
 });
 
-test('repeats a group after a deadlock, but not for ever', async () => {
+test('retries a group after a deadlock a limited number of times', async () => {
   const { it, commit, commits } = makeQueue();
   const answer = it.submit('a');
   for (let n = 0; n < 4; n += 1) (await commit(n)).reject('deadlock');
@@ -120,7 +120,7 @@ test('repeats a group after a deadlock, but not for ever', async () => {
   assert.equal(commits.length, 4);
 });
 
-test('splits what waits into groups of bounded size', async () => {
+test('splits waiting commands into groups of bounded size', async () => {
   const { it, commit, sizes } = makeQueue({ maxGroup: 2 });
   const answers = ['a', 'b', 'c', 'd', 'e'].map((command) => it.submit(command));
   for (const n of [0, 1, 2]) {
@@ -131,7 +131,7 @@ test('splits what waits into groups of bounded size', async () => {
   assert.deepEqual(sizes, [2, 2, 1]);
 });
 
-test('refuses a command when too many wait, and goes on afterwards', async () => {
+test('refuses a command when too many wait, and recovers', async () => {
   const { it, commit } = makeQueue({ maxWaiting: 1 });
   const a = it.submit('a');
   const first = await commit(0);
@@ -148,7 +148,7 @@ test('refuses a command when too many wait, and goes on afterwards', async () =>
   assert.equal(await d, 'D');
 });
 
-test('ends a group at its bound in bytes; a command that is heavier goes alone', async () => {
+test('ends a group at its limit in bytes; a larger command forms a group of its own', async () => {
   const { it, commit } = makeQueue({ maxGroupBytes: 5 });
   const answers = ['aa', 'bbb', 'c', 'dddddddd', 'e'].map((command) => it.submit(command));
   const groups: (readonly string[])[] = [];
@@ -161,7 +161,7 @@ test('ends a group at its bound in bytes; a command that is heavier goes alone',
   assert.deepEqual(groups, [['aa', 'bbb'], ['c'], ['dddddddd'], ['e']]);
 });
 
-test('refuses a command when too many bytes wait, but never the only one', async () => {
+test('refuses a command when too many bytes wait, unless no other waits', async () => {
   const { it, commit } = makeQueue({ maxWaitingBytes: 4 });
   const heavy = it.submit('aaaaaaaa');
   const first = await commit(0);
@@ -173,7 +173,7 @@ test('refuses a command when too many bytes wait, but never the only one', async
   assert.deepEqual(await Promise.all([heavy, b]), ['AAAAAAAA', 'BBB']);
 });
 
-test('refuses who waits behind a commit that takes too long, and who comes, until that commit has ended', async () => {
+test('refuses waiting and new commands while a commit is stuck', async () => {
   const { it, commits, commit } = makeQueue({ stuckAfterMs: 30 });
   const a = it.submit('a');
   const first = await commit(0);
@@ -195,7 +195,7 @@ test('refuses who waits behind a commit that takes too long, and who comes, unti
   assert.equal(commits.length, 2);
 });
 
-test('a commit that fails after it was stuck leaves the lane free', async () => {
+test('accepts commands after a stuck commit has failed', async () => {
   const { it, commit } = makeQueue({ stuckAfterMs: 10 });
   const a = it.submit('a');
   const first = await commit(0);
@@ -205,7 +205,7 @@ test('a commit that fails after it was stuck leaves the lane free', async () => 
   assert.equal(it.state, 'ok');
 });
 
-test('says that it is overloaded while there is no room', async () => {
+test('reports that it is overloaded while it is full', async () => {
   const { it, commit } = makeQueue({ maxWaiting: 1 });
   const a = it.submit('a');
   const first = await commit(0);

@@ -25,7 +25,7 @@ import { findTransition } from './transitions.js';
 
 for (const from of RUN_STATES) {
   for (const to of RUN_STATES) {
-    test(`PATCH from ${from} to ${to} is taken, writes no event and keeps finished_at true to the state`, () => {
+    test(`PATCH from ${from} to ${to} is accepted, records no event and sets finished_at exactly in terminal states`, () => {
       const { run, entries } = accepted(
         decide(IN_STATE[from], { type: 'patch', keyName: 'admin', state: to }, later(60)),
       );
@@ -39,7 +39,7 @@ for (const from of RUN_STATES) {
   }
 }
 
-test('a run that PATCH put into execution belongs to the first worker that reports STARTED', () => {
+test('a run that PATCH put into execution is assigned to the first worker that reports STARTED', () => {
   const orphan = accepted(decide(FRESH, { type: 'patch', keyName: 'admin', state: 'RUNNING' }, later(1))).run;
   const fenced = event(
     { type: 'STARTED', msg: 'go', payload: { worker_id: 'w2' } },
@@ -153,21 +153,21 @@ test('a run has 1,000 attempts at most: retry is refused, failure ends it', () =
   assert.equal(accepted(decide(last, FAILED, later(9))).run.state, 'FAILED');
 });
 
-test('COMPLETED sets progress 100 and replaces the outputs only when it brings some', () => {
+test('COMPLETED sets progress 100 and replaces the outputs only if it contains some', () => {
   const plain = accepted(decide(IN_STATE.RUNNING, event({ type: 'COMPLETED', msg: '' }), later(9))).run;
   assert.equal(plain.progress, 100);
   assert.equal(plain.outputs, undefined);
   assert.deepEqual(IN_STATE.COMPLETED.outputs, { a: 1 });
 });
 
-test('STARTED said twice keeps the first start', () => {
+test('a repeated STARTED keeps the first start time', () => {
   const again = accepted(decide(IN_STATE.RUNNING, STARTED, later(60))).run;
   assert.deepEqual(again.startedAt, IN_STATE.RUNNING.startedAt);
 });
 
 for (const reported of ['STARTED', 'PROGRESS', 'COMPLETED', 'FAILED', 'CHECKPOINT', 'CANCELLED']) {
   const body: ReportedEvent = { type: reported, msg: 1, payload: { worker_id: 'w1' } };
-  test(`${reported} of another worker is refused, and so is one for another attempt`, () => {
+  test(`${reported} by another worker or for another attempt is rejected`, () => {
     const run = IN_STATE.RUNNING;
     assert.equal(
       refusal(decide(run, event(body, { workerId: 'w2' }), later(9))),
@@ -181,7 +181,7 @@ for (const reported of ['STARTED', 'PROGRESS', 'COMPLETED', 'FAILED', 'CHECKPOIN
   });
 }
 
-test('a locked run answers locked before it looks at the fence, and the fence comes before "not in execution"', () => {
+test('a locked run is rejected as locked before fencing, and fencing precedes "not in execution"', () => {
   assert.equal(
     refusal(decide(IN_STATE.COMPLETED, event({ type: 'FAILED', msg: '' }, { workerId: 'w2' }), later(9))),
     'Run is already in terminal state COMPLETED',
@@ -192,7 +192,7 @@ test('a locked run answers locked before it looks at the fence, and the fence co
   );
 });
 
-test('a forced retry that claims to hold a locked run is told that it is locked', () => {
+test('a forced retry with fencing headers is rejected as locked on a locked run', () => {
   const fenced = event({ type: 'RETRIED', msg: '', payload: { force: true } }, { workerId: 'w1' });
   assert.equal(
     refusal(decide(IN_STATE.COMPLETED, fenced, later(9))),
@@ -200,7 +200,7 @@ test('a forced retry that claims to hold a locked run is told that it is locked'
   );
 });
 
-test('time never goes back within a run, whatever the clock says', () => {
+test('the time of a run never goes back, even if the clock does', () => {
   const { run, entries } = accepted(decide(IN_STATE.RUNNING, event({ type: 'NOTE', msg: '' }), new Date(0)));
   assert.deepEqual(run.updatedAt, IN_STATE.RUNNING.updatedAt);
   assert.deepEqual(entries[0]?.t, IN_STATE.RUNNING.updatedAt);
@@ -224,7 +224,7 @@ const anyCommand: fc.Arbitrary<RunCommand> = fc.oneof(
   }),
 );
 
-test('any sequence of commands keeps the timeline dense, attempts without holes, and the state told by the timeline', () => {
+test('any sequence of commands keeps timeline and attempts without gaps, and the timeline determines the state', () => {
   fc.assert(
     fc.property(
       fc.array(fc.tuple(anyCommand, fc.integer({ min: -5, max: 5 })), { maxLength: 60 }),

@@ -24,7 +24,7 @@ import { MANUAL_RETRY, USER_CANCEL } from './run-event.js';
 const dueAt = (run: Run): Date | null => timerOf(run)?.dueAt ?? null;
 
 const elapse = (jitter = 1): RunCommand => ({ type: 'elapse', nextAttempt: { ...NEXT_ATTEMPT, jitter } });
-const BUDGETED: Run = { ...FRESH, startWithinS: 10, attemptTimeoutS: 20 };
+const TIMED: Run = { ...FRESH, startWithinS: 10, attemptTimeoutS: 20 };
 const PATIENT: Run = { ...FRESH, backoffS: 4, maxAttempts: 50 };
 
 /** A failure of the present attempt, with the jitter of the pause that follows. */
@@ -35,11 +35,11 @@ function failing(run: Run, seconds: number, jitter: number): Run {
   return accepted(decide(held, failed, later(seconds))).run;
 }
 
-describe('the budget for the start', () => {
-  test('fails a run for good that nobody has claimed in time, whatever retries remain', () => {
-    assert.deepEqual(dueAt(BUDGETED), later(10));
-    refusal(decide(BUDGETED, elapse(), later(9.999)));
-    const { run, entries } = accepted(decide(BUDGETED, elapse(), later(10)));
+describe('the start timeout', () => {
+  test('fails a run that is not claimed in time, even if retries remain', () => {
+    assert.deepEqual(dueAt(TIMED), later(10));
+    refusal(decide(TIMED, elapse(), later(9.999)));
+    const { run, entries } = accepted(decide(TIMED, elapse(), later(10)));
     assert.equal(run.state, 'FAILED');
     assert.equal(run.errorMessage, 'Not started within 10 s');
     assert.deepEqual(
@@ -56,34 +56,32 @@ describe('the budget for the start', () => {
     assert.equal(dueAt(run), null);
   });
 
-  test('goes on while a worker has the run and has not started it', () => {
-    const assigned = after(BUDGETED, ASSIGN);
+  test('also applies to an assigned run that is not started', () => {
+    const assigned = after(TIMED, ASSIGN);
     assert.deepEqual(dueAt(assigned), later(10));
     assert.equal(accepted(decide(assigned, elapse(), later(11))).run.state, 'FAILED');
   });
 
-  test('is kept by STARTED; what counts from then on is the budget of the attempt', () => {
-    const started = accepted(decide(after(BUDGETED, ASSIGN), STARTED, later(9))).run;
+  test('ends with STARTED; from then on the attempt timeout applies', () => {
+    const started = accepted(decide(after(TIMED, ASSIGN), STARTED, later(9))).run;
     assert.deepEqual(dueAt(started), later(29));
   });
 
-  test('begins anew with another attempt', () => {
-    const failed = accepted(decide(BUDGETED, elapse(), later(10))).run;
+  test('starts again with the next attempt', () => {
+    const failed = accepted(decide(TIMED, elapse(), later(10))).run;
     const again = accepted(decide(failed, command(MANUAL_RETRY), later(50))).run;
     assert.deepEqual(dueAt(again), later(60));
   });
 
-  test('does not run for a run that an admin put into execution and that nobody has', () => {
-    const patched = accepted(
-      decide(BUDGETED, { type: 'patch', keyName: 'k', state: 'ASSIGNED' }, later(1)),
-    ).run;
+  test('does not apply to a run that an admin put into execution without a worker', () => {
+    const patched = accepted(decide(TIMED, { type: 'patch', keyName: 'k', state: 'ASSIGNED' }, later(1))).run;
     assert.equal(dueAt(patched), null);
   });
 });
 
-describe('the budget of an attempt', () => {
-  test('fails the attempt, for the retry policy to judge', () => {
-    const running = after(BUDGETED, ASSIGN, STARTED);
+describe('the attempt timeout', () => {
+  test('fails the attempt; the retry policy decides what follows', () => {
+    const running = after(TIMED, ASSIGN, STARTED);
     const due = dueAt(running);
     assert.deepEqual(due, new Date((running.startedAt?.getTime() ?? 0) + 20_000));
     refusal(decide(running, elapse(), new Date(due.getTime() - 1)));
@@ -117,7 +115,7 @@ describe('back-off', () => {
     assert.deepEqual(pauses, [4, 8, 16, 30, 30, 30]);
   });
 
-  test('is waited for between half and the whole, as the jitter says', () => {
+  test('lasts between half and the whole of the bound, depending on the jitter', () => {
     fc.assert(
       fc.property(fc.double({ min: 0, max: 1, noNaN: true }), (jitter) => {
         const { notBefore } = failing(PATIENT, 1, jitter);
@@ -128,17 +126,17 @@ describe('back-off', () => {
     );
   });
 
-  test('lasts a day at most where the policy has no bound, however often the run failed', () => {
+  test('lasts a day at most when the policy has no bound', () => {
     const run: Run = { ...PATIENT, backoffS: 86_400, failures: 40 };
     const { notBefore } = failing(run, 1, 1);
     assert.equal((notBefore?.getTime() ?? 0) - later(1).getTime(), 86_400_000);
   });
 
-  test('of none lets the next attempt be claimed at once', () => {
+  test('of 0 makes the next attempt claimable at once', () => {
     assert.equal(isClaimable(failing(FRESH, 1, 1)), true);
   });
 
-  test('leaves the start budget aside until it is over', () => {
+  test('suspends the start timeout until it has elapsed', () => {
     const run = failing({ ...PATIENT, startWithinS: 1 }, 1, 1);
     assert.deepEqual(dueAt(run), run.notBefore);
     const ready = accepted(decide(run, elapse(), later(5))).run;
@@ -146,7 +144,7 @@ describe('back-off', () => {
     assert.deepEqual(dueAt(ready), later(6));
   });
 
-  test('ends with a cancel, a retry that somebody asks for, and an admin who says PENDING', () => {
+  test('ends with a cancel, a requested retry and a PATCH to PENDING', () => {
     const run = failing(PATIENT, 1, 1);
     assert.equal(accepted(decide(run, command(USER_CANCEL), later(2))).run.notBefore, null);
     const retried = accepted(decide(run, command(MANUAL_RETRY), later(2))).run;
@@ -158,8 +156,8 @@ describe('back-off', () => {
   });
 });
 
-describe('time', () => {
-  test('does nothing to a run that has no deadline', () => {
+describe('elapse', () => {
+  test('is rejected for a run without a timer', () => {
     for (const run of Object.values(IN_STATE)) {
       assert.equal(dueAt(run), null);
       assert.match(refusal(decide(run, elapse(), later(1e6))), /no timer/);

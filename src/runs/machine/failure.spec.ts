@@ -26,7 +26,7 @@ const RECLAIM = {
   nextAttempt: NEXT_ATTEMPT,
 } as const satisfies RunCommand;
 
-describe('the loss of a worker', () => {
+describe('reclaim', () => {
   test('ends the attempt as FAILED and opens the next one at once, with one RECLAIMED on the timeline', () => {
     const { run, entries, endedAttempt } = accepted(decide(IN_STATE.RUNNING, RECLAIM, later(60)));
     assert.equal(run.state, 'PENDING');
@@ -50,19 +50,19 @@ describe('the loss of a worker', () => {
     assert.equal(endedAttempt.errorMessage, "Worker 'w1' lost");
   });
 
-  test('says null of a worker that never reported', () => {
+  test('records null for a worker that never sent a heartbeat', () => {
     const { entries } = accepted(decide(IN_STATE.ASSIGNED, { ...RECLAIM, lastHeartbeatAt: null }, later(60)));
     assert.deepEqual(entries[0]?.payload, { worker_id: 'w1', last_heartbeat_at: null });
   });
 
-  test('never eats the retries of the user, and failures never eat losses', () => {
+  test('uses up no retries, and failures use up no losses', () => {
     const lost = accepted(decide(IN_STATE.RUNNING, RECLAIM, later(60))).run;
     assert.deepEqual({ failures: lost.failures, reclaims: lost.reclaims }, { failures: 0, reclaims: 1 });
     const failed = after(lost, ASSIGN, FAILED);
     assert.deepEqual({ failures: failed.failures, reclaims: failed.reclaims }, { failures: 1, reclaims: 1 });
   });
 
-  test('is survived as often as allowed; the next one fails the run for good', () => {
+  test('opens another attempt as often as allowed; the next loss fails the run', () => {
     let run: Run = FRESH;
     for (let loss = 1; loss <= 3; loss += 1) {
       run = after(run, ASSIGN, { ...RECLAIM, attempt: loss });
@@ -84,20 +84,20 @@ describe('the loss of a worker', () => {
     assert.equal(endedAttempt, undefined);
   });
 
-  test('with no loss allowed fails the run at the first', () => {
+  test('fails the run at the first loss when none is allowed', () => {
     assert.equal(
       accepted(decide(IN_STATE.RUNNING, { ...RECLAIM, maxReclaims: 0 }, later(9))).run.state,
       'FAILED',
     );
   });
 
-  test('at the last attempt a run may have fails the run', () => {
+  test('fails a run at its last allowed attempt', () => {
     const run: Run = { ...IN_STATE.RUNNING, attempt: MAX_ATTEMPTS_OF_A_RUN };
     const command = { ...RECLAIM, attempt: MAX_ATTEMPTS_OF_A_RUN };
     assert.equal(accepted(decide(run, command, later(9))).run.state, 'FAILED');
   });
 
-  test('leaves a run alone that is in the hands of another worker, or at another attempt', () => {
+  test('is rejected for another worker or another attempt', () => {
     const run = IN_STATE.RUNNING;
     assert.match(
       refusal(decide(run, { ...RECLAIM, workerId: 'w2' }, later(9))),
@@ -108,19 +108,19 @@ describe('the loss of a worker', () => {
     assert.match(refusal(decide(again, RECLAIM, later(9))), /attempt 1 is not current/);
   });
 
-  test('leaves a run alone that nobody has', () => {
+  test('is rejected for a run without a worker', () => {
     const nobodys: Run = { ...IN_STATE.ASSIGNED, workerId: null };
     assert.match(refusal(decide(nobodys, RECLAIM, later(9))), /not assigned to worker/);
   });
 
   for (const state of RUN_STATES.filter((name) => !isInExecution(name))) {
-    test(`is refused in state ${state}`, () => {
+    test(`is rejected in state ${state}`, () => {
       const words = refusal(decide(IN_STATE[state], RECLAIM, later(60)));
       assert.match(words, state === 'PENDING' ? /is not assigned to a worker/ : /already in terminal state/);
     });
   }
 
-  test('makes every later report of the old worker worthless', () => {
+  test('makes every later report of the lost worker rejected', () => {
     const run = accepted(decide(IN_STATE.RUNNING, RECLAIM, later(60))).run;
     const reporter = { workerId: 'w1', attempt: 1 };
     const started = { type: 'STARTED', msg: '', payload: { worker_id: 'w1' } };

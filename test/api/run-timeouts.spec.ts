@@ -15,7 +15,7 @@ const QUIET_MS = 150;
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
-describe('time budgets', () => {
+describe('timeouts', () => {
   let service: TestApp;
   let steps: RunSteps;
 
@@ -44,7 +44,7 @@ describe('time budgets', () => {
     service.dataSource.query('select due_at from run_deadlines where run_id = $1', [id]);
 
   describe('of the start', () => {
-    test('fail a run that nobody claimed in time, at once and for good', async () => {
+    test('fail a run that is not claimed in time', async () => {
       const { id } = await steps.create({ ...START, retry_policy: { max_attempts: 5 } });
       await pass(id, 60);
       const run = await untilState(id, 'FAILED');
@@ -56,7 +56,7 @@ describe('time budgets', () => {
       assert.deepEqual(await deadlinesOf(id), []);
     });
 
-    test('fail a run whose worker did not start it in time; the worker comes too late', async () => {
+    test('fail a run whose worker does not start it in time, and reject a late STARTED', async () => {
       const { id } = await steps.assigned({ ...START, retry_policy: { max_attempts: 5 } });
       await pass(id, 60);
       assert.deepEqual(entriesOf(await untilState(id, 'FAILED')), [failed(1, NOT_STARTED)]);
@@ -79,7 +79,7 @@ describe('time budgets', () => {
       await untilState(id, 'FAILED');
     });
 
-    test('leave a run alone that still has time', async () => {
+    test('do not apply before they elapse', async () => {
       const { id } = await steps.create({ ...START, priority: 2 ** 31 - 1 });
       await passInVain(id, 59);
       assert.deepEqual(
@@ -88,14 +88,14 @@ describe('time budgets', () => {
       );
     });
 
-    test('are met by STARTED', async () => {
+    test('end with STARTED', async () => {
       const { id } = await steps.running(START);
       assert.deepEqual(await deadlinesOf(id), []);
       await passInVain(id, 86_400);
       assert.equal((await steps.event(id, 'COMPLETED')).state, 'COMPLETED');
     });
 
-    test('begin anew with a forced retry', async () => {
+    test('start again with a forced retry', async () => {
       const { id } = await steps.create(START);
       await pass(id, 50);
       await service.send('POST', `/runs/${id}/retry`);
@@ -104,7 +104,7 @@ describe('time budgets', () => {
       assert.deepEqual(entriesOf(await untilState(id, 'FAILED')).at(-1), failed(2, NOT_STARTED));
     });
 
-    test('are lifted by a cancel, and hold again after a forced retry', async () => {
+    test('end with a cancel, and apply again after a forced retry', async () => {
       const { id } = await steps.create(START);
       await service.send('POST', `/runs/${id}/cancel`);
       assert.deepEqual(await deadlinesOf(id), []);
@@ -113,7 +113,7 @@ describe('time budgets', () => {
       await untilState(id, 'FAILED');
     });
 
-    test('hold again for a failed run that is retried by force', async () => {
+    test('apply again to a failed run after a forced retry', async () => {
       const { id } = await steps.create(START);
       await pass(id, 60);
       await untilState(id, 'FAILED');
@@ -131,7 +131,7 @@ describe('time budgets', () => {
       );
     });
 
-    test('begin anew when an admin puts the run back to PENDING', async () => {
+    test('start again when an admin sets PENDING', async () => {
       const { id } = await steps.assigned(START);
       await pass(id, 50);
       await service.send('PATCH', `/runs/${id}`, { body: { state: 'PENDING' } });
@@ -140,7 +140,7 @@ describe('time budgets', () => {
       await untilState(id, 'FAILED');
     });
 
-    test('show on the feed as they show on the timeline', async () => {
+    test('appear on the feed as on the timeline', async () => {
       const { id } = await steps.create({ ...START, event_delivery: { topic: 'late' } });
       await pass(id, 60);
       await untilState(id, 'FAILED');
@@ -153,7 +153,7 @@ describe('time budgets', () => {
   });
 
   describe('of an attempt', () => {
-    test('fail the run when no retries are left; the late worker is refused and changes nothing', async () => {
+    test('fail the run when no retries are left, and reject the late worker', async () => {
       const { id } = await steps.running(ATTEMPT);
       await pass(id, 60);
       const run = await untilState(id, 'FAILED');
@@ -164,7 +164,7 @@ describe('time budgets', () => {
       assert.deepEqual(await steps.get(id), run);
     });
 
-    test('open another attempt while retries are left, which any worker may claim', async () => {
+    test('open another attempt, which any worker may claim, while retries are left', async () => {
       const { id } = await steps.running({ ...ATTEMPT, retry_policy: { max_attempts: 2 } });
       await pass(id, 60);
       const run = await untilState(id, 'PENDING');
@@ -178,7 +178,7 @@ describe('time budgets', () => {
       assert.deepEqual([second.state, second.execution_summary.worker_id], ['ASSIGNED', 'other']);
     });
 
-    test('count for each attempt by itself, and failures add up to the policy', async () => {
+    test('apply to each attempt separately, and failures add up for the retry policy', async () => {
       const { id } = await steps.running({ ...ATTEMPT, retry_policy: { max_attempts: 2 } });
       await passInVain(id, 59);
       await pass(id, 1);
@@ -194,7 +194,7 @@ describe('time budgets', () => {
       );
     });
 
-    test('do not run while the run waits or is only assigned', async () => {
+    test('do not apply while the run is pending or assigned', async () => {
       const { id } = await steps.create({ ...ATTEMPT, priority: 2 ** 31 - 1 });
       await passInVain(id, 86_400);
       await steps.claimUntil(id);
@@ -211,7 +211,7 @@ describe('time budgets', () => {
       await untilState(id, 'FAILED');
     });
 
-    test('are lifted by the end of the attempt, whoever ends it', async () => {
+    test('end with the attempt', async () => {
       for (const end of ['COMPLETED', 'FAILED', 'CANCELLED']) {
         const { id } = await steps.running(ATTEMPT);
         await steps.event(id, end);
@@ -223,7 +223,7 @@ describe('time budgets', () => {
       assert.deepEqual(await deadlinesOf(id), []);
     });
 
-    test('follow a budget of the start', async () => {
+    test('follow a start timeout', async () => {
       const { id } = await steps.running({ timeouts: { start_within_s: 10, attempt_s: 60 } });
       await passInVain(id, 59);
       await pass(id, 1);
@@ -231,7 +231,7 @@ describe('time budgets', () => {
     });
   });
 
-  test('are carried out to the moment, without anybody asking', async () => {
+  test('are applied on time, without a request', async () => {
     const { id, createdAt } = await steps.create({ timeouts: { start_within_s: 1 } });
     const { events } = await untilState(id, 'FAILED');
     const tookMs = Date.parse(events[0].t) - Date.parse(createdAt);
