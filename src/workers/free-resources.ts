@@ -1,17 +1,17 @@
 import type { ClaimingWorker, HeldRun } from '../runs/scheduling-strategy.js';
 
-/** What a worker has left: cores, and MB of memory. */
+/** Free cores and MB of memory. */
 export interface FreeResources {
   readonly cpu: number;
   readonly ramMb: number;
-  /** In the worker's own order of GPUs. */
+  /** In the order of the worker's GPUs. */
   readonly gpus: readonly { readonly id: number; readonly vramMb: number }[];
 }
 
 /**
- * A worker's resources less what the runs take that it holds; never below 0. GPU memory taken by a run that was given
- * no GPU counts on every GPU, because it may be any of them.
- * @param held runs of this worker; those of others are left out of account
+ * A worker's resources minus those of its runs, at least 0. GPU memory of a run without an assigned GPU counts on every
+ * GPU.
+ * @param held assigned runs; those of other workers are ignored
  */
 export function freeResources(worker: ClaimingWorker, held: readonly HeldRun[]): FreeResources {
   let cpu = worker.cpuCores;

@@ -1,6 +1,6 @@
 import { DomainError } from '../common/http/errors/domain-error.js';
 
-/** A heartbeat that contradicts itself. */
+/** A heartbeat with contradictory fields. */
 export class InvalidHeartbeat extends DomainError {
   readonly kind = 'invalid';
 
@@ -9,7 +9,7 @@ export class InvalidHeartbeat extends DomainError {
   }
 }
 
-/** No worker with this id has reported, or it was silent for so long that it was forgotten. */
+/** The worker is not registered. */
 export class WorkerNotFound extends DomainError {
   readonly kind = 'not-found';
 
@@ -18,7 +18,7 @@ export class WorkerNotFound extends DomainError {
   }
 }
 
-/** More heartbeats wait for the database than this process takes; nothing has changed. */
+/** Too many heartbeats wait for the database; nothing has changed. */
 export class TooManyHeartbeats extends DomainError {
   readonly kind = 'unavailable';
 

@@ -23,11 +23,11 @@ import { LostRunSearch } from './reaper/lost-run-search.js';
 import { OutageDetector } from './reaper/outage-detector.js';
 import { ReaperInstrumentation } from './reaper/reaper-instrumentation.js';
 import { Reaper } from './reaper/reaper.js';
-import { ReportsController } from './reports/reports.controller.js';
+import { ReportsController } from './reports.controller.js';
 import { WorkersController } from './workers.controller.js';
 import { WorkersService } from './workers.service.js';
 
-/** Workers: who they are, and what they are given to do. */
+/** Registered workers, their claims, and the reaper. */
 @Module({
   imports: [TypeOrmModule.forFeature([WorkerDrainEntity]), RunsModule, HealthModule],
   controllers: [

@@ -52,14 +52,12 @@ export class DemandShapeDto extends DemandNumbersDto {
    * Whether any worker that takes runs could be given such a run if it held nothing. Null when no worker takes runs, or
    * when the scheduling strategy looks at more than the shape.
    */
-  @ApiProperty({ type: 'boolean', nullable: true, example: true })
-  placeable: boolean | null;
+  @ApiProperty({ type: 'boolean', nullable: true, example: true }) placeable: boolean | null;
   /**
    * How many of those that are ready would find a place in what is free now, were no other shape waiting; under `direct`
    * a worker that holds nothing is one place. Null as for `placeable`.
    */
-  @ApiProperty({ type: 'integer', nullable: true, example: 3 })
-  can_start_now: number | null;
+  @ApiProperty({ type: 'integer', nullable: true, example: 3 }) can_start_now: number | null;
 }
 
 @ApiSchema({ name: 'Demand', description: 'The constraints of runs that have not ended.' })
@@ -77,8 +75,7 @@ export class DemandDto {
   /** Those with the most pending runs first, then those with the most in execution; `limit` of them at most. */
   @ApiProperty({ type: [DemandShapeDto] }) shapes: DemandShapeDto[];
   /** Runs of the shapes that are left out there, together; null when none is. */
-  @ApiProperty({ type: DemandNumbersDto, nullable: true })
-  other: DemandNumbersDto | null;
+  @ApiProperty({ type: DemandNumbersDto, nullable: true }) other: DemandNumbersDto | null;
 }
 
 @ApiSchema({ name: 'SupplySum', description: 'The total and the free amount of a resource.' })
@@ -113,8 +110,7 @@ export class SupplySizeDto {
   /** @example 32000 */
   @ApiProperty({ type: 'integer' }) ram_mb: number;
   /** Memory of each GPU in MB, the largest first. */
-  @ApiProperty({ type: 'array', items: { type: 'integer' } })
-  gpus: number[];
+  @ApiProperty({ type: 'array', items: { type: 'integer' } }) gpus: number[];
   /** How many workers. @example 4 */
   @ApiProperty({ type: 'integer' }) workers: number;
   /** Those of them that hold no run. @example 1 */
@@ -147,8 +143,7 @@ export class SupplyDto {
   /** The most frequent first; `limit` of them at most. */
   @ApiProperty({ type: [SupplySizeDto] }) sizes: SupplySizeDto[];
   /** The sizes that are left out there; null when none is. */
-  @ApiProperty({ type: SupplyOtherDto, nullable: true })
-  other: SupplyOtherDto | null;
+  @ApiProperty({ type: SupplyOtherDto, nullable: true }) other: SupplyOtherDto | null;
 }
 
 @ApiSchema({ name: 'CapacityReport', description: 'The demand of runs and the supply of workers.' })
@@ -156,8 +151,7 @@ export class CapacityReportDto {
   /** The time of the numbers. */
   @ApiProperty({ type: 'string', format: 'date-time' }) at: string;
   /** Name of the scheduling strategy. */
-  @ApiProperty({ type: 'string', example: 'direct' })
-  strategy: string;
+  @ApiProperty({ type: 'string', example: 'direct' }) strategy: string;
   @ApiProperty({ type: DemandDto }) demand: DemandDto;
   @ApiProperty({ type: SupplyDto }) supply: SupplyDto;
 }

@@ -25,16 +25,13 @@ export class ClaimQueryDto {
 export class WorkerOpRunDto {
   id: string;
   image: string;
-  @ApiProperty({ type: 'object', additionalProperties: true })
-  inputs: JsonObject;
+  @ApiProperty({ type: 'object', additionalProperties: true }) inputs: JsonObject;
   @ApiProperty({ type: ConstraintsDto }) constraints: ConstraintsDto;
   /** The attempt that was claimed, from 1; sent back in `X-Run-Attempt`. */
   @ApiProperty({ type: 'integer' }) attempt: number;
   /** Where in a trace the run belongs (W3C Trace Context), for its container; absent when nobody traces it. */
-  @ApiProperty({ type: 'string', required: false })
-  traceparent?: string;
-  @ApiProperty({ type: 'string', required: false })
-  tracestate?: string;
+  @ApiProperty({ type: 'string', required: false }) traceparent?: string;
+  @ApiProperty({ type: 'string', required: false }) tracestate?: string;
 }
 
 @ApiSchema({ name: 'ClaimedOps', description: 'The runs that a claim assigned.' })

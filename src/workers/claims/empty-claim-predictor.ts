@@ -124,14 +124,11 @@ export class EmptyClaimPredictor {
       this.served.listen();
     }
     if (!this.waiting.isListening || (this.#snapshot && isRecent(this.#snapshot))) return;
-    this.#refreshing ??= this.observe(MAX_WORKERS, () =>
-      this.repository.listHolders(this.dataSource, '', 0, MAX_WORKERS),
-    )
+    const query = (): Promise<HolderPage> => this.repository.listHolders(this.dataSource, '', 0, MAX_WORKERS);
+    this.#refreshing ??= this.observe(MAX_WORKERS, query)
       // The claim itself reports the error.
       .catch(() => undefined)
-      .finally(() => {
-        this.#refreshing = undefined;
-      });
+      .finally(() => void (this.#refreshing = undefined));
     await this.#refreshing;
   }
 }

@@ -42,10 +42,11 @@ interface Wave {
 
 const NO_WAVE: WakeUp = { settle: () => undefined };
 
-/** Records that a worker's free capacity has grown, from `reset` on, while the claim waits and while it does not. */
+/** Records, from `reset` on, that a worker's free capacity has grown. */
 export class CapacityListener {
-  #hasGrown = false;
-  #wake: (() => void) | undefined;
+  hasGrown = false;
+  /** Called when the capacity grows. */
+  wake: (() => void) | undefined;
 
   constructor(
     private readonly workers: EventEmitter,
@@ -54,18 +55,9 @@ export class CapacityListener {
     workers.on(event, this.#onGrowth);
   }
 
-  get hasGrown(): boolean {
-    return this.#hasGrown;
-  }
-
   /** Call it before each try. */
   reset(): void {
-    this.#hasGrown = false;
-  }
-
-  /** @param wake called when the capacity grows; undefined ends the wait */
-  notify(wake: (() => void) | undefined): void {
-    this.#wake = wake;
+    this.hasGrown = false;
   }
 
   close(): void {
@@ -73,8 +65,8 @@ export class CapacityListener {
   }
 
   readonly #onGrowth = (): void => {
-    this.#hasGrown = true;
-    this.#wake?.();
+    this.hasGrown = true;
+    this.wake?.();
   };
 }
 
@@ -138,10 +130,10 @@ export class WaitingClaims implements OnModuleDestroy {
     return untilWoken<WakeUp>({ signal, forMs }, (wake) => {
       const waiter: Waiter = { version: since, wake };
       this.#waiters.add(waiter);
-      capacity?.notify(() => wake(NO_WAVE));
+      if (capacity) capacity.wake = () => wake(NO_WAVE);
       return () => {
         this.#waiters.delete(waiter);
-        capacity?.notify(undefined);
+        if (capacity) capacity.wake = undefined;
       };
     });
   }

@@ -22,17 +22,13 @@ const MAX_KEPT_OPS = 256 * 1024;
 @ApiSchema({ name: 'RunningOp', description: 'A run in execution, as reported by its worker.' })
 @AllowUnknownFields()
 export class RunningOpDto {
-  @IsText({ min: 1, max: 128 })
-  id: string;
+  @IsText({ min: 1, max: 128 }) id: string;
 
-  @IsText({ max: 512 })
-  image: string;
+  @IsText({ max: 512 }) image: string;
 
-  @JsonObject()
-  inputs: JsonObjectValue;
+  @JsonObject() inputs: JsonObjectValue;
 
-  @JsonObject()
-  constraints: JsonObjectValue;
+  @JsonObject() constraints: JsonObjectValue;
 }
 
 @ApiSchema({ name: 'HeartbeatRequest', description: 'The state of a worker. Unknown fields are ignored.' })
@@ -47,11 +43,9 @@ export class HeartbeatDto {
   })
   worker_id: string;
 
-  @Nested(() => ResourcesInputDto)
-  resources: ResourcesInputDto;
+  @Nested(() => ResourcesInputDto) resources: ResourcesInputDto;
 
-  @IsTextList({ max: 128 }, { max: 100 })
-  tags: string[];
+  @IsTextList({ max: 128 }, { max: 100 }) tags: string[];
 
   /** Runs that the worker is executing; left out, what it said before stands. */
   @OptionalField()

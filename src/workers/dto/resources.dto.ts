@@ -14,12 +14,10 @@ const LARGEST_GPU_ID = 2 ** 31 - 1;
 @AllowUnknownFields()
 export class GpuInputDto {
   /** 0, 1, 2 ... */
-  @IsJsonInteger({ min: 0, max: LARGEST_GPU_ID })
-  id: number;
+  @IsJsonInteger({ min: 0, max: LARGEST_GPU_ID }) id: number;
 
   /** Memory in MB. */
-  @IsJsonInteger({ min: 0 })
-  vram_mb: number;
+  @IsJsonInteger({ min: 0 }) vram_mb: number;
 
   /** Labels such as the family. */
   @OptionalField()
@@ -30,15 +28,12 @@ export class GpuInputDto {
 @ApiSchema({ name: 'ResourcesInput', description: 'The hardware of a worker. Unknown fields are ignored.' })
 @AllowUnknownFields()
 export class ResourcesInputDto {
-  @IsJsonInteger({ min: 0 })
-  cpu_cores: number;
+  @IsJsonInteger({ min: 0 }) cpu_cores: number;
 
   /** RAM in MB. */
-  @IsJsonInteger({ min: 0 })
-  ram_mb: number;
+  @IsJsonInteger({ min: 0 }) ram_mb: number;
 
-  @NestedList(() => GpuInputDto, { max: 64 })
-  gpus: GpuInputDto[];
+  @NestedList(() => GpuInputDto, { max: 64 }) gpus: GpuInputDto[];
 }
 
 @ApiSchema({ name: 'Gpu', description: 'A GPU of a worker.' })

@@ -20,11 +20,10 @@ export class WorkerDto {
   /** True while an admin keeps the worker from claiming. */
   draining: boolean;
   /** Left out of the answer to a heartbeat, which asks nobody what the worker holds. */
-  @ApiPropertyOptional({ type: FreeResourcesDto })
-  free?: FreeResourcesDto;
+  @ApiPropertyOptional({ type: FreeResourcesDto }) free?: FreeResourcesDto;
 }
 
-/** The worker as clients see it. @param free what it has left, where that is known */
+/** @param free omitted: not known */
 export function toWorkerDto(worker: PooledWorker, free?: FreeResources): WorkerDto {
   const dto: WorkerDto = {
     id: worker.id,
@@ -45,14 +44,9 @@ export function toWorkerDto(worker: PooledWorker, free?: FreeResources): WorkerD
     is_active: worker.isActive,
     draining: worker.isDraining,
   };
-  if (free) dto.free = toFreeDto(free);
+  if (free) {
+    const gpus = free.gpus.map(({ id, vramMb }) => ({ id, vram_mb: vramMb }));
+    dto.free = { cpu_cores: free.cpu, ram_mb: free.ramMb, gpus };
+  }
   return dto;
-}
-
-function toFreeDto({ cpu, ramMb, gpus }: FreeResources): FreeResourcesDto {
-  return {
-    cpu_cores: cpu,
-    ram_mb: ramMb,
-    gpus: gpus.map(({ id, vramMb }) => ({ id, vram_mb: vramMb })),
-  };
 }

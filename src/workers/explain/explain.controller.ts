@@ -6,7 +6,6 @@ import { RUN_ID_PARAM } from '../../bootstrap/openapi/examples.js';
 import { RunExplanationDto } from './explain.dto.js';
 import { ExplainService } from './explain.service.js';
 
-/** HTTP of the explanation of a run. */
 @ApiTags('runs')
 @Controller('runs')
 export class ExplainController {

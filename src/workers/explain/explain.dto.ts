@@ -7,8 +7,7 @@ export type Budget = (typeof BUDGETS)[number];
 
 @ApiSchema({ name: 'ExplainedDeadline', description: 'A timeout that is running.' })
 export class ExplainedDeadlineDto {
-  @ApiProperty({ enum: BUDGETS })
-  budget: Budget;
+  @ApiProperty({ enum: BUDGETS }) budget: Budget;
   /** When it is over, ISO 8601. */
   @ApiProperty({ type: 'string', format: 'date-time' }) at: string;
   /** Milliseconds until then; 0 when it is over. */
@@ -32,15 +31,13 @@ export class ExplainedQueueDto {
   /** Since when runs behind this one have been handed out before it, ISO 8601; null: never. */
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) passed_over_at: string | null;
   /** The worker that is kept free for the run; null: none. */
-  @ApiProperty({ type: 'string', nullable: true })
-  reserved_for: string | null;
+  @ApiProperty({ type: 'string', nullable: true }) reserved_for: string | null;
 }
 
 @ApiSchema({ name: 'ExplainedHolder', description: 'The worker that executes a run.' })
 export class ExplainedHolderDto {
   /** Null for a run that an admin put into execution: it belongs to the first worker that reports STARTED. */
-  @ApiProperty({ type: 'string', nullable: true })
-  worker_id: string | null;
+  @ApiProperty({ type: 'string', nullable: true }) worker_id: string | null;
   /** True while its newest heartbeat lies within the worker timeout. */
   is_active: boolean;
   /** True while an admin keeps it from claiming. */
@@ -60,21 +57,18 @@ export class ExplainedEndDto {
   /** ISO 8601. */
   @ApiProperty({ type: 'string', format: 'date-time' }) at: string;
   /** Type of the timeline's entry that ended it; null: an admin set the state, and the audit log tells who. */
-  @ApiProperty({ type: 'string', nullable: true, example: 'COMPLETED' })
-  event: string | null;
+  @ApiProperty({ type: 'string', nullable: true, example: 'COMPLETED' }) event: string | null;
   /** Message of that entry. */
   @ApiProperty({ oneOf: [{ type: 'string' }, { type: 'integer' }], nullable: true })
   msg: string | number | null;
   /** The worker that had the run last; null: none had the last attempt. */
-  @ApiProperty({ type: 'string', nullable: true })
-  worker_id: string | null;
+  @ApiProperty({ type: 'string', nullable: true }) worker_id: string | null;
 }
 
 @ApiSchema({ name: 'ExplainedObstacle', description: 'A resource of which a worker has too little.' })
 export class ExplainedObstacleDto {
   /** `cpu`, `ram_mb`, `vram_mb`, `reserved` (kept free for another run), or a name of the strategy's own. */
-  @ApiProperty({ type: 'string', example: 'ram_mb' })
-  resource: string;
+  @ApiProperty({ type: 'string', example: 'ram_mb' }) resource: string;
   /** What the run asks for. */
   @ApiProperty({ type: 'number' }) needed: number;
   /** What the worker has left; of GPU memory, on the GPU that has the most. */
@@ -116,30 +110,23 @@ export class ExplainedWorkerCountsDto {
 @ApiSchema({ name: 'RunExplanation', description: 'Explains the state of a run.' })
 export class RunExplanationDto {
   run_id: string;
-  @ApiProperty({ enum: RUN_STATES, enumName: 'RunState' })
-  state: RunState;
+  @ApiProperty({ enum: RUN_STATES, enumName: 'RunState' }) state: RunState;
   /** Number of the current attempt, from 1. */
   @ApiProperty({ type: 'integer' }) attempt: number;
   /** Name of the scheduling strategy. */
-  @ApiProperty({ type: 'string', example: 'fit' })
-  strategy: string;
+  @ApiProperty({ type: 'string', example: 'fit' }) strategy: string;
   /** The answer in plain words, for people. */
   summary: string;
   /** Null when no time budget is running down. */
-  @ApiProperty({ type: ExplainedDeadlineDto, nullable: true })
-  deadline: ExplainedDeadlineDto | null;
+  @ApiProperty({ type: ExplainedDeadlineDto, nullable: true }) deadline: ExplainedDeadlineDto | null;
   /** Null unless the run is PENDING. */
-  @ApiProperty({ type: ExplainedQueueDto, nullable: true })
-  queue: ExplainedQueueDto | null;
+  @ApiProperty({ type: ExplainedQueueDto, nullable: true }) queue: ExplainedQueueDto | null;
   /** Null unless the run is ASSIGNED or RUNNING. */
-  @ApiProperty({ type: ExplainedHolderDto, nullable: true })
-  holder: ExplainedHolderDto | null;
+  @ApiProperty({ type: ExplainedHolderDto, nullable: true }) holder: ExplainedHolderDto | null;
   /** Null unless the run has ended. */
-  @ApiProperty({ type: ExplainedEndDto, nullable: true })
-  ended: ExplainedEndDto | null;
+  @ApiProperty({ type: ExplainedEndDto, nullable: true }) ended: ExplainedEndDto | null;
   /** Active workers, the most able first, 100 at most; empty unless the run is PENDING. */
   @ApiProperty({ type: [ExplainedWorkerDto] }) workers: ExplainedWorkerDto[];
   /** Null unless the run is PENDING. */
-  @ApiProperty({ type: ExplainedWorkerCountsDto, nullable: true })
-  counts: ExplainedWorkerCountsDto | null;
+  @ApiProperty({ type: ExplainedWorkerCountsDto, nullable: true }) counts: ExplainedWorkerCountsDto | null;
 }

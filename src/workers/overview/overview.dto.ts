@@ -61,8 +61,7 @@ export class OverviewDto {
   /** When the oldest run that is PENDING was created; null when none is. */
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) oldest_pending_at: string | null;
   /** The last 60 minutes, oldest first; the last one is under way. */
-  @ApiProperty({ type: [OverviewMinuteDto], minItems: 60, maxItems: 60 })
-  minutes: OverviewMinuteDto[];
+  @ApiProperty({ type: [OverviewMinuteDto], minItems: 60, maxItems: 60 }) minutes: OverviewMinuteDto[];
   @ApiProperty({ type: OverviewWorkersDto }) workers: OverviewWorkersDto;
   @ApiProperty({ type: CapacityDto }) capacity: CapacityDto;
 }

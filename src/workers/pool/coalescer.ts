@@ -1,93 +1,81 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** How members are gathered. */
 export interface CoalescerOptions<M, R> {
-  /** Least time between the beginnings of two commits, in milliseconds. */
+  /** Minimum time between the starts of two commits, in milliseconds. */
   readonly pauseMs: number;
-  /** Members of one commit at most; what is left over goes with the next one. */
+  /** Items of one commit; the others wait for the next one. */
   readonly maxBatch: number;
-  /** Bytes after which a commit is full; a member that is heavier goes alone. */
+  /** Bytes of one commit; a larger item is committed alone. */
   readonly maxBatchBytes: number;
-  /** Members that may wait; one more is refused. */
   readonly maxWaiting: number;
-  /** Bytes that may wait; a member that would exceed them is refused, unless nothing waits. */
+  /** Bytes that may wait; a larger item waits only if it is the first. */
   readonly maxWaitingBytes: number;
-  /** What a member costs, in bytes. */
-  readonly weigh: (member: M) => number;
-  /** Commits the members as one; answers one result a member, in order. */
-  readonly commit: (members: readonly M[]) => Promise<readonly R[]>;
+  /** Size of an item in bytes. */
+  readonly weigh: (item: M) => number;
+  /** Returns one result for each item, in order. */
+  readonly commit: (items: readonly M[]) => Promise<readonly R[]>;
 }
 
-/** Thrown at a member for which there is no room. */
+/** Too many items wait. */
 export class CoalescerFull extends Error {}
 
 interface Waiting<M, R> {
-  readonly member: M;
+  readonly item: M;
   readonly bytes: number;
   readonly resolve: (result: R) => void;
   readonly reject: (error: unknown) => void;
 }
 
 /**
- * Commits many small writes as few large ones. A member that comes after a quiet time is committed at once, with those
- * of the same turn of the event loop; from then on members are gathered until the pause is over. Each is answered when
- * its commit is through; a commit that fails fails its own members only. One commit at a time.
+ * Commits many small writes as few large ones, one commit at a time. The first item after a pause is committed at once,
+ * with those of the same turn of the event loop; later ones wait until the pause is over. A failed commit fails its own
+ * items only.
  */
 export class Coalescer<M, R> {
-  readonly #options: CoalescerOptions<M, R>;
-  readonly #hurry = new AbortController();
+  readonly #closing = new AbortController();
   #waiting: Waiting<M, R>[] = [];
   #waitingBytes = 0;
-  #lastBegin = -Infinity;
+  #startedAt = -Infinity;
   #running: Promise<void> | undefined;
 
-  constructor(options: CoalescerOptions<M, R>) {
-    this.#options = options;
-  }
+  constructor(private readonly options: CoalescerOptions<M, R>) {}
 
-  /**
-   * Hands a member in; resolves with its result once it is committed.
-   * @throws CoalescerFull when too many wait; otherwise what the commit failed with
-   */
-  submit(member: M): Promise<R> {
-    const { maxWaiting, maxWaitingBytes, weigh } = this.#options;
-    const bytes = weigh(member);
+  /** Resolves with the result after the commit. @throws CoalescerFull, or the error of the commit */
+  submit(item: M): Promise<R> {
+    const { maxWaiting, maxWaitingBytes, weigh } = this.options;
+    const bytes = weigh(item);
     const waiting = this.#waiting.length;
-    const isTooMuch = waiting > 0 && this.#waitingBytes + bytes > maxWaitingBytes;
-    if (waiting >= maxWaiting || isTooMuch) {
-      return Promise.reject(new CoalescerFull(`${waiting} members are waiting already`));
+    const isTooLarge = waiting > 0 && this.#waitingBytes + bytes > maxWaitingBytes;
+    if (waiting >= maxWaiting || isTooLarge) {
+      return Promise.reject(new CoalescerFull(`${waiting} items are waiting already`));
     }
     return new Promise<R>((resolve, reject) => {
-      this.#waiting.push({ member, bytes, resolve, reject });
+      this.#waiting.push({ item, bytes, resolve, reject });
       this.#waitingBytes += bytes;
       this.#running ??= this.#run();
     });
   }
 
-  /** Commits what waits without any further pause; from now on nothing is gathered. */
+  /** Commits waiting items, and from now on all items, without a pause. */
   async close(): Promise<void> {
-    this.#hurry.abort();
+    this.#closing.abort();
     while (this.#running) await this.#running;
   }
 
   async #run(): Promise<void> {
     await Promise.resolve();
+    const { signal } = this.#closing;
     while (this.#waiting.length > 0) {
-      await this.#pause();
-      this.#lastBegin = performance.now();
+      const pauseMs = this.#startedAt + this.options.pauseMs - performance.now();
+      if (pauseMs > 0 && !signal.aborted) await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
+      this.#startedAt = performance.now();
       await this.#commit(this.#nextBatch());
     }
     this.#running = undefined;
   }
 
-  async #pause(): Promise<void> {
-    const ms = this.#lastBegin + this.#options.pauseMs - performance.now();
-    const { signal } = this.#hurry;
-    if (ms > 0 && !signal.aborted) await sleep(ms, undefined, { signal }).catch(() => undefined);
-  }
-
   #nextBatch(): Waiting<M, R>[] {
-    const { maxBatch, maxBatchBytes } = this.#options;
+    const { maxBatch, maxBatchBytes } = this.options;
     let bytes = 0;
     let size = 0;
     for (const next of this.#waiting) {
@@ -102,8 +90,8 @@ export class Coalescer<M, R> {
   async #commit(batch: readonly Waiting<M, R>[]): Promise<void> {
     let results: readonly R[];
     try {
-      results = await this.#options.commit(batch.map(({ member }) => member));
-      if (results.length !== batch.length) throw new Error('a commit has not one result for each member');
+      results = await this.options.commit(batch.map(({ item }) => item));
+      if (results.length !== batch.length) throw new Error('a commit has not one result for each item');
     } catch (error) {
       for (const { reject } of batch) reject(error);
       return;

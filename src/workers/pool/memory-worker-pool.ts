@@ -12,21 +12,21 @@ import {
   type WorkerPool,
 } from './worker-pool.js';
 
-/** Drains that one statement ends at most. */
+/** Drains that one statement removes. */
 const BATCH = 500;
 
 interface Entry {
-  readonly said: Omit<PooledWorker, 'isActive' | 'isDraining'>;
+  readonly worker: Omit<PooledWorker, 'isActive' | 'isDraining'>;
   readonly reports: RunReports;
 }
 
-/** The pool of a single server process, in its memory; the drains alone are in the database. */
+/** The pool of a single server process, in memory; drains are in the database. */
 export class MemoryWorkerPool implements WorkerPool {
-  /** In order of the newest heartbeat, the most silent worker first. */
+  /** Ordered by the last heartbeat, the oldest first. */
   readonly #entries = new Map<string, Entry>();
   readonly #draining: Set<string>;
-  /** One change of a drain after the other, or the table could end up saying something else than the set. */
-  #turn: Promise<void> = Promise.resolve();
+  /** Changes of drains run one after the other, so that table and set agree. */
+  #lastDrain: Promise<void> = Promise.resolve();
 
   private constructor(
     private readonly timeoutMs: number,
@@ -38,9 +38,9 @@ export class MemoryWorkerPool implements WorkerPool {
   }
 
   /**
-   * An empty pool that knows which workers drain.
-   * @param timeoutMs milliseconds of silence after which a worker is no longer active
-   * @param now the present in epoch milliseconds
+   * An empty pool with the stored drains.
+   * @param timeoutMs worker timeout in milliseconds
+   * @param now epoch milliseconds
    */
   static async open(
     timeoutMs: number,
@@ -60,20 +60,20 @@ export class MemoryWorkerPool implements WorkerPool {
       reports.add(ids, now, now - this.timeoutMs);
     }
     const at = new Date(now);
-    const said = {
+    const worker = {
       id: heartbeat.id,
       cpuCores: heartbeat.cpuCores,
       ramMb: heartbeat.ramMb,
       gpus: heartbeat.gpus,
       tags: heartbeat.tags,
-      runningOps: heartbeat.runningOps ?? known?.said.runningOps ?? [],
-      createdAt: known?.said.createdAt ?? at,
+      runningOps: heartbeat.runningOps ?? known?.worker.runningOps ?? [],
+      createdAt: known?.worker.createdAt ?? at,
       lastHeartbeatAt: at,
     };
-    const entry: Entry = { said, reports };
-    // Back in at the end: the most silent worker stays first.
-    this.#entries.delete(said.id);
-    this.#entries.set(said.id, entry);
+    const entry: Entry = { worker, reports };
+    // Moves it to the end.
+    this.#entries.delete(worker.id);
+    this.#entries.set(worker.id, entry);
     return Promise.resolve(this.#view(entry));
   }
 
@@ -106,8 +106,8 @@ export class MemoryWorkerPool implements WorkerPool {
 
   async setDraining(id: string, draining: boolean): Promise<PooledWorker | null> {
     if (!this.#get(id)) return null;
-    const done = this.#afterOthers(() => this.#writeDrain(id, draining));
-    this.#turn = done.catch(() => undefined);
+    const done = this.#lastDrain.then(() => this.#writeDrain(id, draining));
+    this.#lastDrain = done.catch(() => undefined);
     await done;
     return this.find(id);
   }
@@ -116,7 +116,7 @@ export class MemoryWorkerPool implements WorkerPool {
     const from = this.now() - this.timeoutMs;
     return Promise.resolve(
       ids.flatMap((id) => {
-        const lastHeartbeatAt = this.#get(id)?.said.lastHeartbeatAt ?? null;
+        const lastHeartbeatAt = this.#get(id)?.worker.lastHeartbeatAt ?? null;
         return lastHeartbeatAt === null || lastHeartbeatAt.getTime() < from ? [{ id, lastHeartbeatAt }] : [];
       }),
     );
@@ -135,7 +135,7 @@ export class MemoryWorkerPool implements WorkerPool {
     let removed = before - this.#entries.size;
     const seen = [...this.#draining].flatMap((id) => {
       const entry = this.#entries.get(id);
-      return entry ? [{ id, at: entry.said.lastHeartbeatAt }] : [];
+      return entry ? [{ id, at: entry.worker.lastHeartbeatAt }] : [];
     });
     await this.drains.markSeen(seen);
     const limit = new Date(this.now() - FORGET_AFTER_MS);
@@ -145,11 +145,6 @@ export class MemoryWorkerPool implements WorkerPool {
       return ids.length;
     });
     return removed;
-  }
-
-  async #afterOthers(write: () => Promise<void>): Promise<void> {
-    await this.#turn;
-    await write();
   }
 
   async #writeDrain(id: string, draining: boolean): Promise<void> {
@@ -167,19 +162,19 @@ export class MemoryWorkerPool implements WorkerPool {
     return this.#entries.get(id);
   }
 
-  #view({ said }: Entry): PooledWorker {
-    // The many fields come last: what is added to a copy costs the engine more than the copy.
+  #view({ worker }: Entry): PooledWorker {
+    // Fields added after a spread are slower than the spread.
     return {
-      isActive: this.now() - said.lastHeartbeatAt.getTime() <= this.timeoutMs,
-      isDraining: this.#draining.has(said.id),
-      ...said,
+      isActive: this.now() - worker.lastHeartbeatAt.getTime() <= this.timeoutMs,
+      isDraining: this.#draining.has(worker.id),
+      ...worker,
     };
   }
 
   #forgetSilent(): void {
     const limit = this.now() - FORGET_AFTER_MS;
     for (const [id, entry] of this.#entries) {
-      if (entry.said.lastHeartbeatAt.getTime() > limit) return;
+      if (entry.worker.lastHeartbeatAt.getTime() > limit) return;
       this.#entries.delete(id);
     }
   }

@@ -1,20 +1,19 @@
-/** Runs kept by which a worker's reports are remembered after it named them last; more make its reports unclear. */
+/** Departed runs that are kept for a worker; with more, its reports are ignored. */
 export const MAX_DEPARTED = 5000;
 
-/** Which runs a worker has named in its reports of running runs, as far back as the last worker timeout. */
+/** The runs in a worker's reports during the last worker timeout. */
 export class RunReports {
   #last: number | undefined;
   #previous: number | undefined;
   #running: ReadonlySet<string> = new Set();
-  /** Runs that the newest report did not name any more, by the time of the last one that did; in order of time. */
+  /** Runs missing in the newest report, with the time of the last report that named them, ordered by it. */
   readonly #departed = new Map<string, number>();
-  /** Time of the newest report of which something was dropped. */
-  #unclearAt: number | undefined;
+  /** Time of the newest report of which runs were dropped. */
+  #droppedAt: number | undefined;
 
   /**
-   * Takes note of a report.
    * @param at epoch milliseconds
-   * @param from reports before this time matter no more
+   * @param from start of the worker timeout
    */
   add(runIds: readonly string[], at: number, from: number): void {
     const running = new Set(runIds);
@@ -30,17 +29,17 @@ export class RunReports {
     }
     if (this.#departed.size > MAX_DEPARTED) {
       this.#departed.clear();
-      this.#unclearAt = this.#last;
+      this.#droppedAt = this.#last;
     }
     this.#running = running;
     this.#previous = this.#last;
     this.#last = at;
   }
 
-  /** Whether there were at least two reports since the time and the run was in none of them. */
+  /** Whether there were at least two reports since the time, none with the run. */
   areWithout(runId: string, from: number): boolean {
     if (this.#previous === undefined || this.#previous < from) return false;
-    if (this.#unclearAt !== undefined && this.#unclearAt >= from) return false;
+    if (this.#droppedAt !== undefined && this.#droppedAt >= from) return false;
     const departedAt = this.#departed.get(runId);
     return !this.#running.has(runId) && (departedAt === undefined || departedAt < from);
   }

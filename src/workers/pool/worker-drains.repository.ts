@@ -9,10 +9,7 @@ const DRAINS = new EntityTable(WorkerDrainEntity);
 const POOL = new EntityTable(WorkerPoolEntity);
 const SEEN = DRAINS.unnest(['workerId', 'seenAt']);
 
-/**
- * The workers that an admin keeps from claiming. What changes many rows is SQL: the query builder has no `update` from
- * other rows and no `skip locked` in a subquery.
- */
+/** Drains of workers. SQL where the query builder has no `update ... from` and no `skip locked` in a subquery. */
 @Injectable()
 export class WorkerDrainsRepository {
   constructor(@InjectRepository(WorkerDrainEntity) private readonly drains: Repository<WorkerDrainEntity>) {}
@@ -23,18 +20,17 @@ export class WorkerDrainsRepository {
     return found.map(({ workerId }) => workerId);
   }
 
-  /** Drains a worker; nothing changes for one that drains already. @param at when the drain begins */
+  /** Does nothing for a draining worker. */
   async insert(workerId: string, at: Date): Promise<void> {
     const query = this.drains.createQueryBuilder().insert().orIgnore();
     await query.values({ workerId, drainedAt: at, seenAt: at }).execute();
   }
 
-  /** Ends the drain of a worker, if there is one. */
   async remove(workerId: string): Promise<void> {
     await this.drains.delete({ workerId });
   }
 
-  /** Notes when draining workers were seen last. */
+  /** Stores the last heartbeats of draining workers. */
   async markSeen(seen: readonly { readonly id: string; readonly at: Date }[]): Promise<void> {
     await execute(
       this.drains.manager,
@@ -47,7 +43,7 @@ export class WorkerDrainsRepository {
     );
   }
 
-  /** Notes when draining workers were seen last by the shared pool. */
+  /** Takes the last heartbeats from the shared pool. */
   async markSeenByPool(): Promise<void> {
     await execute(
       this.drains.manager,
@@ -59,7 +55,7 @@ export class WorkerDrainsRepository {
     );
   }
 
-  /** Ends drains of workers that were not seen later than the time; answers whose. @param limit drains at most */
+  /** Removes drains of workers without a heartbeat since the time. @returns their ids */
   async removeUnseen(before: Date, limit: number): Promise<string[]> {
     const removed = await rows<{ id: string }>(
       this.drains.manager,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { GracePeriod } from './grace-period.js';
-import { ManualReaperClock } from './testing/manual-reaper-clock.js';
+import { ManualReaperClock } from '../../../test/support/manual-reaper-clock.js';
 
 const TIMEOUT = 8_000;
 

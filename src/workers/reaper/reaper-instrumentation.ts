@@ -21,9 +21,8 @@ export interface ReaperCounts {
 /** Workers named in a line of the log at most. */
 const MAX_LOGGED_WORKERS = 20;
 
-/** The reaper counts as stalled when it has not finished a pass in this number of intervals ... */
+/** The reaper is stalled after this number of intervals without a finished pass, plus the time of a slow query. */
 const STALLED_INTERVALS = 5;
-/** ... plus these milliseconds, because a pass may wait for an answer of the database. */
 const STALLED_EXTRA_MS = 25_000;
 
 /** Metrics, log and health of the reaper. */

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { HeldRun, QueuedRun } from '../../runs/scheduling-strategy.js';
 import { FitStrategy } from './fit.strategy.js';
-import { claimant, heldBy, NOW, queued } from './strategy.fixtures.js';
+import { claimant, heldBy, NOW, queued } from '../../../test/support/strategy-fixtures.js';
 
 /** An endless stream of small runs behind a large one. */
 interface Stream {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Choice, Claimant, QueuedRun } from '../../runs/scheduling-strategy.js';
 import { FitStrategy } from './fit.strategy.js';
-import { ago, claimant, heldBy, NOW, queued } from './strategy.fixtures.js';
+import { ago, claimant, heldBy, NOW, queued } from '../../../test/support/strategy-fixtures.js';
 
 const fit = new FitStrategy(300);
 const big = (more: Partial<QueuedRun> = {}): QueuedRun => queued('big', { cpu: 4 }, more);

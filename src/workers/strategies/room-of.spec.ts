@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { Claimant } from '../../runs/scheduling-strategy.js';
 import { DirectStrategy } from './direct.strategy.js';
 import { FitStrategy } from './fit.strategy.js';
-import { claimant, heldBy, NOW, queued } from './strategy.fixtures.js';
+import { claimant, heldBy, NOW, queued } from '../../../test/support/strategy-fixtures.js';
 
 const fit = new FitStrategy(300);
 

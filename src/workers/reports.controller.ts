@@ -1,13 +1,12 @@
 import { Body, Controller, HttpCode, Param, Post } from '@nestjs/common';
 import { ApiBody, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
-import { AllowScopes } from '../../auth/access.js';
-import { ApiErrors } from '../../common/http/errors/error.dto.js';
-import { BODY_EXAMPLES, namedExamples, WORKER_ID_PARAM } from '../../bootstrap/openapi/examples.js';
-import { BulkRunsService } from '../../runs/bulk/bulk-runs.service.js';
-import { ReportEventsDto, ReportEventsResultDto } from '../../runs/bulk/bulk-runs.dto.js';
-import { ApiIdempotencyKey, BulkKeysOf, type BulkKeys } from '../../runs/idempotency/idempotency.js';
+import { AllowScopes } from '../auth/access.js';
+import { ApiErrors } from '../common/http/errors/error.dto.js';
+import { BODY_EXAMPLES, namedExamples, WORKER_ID_PARAM } from '../bootstrap/openapi/examples.js';
+import { BulkRunsService } from '../runs/bulk/bulk-runs.service.js';
+import { ReportEventsDto, ReportEventsResultDto } from '../runs/bulk/bulk-runs.dto.js';
+import { ApiIdempotencyKey, BulkKeysOf, type BulkKeys } from '../runs/idempotency/idempotency.js';
 
-/** HTTP of what workers report. */
 @ApiTags('bulk')
 @Controller('workers')
 export class ReportsController {
