@@ -23,12 +23,12 @@ function gpus(...vramMb: readonly number[]): { id: number; vramMb: number }[] {
   return vramMb.map((left, i) => ({ id: 1 - i, vramMb: left }));
 }
 
-describe('freeResources', () => {
-  it('is everything for a worker without runs, its GPUs in their own order', () => {
+describe('free resources', () => {
+  it('are all resources of a worker without runs, its GPUs in order', () => {
     assert.deepEqual(freeResources(WORKER, []), { cpu: 8, ramMb: 1000, gpus: gpus(600, 400) });
   });
 
-  it('takes away what every run takes, GPU memory from the GPU that the run was given', () => {
+  it('exclude those of its runs, GPU memory on the assigned GPU', () => {
     const runsHeld = [
       held({ cpu: 2, ramMb: 300, vramMb: 100, gpuId: 0 }),
       held({ cpu: 1, ramMb: 50, vramMb: 200, gpuId: 0 }),
@@ -37,7 +37,7 @@ describe('freeResources', () => {
     assert.deepEqual(freeResources(WORKER, runsHeld), { cpu: 5, ramMb: 650, gpus: gpus(590, 100) });
   });
 
-  it('takes GPU memory of a run without a GPU from every GPU', () => {
+  it('exclude the GPU memory of a run without an assigned GPU on every GPU', () => {
     assert.deepEqual(freeResources(WORKER, [held({ vramMb: 100 }), held({ vramMb: 50, gpuId: 0 })]), {
       cpu: 8,
       ramMb: 1000,
@@ -45,7 +45,7 @@ describe('freeResources', () => {
     });
   });
 
-  it('never falls below nothing', () => {
+  it('are never negative', () => {
     assert.deepEqual(freeResources(WORKER, [held({ cpu: 9, ramMb: 2000, vramMb: 500 })]), {
       cpu: 0,
       ramMb: 0,
@@ -53,7 +53,7 @@ describe('freeResources', () => {
     });
   });
 
-  it('leaves alone what others hold, and a GPU that the worker has no more', () => {
+  it('ignore runs of other workers, and GPUs that the worker no longer has', () => {
     assert.deepEqual(
       freeResources(WORKER, [held({ workerId: 'other', cpu: 4 }), held({ vramMb: 100, gpuId: 7 })]),
       { cpu: 8, ramMb: 1000, gpus: gpus(600, 400) },

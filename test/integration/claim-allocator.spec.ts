@@ -9,7 +9,7 @@ import { FitStrategy } from '../../src/workers/strategies/fit.strategy.js';
 import { createOn, journalOn } from '../support/journal.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
-describe('a claim by a strategy that chooses', () => {
+describe('a claim with a choosing strategy', () => {
   let database: TestDatabase;
 
   before(async () => {
@@ -17,7 +17,7 @@ describe('a claim by a strategy that chooses', () => {
   });
   after(() => database.close());
 
-  test('answers a run as it is, though another process changed it after the strategy had seen it', async () => {
+  test('returns the current run, though another process changed it after the strategy read it', async () => {
     const { journal } = journalOn(database.dataSource);
     const other = journalOn(await database.open()).journal;
     const { id } = await createOn(journal);

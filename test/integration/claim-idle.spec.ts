@@ -8,13 +8,13 @@ import { logStatements } from '../support/statement-log.js';
 import { startTestApp, type TestAnswer, type TestApp } from '../support/test-app.js';
 
 const WORKERS = 1_000;
-/** Workers of which one could take the run. */
+/** Workers of which one can execute the run. */
 const OTHERS = 300;
 const QUIET_MS = 2_000;
 
 const statements = logStatements();
 
-/** Claims of the journal's hand-out, one a group. */
+/** Reads of the queue, one for each group of claims. */
 const lookups = (): number => statements.filter((sql) => /from run_queue\b/.test(sql)).length;
 
 async function waitingWorkers(
@@ -36,7 +36,7 @@ async function waitingWorkers(
 }
 
 describe('a thousand waiting claims', () => {
-  test('cost no statement while nothing happens, and one run wakes one of them', async () => {
+  test('cost no statement while nothing happens, and a run wakes one of them', async () => {
     const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '3600' } });
     const { answers, got } = await waitingWorkers(service, WORKERS, () => ({
       cpu_cores: 1,
@@ -58,7 +58,7 @@ describe('a thousand waiting claims', () => {
     await Promise.allSettled(answers);
   });
 
-  test('of which one only could take the run pass the word on until it gets there', async () => {
+  test('are woken in waves until the only suitable worker gets the run', async () => {
     const service = await startTestApp({
       env: { SERVICE_REAPER_INTERVAL: '3600', SERVICE_SCHEDULER: 'fit' },
     });
@@ -72,7 +72,7 @@ describe('a thousand waiting claims', () => {
     const { id } = await new RunSteps(service.send).create({ constraints: { cpu: 32 } });
     await until(() => got.length > 0, 'the run is handed out');
     assert.deepEqual(got, [`w${big} ${id}`]);
-    // Waves of 8, 64 and so on, in groups of 200, each with a few looks.
+    // Waves of 8, 64 and so on, in groups of 200, each with a few statements.
     assert.ok(lookups() <= 30, `${lookups()} looks at the queue`);
     await service.close();
     await Promise.allSettled(answers);

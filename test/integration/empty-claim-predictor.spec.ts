@@ -24,7 +24,7 @@ function letPass(t: TestContext, ms: number): void {
   t.mock.method(performance, 'now', () => now() + ms);
 }
 
-describe('a claim that waits, where nothing is to be had', () => {
+describe('a waiting claim on an empty queue', () => {
   let database: TestDatabase;
   let here: ClaimProcess;
   let there: ClaimProcess;
@@ -54,7 +54,7 @@ describe('a claim that waits, where nothing is to be had', () => {
     await changeOn(at.journal, runId, eventCommand({ type: 'COMPLETED', msg: '', payload: {} }));
   };
 
-  test('asks the database nothing, with a key or without, neither at its start nor at its end', async () => {
+  test('costs no statement, with a key or without, at its start and at its end', async () => {
     await here.settle();
     const claims = Array.from({ length: 200 }, (_, n) =>
       here.claim('w', { wait: 1, ...(n % 2 ? { key: `k${n}` } : {}) }),
@@ -64,7 +64,7 @@ describe('a claim that waits, where nothing is to be had', () => {
     assert.equal(here.holders.asked, 0);
   });
 
-  test('gets the run that another process creates, whenever it does', async () => {
+  test('gets the run that another process creates at any moment', async () => {
     for (let n = 0; n < 60; n += 1) {
       await here.settle();
       const creating = n % 2 ? createOn(there.journal) : null;
@@ -76,7 +76,7 @@ describe('a claim that waits, where nothing is to be had', () => {
     }
   });
 
-  test('gets the run that is announced between what it knows and its wait', async (t) => {
+  test('gets the run that is announced between the prediction and the wait', async (t) => {
     await here.settle();
     const known = here.waiting.version;
     const predictsNothing = here.predictor.predictsNothing.bind(here.predictor);
@@ -91,7 +91,7 @@ describe('a claim that waits, where nothing is to be had', () => {
     assert.deepEqual(got, [created]);
   });
 
-  test('looks while announcements are not heard, and finds what was created meanwhile', async () => {
+  test('queries while notifications are lost, and finds a run that was created meanwhile', async () => {
     await here.close();
     here = await ClaimProcess.start(database, { reconnectMs: 60_000 });
     await here.know('w');
@@ -106,7 +106,7 @@ describe('a claim that waits, where nothing is to be had', () => {
     assert.deepEqual(await soon(here.claim('w')), [id]);
   });
 
-  test('that began before the connection that isListening was lost is woken once it is back', async () => {
+  test('that began before the listening connection was lost is woken after the reconnection', async () => {
     await here.settle();
     const claim = here.claim('w');
     await until(() => here.waiting.size === 1, 'it waits');
@@ -123,7 +123,7 @@ describe('a claim that waits, where nothing is to be had', () => {
     assert.deepEqual(await soon(claim), [id]);
   });
 
-  test('looks again, once for all, when what is known is old; so an announcement that never came costs seconds', async (t) => {
+  test('takes one new snapshot for all claims when the last one is old, so a lost notification costs seconds', async (t) => {
     await here.settle();
     const { id } = await createOn(there.journal);
     await until(() => here.claim('w', { wait: 0 }).then((got) => got.length === 1), 'it is handed out');
@@ -144,7 +144,7 @@ describe('a claim that waits, where nothing is to be had', () => {
     assert.equal(here.holders.asked, 1);
   });
 
-  test('does not look for long after another process has emptied the queue', async () => {
+  test('stops querying after another process has emptied the queue', async () => {
     await here.settle();
     const { id } = await createOn(there.journal);
     await until(async () => !(await here.predictor.predictsNothing('w', false)), 'the creation is heard');
@@ -162,7 +162,7 @@ describe('a claim that waits, where nothing is to be had', () => {
     assert.deepEqual(await soon(here.claim('w', { key: 'k' })), [id]);
   });
 
-  test('with a key that another process has served long ago, or an earlier life of this one, gets those runs at once', async () => {
+  test('with a key that another process or this one before a restart has served gets those runs at once', async () => {
     const { id } = await createOn(there.journal);
     assert.deepEqual(await soon(there.claim('w', { key: 'k' })), [id]);
     await here.settle();
@@ -173,7 +173,7 @@ describe('a claim that waits, where nothing is to be had', () => {
     assert.deepEqual(await soon(here.claim('w', { key: 'k' })), [id]);
   });
 
-  test('with a key that is served elsewhere while it waits ends with those runs, never empty', async () => {
+  test('with a key that another process serves meanwhile ends with those runs, never empty', async () => {
     await here.settle();
     const claim = here.claim('w', { key: 'k', wait: 2 });
     await until(() => here.waiting.size === 1, 'it waits');
@@ -202,7 +202,7 @@ describe('a claim that waits, where nothing is to be had', () => {
     assert.equal(here.looks, 0);
   });
 
-  test('looks while a run is there that fits nobody who asks', async () => {
+  test('queries while a run is queued that fits no claiming worker', async () => {
     await here.close();
     here = await ClaimProcess.start(database, { strategy: new FitStrategy(300) });
     await here.know('w', 'other');

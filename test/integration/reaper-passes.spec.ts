@@ -54,8 +54,8 @@ describe('a pass of the reaper', () => {
     return Object.fromEntries(counted.map(({ state, n }) => [state, n]));
   }
 
-  describe('judges nobody', () => {
-    test('until one whole timeout has passed since its server began to listen', async () => {
+  describe('reclaims nothing', () => {
+    test('until one timeout after its server began to listen', async () => {
       const { id } = await scene.assigned('w');
       await scene.letPass(10 * TIMEOUT_MS);
       scene.grace.start();
@@ -66,7 +66,7 @@ describe('a pass of the reaper', () => {
       assert.equal((await scene.get(id)).attempt, 2);
     });
 
-    test('until one whole timeout has passed since the end of a pause of its process', async () => {
+    test('until one timeout after a pause of its process', async () => {
       const { id } = await scene.assigned('w');
       scene.clock.advance(TIMEOUT_MS * 2);
       assert.deepEqual(await scene.reaper.runOnce(), NONE, 'the pass itself notices the pause');
@@ -86,7 +86,7 @@ describe('a pass of the reaper', () => {
       assert.deepEqual(await found, NONE);
     });
 
-    test('until one whole timeout has passed since the end of an outage of the database', async (t) => {
+    test('until one timeout after an outage of the database', async (t) => {
       const proxy = await DatabaseProxy.open(database.url);
       const dataSource = await connectDatabase(
         {
@@ -128,7 +128,7 @@ describe('a pass of the reaper', () => {
       assert.equal(await statementsOf(() => scene.reaper.runOnce()), 1);
     });
 
-    test('one statement while nobody is silent and no run has been held for long, however many there are', async () => {
+    test('one statement while no worker is stale and no run has been assigned for long', async () => {
       for (const worker of ['a', 'b', 'c']) {
         await scene.heartbeat(worker);
         await scene.assignMany(worker, 100);
@@ -136,27 +136,27 @@ describe('a pass of the reaper', () => {
       assert.equal(await statementsOf(() => scene.reaper.runOnce()), 1);
     });
 
-    test('one statement more for each thousand runs while runs have been held for long', async () => {
+    test('one more statement for each thousand runs while runs have been assigned for long', async () => {
       await scene.assignMany('w', 100);
       await scene.letPass(TIMEOUT_MS + 1);
       await scene.heartbeat('w');
       assert.equal(await statementsOf(() => scene.reaper.runOnce()), 2);
     });
 
-    test('a number of statements that grows by the batch when runs are reclaimed, not by the run', async () => {
+    test('statements for each batch of reclaimed runs, not for each run', async () => {
       const one = await costOf(scene, 1);
       assert.equal(await costOf(scene, RUNS_PER_BATCH), one);
       assert.ok((await costOf(scene, 2 * RUNS_PER_BATCH)) <= 2 * one);
     });
 
-    test('one statement while it must not judge, so that it notices an outage', async () => {
+    test('one statement during the grace period, so that it detects an outage', async () => {
       await scene.assigned('w');
       scene.grace.restart();
       assert.equal(await statementsOf(() => scene.reaper.runOnce()), 1);
     });
   });
 
-  test('goes on through everything: whole pages of runs that are well hide no lost one behind them', async () => {
+  test('finds a lost run behind whole pages of others', async () => {
     const lostFirst = await scene.assignMany('a-lost', 3);
     const well = await scene.assignMany('b-well', RUNS_PER_PAGE + 10);
     const lostBetween = await scene.assignMany('c-lost', RUNS_PER_PAGE + 1);
@@ -172,7 +172,7 @@ describe('a pass of the reaper', () => {
     await checkInvariants(database.dataSource);
   });
 
-  test('goes on through all workers: whole pages of workers that are well hide no lost one behind them', async () => {
+  test('finds a lost worker behind whole pages of others', async () => {
     const count = 2 * WORKERS_PER_PAGE + 5;
     const ids = await scene.assignMany('w', count);
     await execute(
@@ -196,7 +196,7 @@ describe('a pass of the reaper', () => {
     assert.deepEqual(pending.map(({ id }) => id).toSorted(), ids.filter((_, i) => isLost(i)).toSorted());
   });
 
-  test('a run that cannot be reclaimed now holds up no other, and does not keep the next pass from judging', async () => {
+  test('a run that cannot be reclaimed delays no other run and no later pass', async () => {
     const ids = await scene.assignMany('w', 5);
     await scene.heartbeat('w');
     await scene.letPass(TIMEOUT_MS + 1);
@@ -211,7 +211,7 @@ describe('a pass of the reaper', () => {
     await checkInvariants(database.dataSource);
   });
 
-  test('ends between two batches when it is told to, and the next one goes on', async () => {
+  test('stops between two batches on request, and the next pass continues', async () => {
     const ids = await scene.assignMany('w', 3 * RUNS_PER_BATCH);
     await scene.heartbeat('w');
     await scene.letPass(TIMEOUT_MS + 1);
@@ -222,7 +222,7 @@ describe('a pass of the reaper', () => {
     assert.equal((await scene.reaper.runOnce()).silent, ids.length);
   });
 
-  test('logs nothing when nothing happened, and one line and every run when something did', async () => {
+  test('logs nothing without reclaims, else one line and every run', async () => {
     scene = await ReaperScene.open(database.dataSource, { pool: 'shared' });
     const kept = await scene.assigned('well');
     const lost = await scene.assigned('lost');
@@ -260,7 +260,7 @@ describe('losses of workers', () => {
   after(() => database.close());
 
   for (const maxReclaims of [0, 3]) {
-    test(`a run survives ${maxReclaims} of them, and the next one makes it FAILED; its retries are not touched`, async () => {
+    test(`a run survives ${maxReclaims} of them, and the next one makes it FAILED; its retries are unchanged`, async () => {
       const scene = await ReaperScene.open(database.dataSource, { maxReclaims });
       const { id } = await scene.assigned('w', { maxAttempts: 2 });
       for (let loss = 1; loss <= maxReclaims; loss += 1) {
@@ -287,7 +287,7 @@ describe('losses of workers', () => {
     });
   }
 
-  test('do not eat retries, and failures do not eat losses', async () => {
+  test('do not count as failures, and failures do not count as losses', async () => {
     const scene = await ReaperScene.open(database.dataSource, { maxReclaims: 1 });
     const { id } = await scene.assigned('w', { maxAttempts: 2 });
     await scene.letPass(TIMEOUT_MS + 1);
@@ -299,7 +299,7 @@ describe('losses of workers', () => {
     assert.deepEqual([state, failures, reclaims], ['PENDING', 1, 1]);
   });
 
-  test('at the last attempt that a run may have make it FAILED', async () => {
+  test('make the run FAILED at its last attempt', async () => {
     const scene = await ReaperScene.open(database.dataSource, { maxReclaims: 1000 });
     const { id } = await scene.assigned('w');
     await execute(database.dataSource, 'update runs set attempt = $2::integer where id = $1::uuid', [

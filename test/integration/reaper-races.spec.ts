@@ -41,7 +41,7 @@ async function race(
   return { id, accepted };
 }
 
-describe('a reaper that is not alone', () => {
+describe('concurrent reapers', () => {
   let database: TestDatabase;
   let runs: InterruptedRuns;
   let scene: ReaperScene;
@@ -73,7 +73,7 @@ describe('a reaper that is not alone', () => {
     await checkInvariants(database.dataSource);
   });
 
-  test('COMPLETED, cancel, PATCH and two reapers on 50 lost runs: one wins, and everybody sees the same', async () => {
+  test('COMPLETED, cancel, PATCH and two reapers on 50 lost runs: one wins, and all observers agree', async () => {
     const other = scene.another(await database.open());
     const sides = [scene, other] as const;
     const outcomes = new Set<string>();
@@ -158,7 +158,7 @@ describe('a reaper that is not alone', () => {
     });
   }
 
-  test('leaves the run alone that a worker was given after it came back, while it was just being judged', async () => {
+  test('keeps a run that a returned worker was assigned during the search', async () => {
     const old = await scene.assigned('w');
     await scene.letPass(TIMEOUT_MS + 1);
     let fresh = '';

@@ -31,7 +31,7 @@ function watchPasses({ app }: TestApp): { count: number; atOnce: number; mostAtO
 }
 
 describe('the schedule of the reaper', () => {
-  test('passes again and again while the server listens, never twice at once, and ends when it drains', async (t) => {
+  test('runs repeatedly while the server listens, never concurrently, and stops when it drains', async (t) => {
     const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '0.01' } });
     t.after(() => service.close());
     const seen = watchPasses(service);
@@ -50,7 +50,7 @@ describe('the schedule of the reaper', () => {
     assert.equal(seen.count, count, 'workers cannot report here any more');
   });
 
-  test('says in /health that it waits for workers first, then that it is well, and when it gets nowhere', async (t) => {
+  test('is waiting, then ok, and stalled without progress in /health', async (t) => {
     const env = { SERVICE_REAPER_INTERVAL: '1', SERVICE_WORKER_TIMEOUT: '2' };
     const service = await startTestApp({ env });
     t.after(() => service.close());
@@ -70,7 +70,7 @@ describe('the schedule of the reaper', () => {
     assert.equal(reaper.health(), 'ok');
   });
 
-  test('waits anew when the connections to the database were lost between two passes', async (t) => {
+  test('restarts the grace period when database connections were lost between two passes', async (t) => {
     const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '3600' } });
     t.after(() => service.close());
     const grace = service.app.get(GracePeriod);
@@ -91,8 +91,8 @@ describe('the schedule of the reaper', () => {
   });
 });
 
-describe('a service that was stopped and goes on', () => {
-  test('keeps the runs of workers that could not report meanwhile, and reclaims those of workers that are gone', async () => {
+describe('a service that was paused', () => {
+  test('keeps the runs of workers that could not report meanwhile, and reclaims those of lost workers', async () => {
     const service = await startService({
       env: { SERVICE_WORKER_TIMEOUT: '3', SERVICE_REAPER_INTERVAL: '0.1' },
     });

@@ -26,7 +26,7 @@ for (const pool of POOLS) {
     });
     after(() => database.close());
 
-    test('keeps a run whose worker heartbeats in time, whatever it says of its runs', async () => {
+    test('keeps a run whose worker heartbeats in time, whatever runs it reports', async () => {
       const { id } = await scene.assigned('w');
       for (let i = 0; i < 10; i += 1) {
         await scene.letPass(TIMEOUT_MS - ROOM_MS);
@@ -65,7 +65,7 @@ for (const pool of POOLS) {
       await checkInvariants(database.dataSource);
     });
 
-    test('mirrors RECLAIMED to the feed as it stands on the timeline', async () => {
+    test('writes RECLAIMED to the feed as to the timeline', async () => {
       const { id } = await scene.assigned('w', { topic: 'losses' });
       await scene.letPass(TIMEOUT_MS + 1);
       await scene.reaper.runOnce();
@@ -81,7 +81,7 @@ for (const pool of POOLS) {
       await checkInvariants(database.dataSource);
     });
 
-    test('leaves a run in nobody’s hands alone for ever', async () => {
+    test('never reclaims a run without a worker', async () => {
       const { id } = await createOn(scene.journal);
       await scene.journal.change(id, { type: 'patch', keyName: 'k', state: 'RUNNING' });
       await scene.letPass(100 * TIMEOUT_MS);
@@ -89,7 +89,7 @@ for (const pool of POOLS) {
       assert.equal((await scene.get(id)).state, 'RUNNING');
     });
 
-    test('a worker that took up a run without ever having reported has one timeout to begin', async () => {
+    test('gives a worker that claimed without a heartbeat one timeout to send one', async () => {
       const { id } = await createOn(scene.journal);
       await scene.journal.change(id, { type: 'patch', keyName: 'k', state: 'RUNNING' });
       await scene.event(id, 'STARTED', { workerId: 'stranger' });
@@ -104,10 +104,10 @@ for (const pool of POOLS) {
       });
     });
 
-    describe('a worker that reports its running runs and leaves one out', () => {
+    describe('a worker that does not report one of its runs', () => {
       const HALF = TIMEOUT_MS / 2;
 
-      test('loses it when it has held it for longer than the timeout and named it in no report of that time', async () => {
+      test('loses it after a timeout without a report that names it', async () => {
         const forgotten = await scene.assigned('w');
         const known = await scene.assigned('w');
         await scene.letPass(HALF);
@@ -125,7 +125,7 @@ for (const pool of POOLS) {
         assert.deepEqual(payload, { worker_id: 'w', last_heartbeat_at: lastHeartbeatAt });
       });
 
-      test('keeps what it was given more recently than the timeout, though it has held others for longer', async () => {
+      test('keeps a run that was assigned within the timeout', async () => {
         const old = await scene.assigned('w');
         await scene.letPass(HALF + 1);
         const { id } = await scene.assigned('w');
@@ -145,7 +145,7 @@ for (const pool of POOLS) {
         assert.deepEqual(await scene.reaper.runOnce(), NONE);
       });
 
-      test('keeps it while its heartbeats say nothing of runs', async () => {
+      test('keeps it while its heartbeats report no runs at all', async () => {
         await scene.assigned('w');
         for (let i = 0; i < 4; i += 1) {
           await scene.letPass(HALF);
@@ -169,7 +169,7 @@ for (const pool of POOLS) {
     });
 
     if (pool === 'shared') {
-      test('a crash of the database that empties the pool costs no worker its run that reports within the timeout', async () => {
+      test('keeps its run after a crash of the database when it reports within the timeout', async () => {
         const kept = await scene.assigned('well');
         const gone = await scene.assigned('dead');
         await scene.letPass(TIMEOUT_MS / 2);

@@ -18,7 +18,7 @@ function idsOf(count: number): string[] {
   return Array.from({ length: count }, (_, i) => `w${i}`);
 }
 
-describe('the shared pool of workers', () => {
+describe('the shared worker pool', () => {
   let database: TestDatabase;
   let here: DataSource;
   let there: DataSource;
@@ -30,7 +30,7 @@ describe('the shared pool of workers', () => {
   beforeEach(() => here.query('truncate worker_pool, worker_pool_words, worker_pool_epoch, worker_drains'));
   after(() => database.close());
 
-  test('what one process has answered, another knows: heartbeats and drains', async () => {
+  test('shows heartbeats and drains to every process', async () => {
     const [a, b] = [poolOn(here), poolOn(there)];
     for (let round = 0; round < 5; round += 1) {
       const [one, other] = round % 2 === 0 ? [a, b] : [b, a];
@@ -41,7 +41,7 @@ describe('the shared pool of workers', () => {
     }
   });
 
-  test('reports that went to different processes are judged together', async () => {
+  test('combines reports that went to different processes', async () => {
     const [a, b] = [poolOn(here), poolOn(there)];
     const holdings = ['r', 's', 't'].map((runId) => ({ runId, workerId: 'w' }));
     await a.heartbeat(beat('w', ['r']));
@@ -56,7 +56,7 @@ describe('the shared pool of workers', () => {
     assert.deepEqual(await b.findUnreported(holdings), holdings);
   });
 
-  test('a lone heartbeat is written at once; a crowd costs a statement a tenth of a second', async () => {
+  test('writes a single heartbeat at once, and many with one statement each tenth of a second', async () => {
     let count = 0;
     const writes = (): number => count;
     const pool = poolOn(here, () => void (count += 1));
@@ -72,7 +72,7 @@ describe('the shared pool of workers', () => {
     assert.equal((await pool.list()).length, 1001);
   });
 
-  test('processes that write the same workers at once never block each other for good', async () => {
+  test('processes that write the same workers concurrently do not deadlock', async () => {
     const pools = [poolOn(here), poolOn(there)];
     const ids = idsOf(300);
     const orders = [ids, ids.toReversed()];
@@ -88,7 +88,7 @@ describe('the shared pool of workers', () => {
     assert.equal((await poolOn(here).list()).length, ids.length);
   });
 
-  test('a statement that fails fails its heartbeats, and the next one is not harmed', async () => {
+  test('a failed statement fails its own heartbeats only', async () => {
     const pool = poolOn(here);
     await here.query('alter table worker_pool rename to worker_pool_away');
     const outcomes = await Promise.allSettled(idsOf(3).map((id) => pool.heartbeat(beat(id))));
@@ -104,7 +104,7 @@ describe('the shared pool of workers', () => {
     );
   });
 
-  test('while the database holds it up, it keeps a bounded number of heartbeats waiting and refuses the rest', async () => {
+  test('limits the waiting heartbeats while the database blocks, and refuses the rest', async () => {
     const pool = poolOn(here);
     await pool.heartbeat(beat('w'));
     const holder = there.createQueryRunner();
@@ -122,7 +122,7 @@ describe('the shared pool of workers', () => {
     assert.equal((await pool.list()).length, 20_001);
   });
 
-  test('after a crash of the database, which empties it, unknown workers have a timeout to report', async () => {
+  test('gives unknown workers one timeout to report after a crash of the database emptied it', async () => {
     const pool = poolOn(here);
     assert.deepEqual(await pool.findSilent(['w']), []);
     await letPass(here, TIMEOUT_MS - 10_000);
@@ -134,7 +134,7 @@ describe('the shared pool of workers', () => {
     assert.deepEqual(await pool.findSilent(['w']), []);
   });
 
-  test('a heartbeat that says nothing new rewrites neither an index nor what is large', async () => {
+  test('a heartbeat without changes rewrites no index and no large column', async () => {
     const pool = poolOn(here);
     const large = Array.from({ length: 200 }, (_, i) => ({
       id: `run-${i}`,
@@ -171,7 +171,7 @@ describe('the shared pool of workers', () => {
   describe('at the start of a process', () => {
     const log = createLog({ logLevel: 'error' });
 
-    test('is emptied by the first process of a deployment, and by none that joins it', async () => {
+    test('is emptied by the first process of a deployment only', async () => {
       await poolOn(here).heartbeat(beat('of an earlier life'));
       assert.equal(await resetPoolOnFirstStart(here), true);
       assert.deepEqual(await poolOn(here).list(), []);
@@ -188,14 +188,14 @@ describe('the shared pool of workers', () => {
       assert.deepEqual(await poolOn(there).list(), []);
     });
 
-    test('drains stay when it is emptied', async () => {
+    test('keeps drains when it is emptied', async () => {
       await poolOn(here).heartbeat(beat('w'));
       await poolOn(here).setDraining('w', true);
       assert.equal(await resetPoolOnFirstStart(here), true);
       assert.equal((await poolOn(here).heartbeat(beat('w'))).isDraining, true);
     });
 
-    test('a process that lost its connection is known again when it has a new one', async () => {
+    test('counts a process again after it has replaced a lost connection', async () => {
       const notifications = new Notifications(here, log);
       await notifications.open();
       await there.query(

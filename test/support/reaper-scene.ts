@@ -18,7 +18,7 @@ import { LostRunSearch } from '../../src/workers/reaper/lost-run-search.js';
 import { GracePeriod } from '../../src/workers/reaper/grace-period.js';
 import { ReaperInstrumentation } from '../../src/workers/reaper/reaper-instrumentation.js';
 import { Reaper } from '../../src/workers/reaper/reaper.js';
-import { ManualReaperClock } from './manual-reaper-clock.js';
+import { ManualReaperClock } from '../../src/workers/reaper/testing/manual-reaper-clock.js';
 import { beat, letPass, sharedPoolOn } from './worker-pools.js';
 import { claimOf, createOn, eventCommand, journalOn } from './journal.js';
 

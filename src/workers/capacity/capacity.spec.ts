@@ -4,7 +4,7 @@ import type { HeldRun, SchedulingStrategy } from '../../runs/scheduling-strategy
 import type { PooledWorker } from '../pool/worker-pool.js';
 import { DirectStrategy } from '../strategies/direct.strategy.js';
 import { FitStrategy } from '../strategies/fit.strategy.js';
-import { heldBy } from '../../../test/support/strategy-fixtures.js';
+import { heldBy } from '../strategies/strategy.fixtures.js';
 import { Placement } from './placement.js';
 import { summariseSupply } from './supply.js';
 

@@ -11,10 +11,10 @@ class Commits {
   readonly batches: (readonly string[])[] = [];
   readonly #ends: ((error?: Error) => void)[] = [];
 
-  readonly commit = (members: readonly string[]): Promise<string[]> => {
-    this.batches.push(members);
+  readonly commit = (items: readonly string[]): Promise<string[]> => {
+    this.batches.push(items);
     return new Promise((resolve, reject) => {
-      this.#ends.push((error) => (error ? reject(error) : resolve(members.map((member) => `${member}!`))));
+      this.#ends.push((error) => (error ? reject(error) : resolve(items.map((item) => `${item}!`))));
     });
   };
 
@@ -35,30 +35,30 @@ function make(
     maxBatchBytes: 100,
     maxWaiting: 20,
     maxWaitingBytes: 1000,
-    weigh: (member) => member.length,
+    weigh: (item) => item.length,
     commit: commits.commit,
     ...options,
   });
 }
 
 describe('Coalescer', () => {
-  it('commits what comes in one turn at once and together, and answers each with its own result', async () => {
+  it('commits the items of one turn of the event loop together, each with its own result', async () => {
     const commits = new Commits();
-    const lane = make(commits, { pauseMs: ENDLESS });
-    const answers = Promise.all(['a', 'b'].map((member) => lane.submit(member)));
+    const coalescer = make(commits, { pauseMs: ENDLESS });
+    const answers = Promise.all(['a', 'b'].map((item) => coalescer.submit(item)));
     await commits.end();
     assert.deepEqual(await answers, ['a!', 'b!']);
     assert.deepEqual(commits.batches, [['a', 'b']]);
   });
 
-  it('answers nobody before the commit is through, and gathers what comes meanwhile', async () => {
+  it('resolves after the commit, and collects later items meanwhile', async () => {
     const commits = new Commits();
-    const lane = make(commits);
+    const coalescer = make(commits);
     const answered: string[] = [];
     const note = (answer: string): void => void answered.push(answer);
-    void lane.submit('a').then(note);
+    void coalescer.submit('a').then(note);
     await sleep(0);
-    for (const member of ['b', 'c']) void lane.submit(member).then(note);
+    for (const item of ['b', 'c']) void coalescer.submit(item).then(note);
     await sleep(0);
     assert.deepEqual([answered, commits.batches], [[], [['a']]]);
     await commits.end();
@@ -67,14 +67,14 @@ describe('Coalescer', () => {
     assert.deepEqual(answered, ['a!', 'b!', 'c!']);
   });
 
-  it('lets the pause pass between the beginnings of two commits', async () => {
+  it('waits for the pause between the starts of two commits', async () => {
     const commits = new Commits();
-    const lane = make(commits, { pauseMs: 50 });
+    const coalescer = make(commits, { pauseMs: 50 });
     const began = performance.now();
-    const first = lane.submit('a');
+    const first = coalescer.submit('a');
     await commits.end();
     await first;
-    const others = Promise.all(['b', 'c'].map((member) => lane.submit(member)));
+    const others = Promise.all(['b', 'c'].map((item) => coalescer.submit(item)));
     await sleep(0);
     assert.equal(commits.batches.length, 1);
     while (commits.batches.length === 1) await sleep(1);
@@ -84,12 +84,12 @@ describe('Coalescer', () => {
     await others;
   });
 
-  it('fails the members of a commit that fails, and goes on with the next', async () => {
+  it('fails the items of a failed commit, and continues with the next', async () => {
     const commits = new Commits();
-    const lane = make(commits);
-    const failing = Promise.allSettled(['a', 'b'].map((member) => lane.submit(member)));
+    const coalescer = make(commits);
+    const failing = Promise.allSettled(['a', 'b'].map((item) => coalescer.submit(item)));
     await sleep(0);
-    const next = lane.submit('c');
+    const next = coalescer.submit('c');
     await commits.end(new Error('no database'));
     await commits.end();
     assert.deepEqual(
@@ -99,47 +99,47 @@ describe('Coalescer', () => {
     assert.equal(await next, 'c!');
   });
 
-  it('fails every member when a commit forgets one', async () => {
-    const lane = make(new Commits(), { commit: () => Promise.resolve(['only one']) });
-    const outcomes = await Promise.allSettled(['a', 'b'].map((member) => lane.submit(member)));
+  it('fails every item when a result is missing', async () => {
+    const coalescer = make(new Commits(), { commit: () => Promise.resolve(['only one']) });
+    const outcomes = await Promise.allSettled(['a', 'b'].map((item) => coalescer.submit(item)));
     assert.deepEqual(
       outcomes.map(({ status }) => status),
       ['rejected', 'rejected'],
     );
   });
 
-  it('takes as many as it may hold, by number and by bytes, and one heavy member alone', async () => {
+  it('limits the waiting items by number and by bytes, and accepts one large item alone', async () => {
     const commits = new Commits();
-    const lane = make(commits, { maxBatch: 3, maxWaiting: 3, maxWaitingBytes: 10, maxBatchBytes: 4 });
-    const first = lane.submit('x'.repeat(50));
+    const coalescer = make(commits, { maxBatch: 3, maxWaiting: 3, maxWaitingBytes: 10, maxBatchBytes: 4 });
+    const first = coalescer.submit('x'.repeat(50));
     await sleep(0);
-    const kept = ['aa', 'bb', 'c'].map((member) => lane.submit(member));
-    await assert.rejects(lane.submit('d'), CoalescerFull);
+    const kept = ['aa', 'bb', 'c'].map((item) => coalescer.submit(item));
+    await assert.rejects(coalescer.submit('d'), CoalescerFull);
     await commits.end();
     assert.equal((await first).length, 51);
     await commits.end();
-    const heavy = lane.submit('y'.repeat(15));
-    await assert.rejects(lane.submit('z'), CoalescerFull);
+    const heavy = coalescer.submit('y'.repeat(15));
+    await assert.rejects(coalescer.submit('z'), CoalescerFull);
     for (let i = 0; i < 2; i += 1) await commits.end();
     await Promise.all([...kept, heavy]);
     assert.deepEqual(
-      commits.batches.map((batch) => batch.map((member) => member.length)),
+      commits.batches.map((batch) => batch.map((item) => item.length)),
       [[50], [2, 2], [1], [15]],
     );
   });
 
-  it('commits what waits at once when it is closed, and pauses no more', async () => {
+  it('commits waiting items at once when it is closed, then without pauses', async () => {
     const commits = new Commits();
-    const lane = make(commits, { pauseMs: ENDLESS });
-    const first = lane.submit('a');
+    const coalescer = make(commits, { pauseMs: ENDLESS });
+    const first = coalescer.submit('a');
     await commits.end();
     await first;
-    const second = lane.submit('b');
-    const closed = lane.close();
+    const second = coalescer.submit('b');
+    const closed = coalescer.close();
     await commits.end();
     assert.equal(await second, 'b!');
     await closed;
-    const third = lane.submit('c');
+    const third = coalescer.submit('c');
     await commits.end();
     assert.equal(await third, 'c!');
   });

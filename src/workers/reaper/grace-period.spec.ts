@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { GracePeriod } from './grace-period.js';
-import { ManualReaperClock } from '../../../test/support/manual-reaper-clock.js';
+import { ManualReaperClock } from './testing/manual-reaper-clock.js';
 
 const TIMEOUT = 8_000;
 
 interface Scene {
   readonly clock: ManualReaperClock;
   readonly grace: GracePeriod;
-  /** Lets the time go on in ordinary steps, with a look after each. */
+  /** Advances the clock in normal steps with a check after each. */
   readonly pass: (ms: number) => void;
 }
 
@@ -25,7 +25,7 @@ function scene(): Scene {
   return { clock, grace, pass };
 }
 
-/** The grace of a server that has listened for long. */
+/** The period of a server that has listened for long. */
 function settled(): Scene {
   const made = scene();
   made.grace.start();
@@ -34,7 +34,7 @@ function settled(): Scene {
   return made;
 }
 
-/** Checks that nobody is judged from now on until one whole timeout has passed. */
+/** Checks that the period ends one whole timeout from now. */
 function checkAnew({ grace, clock, pass }: Scene): void {
   assert.equal(grace.isOver(), false);
   pass(TIMEOUT - 1);
@@ -43,47 +43,47 @@ function checkAnew({ grace, clock, pass }: Scene): void {
   assert.equal(grace.isOver(), true);
 }
 
-describe('the grace of the reaper', () => {
-  test('judges nobody before the server listens, however long that takes', () => {
+describe('the grace period of the reaper', () => {
+  test('does not end before the server listens', () => {
     const { grace, pass } = scene();
     pass(10 * TIMEOUT);
     assert.equal(grace.isOver(), false);
     assert.equal(grace.remainingMs(), Infinity);
   });
 
-  test('judges nobody until one timeout after the server began to listen, and then at once', () => {
+  test('ends one timeout after the server began to listen', () => {
     const made = scene();
     made.pass(3 * TIMEOUT);
     made.grace.start();
     checkAnew(made);
   });
 
-  test('begins anew after a pause of the process', () => {
+  test('restarts after a pause of the process', () => {
     const made = settled();
     made.clock.advance(TIMEOUT / 2);
     checkAnew(made);
   });
 
-  test('notices a pause at the very moment at which it is asked: the first answer after it may come before any look', () => {
+  test('detects a pause when it is read, before the next check', () => {
     const { clock, grace } = settled();
     clock.advance(3 * TIMEOUT);
     assert.equal(grace.isOver(), false);
   });
 
-  test('begins anew after the machine was suspended while the steady clock stood still', () => {
+  test('restarts after the machine was suspended while the steady clock stood still', () => {
     const made = settled();
     made.clock.jump(TIMEOUT);
     checkAnew(made);
   });
 
-  test('is not disturbed by a wall clock that is set back', () => {
+  test('ignores a wall clock that is set back', () => {
     const { clock, grace, pass } = settled();
     clock.jump(-10 * TIMEOUT);
     pass(TIMEOUT / 2);
     assert.ok(grace.isOver());
   });
 
-  test('begins anew when an outage ends, not when it was noticed', () => {
+  test('restarts when an outage ends, not when it was detected', () => {
     const made = settled();
     made.grace.databaseFailed();
     made.pass(5 * TIMEOUT);
@@ -92,13 +92,13 @@ describe('the grace of the reaper', () => {
     checkAnew(made);
   });
 
-  test('begins anew after an outage that only a listener noticed', () => {
+  test('restarts after an outage that only the listening connection detected', () => {
     const made = settled();
     made.grace.restart();
     checkAnew(made);
   });
 
-  test('begins anew when the database took very long to answer', () => {
+  test('restarts after a slow answer of the database', () => {
     const made = settled();
     const askedAt = made.clock.now().steady;
     made.pass(TIMEOUT / 2);
@@ -106,7 +106,7 @@ describe('the grace of the reaper', () => {
     checkAnew(made);
   });
 
-  test('begins anew when the clock of the database jumps ahead, and not when both clocks go on together', () => {
+  test('restarts when the database's clock jumps ahead, not when both clocks advance together', () => {
     const made = settled();
     const at = (ms: number): void =>
       made.grace.databaseAnswered(new Date(1_000_000 + ms), made.clock.now().steady);
@@ -118,7 +118,7 @@ describe('the grace of the reaper', () => {
     checkAnew(made);
   });
 
-  test('an outage or a disturbance before the server listens does not begin the wait', () => {
+  test('an outage before the server listens does not start it', () => {
     const { clock, grace, pass } = scene();
     grace.restart();
     grace.databaseFailed();
@@ -134,7 +134,7 @@ describe('the grace of the reaper', () => {
     fc.tuple(fc.constantFrom('fail' as const, 'answer' as const, 'reconnect' as const), fc.constant(0)),
   );
 
-  test('whenever it is over, one whole timeout has passed without any of these, and it never lasts longer', () => {
+  test('lasts exactly one timeout after the last of these events', () => {
     let judged = 0;
     const property = fc.property(fc.array(anyStep, { maxLength: 40 }), (steps) => {
       const { clock, grace, pass } = scene();
@@ -162,7 +162,7 @@ describe('the grace of the reaper', () => {
     assert.ok(judged > 500, `the sequences came far enough: ${judged}`);
   });
 
-  test('a pause that it does not notice is shorter than a quarter of the timeout', () => {
+  test('an undetected pause is shorter than a quarter of the timeout', () => {
     const property = fc.property(
       fc.integer({ min: 1_000, max: 86_400_000 }),
       fc.double({ min: 0, max: 1, noNaN: true }),

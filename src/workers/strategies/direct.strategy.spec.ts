@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { DirectStrategy } from './direct.strategy.js';
-import { claimant, queued } from '../../../test/support/strategy-fixtures.js';
+import { claimant, queued } from './strategy.fixtures.js';
 
 describe('the strategy direct', () => {
   const direct = new DirectStrategy();

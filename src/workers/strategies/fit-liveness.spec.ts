@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { HeldRun, QueuedRun } from '../../runs/scheduling-strategy.js';
 import { FitStrategy } from './fit.strategy.js';
-import { claimant, heldBy, NOW, queued } from '../../../test/support/strategy-fixtures.js';
+import { claimant, heldBy, NOW, queued } from './strategy.fixtures.js';
 
 /** An endless stream of small runs behind a large one. */
 interface Stream {
@@ -74,7 +74,7 @@ describe('a large run among endless small ones', () => {
     );
   });
 
-  it('would never start if no worker were kept free for it', () => {
+  it('would never start without a reservation', () => {
     const given = { workers: 2, cpu: 2, durations: [3] };
     assert.notEqual(secondOfBigRun({ ...given, reserveAfter: 10 }, 2000), null);
     assert.equal(secondOfBigRun({ ...given, reserveAfter: 31_536_000 }, 2000), null);

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Choice, Claimant, HeldRun, QueuedRun } from '../../runs/scheduling-strategy.js';
 import { FitStrategy } from './fit.strategy.js';
-import { ago, claimant, heldBy, NOW, queued } from '../../../test/support/strategy-fixtures.js';
+import { ago, claimant, heldBy, NOW, queued } from './strategy.fixtures.js';
 
 const RESERVE_AFTER = 300;
 const fit = new FitStrategy(RESERVE_AFTER);

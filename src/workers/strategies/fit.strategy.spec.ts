@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Choice, Claimant, QueuedRun } from '../../runs/scheduling-strategy.js';
 import { FitStrategy } from './fit.strategy.js';
-import { ago, claimant, heldBy, NOW, queued } from '../../../test/support/strategy-fixtures.js';
+import { ago, claimant, heldBy, NOW, queued } from './strategy.fixtures.js';
 
 const fit = new FitStrategy(300);
 const big = (more: Partial<QueuedRun> = {}): QueuedRun => queued('big', { cpu: 4 }, more);
@@ -77,7 +77,7 @@ describe('the strategy fit', () => {
     assert.deepEqual(given([worker], [queued('a', { vramMb: 15 }), queued('b', { vramMb: 14 })]), ['w: b@1']);
   });
 
-  it('gives a claim no more than it asks for, and what is over to another', () => {
+  it('assigns a claim no more than it asks for, and the rest to another', () => {
     const runs = ['a', 'b', 'c', 'd', 'e'].map((id) => queued(id));
     const few = { ...claimant('v'), max: 1 };
     assert.deepEqual(given([few, claimant('w')], runs), ['v: a', 'w: b, c, d, e']);
@@ -85,12 +85,12 @@ describe('the strategy fit', () => {
     assert.deepEqual(given([{ ...few, max: 0 }], runs), ['v: ']);
   });
 
-  it('shares runs out among the workers that ask together', () => {
+  it('distributes runs among the workers that claim together', () => {
     const runs = ['a', 'b', 'c', 'd', 'e'].map((id) => queued(id));
     assert.deepEqual(given([claimant('v'), claimant('w')], runs), ['v: a, c, e', 'w: b, d']);
   });
 
-  it('says by which resource and by how much a worker is short of a run', () => {
+  it('names the resource that a worker lacks, and how much', () => {
     const held = [heldBy('w', 'x', { cpu: 3, ramMb: 50, vramMb: 10, gpuId: 1 })];
     const worker = claimant('w', { cpu: 4, ramMb: 100, gpus: [8, 24] }, held);
     assert.deepEqual(fit.obstacles(worker, queued('a', { cpu: 2, ramMb: 51, vramMb: 20 })), [
@@ -101,7 +101,7 @@ describe('the strategy fit', () => {
     assert.deepEqual(fit.obstacles(worker, queued('b', { cpu: 1, ramMb: 50, vramMb: 14 })), []);
   });
 
-  it('says that a worker is kept free for another run', () => {
+  it('names the reservation of a worker for another run', () => {
     const worker = { ...claimant('w', { cpu: 4 }), keptFor: 'big' };
     assert.deepEqual(fit.obstacles(worker, queued('a')), [
       { resource: 'reserved', needed: 1, free: 0, total: 1 },
@@ -135,10 +135,10 @@ describe('the strategy fit', () => {
   });
 });
 
-describe('the strategy fit keeps a worker free', () => {
+describe('the strategy fit reserves a worker', () => {
   const busy = claimant('w', { cpu: 4 }, [heldBy('w', 'x', { cpu: 1 })]);
 
-  it('not yet for a run that it passes over for the first time, but notes it', () => {
+  it('not for a run that it passes over for the first time, but marks it', () => {
     assert.deepEqual(choose([busy], [big(), small()]), {
       assignments: [{ claim: 0, runId: 'small', gpuId: null }],
       reservations: [],
@@ -156,7 +156,7 @@ describe('the strategy fit keeps a worker free', () => {
     });
   });
 
-  it('but first of all gives it the run that it was kept free for, though it asks for one only', () => {
+  it('and first assigns it the run of the reservation, though it asks for one only', () => {
     const idle = { ...claimant('w', { cpu: 5 }), max: 1 };
     const waiting = big({ passedOverAt: ago(900), reservedFor: 'w' });
     assert.deepEqual(choose([idle], [small(), waiting], ['w']).assignments, [
@@ -164,7 +164,7 @@ describe('the strategy fit keeps a worker free', () => {
     ]);
   });
 
-  it('not for a run that has been passed over for less than the limit, nor notes it again', () => {
+  it('not for a run that was passed over for less than the limit, nor marks it again', () => {
     const { assignments, reservations, passedOver } = choose(
       [busy],
       [big({ passedOverAt: ago(299) }), small()],
@@ -172,7 +172,7 @@ describe('the strategy fit keeps a worker free', () => {
     assert.deepEqual([assignments.length, reservations, passedOver], [1, [], []]);
   });
 
-  it('for a run that has been passed over for that long, and gives it nothing else', () => {
+  it('for a run that was passed over for that long, and assigns it nothing else', () => {
     assert.deepEqual(choose([busy], [big({ passedOverAt: ago(300) }), small()]), {
       assignments: [],
       reservations: [{ runId: 'big', workerId: 'w' }],
@@ -180,7 +180,7 @@ describe('the strategy fit keeps a worker free', () => {
     });
   });
 
-  it('but gives it what comes before that run in the queue', () => {
+  it('but assigns it runs before that run in the queue', () => {
     const { assignments, reservations } = choose(
       [busy],
       [small(), big({ passedOverAt: ago(300) }), small('b')],
@@ -189,7 +189,7 @@ describe('the strategy fit keeps a worker free', () => {
     assert.deepEqual(reservations, [{ runId: 'big', workerId: 'w' }]);
   });
 
-  it('from one claim to the next, without saying so again', () => {
+  it('from one claim to the next, without a new reservation', () => {
     const waiting = big({ passedOverAt: ago(900), reservedFor: 'w' });
     assert.deepEqual(choose([busy], [small(), waiting], ['w']), {
       assignments: [],
@@ -217,7 +217,7 @@ describe('the strategy fit keeps a worker free', () => {
     ]);
   });
 
-  it('no longer once another worker has taken the run, so that who came before it gets the place', () => {
+  it('no longer once another worker has taken the run, so that earlier runs get the place', () => {
     const workers = [
       claimant('w', { cpu: 4, ramMb: 9 }, [heldBy('w', 'x', { cpu: 1 })]),
       claimant('v', { cpu: 4 }),

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { Claimant } from '../../runs/scheduling-strategy.js';
 import { DirectStrategy } from './direct.strategy.js';
 import { FitStrategy } from './fit.strategy.js';
-import { claimant, heldBy, NOW, queued } from '../../../test/support/strategy-fixtures.js';
+import { claimant, heldBy, NOW, queued } from './strategy.fixtures.js';
 
 const fit = new FitStrategy(300);
 
@@ -28,7 +28,7 @@ const workers: fc.Arbitrary<Claimant> = fc
     ),
   );
 
-describe('the room of a worker for runs of one shape', () => {
+describe('the free places of a worker for runs of one shape', () => {
   it('is by fit as many as a choice gives it when nothing else is in the queue', () => {
     const seen = new Set<number>();
     fc.assert(

@@ -1,5 +1,5 @@
-import { createRun } from '../../src/runs/machine/run.js';
-import type { Claimant, HeldRun, QueuedRun, Shape } from '../../src/runs/scheduling-strategy.js';
+import { createRun } from '../../runs/machine/run.js';
+import type { Claimant, HeldRun, QueuedRun, Shape } from '../../runs/scheduling-strategy.js';
 
 /** The present of the specs. */
 export const NOW = new Date('2026-01-01T00:00:00.000Z');

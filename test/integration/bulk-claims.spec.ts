@@ -41,7 +41,7 @@ describe('claims of several runs in one commit', () => {
     claims: readonly (Pick<Claim, 'workerId' | 'max'> & { readonly context?: ClaimContext })[],
   ) => Promise.all(claims.map(({ workerId, ...claim }) => journal.claim({ ...claimOf(workerId), ...claim })));
 
-  test('are served in their order: the first in line gets the highest runs, as many as it asks for', async () => {
+  test('are served in order: the first claim gets the first runs, as many as it asks for', async () => {
     const ids = await create(10);
     const outcomes = await claimAll([
       { workerId: 'a', max: 3 },
@@ -63,7 +63,7 @@ describe('claims of several runs in one commit', () => {
     );
   });
 
-  test('share what one commit hands out at most, so that each gets some', async () => {
+  test('share the limit of one commit, so that each gets some', async () => {
     const ids = await create(2100);
     const outcomes = await claimAll(
       Array.from({ length: 50 }, (_, i) => ({ workerId: `w${i}`, ...(i === 7 ? {} : { max: 100 }) })),
@@ -75,7 +75,7 @@ describe('claims of several runs in one commit', () => {
     assert.deepEqual(outcomes.flatMap(idsOf), ids.slice(0, 49 * 40 + 1));
   });
 
-  test('by a strategy that heeds no max get no more than they ask for; the rest stays in the queue', async () => {
+  test('get no more than they ask for from a strategy that ignores max; the rest stays in the queue', async () => {
     const ids = await create(6);
     const heedless: SchedulingStrategy = {
       name: 'heedless',
@@ -105,7 +105,7 @@ describe('claims of several runs in one commit', () => {
     );
   });
 
-  test('tell the strategy what each asks for, and what is left of it when it chooses again', async () => {
+  test('pass their remaining max to the strategy when it chooses again', async () => {
     const ids = await create(5);
     const told: (number | undefined)[][] = [];
     const fit = new FitStrategy(300);
@@ -129,7 +129,7 @@ describe('claims of several runs in one commit', () => {
     assert.deepEqual(outcome && idsOf(outcome), [ids[0], ids[2], ids[3]]);
   });
 
-  test('without a max leave it to the strategy', async () => {
+  test('without a max get what the strategy chooses', async () => {
     const ids = await create(5);
     const [outcome] = await claimAll([{ workerId: 'a', context: contextOf(new FitStrategy(300)) }]);
     assert.deepEqual(outcome && idsOf(outcome), ids);

@@ -1,4 +1,4 @@
-import { ReaperClock, type Moment } from '../../src/workers/reaper/grace-period.js';
+import { ReaperClock, type Moment } from '../grace-period.js';
 
 /** Clocks that a test sets. */
 export class ManualReaperClock extends ReaperClock {
