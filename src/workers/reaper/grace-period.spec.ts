@@ -106,7 +106,7 @@ describe('the grace period of the reaper', () => {
     checkAnew(made);
   });
 
-  test('restarts when the database's clock jumps ahead, not when both clocks advance together', () => {
+  test('restarts when the clock of the database jumps ahead, not when both clocks advance together', () => {
     const made = settled();
     const at = (ms: number): void =>
       made.grace.databaseAnswered(new Date(1_000_000 + ms), made.clock.now().steady);
