@@ -4,7 +4,9 @@ import { fileURLToPath } from 'node:url';
 import { serviceProgram } from '@longshore/common/service-program';
 import { createLongshoreClient, type LongshoreClient } from '@longshore/client';
 import type { Settings } from '../src/config/settings.js';
-import { removeRuns } from './abandoned-runs.js';
+import { loadWorkerSettings } from '@longshore/worker/load-settings';
+import { RunFolders } from '@longshore/worker/execution/run-folder';
+import { chooseRuntime } from '@longshore/worker/runtime/choose-runtime';
 import { ChildProgram, type ChildPlan } from '@longshore/common/child-program';
 import { planDemo, serviceEnvironment, workerEnvironment, type DemoPlan } from './demo-plan.js';
 import { chooseDemoRuntime, type DemoRuntime } from './example-images.js';
@@ -21,7 +23,7 @@ const HOPELESS_STOP_MS = 2_000;
 /** The examples take seconds; pulling their base images may take longer. */
 const RUNS_MS = 300_000;
 
-/** What a demo is given. */
+/** Dependencies of a demo. */
 export interface DemoParts {
   readonly settings: Settings;
   readonly env: NodeJS.ProcessEnv;
@@ -39,19 +41,19 @@ interface Service {
 interface Child {
   readonly name: string;
   readonly program: ChildProgram;
-  /** Removes what it leaves behind when it dies. */
-  readonly removeRemains: () => Promise<void>;
+  /** Cleans up after the program when it was killed. */
+  readonly cleanUp: () => Promise<void>;
 }
 
-/** Runs the service, a worker and a run of each example, and cleans up behind them. */
+/** Runs the service, a worker and a run of each example, and cleans up afterwards. */
 export class Demo {
   private readonly children: Child[] = [];
 
   constructor(private readonly parts: DemoParts) {}
 
   /**
-   * Starts everything, shows the runs until they end, and tells how to go on.
-   * @returns the ways in which the runs ended otherwise than expected, in words; empty when all is well
+   * Starts everything, shows the runs until they end, and prints the next steps.
+   * @returns how runs ended differently than expected; empty if none did
    * @throws ChildEnded when service or worker end; the signal's reason when `stop` aborts
    */
   async run(): Promise<readonly string[]> {
@@ -77,26 +79,26 @@ export class Demo {
     return problems;
   }
 
-  /** Resolves never. @throws ChildEnded when service or worker end; the signal's reason when `stop` aborts */
+  /** Never resolves. @throws ChildEnded when service or worker end; the signal's reason when `stop` aborts */
   async serve(): Promise<never> {
     this.parts.terminal.say('serving until Ctrl-C');
     return this.whileAlive(new Promise<never>(() => undefined));
   }
 
   /**
-   * Stops worker, service and database, in this order, and removes what one of them left behind that died.
-   * @returns what did not stop as it should, in words
+   * Stops worker, service and database, in this order, and cleans up after one that was killed.
+   * @returns what did not stop cleanly
    */
   async close(): Promise<readonly string[]> {
     const problems: string[] = [];
-    for (const { name, program, removeRemains } of this.children.toReversed()) {
+    for (const { name, program, cleanUp } of this.children.toReversed()) {
       // Without a service the worker cannot report how its runs end, and would try for a minute.
       const isHopeless = this.children.some((child) => child.name === 'service' && child.program.isLost);
       const wasLost = program.isLost;
       const how = await program.stop(isHopeless ? HOPELESS_STOP_MS : STOP_MS);
       if (how === null) continue;
       if (!wasLost && !isHopeless) problems.push(`the ${name} did not stop cleanly (${how})`);
-      await removeRemains().catch((error: unknown) => {
+      await cleanUp().catch((error: unknown) => {
         problems.push(`what the ${name} left could not be removed: ${String(error)}`);
       });
     }
@@ -107,7 +109,7 @@ export class Demo {
     const env = serviceEnvironment(plan, this.parts.env);
     const program = this.start({
       ...servicePlan(plan, env, 'demo-service.log'),
-      removeRemains: () => stopDatabase(plan, env),
+      cleanUp: () => stopDatabase(plan, env),
     });
     const [, url = ''] = await this.whileAlive(program.untilLine(LISTENING));
     const keyFile = join(plan.dataDir, 'admin-key');
@@ -131,15 +133,15 @@ export class Demo {
       script: fileURLToPath(import.meta.resolve('@longshore/worker/main')),
       env,
       logFile: join(plan.dataDir, 'demo-worker.log'),
-      removeRemains: () => removeRuns(env, plan.workerId),
+      cleanUp: () => removeRuns(env, plan.workerId),
     });
     await this.whileAlive(program.untilLine(/./));
   }
 
-  private start({ removeRemains, ...plan }: ChildPlan & Pick<Child, 'removeRemains'>): ChildProgram {
+  private start({ cleanUp, ...plan }: ChildPlan & Pick<Child, 'cleanUp'>): ChildProgram {
     this.parts.stop.throwIfAborted();
     const program = new ChildProgram(plan);
-    this.children.push({ name: plan.name, program, removeRemains });
+    this.children.push({ name: plan.name, program, cleanUp });
     return program;
   }
 
@@ -160,9 +162,9 @@ export class Demo {
     terminal.say('creating a run of each example');
     terminal.say('');
     const display = new RunDisplay(terminal.out, terminal.style, terminal.live);
-    const late = AbortSignal.timeout(RUNS_MS);
+    const timeout = AbortSignal.timeout(RUNS_MS);
     try {
-      const signal = AbortSignal.any([stop, late]);
+      const signal = AbortSignal.any([stop, timeout]);
       const found = await Promise.all(
         EXAMPLES.map((example) => this.runExample(client, example, { display, signal })),
       );
@@ -171,7 +173,7 @@ export class Demo {
       return found.flat();
     } catch (error) {
       stop.throwIfAborted();
-      if (!late.aborted) throw error;
+      if (!timeout.aborted) throw error;
       return [`the runs did not end within ${RUNS_MS / 1000} s`];
     }
   }
@@ -184,7 +186,7 @@ export class Demo {
     const { name, inputs, changedPriority, verify } = example;
     const { id } = await createRun(client, definitionOf(example), inputs);
     if (changedPriority !== undefined) await changePriority(client, id, changedPriority);
-    const { run, events } = await followRun(client, id, (news) => display.show(name, news), signal);
+    const { run, events } = await followRun(client, id, (update) => display.show(name, update), signal);
     const types = events.map(({ type }) => type);
     return verify(run, types).map((problem) => `${name}: ${problem}`);
   }
@@ -220,7 +222,7 @@ export class Demo {
       stop.addEventListener('abort', onAbort, { once: true });
       if (stop.aborted) onAbort();
     });
-    // The work may fail after it has lost the race: nobody waits for it then.
+    // The work may fail after the race is decided.
     work.catch(() => undefined);
     try {
       return await Promise.race([stopped, ...this.children.map(({ program }) => program.lost), work]);
@@ -239,7 +241,7 @@ function servicePlan({ dataDir }: DemoPlan, env: NodeJS.ProcessEnv, log: string)
   };
 }
 
-/** The database outlives a service that dies; a second service finds it, and stops it at its own end. */
+/** The database survives a killed service. Starts a second service, which stops the database when it ends. */
 async function stopDatabase(plan: DemoPlan, env: NodeJS.ProcessEnv): Promise<void> {
   const program = new ChildProgram(
     servicePlan(plan, { ...env, SERVICE_PORT: '0' }, 'demo-service-cleanup.log'),
@@ -247,4 +249,12 @@ async function stopDatabase(plan: DemoPlan, env: NodeJS.ProcessEnv): Promise<voi
   await program.untilLine(LISTENING);
   const how = await program.stop(STOP_MS);
   if (how !== null) throw new Error(`the service that was to stop the database ended with ${how}`);
+}
+
+/** Removes the containers or processes and the folders of a worker that died. @param env the worker's environment */
+async function removeRuns(env: NodeJS.ProcessEnv, workerId: string): Promise<void> {
+  const log = { info: () => undefined, warn: () => undefined };
+  const runtime = await chooseRuntime({ ...loadWorkerSettings([], env), env, workerId, log });
+  await runtime.removeLeftovers();
+  await new RunFolders(workerId).prepare();
 }

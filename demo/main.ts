@@ -9,7 +9,7 @@ import { openTerminal } from './terminal.js';
 
 const USAGE = `Usage: npm run demo [-- --exit]
 
-Starts the service on the embedded PostgreSQL and one worker, creates a run of each example, shows how they go, and keeps
+Starts the service on the embedded PostgreSQL and one worker, creates a run of each example, shows their progress, and keeps
 serving until Ctrl-C.
 
   --exit      End after the runs; exit code 0 when they ended as expected, 1 otherwise.
@@ -18,7 +18,7 @@ serving until Ctrl-C.
 
 const USAGE_ERROR = 2;
 
-/** The demo was told to end. */
+/** The demo was interrupted. */
 class Stopped extends Error {}
 
 /** @returns the exit code */
@@ -38,7 +38,7 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, () => stop.abort(new Stopped(signal)));
   }
-  // Nobody reads any more: a closed terminal, or `| head`.
+  // Standard output was closed: a closed terminal, or `| head`.
   process.stdout.on('error', () => stop.abort(new Stopped('standard output was closed')));
 
   const terminal = openTerminal(process.stdout, env);

@@ -1,24 +1,24 @@
 import type { WriteStream } from 'node:tty';
-import type { RunNotifications } from './run-follower.js';
+import type { RunUpdate } from './run-follower.js';
 import { eventLine, statusLine, type LineStyle, type RunStatus } from './run-lines.js';
 
 const PLAIN_COLUMNS = 160;
 
-/** Shows timelines as they grow; on a terminal, the state of every run stands below them. */
+/** Prints timelines as they grow; on a terminal with a status line for every run below them. */
 export class RunDisplay {
   private readonly runs = new Map<string, RunStatus>();
-  /** Status lines that stand on the terminal now. */
+  /** Number of status lines on the terminal. */
   private drawn = 0;
 
-  /** @param live whether lines can be drawn over */
+  /** @param live whether lines can be overwritten */
   constructor(
     private readonly out: Pick<WriteStream, 'write' | 'columns'>,
     private readonly style: LineStyle,
     private readonly live: boolean,
   ) {}
 
-  /** Shows what is new of a run. */
-  show(name: string, { state, progress, events }: RunNotifications): void {
+  /** Shows an update of a run. */
+  show(name: string, { state, progress, events }: RunUpdate): void {
     const before = this.runs.get(name);
     const same = before?.state === state && before.progress === progress;
     this.runs.set(name, { name, state, progress });
@@ -27,7 +27,7 @@ export class RunDisplay {
     this.redraw(events.map((event) => eventLine(name, event, columns, this.style)));
   }
 
-  /** Prints the status lines for good. */
+  /** Prints the final status lines. */
   finish(): void {
     if (!this.live) this.print(this.statusLines());
     this.drawn = 0;

@@ -6,16 +6,16 @@ const REQUEST_MS = 10_000;
 /** Name of the API key of the demo's worker. */
 const WORKER_KEY = 'demo worker';
 
-/** What is known of a run while it goes on. */
-export interface RunNotifications {
+/** A run as the latest poll found it. */
+export interface RunUpdate {
   readonly state: Schemas['RunState'];
   /** 0-100. */
   readonly progress: number;
-  /** Events that were not told before, oldest first. */
+  /** Events since the previous update, oldest first. */
   readonly events: readonly Schemas['PolledEvent'][];
 }
 
-/** A run that has ended, with the whole of its timeline. */
+/** An ended run with its complete timeline. */
 export interface EndedRun {
   readonly run: Schemas['OpRun'];
   readonly events: readonly Schemas['PolledEvent'][];
@@ -66,22 +66,22 @@ export async function changePriority(client: LongshoreClient, id: string, priori
 }
 
 /**
- * Tells what happens to a run until it has ended. A request that brings no answer is made again.
- * @throws Error with the service's answer when it refuses; the signal's reason when it aborts
+ * Polls a run until it has ended. Repeats a request without a response.
+ * @throws Error with the response when the service refuses; the signal's reason when it aborts
  */
 export async function followRun(
   client: LongshoreClient,
   id: string,
-  onNews: (news: RunNotifications) => void,
+  onUpdate: (update: RunUpdate) => void,
   signal: AbortSignal,
 ): Promise<EndedRun> {
   const known: Schemas['PolledEvent'][] = [];
   for (;;) {
-    const run = await persistently(() => getRun(client, id), signal);
-    // Read after the run: a run that has ended takes no further events, so these are all of them.
-    const fresh = await persistently(() => getEvents(client, id, known.length - 1), signal);
+    const run = await withRetries(() => getRun(client, id), signal);
+    // Read after the run: a run that has ended gets no further events, so these are complete.
+    const fresh = await withRetries(() => getEvents(client, id, known.length - 1), signal);
     known.push(...fresh);
-    onNews({ state: run.state, progress: run.progress, events: fresh });
+    onUpdate({ state: run.state, progress: run.progress, events: fresh });
     if (isTerminal(run.state)) return { run, events: known };
     await sleep(POLL_MS, undefined, { signal });
   }
@@ -120,8 +120,8 @@ function refuse(what: string, answer: unknown): never {
   throw new Refused(`the service did not ${what}: ${JSON.stringify(answer)}`);
 }
 
-/** A connection may break while the service is busy; whether it is gone for good, others watch. */
-async function persistently<T>(call: () => Promise<T>, signal: AbortSignal): Promise<T> {
+/** Repeats a call while the connection fails; the demo detects separately when the service has ended. */
+async function withRetries<T>(call: () => Promise<T>, signal: AbortSignal): Promise<T> {
   for (;;) {
     signal.throwIfAborted();
     try {
