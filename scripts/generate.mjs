@@ -45,7 +45,7 @@ async function schema() {
       entities: [],
       migrations: MIGRATIONS,
     };
-    const dataSource = await connectDatabase(settings, { deadlineMs: 30_000 });
+    const dataSource = await connectDatabase(settings, { timeoutMs: 30_000 });
     try {
       await migrate(dataSource);
       return await dumpSchema(dataSource);

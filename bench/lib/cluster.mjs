@@ -40,7 +40,7 @@ async function migrateAt(url) {
     built('migrations/all.js'),
   ]);
   const settings = { url, poolSize: 2, applicationName: 'bench', entities: ENTITIES, migrations: MIGRATIONS };
-  const source = await connectDatabase(settings, { deadlineMs: 30_000 });
+  const source = await connectDatabase(settings, { timeoutMs: 30_000 });
   try {
     await migrate(source);
   } finally {

@@ -62,7 +62,7 @@ async function migrated(url) {
   );
   const dataSource = await connectDatabase(
     { url, poolSize: 1, applicationName: 'longshore seed', entities: ENTITIES, migrations: MIGRATIONS },
-    { deadlineMs: 30_000 },
+    { timeoutMs: 30_000 },
   );
   try {
     await migrate(dataSource);

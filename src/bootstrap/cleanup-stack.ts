@@ -1,28 +1,21 @@
 import type { Log } from '../common/logging/logger.js';
 
-/** What a start has opened so far, to be closed in the opposite order. */
+/** Cleanup callbacks registered during startup; run in reverse order. */
 export class CleanupStack {
-  readonly #closers: (() => Promise<void>)[] = [];
+  readonly #callbacks: (() => Promise<void>)[] = [];
   #closed: Promise<void> | undefined;
 
-  /** Remembers how to close something. */
-  add(close: () => Promise<void>): void {
-    this.#closers.push(close);
+  add(callback: () => Promise<void>): void {
+    this.#callbacks.push(callback);
   }
 
-  /**
-   * Closes what was opened last first, all of it even if one part cannot be closed. A second call changes nothing.
-   * @throws the first problem
-   */
+  /** Runs all callbacks, even if some fail. Idempotent. @throws the first error */
   close(): Promise<void> {
-    this.#closed ??= this.#closeAll();
+    this.#closed ??= this.#runAll();
     return this.#closed;
   }
 
-  /**
-   * Does a start that opens things here.
-   * @throws whatever the start throws, after everything was closed again
-   */
+  /** Runs a start that registers callbacks here. @throws its error, after `close` */
   async orClose<T>(log: Log, start: () => Promise<T>): Promise<T> {
     try {
       return await start();
@@ -34,15 +27,37 @@ export class CleanupStack {
     }
   }
 
-  async #closeAll(): Promise<void> {
-    const problems: unknown[] = [];
-    for (const close of this.#closers.splice(0).toReversed()) {
-      try {
-        await close();
-      } catch (error) {
-        problems.push(error);
-      }
+  async #runAll(): Promise<void> {
+    const errors: unknown[] = [];
+    for (const callback of this.#callbacks.splice(0).toReversed()) {
+      await callback().catch((error: unknown) => errors.push(error));
     }
-    if (problems.length > 0) throw problems[0];
+    if (errors.length > 0) throw errors[0];
+  }
+}
+
+/**
+ * Waits for a step of the start.
+ * @param discard receives a result that comes after the abort
+ * @throws the reason of `stop` when it aborts first
+ */
+export async function abortable<T>(
+  work: Promise<T>,
+  stop: AbortSignal,
+  discard: (late: T) => Promise<void> | void = () => undefined,
+): Promise<T> {
+  let onAbort: (() => void) | undefined;
+  const aborted = new Promise<never>((_resolve, reject) => {
+    onAbort = () => {
+      work.then(discard).catch(() => undefined);
+      reject(stop.reason instanceof Error ? stop.reason : new Error('the start was aborted'));
+    };
+    if (stop.aborted) onAbort();
+    else stop.addEventListener('abort', onAbort);
+  });
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    if (onAbort) stop.removeEventListener('abort', onAbort);
   }
 }

@@ -10,11 +10,11 @@ import { openDatabaseServer } from './open-database.js';
 import { CleanupStack } from './cleanup-stack.js';
 import { SettingsModule } from '../config/settings.module.js';
 
-/** A data source whose migrations exclude those of other processes, and which stops the embedded PostgreSQL it uses. */
+/** Runs migrations under the migration lock, and stops the embedded PostgreSQL that it uses. */
 class CliDataSource extends DataSource {
   constructor(
     options: DataSourceOptions,
-    private readonly opened: CleanupStack,
+    private readonly cleanup: CleanupStack,
   ) {
     super(options);
   }
@@ -23,7 +23,7 @@ class CliDataSource extends DataSource {
     try {
       return await super.initialize();
     } catch (error) {
-      await this.opened.close();
+      await this.cleanup.close();
       throw error;
     }
   }
@@ -49,7 +49,7 @@ class CliDataSource extends DataSource {
 
   override async destroy(): Promise<void> {
     await super.destroy();
-    await this.opened.close();
+    await this.cleanup.close();
   }
 }
 
@@ -57,13 +57,13 @@ function isOwn(migration: MigrationInterface): boolean {
   return MIGRATIONS.some((type) => migration instanceof type);
 }
 
-/** Uses the settings of the service: DATABASE_URL or the embedded PostgreSQL, and the migrations of extensions. */
+/** Uses the settings of the service, and the migrations of extensions. */
 async function open(): Promise<CliDataSource> {
   const { settings } = await SettingsModule.load([]);
   const log = createLog(settings);
   const { entities, migrations } = await loadExtensions(settings);
-  const opened = new CleanupStack();
-  const url = await openDatabaseServer({ settings, log }, opened);
+  const cleanup = new CleanupStack();
+  const url = await openDatabaseServer({ settings, log }, cleanup);
   const options = dataSourceOptions({
     url: url(),
     poolSize: 2,
@@ -71,7 +71,7 @@ async function open(): Promise<CliDataSource> {
     entities: [...ENTITIES, ...entities],
     migrations: [...MIGRATIONS, ...migrations],
   });
-  return new CliDataSource({ ...withoutTimeouts(options), logger: 'advanced-console' }, opened);
+  return new CliDataSource({ ...withoutTimeouts(options), logger: 'advanced-console' }, cleanup);
 }
 
 /** The data source of the commands of TypeORM (`npm run migration:run`, `migration:revert`, `migration:show`, ...). */

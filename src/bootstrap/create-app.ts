@@ -10,10 +10,8 @@ import { HttpMetrics } from '../common/metrics/http-metrics.js';
 import { ApiPages } from './openapi/api-description.js';
 
 /**
- * Creates the application. Until `init()` or `listen()` it can be configured like any Nest application: `use`,
- * `useGlobalGuards`, `setGlobalPrefix`, `enableVersioning`, `enableCors` and so on.
- * @param extensions modules that are imported beside the service's own
- * @throws Error when a part cannot be created; nothing is left running then but the given data source
+ * Creates the application. Until `init()` or `listen()` it can be configured like any Nest application.
+ * @param extensions modules to import beside the service's own
  */
 export async function createApp(
   parts: AppParts,

@@ -1,29 +1,26 @@
 import { createServer } from 'node:net';
 
-/** What a refusal of the system to listen means, worded to follow "cannot listen on HOST:PORT: ". */
-const MEANINGS: ReadonlyMap<string, string> = new Map([
+/** Reasons by the system's error code. */
+const REASONS: ReadonlyMap<string, string> = new Map([
   ['EADDRINUSE', 'another program listens there already'],
   ['EACCES', 'this user may not; ports below 1024 are often for root only'],
   ['EADDRNOTAVAIL', 'this machine does not have that address'],
   ['ENOTFOUND', 'no such host is known'],
 ]);
 
-/** The service cannot listen where it was told to. */
+/** The service cannot listen on its address. */
 export class AddressUnusable extends Error {
   constructor(host: string, port: number, cause: unknown) {
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : undefined;
-    const meaning = MEANINGS.get(code ?? '') ?? (cause instanceof Error ? cause.message : String(cause));
-    super(`cannot listen on ${host}:${port}: ${meaning} (--host, SERVICE_HOST; --port, SERVICE_PORT)`, {
+    const reason = REASONS.get(code ?? '') ?? (cause instanceof Error ? cause.message : String(cause));
+    super(`cannot listen on ${host}:${port}: ${reason} (--host, SERVICE_HOST; --port, SERVICE_PORT)`, {
       cause,
     });
     this.name = 'AddressUnusable';
   }
 }
 
-/**
- * Listens there for a moment, so that an address that cannot be had is found before anything else is started.
- * @throws AddressUnusable
- */
+/** Listens for a moment, so that a wrong address is reported before anything else starts. @throws AddressUnusable */
 export async function tryAddress(host: string, port: number): Promise<void> {
   const server = createServer();
   try {

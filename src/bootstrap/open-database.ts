@@ -7,62 +7,61 @@ import { ENTITIES } from '../database/entities/all.js';
 import { migrate } from '../database/migrate.js';
 import { detectRestore } from '../feed/detect-restore.js';
 import type { Log } from '../common/logging/logger.js';
-import type { CleanupStack } from './cleanup-stack.js';
+import { abortable, type CleanupStack } from './cleanup-stack.js';
 import type { Configuration } from '../config/settings.module.js';
-import { abortable } from './abortable.js';
 import { resetPoolOnFirstStart } from '../workers/pool/shared-worker-pool.js';
 
-/** How long a start waits for a database that is not there yet. */
-const DATABASE_PATIENCE_MS = 30_000;
+/** Timeout of the first connection, in milliseconds. */
+const CONNECT_TIMEOUT_MS = 30_000;
 
-/** Connections that the embedded PostgreSQL always takes, and those that a process may open beside its pool. */
-const USUAL_CONNECTIONS = 200;
-const BESIDE_THE_POOL = 6;
+/** Least max_connections of the embedded PostgreSQL. */
+const MIN_CONNECTIONS = 200;
 
-/** The inputs of a start. */
+/** Connections that a process may open in addition to its pool. */
+const EXTRA_CONNECTIONS = 6;
+
 export interface StartContext extends Configuration {
   readonly log: Log;
-  /** Gives the start up when it aborts. */
+  /** Aborts the start. */
   readonly stop: AbortSignal;
 }
 
 const NO_EXTENSIONS: SchemaClasses = { entities: [], migrations: [] };
 
 /**
- * The server of DATABASE_URL, or the embedded one, which is started for that.
- * @returns tells the URL; that of the embedded server may change when the server has to be started again
- * @throws Error when the embedded one cannot be started
+ * Uses the server of DATABASE_URL, or starts the embedded one.
+ * @returns the current URL; that of the embedded server may change when it is restarted
  */
 export async function openDatabaseServer(
   { settings, log }: Pick<StartContext, 'settings' | 'log'>,
-  opened: CleanupStack,
+  cleanup: CleanupStack,
 ): Promise<() => string> {
   const { databaseUrl } = settings;
   if (databaseUrl !== undefined) return () => databaseUrl;
-  const connections = (settings.workers + 1) * (settings.dbPoolSize + BESIDE_THE_POOL);
+  const connections = (settings.workers + 1) * (settings.dbPoolSize + EXTRA_CONNECTIONS);
   const postgres = await startEmbeddedPostgres({
     dataDir: settings.dataDir,
     log: (message, fields) => log.info(message, { ...fields }),
-    serverOptions: { max_connections: String(Math.max(USUAL_CONNECTIONS, connections)) },
+    serverOptions: { max_connections: String(Math.max(MIN_CONNECTIONS, connections)) },
   });
-  opened.add(() => postgres.stop());
+  cleanup.add(() => postgres.stop());
   return () => postgres.url;
 }
 
 /**
- * Connects this process, waiting for a server that is not there yet.
- * @throws DatabaseConnectError, or the reason of `stop` when that came first
+ * Connects this process, and waits for a server that is starting.
+ * @throws DatabaseConnectError, or the reason of `stop`
  */
 export async function openDatabase(
   url: string,
   { settings, log, stop }: StartContext,
-  opened: CleanupStack,
+  cleanup: CleanupStack,
   { entities, migrations }: SchemaClasses = NO_EXTENSIONS,
 ): Promise<DataSource> {
   const connecting = connectDatabase(
     {
       url,
-      // One more is the journal's own.
+      // The journal has one more.
       poolSize: settings.dbPoolSize - 1,
       applicationName: 'longshore',
       entities: [...ENTITIES, ...entities],
@@ -70,28 +69,24 @@ export async function openDatabase(
       onConnectionLost: (error) => log.warn('lost a database connection', { error }),
     },
     {
-      deadlineMs: DATABASE_PATIENCE_MS,
+      timeoutMs: CONNECT_TIMEOUT_MS,
       onRetry: (reason) => log.warn('the database does not answer yet', { reason }),
     },
   );
   const dataSource = await abortable(connecting, stop, (late) => late.destroy());
-  opened.add(async () => {
+  cleanup.add(async () => {
     if (dataSource.isInitialized) await dataSource.destroy();
   });
   return dataSource;
 }
 
-/**
- * Brings the database to the state that every process of this service expects: once for all of them, before the first
- * one answers.
- * @throws Error when a migration fails
- */
+/** Migrates the database and checks for a restore: once, before the first process listens. @throws Error of a migration */
 export async function prepareDatabase(
   dataSource: DataSource,
   log: Log,
   extensions: SchemaClasses = NO_EXTENSIONS,
 ): Promise<void> {
-  // The service's migrations come first: an extension's may refer to any of its tables, whatever their timestamps.
+  // The service's migrations come first: those of extensions may refer to its tables, whatever their timestamps.
   for (const migrations of [MIGRATIONS, extensions.migrations]) {
     if (migrations.length === 0) continue;
     const applied = await migrate(dataSource, {

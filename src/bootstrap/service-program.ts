@@ -1,26 +1,26 @@
 import 'reflect-metadata';
 import cluster from 'node:cluster';
 import { once } from 'node:events';
-import { SERVER_PROCESS } from './cluster/cluster-messages.js';
+import { answerWithoutStarting } from '@longshore/common/settings/help';
+import { SettingsError } from '@longshore/common/settings/setting';
+import { tracingProblems } from '@longshore/common/tracing/tracing-variables';
+import { createLog } from '../common/logging/logger.js';
+import { SETTING_KEYS } from '../config/setting-keys.js';
+import { SettingsModule } from '../config/settings.module.js';
+import { SERVER_PROCESS, type StartFailure } from './cluster/ipc-channel.js';
 import { PrimaryLink } from './cluster/primary-link.js';
-import { ServerProcessFailed } from './cluster/server-process-failed.js';
-import { createLog, type Log } from '../common/logging/logger.js';
+import { ServerProcessFailed } from './cluster/server-process.js';
 import type { StartContext } from './open-database.js';
 import { RELOAD_CHILD, runWithReload } from './reload.js';
 import type { RunningService } from './serve.js';
-import { answerWithoutStarting } from '@longshore/common/settings/help';
-import { SettingsError } from '@longshore/common/settings/setting';
-import { SETTING_KEYS } from '../config/setting-keys.js';
-import { SettingsModule } from '../config/settings.module.js';
-import { tracingProblems } from '@longshore/common/tracing/tracing-variables';
 
 const USAGE_ERROR = 2;
 
 /**
- * Runs the service from its settings to its end, or one of its several server processes.
+ * Runs the service, or one of its server processes, from its settings to its end.
  * @param argv arguments after the script's name
- * @param stop aborts when the service is told to end
- * @returns the exit code: 0 after a stop, 2 for wrong settings, 1 for any other failure, which standard error tells
+ * @param stop stops the service
+ * @returns the exit code: 0 after a stop, 2 for invalid settings, 1 for another failure, which is printed to standard error
  */
 export async function runProgram(argv: readonly string[], stop: AbortSignal): Promise<number> {
   if (cluster.isWorker && process.env[SERVER_PROCESS] !== undefined) return runServerProcess(argv, stop);
@@ -34,10 +34,19 @@ export async function runProgram(argv: readonly string[], stop: AbortSignal): Pr
     const { settings } = configuration;
     const problems = tracingProblems(process.env);
     if (problems.length > 0) throw new SettingsError(problems);
-    if (settings.reload && process.env[RELOAD_CHILD] === undefined) {
-      return await runWithReload(argv, stop);
-    }
-    return await runService({ ...configuration, log: createLog(settings), stop }, argv);
+    if (settings.reload && process.env[RELOAD_CHILD] === undefined) return await runWithReload(argv, stop);
+    const context: StartContext = { ...configuration, log: createLog(settings), stop };
+    await runUntilStopped(context, async () => {
+      const service =
+        settings.workers > 1
+          ? // Imports little of the program: the primary does not run the application.
+            await (await import('./cluster/serve-cluster.js')).serveCluster(context, argv)
+          : await (await import('./serve.js')).serve(context);
+      // Printed at every log level, because scripts wait for it.
+      createLog({ logLevel: 'info' }).info(`listening on ${service.url} (API description at /docs)`);
+      return service;
+    });
+    return 0;
   } catch (error) {
     const { problems, exitCode } = failureOf(error);
     process.stderr.write(`${problems.join('\n')}\n`);
@@ -45,68 +54,44 @@ export async function runProgram(argv: readonly string[], stop: AbortSignal): Pr
   }
 }
 
-async function runService(context: StartContext, argv: readonly string[]): Promise<number> {
-  const { settings, log, stop } = context;
-  const service = await startUnlessStopped(context, async () => {
-    // The primary of several processes goes without the application, which is most of the program.
-    if (settings.workers > 1) return (await import('./cluster/serve-cluster.js')).serveCluster(context, argv);
-    return (await import('./serve.js')).serve(context);
-  });
-  if (service === undefined) return 0;
-  // Whoever starts the service waits for this line, whatever SERVICE_LOG_LEVEL says.
-  createLog({ logLevel: 'info' }).info(`listening on ${service.url} (API description at /docs)`);
-  return untilStopped(service, { log, stop });
-}
-
-/** Takes the variables of the primary, which has read the .env file: all processes have the same settings. */
-async function runServerProcess(argv: readonly string[], told: AbortSignal): Promise<number> {
-  const link = new PrimaryLink();
+/** Uses the environment of the primary, which has loaded the .env file, so that all processes have the same settings. */
+async function runServerProcess(argv: readonly string[], signal: AbortSignal): Promise<number> {
+  const primary = new PrimaryLink();
   try {
     const configuration = await SettingsModule.load(argv, process.env);
-    const stop = AbortSignal.any([told, link.lost]);
+    const stop = AbortSignal.any([signal, primary.lost]);
     const context: StartContext = { ...configuration, log: createLog(configuration.settings), stop };
-    const service = await startUnlessStopped(context, async () =>
-      (await import('./cluster/serve-as-process.js')).serveAsProcess(context, link),
-    );
-    if (service === undefined) return 0;
-    const exitCode = await untilStopped(service, context);
-    await link.leaveCounts();
-    return exitCode;
+    await runUntilStopped(context, async () => (await import('./serve.js')).serve(context, primary));
+    await primary.leaveCounts();
+    return 0;
   } catch (error) {
-    const { problems, exitCode } = failureOf(error);
-    await link.fail(problems, exitCode);
-    return exitCode;
+    const failure = failureOf(error);
+    await primary.fail(failure);
+    return failure.exitCode;
   }
 }
 
-/** @returns undefined when the start was given up because of the stop */
-async function startUnlessStopped(
+async function runUntilStopped(
   { log, stop }: StartContext,
   start: () => Promise<RunningService>,
-): Promise<RunningService | undefined> {
+): Promise<void> {
+  let service: RunningService;
   try {
-    return await start();
+    service = await start();
   } catch (error) {
     if (!stop.aborted) throw error;
-    // Ctrl-C also reaches the programs that make the database: their failure is no failure of ours.
+    // Ctrl-C also ends initdb, whose failure is not an error then.
     log.info('stopped before it was ready', error === stop.reason ? {} : { error });
-    return undefined;
+    return;
   }
-}
-
-async function untilStopped(
-  service: RunningService,
-  { log, stop }: { readonly log: Log; readonly stop: AbortSignal },
-): Promise<number> {
   if (!stop.aborted) await once(stop, 'abort');
   log.info('stopping');
   await service.stop();
   log.info('stopped');
-  return 0;
 }
 
-function failureOf(error: unknown): { readonly problems: readonly string[]; readonly exitCode: number } {
-  if (error instanceof ServerProcessFailed) return error;
+function failureOf(error: unknown): StartFailure {
+  if (error instanceof ServerProcessFailed) return { problems: error.problems, exitCode: error.exitCode };
   if (error instanceof SettingsError) return { problems: error.problems, exitCode: USAGE_ERROR };
-  return { problems: [String(error instanceof Error ? error.message : error)], exitCode: 1 };
+  return { problems: [error instanceof Error ? error.message : String(error)], exitCode: 1 };
 }

@@ -9,7 +9,7 @@ const LONGEST_PAUSE_MS = 2_000;
 
 export interface ConnectOptions {
   /** How long to go on trying while the server is away or starting, in milliseconds. */
-  readonly deadlineMs: number;
+  readonly timeoutMs: number;
   /** Called before each new attempt with the reason of the last failure; holds no password. */
   readonly onRetry?: (reason: string) => void;
 }
@@ -36,7 +36,7 @@ export async function connectDatabase(
   settings: DatabaseSettings,
   options: ConnectOptions,
 ): Promise<DataSource> {
-  const deadline = Date.now() + options.deadlineMs;
+  const deadline = Date.now() + options.timeoutMs;
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
     const dataSource = new DataSource(dataSourceOptions(settings));
     let failure: unknown;
@@ -50,7 +50,7 @@ export async function connectDatabase(
     const reason = withoutPassword(reasonOf(failure), settings.url);
     const mayPass = isDatabaseUnavailable(failure);
     if (!mayPass || Date.now() + pause > deadline) {
-      const within = mayPass ? ` within ${options.deadlineMs / 1000} s` : '';
+      const within = mayPass ? ` within ${options.timeoutMs / 1000} s` : '';
       // The failure itself is not passed on as a cause: such errors carry the URL in their fields.
       throw new DatabaseConnectError(
         `Cannot connect to the database ${describeUrl(settings.url)}${within}: ${reason}`,

@@ -29,7 +29,7 @@ export interface MigrateOptions {
    * How long another process may hold the migration lock, and how long a migration may be tried for the locks it needs on
    * tables, before this one gives up; in milliseconds. Default 10 minutes.
    */
-  readonly deadlineMs?: number;
+  readonly timeoutMs?: number;
   /** Called once when another process is migrating and this one waits for it. */
   readonly onWait?: () => void;
   /** Called before the first migration is run, with the names of all that are to be run. */
@@ -123,8 +123,8 @@ async function checkServerVersion(source: DataSource): Promise<void> {
 }
 
 async function runPending(source: DataSource, options: MigrateOptions): Promise<string[]> {
-  const { deadlineMs = USUAL_DEADLINE_MS, onBegin, onBlocked } = options;
-  const deadline = Date.now() + deadlineMs;
+  const { timeoutMs = USUAL_DEADLINE_MS, onBegin, onBlocked } = options;
+  const deadline = Date.now() + timeoutMs;
   const pending = await findPending(source);
   if (pending.length === 0) return [];
   onBegin?.(pending);
@@ -207,9 +207,9 @@ export async function underMigrationLock<T>(
  */
 async function lock(
   holder: QueryRunner,
-  { deadlineMs = USUAL_DEADLINE_MS, onWait }: MigrateOptions,
+  { timeoutMs = USUAL_DEADLINE_MS, onWait }: MigrateOptions,
 ): Promise<void> {
-  const deadline = Date.now() + deadlineMs;
+  const deadline = Date.now() + timeoutMs;
   for (let attempt = 0; ; attempt += 1) {
     const [answer] = await rows<{ taken: boolean }>(
       holder,
@@ -219,7 +219,7 @@ async function lock(
     if (answer?.taken === true) return;
     if (attempt === 0) onWait?.();
     if (Date.now() >= deadline) {
-      throw new Error(`another process has been migrating the database for more than ${deadlineMs / 1000} s`);
+      throw new Error(`another process has been migrating the database for more than ${timeoutMs / 1000} s`);
     }
     await sleep(POLL_MS);
   }

@@ -27,7 +27,7 @@ describe('health while the database comes and goes', () => {
     const open = async (poolSize = 5): Promise<DataSource> => {
       const dataSource = await connectDatabase(
         { url, poolSize, applicationName: 'longshore test', entities: ENTITIES, migrations: MIGRATIONS },
-        { deadlineMs: 30_000 },
+        { timeoutMs: 30_000 },
       );
       opened.push(dataSource);
       return dataSource;

@@ -124,7 +124,7 @@ describe('API keys while the database is away', () => {
           entities: ENTITIES,
           migrations: MIGRATIONS,
         },
-        { deadlineMs: 30_000 },
+        { timeoutMs: 30_000 },
       );
     const dataSource = await open();
     await migrate(dataSource);

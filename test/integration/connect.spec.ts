@@ -17,8 +17,8 @@ function settings(url: string): DatabaseSettings {
   return { url, poolSize: 1, applicationName: 'spec of connect', entities: [], migrations: [] };
 }
 
-async function failure(url: string, deadlineMs: number): Promise<DatabaseConnectError> {
-  const error: unknown = await connectDatabase(settings(url), { deadlineMs }).then(
+async function failure(url: string, timeoutMs: number): Promise<DatabaseConnectError> {
+  const error: unknown = await connectDatabase(settings(url), { timeoutMs }).then(
     () => assert.fail('it connected'),
     (thrown: unknown) => thrown,
   );
@@ -45,7 +45,7 @@ describe('connectDatabase', () => {
     const reasons: string[] = [];
     const url = `postgres://${target.username}:${SECRET}@127.0.0.1:${port}${target.pathname}?sslmode=disable`;
     const dataSource = await connectDatabase(settings(url), {
-      deadlineMs: 60_000,
+      timeoutMs: 60_000,
       onRetry: (reason) => {
         reasons.push(reason);
         if (reasons.length !== 2) return;

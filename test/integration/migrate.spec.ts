@@ -98,7 +98,7 @@ describe('migrate', () => {
     const sources = await Promise.all([1, 2, 3, 4].map(() => open(migrations)));
     let waited = 0;
     const ran = await Promise.all(
-      sources.map((source) => migrate(source, { deadlineMs: 120_000, onWait: () => (waited += 1) })),
+      sources.map((source) => migrate(source, { timeoutMs: 120_000, onWait: () => (waited += 1) })),
     );
     assert.deepEqual(ran.flat().toSorted(), ['CreateThings1700000000001', 'IndexThings1700000000002']);
     assert.equal(ran.filter((names) => names.length > 0).length, 1);
@@ -169,7 +169,7 @@ describe('migrate', () => {
       const source = await open([NarrowThings1700000000006]);
       await execute(source, 'drop table if exists beside_things');
       await assert.rejects(
-        migrate(source, { deadlineMs: 1_200 }),
+        migrate(source, { timeoutMs: 1_200 }),
         /NarrowThings1700000000006 failed.*lock timeout/,
       );
       const [half] = await rows(source, "select to_regclass('beside_things') as made");
@@ -188,7 +188,7 @@ describe('migrate', () => {
     await database.dataSource.transaction(async (manager) => {
       await execute(manager, 'select pg_advisory_xact_lock(7161023518446744)');
       await assert.rejects(
-        migrate(source, { deadlineMs: 300 }),
+        migrate(source, { timeoutMs: 300 }),
         /another process has been migrating .* 0.3 s/,
       );
     });

@@ -96,7 +96,7 @@ describe('a pass of the reaper', () => {
           entities: ENTITIES,
           migrations: [],
         },
-        { deadlineMs: 30_000 },
+        { timeoutMs: 30_000 },
       );
       t.after(async () => {
         await dataSource.destroy();

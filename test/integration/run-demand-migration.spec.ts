@@ -25,7 +25,7 @@ describe('the migration that begins to count pending runs by their shape', () =>
     });
     source = await connectDatabase(
       { url: database.url, poolSize: 2, applicationName: 'test', entities: [], migrations: MIGRATIONS },
-      { deadlineMs: 30_000 },
+      { timeoutMs: 30_000 },
     );
   });
   after(async () => {

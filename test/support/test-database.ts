@@ -58,7 +58,7 @@ export async function openTestDatabase(options: TestDatabaseOptions = {}): Promi
   const open = async (poolSize = 5): Promise<DataSource> => {
     const dataSource = await connectDatabase(
       { url, poolSize, applicationName: 'longshore test', entities, migrations },
-      { deadlineMs: 30_000 },
+      { timeoutMs: 30_000 },
     );
     opened.push(dataSource);
     return dataSource;
@@ -125,7 +125,7 @@ async function ensureTemplate(
         entities: [],
         migrations,
       },
-      { deadlineMs: 30_000 },
+      { timeoutMs: 30_000 },
     );
     await migrate(dataSource);
     await dataSource.destroy();

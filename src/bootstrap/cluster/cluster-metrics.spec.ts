@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { Counts } from './cluster-messages.js';
+import type { Counts } from './ipc-channel.js';
 import { ClusterMetrics, type Counted } from './cluster-metrics.js';
 
 const LIMIT_MS = 50;

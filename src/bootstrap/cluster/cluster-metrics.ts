@@ -1,19 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
-import type { Counts } from './cluster-messages.js';
+import type { Counts } from './ipc-channel.js';
 
-/** What is summed up for good: a gauge says how things are now, and an ended process is no more. */
-const LASTING_TYPES: ReadonlySet<string> = new Set(['counter', 'histogram']);
+/** Kinds of metrics that are kept when their process ends. */
+const CUMULATIVE_TYPES: ReadonlySet<string> = new Set(['counter', 'histogram']);
 
-/** A server process, as far as its counts go. */
 export interface Counted {
-  /** Asks it for its counts; may never be answered. */
+  /** Reads the counts of the process; may never resolve. */
   count(): Promise<Counts>;
 }
 
 /**
- * The counts of all server processes as one text. A process that does not answer in time appears with the counters that
- * it last told, an ended one too, so that no total goes back.
+ * Adds up the metrics of all server processes. Processes that have ended or do not answer in time count with their last
+ * known counters, so that no total decreases.
  */
 export class ClusterMetrics {
   readonly #own = new Registry();
@@ -24,12 +23,12 @@ export class ClusterMetrics {
   #reading: Promise<string> | undefined;
 
   /**
-   * @param processes those that answer requests now
-   * @param limitMs how long they may take to tell their counts
+   * @param processes those that listen
+   * @param timeoutMs of the counts of one process
    */
   constructor(
     private readonly processes: () => readonly Counted[],
-    private readonly limitMs: number,
+    private readonly timeoutMs: number,
   ) {
     const registers = [this.#own];
     const gauge: Gauge = new Gauge({
@@ -45,12 +44,11 @@ export class ClusterMetrics {
     });
   }
 
-  /** Counts one replacement. */
   countReplacement(): void {
     this.#replacements.inc();
   }
 
-  /** Remembers what a process told. */
+  /** Stores the last known counts of a process. */
   remember(process: Counted, counts: Counts): void {
     this.#last.set(process, counts);
   }
@@ -63,7 +61,7 @@ export class ClusterMetrics {
     this.#folding = this.#fold(this.#folding, last);
   }
 
-  /** @returns Prometheus text; whoever asks while it is being made gets the same */
+  /** @returns Prometheus text; concurrent callers share one result */
   text(): Promise<string> {
     this.#reading ??= this.#read().finally(() => {
       this.#reading = undefined;
@@ -73,10 +71,10 @@ export class ClusterMetrics {
 
   async #read(): Promise<string> {
     const abort = new AbortController();
-    const limit = sleep(this.limitMs, undefined, { signal: abort.signal }).catch(() => undefined);
-    const told = await Promise.all(
+    const timeout = sleep(this.timeoutMs, undefined, { signal: abort.signal }).catch(() => undefined);
+    const answers = await Promise.all(
       this.processes().map((process) =>
-        Promise.race([process.count(), limit])
+        Promise.race([process.count(), timeout])
           .catch(() => undefined)
           .then((counts) => {
             if (counts !== undefined) this.remember(process, counts);
@@ -85,19 +83,19 @@ export class ClusterMetrics {
       ),
     );
     abort.abort();
-    const silent = new Set(told.filter(({ isSilent }) => isSilent).map(({ process }) => process));
+    const silent = new Set(answers.filter(({ isSilent }) => isSilent).map(({ process }) => process));
     const own = await this.#own.getMetricsAsJSON();
     await this.#allFolded();
-    // Nothing may come in between: a process that ends is in one of the two lists, not in both or none.
+    // No await from here on: a process that ends meanwhile must be in exactly one of the two lists.
     const live = [...this.#last].map(([process, counts]) =>
-      silent.has(process) ? counts.filter(isLasting) : counts,
+      silent.has(process) ? counts.filter(isCumulative) : counts,
     );
     return sum([own, ...live, this.#ended]).metrics();
   }
 
   async #fold(earlier: Promise<void>, last: Counts): Promise<void> {
     await earlier;
-    this.#ended = await sum([this.#ended, last.filter(isLasting)]).getMetricsAsJSON();
+    this.#ended = await sum([this.#ended, last.filter(isCumulative)]).getMetricsAsJSON();
   }
 
   async #allFolded(): Promise<void> {
@@ -109,8 +107,8 @@ export class ClusterMetrics {
   }
 }
 
-function isLasting({ type }: Counts[number]): boolean {
-  return LASTING_TYPES.has(String(type));
+function isCumulative({ type }: Counts[number]): boolean {
+  return CUMULATIVE_TYPES.has(String(type));
 }
 
 function sum(all: readonly Counts[]): Registry {

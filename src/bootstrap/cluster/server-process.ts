@@ -1,76 +1,96 @@
+import type { ChildProcess } from 'node:child_process';
 import cluster, { type Worker } from 'node:cluster';
 import type { Counted } from './cluster-metrics.js';
-import { watchHandOver } from './hand-over.js';
-import { isChildMessage, type ChildMessage, type Counts, type PrimaryMessage } from './cluster-messages.js';
+import {
+  IpcChannel,
+  SERVER_PROCESS,
+  type Counts,
+  type Handlers,
+  type PrimaryApi,
+  type ProcessApi,
+  type StartFailure,
+} from './ipc-channel.js';
+
+const COUNT_TIMEOUT_MS = 10_000;
+
+/** A server process could not start when the service started. */
+export class ServerProcessFailed extends Error implements StartFailure {
+  constructor(
+    readonly problems: readonly string[],
+    readonly exitCode: number,
+  ) {
+    super(problems.join('\n'));
+  }
+}
 
 /** How a server process ended. */
 export interface ProcessEnd {
-  /** Undefined when the system gave no process. */
+  /** Undefined when the system could not start it. */
   readonly pid: number | undefined;
   readonly code: number | null;
   readonly signal: string | null;
-  /** True when it was ready once. */
-  readonly hasAnswered: boolean;
-  /** What it said about a start that failed. */
-  readonly failure: Extract<ChildMessage, { kind: 'failed' }> | undefined;
-  /** From the fork to the end. */
+  /** Whether it has listened. */
+  readonly hasListened: boolean;
+  /** The failure of its start that it reported. */
+  readonly failure: StartFailure | undefined;
   readonly livedMs: number;
-}
-
-/** What the primary does when a process says something that is not about the process alone. */
-export interface ProcessEvents {
-  onLoaded(process: ServerProcess): void;
-  onPrepared(process: ServerProcess): void;
-  onScrape(process: ServerProcess, id: number): void;
-  /** Its counts; asked for or the last ones. */
-  onCounts(process: ServerProcess, counts: Counts): void;
 }
 
 /** A server process as the primary sees it, from its fork to its end. */
 export class ServerProcess implements Counted {
   readonly #worker: Worker;
-  readonly #born = performance.now();
-  readonly #asked = new Map<number, (counts: Counts) => void>();
-  /** Resolves with its URL when it answers; never if it ends before. */
-  readonly ready: Promise<string>;
-  /** Resolves when it has ended. */
+  readonly #channel: IpcChannel<ProcessApi, PrimaryApi>;
   readonly ended: Promise<ProcessEnd>;
-  #tellReady: (url: string) => void = () => undefined;
-  #tellEnded: (end: ProcessEnd) => void = () => undefined;
-  readonly #breakOffHandOver: () => void;
-  #failure: ProcessEnd['failure'];
+  #failure: StartFailure | undefined;
   #url: string | undefined;
   #hasEnded = false;
-  #mayListen = false;
-  #serial = 0;
+  #isPortReserved = false;
 
   /**
-   * Forks it.
-   * @throws the system's error when it gives no process
+   * Forks the process.
+   * @param handlers of its calls
+   * @throws the system's error when it cannot be started
    */
-  constructor(
-    env: Readonly<Record<string, string>>,
-    private readonly events: ProcessEvents,
-  ) {
-    this.ready = new Promise((resolve) => {
-      this.#tellReady = resolve;
-    });
+  constructor(handlers: Omit<Handlers<PrimaryApi>, 'failed'>) {
+    const startedAt = performance.now();
+    const worker = cluster.fork({ [SERVER_PROCESS]: '1' });
+    this.#worker = worker;
+    const closeLastConnection = trackSentConnections(worker.process);
+    this.#channel = new IpcChannel<ProcessApi, PrimaryApi>(
+      (message) => {
+        // An error means that the process is ending, which its exit reports.
+        if (worker.isConnected()) worker.send(message, () => undefined);
+      },
+      {
+        ...handlers,
+        ready: (url) => {
+          this.#url = url;
+          return handlers.ready(url);
+        },
+        failed: (failure) => {
+          this.#failure = failure;
+        },
+      },
+    );
+    worker.on('message', (message: unknown) => this.#channel.receive(message));
     this.ended = new Promise((resolve) => {
-      this.#tellEnded = resolve;
-    });
-    this.#worker = cluster.fork(env);
-    this.#breakOffHandOver = watchHandOver(this.#worker.process);
-    this.#worker.on('message', (message: unknown) => {
-      if (isChildMessage(message)) this.#hear(message);
-    });
-    this.#worker.on('error', () => {
-      // One that could not be started has neither a pid nor an exit.
-      if (this.pid === undefined) this.#end(null, null);
-    });
-    this.#worker.once('exit', (code, signal) => {
-      // The port is free only when the channel is closed as well, which may take a moment longer.
-      if (this.#worker.isConnected()) this.#worker.once('disconnect', () => this.#end(code, signal));
-      else this.#end(code, signal);
+      const end = (code: number | null, signal: string | null): void => {
+        this.#hasEnded = true;
+        closeLastConnection();
+        this.#channel.close(new Error('the process has ended'));
+        const livedMs = performance.now() - startedAt;
+        const hasListened = this.#url !== undefined;
+        resolve({ pid: this.pid, code, signal, hasListened, failure: this.#failure, livedMs });
+      };
+      worker.on('error', () => {
+        // A process that could not be started has neither a pid nor an exit.
+        if (this.pid === undefined) end(null, null);
+      });
+      worker.once('exit', (code, signal) => {
+        // The port is free only when the channel is closed as well.
+        if (worker.isConnected()) worker.once('disconnect', () => end(code, signal));
+        else end(code, signal);
+      });
     });
   }
 
@@ -78,78 +98,47 @@ export class ServerProcess implements Counted {
     return this.#worker.process.pid;
   }
 
-  /** Where it answers; undefined before it does, and once it ended. */
-  get url(): string | undefined {
-    return this.#hasEnded ? undefined : this.#url;
+  /** Whether it accepts requests. */
+  get isListening(): boolean {
+    return this.#url !== undefined && !this.#hasEnded;
   }
 
   /** True from `reservePort` to its end. */
   get holdsPort(): boolean {
-    return this.#mayListen && !this.#hasEnded;
+    return this.#isPortReserved && !this.#hasEnded;
   }
 
-  /** The port is its own from now on, beside the others'. */
+  /** Marks the process as one that listens on the shared port. */
   reservePort(): void {
-    this.#mayListen = true;
-  }
-
-  /** Tells it something; lost when it has ended. */
-  tell(message: PrimaryMessage): void {
-    if (!this.#worker.isConnected()) return;
-    // An error here means that it is ending, which its exit tells.
-    this.#worker.send(message, () => undefined);
+    this.#isPortReserved = true;
   }
 
   count(): Promise<Counts> {
-    this.#serial += 1;
-    const id = this.#serial;
-    return new Promise((resolve) => {
-      // A process that answers no more is not asked on and on.
-      if (this.#asked.size > 100) this.#asked.clear();
-      this.#asked.set(id, resolve);
-      this.tell({ kind: 'count', id });
-    });
+    return this.#channel.call('count', undefined, COUNT_TIMEOUT_MS);
   }
 
-  /** Sends it a signal; harmless when it has ended. */
+  /** Sends a signal, unless the process has ended. */
   signal(signal: NodeJS.Signals): void {
     if (!this.#hasEnded) this.#worker.process.kill(signal);
   }
+}
 
-  #hear(message: ChildMessage): void {
-    switch (message.kind) {
-      case 'loaded':
-        return this.events.onLoaded(this);
-      case 'prepared':
-        return this.events.onPrepared(this);
-      case 'ready':
-        this.#url = message.url;
-        return this.#tellReady(message.url);
-      case 'failed':
-        this.#failure = message;
-        return;
-      case 'scrape':
-        return this.events.onScrape(this, message.id);
-      case 'counted':
-        this.events.onCounts(this, message.counts);
-        this.#asked.get(message.id)?.(message.counts);
-        this.#asked.delete(message.id);
-        return;
-    }
-    message satisfies never;
-  }
-
-  #end(code: number | null, signal: string | null): void {
-    this.#hasEnded = true;
-    this.#breakOffHandOver();
-    this.#asked.clear();
-    this.#tellEnded({
-      pid: this.pid,
-      code,
-      hasAnswered: this.#url !== undefined,
-      signal,
-      failure: this.#failure,
-      livedMs: performance.now() - this.#born,
-    });
-  }
+/**
+ * Remembers the last connection that node:cluster sent to a process. If the process dies before it accepts the connection,
+ * nothing else closes it, and its client waits for ever.
+ * @returns closes it; harmless for an accepted connection, which is already closed in this process
+ */
+function trackSentConnections(process: ChildProcess): () => void {
+  let last: unknown;
+  process.send = new Proxy(process.send.bind(process), {
+    apply: (send, _this, args: unknown[]): unknown => {
+      last = args[1] ?? last;
+      return Reflect.apply(send, undefined, args);
+    },
+  });
+  return () => {
+    if (typeof last !== 'object' || last === null || !('close' in last)) return;
+    if (typeof last.close === 'function') last.close();
+    last = undefined;
+  };
 }

@@ -1,53 +1,59 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../../common/logging/logger.js';
 import { ClusterMetrics } from './cluster-metrics.js';
-import { SERVER_PROCESS, type Counts } from './cluster-messages.js';
-import type { PortKeeper } from './port-keeper.js';
-import { ReplacementPauses } from './replacement-pauses.js';
-import { ServerProcessFailed } from './server-process-failed.js';
-import { ServerProcess, type ProcessEnd, type ProcessEvents } from './server-process.js';
+import type { PortReservation } from './port-reservation.js';
+import { ServerProcess, ServerProcessFailed, type ProcessEnd } from './server-process.js';
 
-/** How long a process may take from its fork to its first answer, in milliseconds. */
-const START_LIMIT_MS = 120_000;
+/** Timeout from the fork of a process until it listens, in milliseconds. */
+const START_TIMEOUT_MS = 120_000;
 
-/** A process drains for at most 10 s and then closes what it has: longer than both together, in milliseconds. */
-const STOP_LIMIT_MS = 20_000;
+/** Longer than the drain of a process (10 s) and its close together, in milliseconds. */
+const STOP_TIMEOUT_MS = 20_000;
 
 /** How long a scrape waits for the counts of each process, in milliseconds. */
 const COUNT_LIMIT_MS = 1_000;
 
+/** A process that lived this long resets the restart back-off. */
+const STABLE_MS = 30_000;
+
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 15_000;
+
 /** What the processes are run with. */
-export interface ProcessesPlan {
+export interface ProcessesOptions {
   readonly count: number;
-  /** Where they listen, all of them. */
+  /** The port of all of them. */
   readonly port: number;
-  readonly keeper: PortKeeper;
-  /** The database that they use, at this moment. */
+  readonly reservation: PortReservation;
+  /** The current URL of the database. */
   readonly databaseUrl: () => string;
   readonly log: Log;
 }
 
 /** The server processes of this host: started together, replaced one by one when they end, stopped together. */
-export class ServerProcesses implements ProcessEvents {
+export class ServerProcesses {
   readonly #live = new Set<ServerProcess>();
-  readonly #metrics = new ClusterMetrics(() => this.#answering(), COUNT_LIMIT_MS);
+  readonly #metrics = new ClusterMetrics(
+    () => [...this.#live].filter(({ isListening }) => isListening),
+    COUNT_LIMIT_MS,
+  );
   readonly #stopping = new AbortController();
-  #slots: readonly Promise<void>[] = [];
+  readonly #slots: Promise<void>[] = [];
   #isUp = false;
 
-  constructor(private readonly plan: ProcessesPlan) {}
+  constructor(private readonly options: ProcessesOptions) {}
 
   /**
-   * Starts them all.
-   * @returns where they answer, once each of them does
-   * @throws ServerProcessFailed when one of them cannot start; the others are left to `stop`
+   * Starts all processes.
+   * @returns their URL, when all of them listen
+   * @throws ServerProcessFailed when one cannot start; `stop` ends the others
    */
   async start(): Promise<string> {
     const urls = Array.from(
-      { length: this.plan.count },
+      { length: this.options.count },
       () =>
         new Promise<string>((resolve, reject) => {
-          this.#slots = [...this.#slots, this.#keep(resolve, reject)];
+          this.#slots.push(this.#runSlot(resolve, reject));
         }),
     );
     const [url = ''] = await Promise.all(urls);
@@ -55,100 +61,105 @@ export class ServerProcesses implements ProcessEvents {
     return url;
   }
 
-  /** Lets each of them finish what it does, ends those that take too long, and replaces none. */
+  /** Lets the processes drain, kills them after a timeout, and replaces none. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     for (const process of this.#live) process.signal('SIGTERM');
-    const late = setTimeout(() => {
+    const timer = setTimeout(() => {
       for (const process of this.#live) process.signal('SIGKILL');
-    }, STOP_LIMIT_MS);
+    }, STOP_TIMEOUT_MS);
     await Promise.all(this.#slots);
-    clearTimeout(late);
-    await this.plan.keeper.release();
-  }
-
-  onLoaded(process: ServerProcess): void {
-    process.tell({ kind: 'setup', databaseUrl: this.plan.databaseUrl() });
-  }
-
-  onPrepared(process: ServerProcess): void {
-    process.reservePort();
-    void this.plan.keeper.release().then(() => process.tell({ kind: 'listen', port: this.plan.port }));
-  }
-
-  onCounts(process: ServerProcess, counts: Counts): void {
-    this.#metrics.remember(process, counts);
-  }
-
-  onScrape(process: ServerProcess, id: number): void {
-    const answer = (text?: string): void => process.tell({ kind: 'scraped', id, text });
-    this.#metrics.text().then(answer, (error: unknown) => {
-      this.plan.log.warn('could not add up the metrics of the server processes', { error });
-      answer();
-    });
-  }
-
-  #answering(): readonly ServerProcess[] {
-    return [...this.#live].filter(({ url }) => url !== undefined);
+    clearTimeout(timer);
+    await this.options.reservation.release();
   }
 
   /** Runs one process after the other until the service stops. Never rejects. */
-  async #keep(onReady: (url: string) => void, onFailure: (error: Error) => void): Promise<void> {
-    const { log } = this.plan;
-    const pauses = new ReplacementPauses();
-    while (!this.#stopping.signal.aborted) {
-      const end = await this.#runOne(onReady);
-      if (this.#stopping.signal.aborted) return;
-      if (!this.#isUp && !end.hasAnswered && end.code !== 0) return onFailure(failureOf(end));
-      const pauseMs = pauses.next(end.livedMs);
+  async #runSlot(onReady: (url: string) => void, onFailure: (error: Error) => void): Promise<void> {
+    const { log } = this.options;
+    const { signal: stopped } = this.#stopping;
+    const backoff = new RestartBackoff();
+    while (!stopped.aborted) {
+      const end = await this.#runProcess(onReady);
+      if (stopped.aborted) return;
+      if (!this.#isUp && !end.hasListened && end.code !== 0) return onFailure(failureOf(end));
+      const pauseMs = backoff.next(end.livedMs);
       const { pid, code, signal, failure } = end;
       const fields = { serverProcess: pid, code, signal, reason: failure?.problems.join('; '), pauseMs };
       if (code === 0) log.info('a server process was stopped; it is replaced', fields);
       else log.warn('a server process ended; it is replaced', fields);
       this.#metrics.countReplacement();
-      if (pauseMs > 0) {
-        await sleep(pauseMs, undefined, { signal: this.#stopping.signal }).catch(() => undefined);
-      }
+      await sleep(pauseMs, undefined, { signal: stopped }).catch(() => undefined);
     }
   }
 
-  async #runOne(onReady: (url: string) => void): Promise<ProcessEnd> {
+  async #runProcess(onReady: (url: string) => void): Promise<ProcessEnd> {
+    const { databaseUrl, log, port, reservation } = this.options;
     let process: ServerProcess;
+    let timer: NodeJS.Timeout | undefined;
     try {
-      process = new ServerProcess({ [SERVER_PROCESS]: '1' }, this);
+      process = new ServerProcess({
+        setUp: databaseUrl,
+        prepared: async () => {
+          process.reservePort();
+          await reservation.release();
+          return port;
+        },
+        ready: (url) => {
+          clearTimeout(timer);
+          log.info('a server process is ready', { serverProcess: process.pid });
+          onReady(url);
+        },
+        scrape: () => this.#scrape(),
+        leave: (counts) => this.#metrics.remember(process, counts),
+      });
     } catch (error) {
       return unstartable(error);
     }
     this.#live.add(process);
-    const late = setTimeout(() => process.signal('SIGKILL'), START_LIMIT_MS);
-    void this.#untilReady(process, late, onReady);
+    timer = setTimeout(() => process.signal('SIGKILL'), START_TIMEOUT_MS);
     const end = await process.ended;
-    clearTimeout(late);
+    clearTimeout(timer);
     this.#live.delete(process);
     this.#metrics.end(process);
-    await this.#keepPort();
+    await this.#reservePort();
     return end;
   }
 
-  async #untilReady(
-    process: ServerProcess,
-    late: NodeJS.Timeout,
-    onReady: (url: string) => void,
-  ): Promise<void> {
-    const url = await process.ready;
-    clearTimeout(late);
-    this.plan.log.info('a server process is ready', { serverProcess: process.pid });
-    onReady(url);
+  async #scrape(): Promise<string> {
+    try {
+      return await this.#metrics.text();
+    } catch (error) {
+      this.options.log.warn('could not add up the metrics of the server processes', { error });
+      throw error;
+    }
   }
 
-  /** Takes the port when the last process that had it is gone. */
-  async #keepPort(): Promise<void> {
+  /** Reserves the port when no process listens any more. */
+  async #reservePort(): Promise<void> {
     if (this.#stopping.signal.aborted || [...this.#live].some(({ holdsPort }) => holdsPort)) return;
     try {
-      await this.plan.keeper.hold();
+      await this.options.reservation.hold();
     } catch (error) {
-      this.plan.log.warn('could not keep the port while no server process listens', { error });
+      this.options.log.warn('could not keep the port while no server process listens', { error });
     }
+  }
+}
+
+/** The pause before a replacement: none after a long life or the first short one, then doubling up to 15 s. */
+export class RestartBackoff {
+  #shortLives = 0;
+
+  /** @param random returns numbers from [0, 1), which spread the restarts of several processes */
+  constructor(private readonly random: () => number = Math.random) {}
+
+  /** @returns the pause before the replacement of a process that lived so long; both in milliseconds */
+  next(livedMs: number): number {
+    if (livedMs >= STABLE_MS) this.#shortLives = 0;
+    const before = this.#shortLives;
+    this.#shortLives += 1;
+    if (before === 0) return 0;
+    const longest = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(before - 1, 10), LONGEST_PAUSE_MS);
+    return Math.round(longest * (0.5 + this.random() / 2));
   }
 }
 
@@ -159,7 +170,7 @@ function failureOf({ failure, code, signal, pid }: ProcessEnd): ServerProcessFai
 }
 
 function unstartable(error: unknown): ProcessEnd {
-  const problem = `no server process can be started: ${error instanceof Error ? error.message : String(error)}`;
-  const failure = { kind: 'failed', problems: [problem], exitCode: 1 } as const;
-  return { pid: undefined, code: null, signal: null, hasAnswered: false, failure, livedMs: 0 };
+  const reason = error instanceof Error ? error.message : String(error);
+  const failure = { problems: [`no server process can be started: ${reason}`], exitCode: 1 };
+  return { pid: undefined, code: null, signal: null, hasListened: false, failure, livedMs: 0 };
 }
