@@ -3,7 +3,7 @@ import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../common/logging/logger.js';
-import type { ApiKeySetting } from '../config/api-keys-setting.js';
+import type { ApiKeySetting } from '../config/settings.js';
 import type { Settings } from '../config/settings.js';
 import { makeApiKey } from './api-key.js';
 import type { ApiKeysRepository } from './api-keys.repository.js';

@@ -2,7 +2,7 @@ import type { DataSource } from 'typeorm';
 import { MIGRATIONS } from '../../migrations/all.js';
 import { connectDatabase } from '../database/connect.js';
 import type { SchemaClasses } from '../database/data-source.js';
-import { startEmbeddedPostgres } from '@longshore/embedded-postgres/embedded-postgres';
+import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
 import { ENTITIES } from '../database/entities/all.js';
 import { migrate } from '../database/migrate.js';
 import { detectRestore } from '../feed/detect-restore.js';

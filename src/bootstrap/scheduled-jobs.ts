@@ -15,7 +15,12 @@ import { Reaper } from '../workers/reaper/reaper.js';
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 
-/** The registry of scheduled jobs: every job of the service, with its times. docs/operations.md shows it as a table. */
+/** A job that first runs after one interval, with 10 % jitter. */
+function every(everyMs: number): { everyMs: number; jitterMs: number; firstDelayMs: number } {
+  return { everyMs, jitterMs: everyMs / 10, firstDelayMs: everyMs };
+}
+
+/** All scheduled jobs of the service, which docs/operations.md lists. */
 export function scheduledJobs({
   reaperInterval,
   workerTimeout,
@@ -73,9 +78,7 @@ export function scheduledJobs({
       {
         name: 'closed_log_check',
         does: 'wakes readers of logs that are over because their worker is lost',
-        everyMs: 15 * SECOND,
-        jitterMs: SECOND,
-        firstDelayMs: 15 * SECOND,
+        ...every(15 * SECOND),
         // Each process wakes its own readers.
         processes: 'all',
         level: 'debug',
@@ -87,9 +90,7 @@ export function scheduledJobs({
       {
         name: 'run_demand_roll_up',
         does: 'sums up the counts of pending runs by the second',
-        everyMs: 30 * SECOND,
-        jitterMs: 3 * SECOND,
-        firstDelayMs: 30 * SECOND,
+        ...every(30 * SECOND),
         processes: 'one',
         level: 'debug',
       },
@@ -100,9 +101,7 @@ export function scheduledJobs({
       {
         name: 'run_counts_roll_up',
         does: 'sums up the counts of runs by the second and by the minute',
-        everyMs: 2 * MINUTE,
-        jitterMs: 12 * SECOND,
-        firstDelayMs: 2 * MINUTE,
+        ...every(2 * MINUTE),
         processes: 'one',
         level: 'debug',
       },
@@ -113,9 +112,7 @@ export function scheduledJobs({
       {
         name: 'run_retention',
         does: 'removes runs that ended before the retention time',
-        everyMs: 10 * MINUTE,
-        jitterMs: MINUTE,
-        firstDelayMs: 10 * MINUTE,
+        ...every(10 * MINUTE),
         processes: 'one',
         level: 'info',
       },
@@ -126,9 +123,7 @@ export function scheduledJobs({
       {
         name: 'feed_retention',
         does: 'removes feed entries older than the retention time',
-        everyMs: 5 * MINUTE,
-        jitterMs: 30 * SECOND,
-        firstDelayMs: 5 * MINUTE,
+        ...every(5 * MINUTE),
         processes: 'one',
         level: 'info',
       },
@@ -139,9 +134,7 @@ export function scheduledJobs({
       {
         name: 'run_log_retention',
         does: 'removes the logs of removed runs',
-        everyMs: 5 * MINUTE,
-        jitterMs: 30 * SECOND,
-        firstDelayMs: 5 * MINUTE,
+        ...every(5 * MINUTE),
         processes: 'all',
         level: 'info',
       },
@@ -152,9 +145,7 @@ export function scheduledJobs({
       {
         name: 'idempotency_key_retention',
         does: 'removes idempotency keys older than two days',
-        everyMs: 10 * MINUTE,
-        jitterMs: MINUTE,
-        firstDelayMs: 10 * MINUTE,
+        ...every(10 * MINUTE),
         processes: 'all',
         level: 'info',
       },
@@ -165,9 +156,7 @@ export function scheduledJobs({
       {
         name: 'worker_retention',
         does: 'removes workers that have been silent for a day',
-        everyMs: 5 * MINUTE,
-        jitterMs: 30 * SECOND,
-        firstDelayMs: 5 * MINUTE,
+        ...every(5 * MINUTE),
         processes: 'all',
         level: 'info',
       },

@@ -152,7 +152,8 @@ describe('settings', () => {
     const settings = loadSettings([...argv, '--reload'], {});
     for (const key of SETTING_KEYS) {
       if (key.flag !== undefined && key.kind !== 'boolean') {
-        assert.equal(String(settings[key.field]), values[key.flag], key.flag);
+        const value: unknown = settings[key.field];
+        assert.equal(String(value), values[key.flag], key.flag);
       }
     }
     assert.equal(settings.reload, true);

@@ -13,9 +13,7 @@ import {
   Min,
   ValidateBy,
 } from 'class-validator';
-import { HasApiKeys, parseApiKeys, type ApiKeySetting } from './api-keys-setting.js';
-
-/** Levels of SERVICE_LOG_LEVEL, from the chattiest to the quietest. */
+/** Levels of SERVICE_LOG_LEVEL, in ascending order. */
 export const LOG_LEVELS = ['debug', 'info', 'warning', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
@@ -25,13 +23,53 @@ export type WorkerPoolKind = (typeof WORKER_POOLS)[number];
 
 const MAX_SERVER_PROCESSES = 256;
 
+/** Scopes that a key of SERVICE_API_KEYS may have. */
+export const API_KEY_SCOPES = ['admin', 'client', 'worker'] as const;
+export type ApiKeyScope = (typeof API_KEY_SCOPES)[number];
+
+/** One entry of SERVICE_API_KEYS; `key` is the secret itself. */
+export interface ApiKeySetting {
+  readonly scope: ApiKeyScope;
+  readonly key: string;
+}
+
+/** Splits the text of SERVICE_API_KEYS into entries, which may be invalid. */
+function parseApiKeys(text: unknown): readonly { readonly scope: string; readonly key: string }[] {
+  if (typeof text !== 'string') return [];
+  return text.split(',').map((entry) => {
+    const [scope = '', ...key] = entry.trim().split(':');
+    return { scope, key: key.join(':') };
+  });
+}
+
+/** Checks the entries. The message names the position of an entry, never its text. */
+function HasApiKeys(): PropertyDecorator {
+  return ValidateBy({
+    name: 'hasApiKeys',
+    validator: {
+      validate: (entries) => faultsOf(entries).length === 0,
+      defaultMessage: (context) => faultsOf(context?.value).join('; '),
+    },
+  });
+}
+
+function faultsOf(entries: readonly ApiKeySetting[]): string[] {
+  return entries.flatMap(({ scope, key }, index) => {
+    if (!API_KEY_SCOPES.includes(scope)) {
+      return [`entry ${index + 1} does not start with admin:, client: or worker:`];
+    }
+    if (!/^[\x21-\x7e]+$/.test(key)) {
+      return [`the key of entry ${index + 1} is empty or holds a character that is not visible ASCII`];
+    }
+    return [];
+  });
+}
+
 /**
- * The settings of one service process, validated at start and frozen. The decorators define which values are allowed;
- * names, defaults and descriptions are in `SETTING_KEYS`. Inject it by this class, or as
- * `@Inject(settingsConfig.KEY) settings: ConfigType<typeof settingsConfig>`.
+ * The validated, frozen settings of the service. The decorators define the allowed values; `SETTING_KEYS` has names,
+ * defaults and descriptions. Inject it by this class or by `settingsConfig.KEY`.
  */
 export class Settings {
-  /** Address to listen on. */
   @IsString()
   @Matches(/^[A-Za-z0-9._:%-]{1,255}$/)
   readonly host: string;
@@ -42,11 +80,9 @@ export class Settings {
   @Max(65_535)
   readonly port: number;
 
-  /** Restart on changed sources. */
   @IsBoolean()
   readonly reload: boolean;
 
-  /** Number of server processes; with more than one, `src/cluster` runs them. */
   @IsInt()
   @Min(1)
   @Max(MAX_SERVER_PROCESSES)
@@ -68,7 +104,6 @@ export class Settings {
   @ValidateBy({ name: 'isParsableUrl', validator: { validate: (url) => URL.canParse(String(url)) } })
   readonly databaseUrl: string | undefined;
 
-  /** Path as given, relative to the working directory unless absolute. */
   @IsString()
   @IsNotEmpty()
   @Matches(/^\P{Cc}+$/u)
@@ -79,12 +114,12 @@ export class Settings {
   @HasApiKeys()
   readonly apiKeys: readonly ApiKeySetting[];
 
-  /** Name of a strategy; whether it is known is checked where strategies are registered. */
+  /** Name of a strategy; `checkScheduler` checks that it exists. */
   @IsString()
   @Matches(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/)
   readonly scheduler: string;
 
-  /** Paths of JavaScript files, separated by commas; whether they can be used is seen when they are loaded. */
+  /** Paths of JavaScript files, separated by commas. */
   @IsOptional()
   @IsString()
   @Matches(/^\P{Cc}+$/u)
@@ -102,13 +137,11 @@ export class Settings {
   @Max(3600)
   readonly reaperInterval: number;
 
-  /** Worker losses that a run survives. */
   @IsInt()
   @Min(0)
   @Max(1000)
   readonly maxReclaims: number;
 
-  /** False: no feeds, events are on their timelines only. */
   @IsBoolean()
   readonly feedEnabled: boolean;
 
@@ -124,7 +157,7 @@ export class Settings {
   @Max(36_500)
   readonly runRetentionDays: number;
 
-  /** Bytes of text and line ends. The least is such that every line fits into half of it. */
+  /** Bytes of text and line ends. With the minimum, every line fits into half of it. */
   @IsInt()
   @Min(262_144)
   @Max(1_073_741_824)
@@ -141,15 +174,15 @@ export class Settings {
   @Max(10_000_000)
   readonly rateLimit: number;
 
-  /** At least 2: the migrations' lock occupies one connection while another one works. */
+  /** At least 2: migrations need one connection for their lock and another to work. */
   @IsInt()
   @Min(2)
   @Max(1000)
   readonly dbPoolSize: number;
 
   /**
-   * Undefined is memory for one process and shared for several; memory is refused with several, because each process
-   * would know its own workers only and reclaim the runs of the others.
+   * Undefined is memory for one process and shared for several. Memory is rejected with several processes: each would
+   * know its own workers only and reclaim the runs of the others.
    */
   @IsOptional()
   @IsIn(WORKER_POOLS)

@@ -8,19 +8,19 @@ const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 2_000;
 
 export interface ConnectOptions {
-  /** How long to go on trying while the server is away or starting, in milliseconds. */
+  /** Timeout of all attempts together, in milliseconds. */
   readonly timeoutMs: number;
-  /** Called before each new attempt with the reason of the last failure; holds no password. */
+  /** Called before each retry with the last failure, without any password. */
   readonly onRetry?: (reason: string) => void;
 }
 
-/** The database could not be connected to; its message names the server without any password. */
+/** The message names the server without any password. */
 export class DatabaseConnectError extends Error {
   override readonly name = 'DatabaseConnectError';
 
   constructor(
     message: string,
-    /** Code of the last failure: an SQLSTATE or a code of Node's. */
+    /** SQLSTATE or Node.js code of the last failure. */
     readonly code: string | undefined,
   ) {
     super(message);
@@ -28,8 +28,9 @@ export class DatabaseConnectError extends Error {
 }
 
 /**
- * Connects, trying again while the server is starting or out of reach, and answers the initialised data source.
- * What trying again cannot mend (a wrong password, a database that does not exist, a malformed URL) ends it at once.
+ * Connects, and retries while the server is starting or unreachable. Other errors (wrong password, unknown database,
+ * malformed URL) are not retried.
+ * @returns the initialised data source
  * @throws DatabaseConnectError
  */
 export async function connectDatabase(
@@ -44,14 +45,14 @@ export async function connectDatabase(
       return await dataSource.initialize();
     } catch (error) {
       failure = error;
-      // A pool that was opened before the failure is nobody's now; there may be none.
+      // Closes the pool if it was opened.
       await dataSource.driver.disconnect().catch(() => undefined);
     }
     const reason = withoutPassword(reasonOf(failure), settings.url);
-    const mayPass = isDatabaseUnavailable(failure);
-    if (!mayPass || Date.now() + pause > deadline) {
-      const within = mayPass ? ` within ${options.timeoutMs / 1000} s` : '';
-      // The failure itself is not passed on as a cause: such errors carry the URL in their fields.
+    const isTransient = isDatabaseUnavailable(failure);
+    if (!isTransient || Date.now() + pause > deadline) {
+      const within = isTransient ? ` within ${options.timeoutMs / 1000} s` : '';
+      // Without a cause: such errors contain the URL.
       throw new DatabaseConnectError(
         `Cannot connect to the database ${describeUrl(settings.url)}${within}: ${reason}`,
         codeOf(failure),
@@ -75,7 +76,7 @@ export function describeUrl(url: string): string {
 }
 
 function reasonOf(error: unknown): string {
-  // Several addresses of one host were tried: the error as a whole has no message.
+  // Of several addresses of one host; has no message itself.
   if (error instanceof AggregateError) return error.errors.map(reasonOf).join('; ');
   return error instanceof Error ? error.message : String(error);
 }
@@ -87,7 +88,7 @@ function withoutPassword(text: string, url: string): string {
   );
 }
 
-/** Every spelling of the password in the URL, also of a URL that does not parse. */
+/** Every spelling of the password in the URL, which may be malformed. */
 function passwordsOf(url: string): string[] {
   const raw = /^[^:]*:\/\/[^/@]*?:(.*)@/.exec(url)?.[1] ?? '';
   const parameter = /[?&]password=([^&]*)/.exec(url)?.[1] ?? '';

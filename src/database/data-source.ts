@@ -2,31 +2,22 @@ import type { DataSourceOptions, Logger, MigrationInterface } from 'typeorm';
 import { CircuitBreaker } from './circuit-breaker.js';
 import { GuardedClient, GuardedPool } from './guarded-connections.js';
 
-/** Longest run of one statement on the server, in milliseconds. */
+/** In milliseconds, like all timeouts here. */
 const STATEMENT_TIMEOUT_MS = 15_000;
 
-/** Longest wait for a lock, in milliseconds: whoever holds one for longer is stuck, and must not stop everybody else. */
 const LOCK_TIMEOUT_MS = 3_000;
 
-/**
- * Longest wait for the answer to one statement, in milliseconds. It is longer than the server's own limit, so it
- * strikes only when the server cannot be heard any more: the driver would wait for ever on a silent network.
- */
-const ANSWER_TIMEOUT_MS = 20_000;
+/** Client-side timeout of a statement, for a silent network. Longer than the server's own timeout. */
+const QUERY_TIMEOUT_MS = 20_000;
 
-/** An open transaction whose process stopped talking gives its locks back after this, in milliseconds. */
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000;
 
-/**
- * Longest wait for a connection, new or out of the pool, in milliseconds: a request behind an exhausted pool is
- * refused rather than kept waiting.
- */
+/** Timeout of a connection, new or from the pool: requests behind an exhausted pool are rejected. */
 const CONNECT_TIMEOUT_MS = 3_000;
 
 export type EntityClass = new () => object;
 export type MigrationClass = new () => MigrationInterface;
 
-/** The classes that make up a schema. */
 export interface SchemaClasses {
   readonly entities: readonly EntityClass[];
   readonly migrations: readonly MigrationClass[];
@@ -35,18 +26,16 @@ export interface SchemaClasses {
 export interface DatabaseSettings extends SchemaClasses {
   /** `postgres://user:password@host:port/database`; `?host=` may name the directory of a Unix socket. */
   readonly url: string;
-  /** Most connections that this process opens. */
+  /** Maximum number of connections. */
   readonly poolSize: number;
-  /** Name that the server shows for these connections. */
   readonly applicationName: string;
-  /** Told of connections that broke while nobody was using them; the pool replaces them by itself. */
+  /** Called for idle connections that break; the pool replaces them. */
   readonly onConnectionLost?: (error: Error) => void;
 }
 
 /**
- * Options of the one kind of TypeORM data source that the service uses: no synchronisation, no extensions, no
- * migrations by itself, every wait bounded, an outage gate in front of its connections. Rows read by plain SQL carry timestamptz as Date, bigint, numeric and
- * count as string, json as value.
+ * Options of the service's TypeORM data sources: no synchronisation, no automatic migrations, a timeout for every wait, a
+ * circuit breaker. In rows of plain SQL, timestamptz is a Date, bigint, numeric and count are strings, json is a value.
  */
 export function dataSourceOptions(settings: DatabaseSettings): DataSourceOptions {
   return {
@@ -72,13 +61,13 @@ export function dataSourceOptions(settings: DatabaseSettings): DataSourceOptions
       keepAliveInitialDelayMillis: 10_000,
       statement_timeout: STATEMENT_TIMEOUT_MS,
       lock_timeout: LOCK_TIMEOUT_MS,
-      query_timeout: ANSWER_TIMEOUT_MS,
+      query_timeout: QUERY_TIMEOUT_MS,
       idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
     },
   };
 }
 
-/** TypeORM writes some lines to the console whatever its options say; whatever matters is thrown as well. */
+/** TypeORM prints some lines to the console regardless of its options; errors are thrown as well. */
 class SilentLogger implements Logger {
   logQuery(): void {}
   logQueryError(): void {}

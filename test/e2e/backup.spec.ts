@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startEmbeddedPostgres } from '@longshore/embedded-postgres/embedded-postgres';
+import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
 import { cutHistory, differsAt } from '../support/backup/cut-history.js';
 import { InstalledPostgres, installedPrograms } from '../support/backup/installed-postgres.js';
 import { DocBlocks } from '../support/doc-blocks.js';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
-import { startEmbeddedPostgres } from '@longshore/embedded-postgres/embedded-postgres';
+import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
 import { processRuns } from '@longshore/embedded-postgres/process-identity';
 import { readPostmasterFile, servesCluster } from '@longshore/embedded-postgres/postmaster-file';
 import { socketPath } from '@longshore/embedded-postgres/socket-directory';

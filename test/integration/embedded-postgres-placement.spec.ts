@@ -19,7 +19,7 @@ import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
 import { accountForNewCluster } from '@longshore/embedded-postgres/database-account';
-import { startEmbeddedPostgres } from '@longshore/embedded-postgres/embedded-postgres';
+import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
 import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
 import { openSocketDirectory, socketPath } from '@longshore/embedded-postgres/socket-directory';
 import { startEmbeddedPostgresProcess } from '../support/embedded-postgres-process.js';
@@ -155,7 +155,7 @@ describe('the place of the embedded PostgreSQL', () => {
     if (user !== undefined) {
       await chown(home, user.uid, user.gid);
       const here = fileURLToPath(import.meta.url);
-      const { accountCan } = await import('@longshore/embedded-postgres/account-access');
+      const { accountCan } = await import('@longshore/embedded-postgres/database-account');
       const nobody = { ...user, name: 'nobody', runAs: user };
       if (!(await accountCan(nobody, '-r', here)))
         return context.skip('an ordinary user cannot read this checkout');

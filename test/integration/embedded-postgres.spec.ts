@@ -3,7 +3,7 @@ import { readFile, rm, stat } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { Client } from 'pg';
-import { startEmbeddedPostgres } from '@longshore/embedded-postgres/embedded-postgres';
+import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
 import { readPostmasterFile, servesCluster } from '@longshore/embedded-postgres/postmaster-file';
 import { boundServerLog, logPath } from '@longshore/embedded-postgres/server-log';
 import { socketPath } from '@longshore/embedded-postgres/socket-directory';

@@ -3,8 +3,8 @@ import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { startEmbeddedPostgres } from '@longshore/embedded-postgres/embedded-postgres';
-import type { EmbeddedPostgresOptions } from '@longshore/embedded-postgres/embedded-postgres';
+import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
+import type { EmbeddedPostgresOptions } from '@longshore/embedded-postgres';
 
 type ProcessOptions = Omit<EmbeddedPostgresOptions, 'log'>;
 

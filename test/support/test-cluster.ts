@@ -2,7 +2,7 @@ import { chmod, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startEmbeddedPostgres } from '@longshore/embedded-postgres/embedded-postgres';
+import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
 import { readPostmasterFile, servesCluster } from '@longshore/embedded-postgres/postmaster-file';
 import { ownProcessToken, tokenIsAlive } from '@longshore/embedded-postgres/process-identity';
 

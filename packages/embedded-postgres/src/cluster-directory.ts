@@ -13,8 +13,7 @@ import {
   symlink,
 } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { accountCan } from './account-access.js';
-import { accountForNewCluster, accountOfCluster, runningAsRoot } from './database-account.js';
+import { accountCan, accountForNewCluster, accountOfCluster, runningAsRoot } from './database-account.js';
 import type { DatabaseAccount } from './database-account.js';
 import { readPostmasterFile, servesCluster } from './postmaster-file.js';
 import type { PostgresBinaries } from './postgres-binaries.js';

@@ -121,3 +121,13 @@ async function checked(account: Omit<DatabaseAccount, 'runAs'>): Promise<Databas
   }
   return { ...account, runAs };
 }
+
+/** Whether the account may read (`-r`) or execute (`-x`) a path, given the permissions of all directories above it. */
+export async function accountCan(
+  account: DatabaseAccount,
+  right: '-r' | '-x',
+  path: string,
+): Promise<boolean> {
+  const { code } = await runProgram('sh', ['-c', `test ${right} "$1"`, 'sh', path], account.runAs);
+  return code === 0;
+}

@@ -2,8 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { chmod, cp, lstat, mkdir, readFile, readdir, rename, rm, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename, dirname, join, relative, resolve } from 'node:path';
-import type { DatabaseAccount } from './database-account.js';
-import { accountCan } from './account-access.js';
+import { accountCan, type DatabaseAccount } from './database-account.js';
 import { errorCode, errorMessage, runProgram } from './run-program.js';
 
 /** The programs of one PostgreSQL installation. */

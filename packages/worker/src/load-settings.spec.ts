@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { helpText } from '@longshore/common/settings/help';
-import { SettingsError } from '@longshore/common/settings/setting';
+import { SettingsError, type Setting } from '@longshore/common/settings/setting';
 import { loadWorkerSettings, workerIdOf } from './load-settings.js';
 import { WORKER_SETTINGS } from './worker-settings.js';
 
@@ -117,8 +117,9 @@ test('refuses flags that it does not have, and the key as a flag without printin
 
 test('explains every setting in the help', () => {
   const text = helpText('npm run worker -- [flags]', WORKER_SETTINGS);
-  for (const { flag, env, allowed, ...setting } of WORKER_SETTINGS) {
-    const fallback = 'required' in setting ? 'Required.' : `Default: ${setting.default ?? 'unset'}.`;
+  const table: readonly Setting[] = WORKER_SETTINGS;
+  for (const { flag, env, allowed, ...setting } of table) {
+    const fallback = setting.required ? 'Required.' : `Default: ${setting.default ?? 'unset'}.`;
     assert.ok(text.includes(flag === undefined ? `  ${env}\n` : `  --${flag} <`), env);
     assert.ok(text.includes(`Must be ${allowed}. ${fallback}\n`), env);
   }

@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
-import { startEmbeddedPostgres, type EmbeddedPostgres } from '@longshore/embedded-postgres/embedded-postgres';
+import { startEmbeddedPostgres, type EmbeddedPostgres } from '@longshore/embedded-postgres';
 import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
 import { socketPath } from '@longshore/embedded-postgres/socket-directory';
 import { startService, until, type ServiceProcess } from '../service-process.js';

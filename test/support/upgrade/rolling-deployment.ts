@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { startEmbeddedPostgres, type EmbeddedPostgres } from '@longshore/embedded-postgres/embedded-postgres';
+import { startEmbeddedPostgres, type EmbeddedPostgres } from '@longshore/embedded-postgres';
 import { CHAOS_SETTINGS } from '../history/chaos-deployment.js';
 import { Wire } from '../history/wire.js';
 import { SERVICE_MAIN, startService, type ServiceProcess } from '../service-process.js';

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonValue } from './json-value.js';
 
-/** JSON text that is the same for equal values: object keys in order, no white space. */
+/** The same text for equal values: sorted keys, no white space. */
 export function canonicalJson(value: JsonValue): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
   if (!isJsonObject(value)) return JSON.stringify(value);

@@ -2,7 +2,7 @@ import type { JsonObject } from './json-value.js';
 
 const texts = new WeakMap<JsonObject, string>();
 
-/** The JSON text of an object that nobody changes any more: made once, however often it is asked for. */
+/** The cached JSON text of an object that does not change. */
 export function jsonText(value: JsonObject): string {
   const known = texts.get(value);
   if (known !== undefined) return known;

@@ -1,12 +1,11 @@
 import { isUtf8 } from 'node:buffer';
 import { scanJson } from './scan-json.js';
 
-/** Why a JSON text was refused. */
 export const JSON_REFUSALS = ['encoding', 'syntax', 'depth', 'duplicate-key', 'number', 'text'] as const;
 
 export type JsonRefusal = (typeof JSON_REFUSALS)[number];
 
-/** A JSON text that is not taken. The message is fit for whoever sent it and echoes nothing of the text. */
+/** The message does not quote the text, so it may be sent to the client. */
 export class JsonRefused extends Error {
   constructor(
     readonly reason: JsonRefusal,
@@ -17,19 +16,17 @@ export class JsonRefused extends Error {
   }
 }
 
-/** Bounds of a JSON text. */
 export interface JsonLimits {
-  /** Deepest nesting of objects and lists; the outermost one is level 1. */
+  /** The outermost object or list is level 1. */
   readonly maxDepth?: number;
 }
 
 const MAX_DEPTH = 64;
 
 /**
- * Reads a JSON text, refusing what would be stored or answered as something else than was sent: bytes
- * that are not UTF-8 (a byte order mark included), deep nesting, keys given twice, numbers that a double
- * cannot hold, and strings with NUL characters or lone surrogates. Keys such as `__proto__` become plain
- * own properties.
+ * Parses a JSON text and rejects what could not be stored or returned unchanged: invalid UTF-8 (and byte order marks), deep
+ * nesting, duplicate keys, numbers that a double cannot hold, strings with NUL characters or lone surrogates. Keys such as
+ * `__proto__` become own properties.
  * @throws JsonRefused
  */
 export function readJson(bytes: Uint8Array, { maxDepth = MAX_DEPTH }: JsonLimits = {}): unknown {
@@ -48,7 +45,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // The engine's message quotes the text, so it is not passed on.
+    // The engine's message quotes the text.
     throw new JsonRefused('syntax', 'syntax error');
   }
 }

@@ -1,18 +1,15 @@
 const FORM = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])([01]\d|2[0-3]):([0-5]\d))$/;
 
-/** A timestamp beyond this has no year of four digits. */
+/** Later years have five digits. */
 const END = Date.parse('9999-12-31T23:59:59.999Z');
 
-/**
- * Reads an ISO 8601 date and time with its zone (`2030-01-31T09:00:00Z`, `...+02:00`), to the millisecond. Null for
- * anything else, also for a day that the calendar does not have.
- */
+/** Parses an ISO 8601 date and time with zone (`2030-01-31T09:00:00+02:00`), to the millisecond; null for anything else. */
 export function readTimestamp(text: string): Date | null {
   const match = FORM.exec(text);
   if (!match) return null;
   const [, date, time, fraction = '', sign, hours = '0', minutes = '0'] = match;
   const asUtc = Date.parse(`${date}T${time}.${fraction.slice(0, 3).padEnd(3, '0')}Z`);
-  // A day such as February 30 is either refused by Date or becomes another one.
+  // Date rejects a day such as February 30 or turns it into another day.
   if (Number.isNaN(asUtc) || !new Date(asUtc).toISOString().startsWith(`${date}T${time}`)) return null;
   const offset = (Number(hours) * 60 + Number(minutes)) * 60_000;
   const moment = asUtc - (sign === '-' ? -offset : offset);

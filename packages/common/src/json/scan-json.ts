@@ -1,7 +1,6 @@
-import { KeySet } from './key-set.js';
 import { isCleanText } from './text.js';
 
-/** The first thing in a JSON text that is not taken. */
+/** The first problem of a JSON text. */
 export interface JsonProblem {
   readonly reason: 'depth' | 'duplicate-key' | 'number' | 'text';
   readonly message: string;
@@ -24,14 +23,12 @@ const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 const TO_LOWER_CASE = 0x20;
 
-// A shorter literal without an exponent needs no look: 15 digits fit a double's 53 bits.
+// Shorter literals without an exponent need no check: 15 digits fit into a double.
 const EXACT_LENGTH = 15;
 
 /**
- * Looks through a text that JSON.parse has accepted for what JSON.parse lets pass: nesting beyond
- * `maxDepth`, a key twice in one object, a number that a double cannot hold, NUL characters and lone
- * surrogates written as escapes (as plain characters they fail the syntax or the encoding before). Linear
- * in the text, whatever it holds.
+ * Finds what JSON.parse accepts and we do not: nesting beyond `maxDepth`, duplicate keys, numbers that a double cannot
+ * hold, escaped NUL characters and lone surrogates (unescaped ones fail before). Linear in the length of the text.
  */
 export function scanJson(text: string, maxDepth: number): JsonProblem | undefined {
   return new Scan(text, maxDepth).run();
@@ -39,10 +36,10 @@ export function scanJson(text: string, maxDepth: number): JsonProblem | undefine
 
 class Scan {
   private at = 0;
-  /** Where the next backslash is, at or after `at`. */
+  /** Position of the next backslash, at or after `at`. */
   private backslash: number;
   private depth = 0;
-  /** By level: whether it is an object, and its keys. Kept when a level closes, for its next container. */
+  /** By level: whether it is an object, and its keys. Reused by later containers. */
   private readonly isObject: boolean[] = [];
   private readonly keys: KeySet[] = [];
   private keyComes = false;
@@ -149,7 +146,7 @@ function isNumberPart(code: number): boolean {
   return (code >= ZERO && code <= NINE) || code === DOT || code === MINUS || code === PLUS;
 }
 
-/** Whether a literal means the same after it was read: no huge integer, no overflow, no vanishing. */
+/** Whether a double holds the number: no unsafe integer, no overflow or underflow. */
 function isKept(literal: string): boolean {
   const value = Number(literal);
   if (value === 0) return !/^[^eE]*[1-9]/.test(literal);
@@ -158,4 +155,30 @@ function isKept(literal: string): boolean {
 
 function decode(literal: string): string {
   return String(JSON.parse(literal));
+}
+
+/** Up to this many keys a linear search is faster than a hash set. */
+const FEW_KEYS = 8;
+
+/** The keys of one object. Reusable. */
+class KeySet {
+  private readonly few: string[] = [];
+  private many: Set<string> | undefined;
+
+  /** @returns false when the key is known */
+  add(key: string): boolean {
+    if (this.many !== undefined) {
+      const before = this.many.size;
+      return this.many.add(key).size > before;
+    }
+    for (const seen of this.few) if (seen === key) return false;
+    this.few.push(key);
+    if (this.few.length === FEW_KEYS) this.many = new Set(this.few);
+    return true;
+  }
+
+  clear(): void {
+    this.few.length = 0;
+    this.many = undefined;
+  }
 }

@@ -1,19 +1,17 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import type { Setting } from './setting.js';
 
-/** The arguments of a program, checked against its settings table. */
+/** The arguments of a program. */
 export interface CommandLine {
-  /** Text of each flag that was given, by the setting's field; a bare boolean flag reads `true`. The last one wins. */
+  /** Text of each flag by the setting's field; `true` for a boolean flag without a value. The last one wins. */
   readonly values: ReadonlyMap<string, string>;
   readonly help: boolean;
   readonly version: boolean;
-  /** One line per argument that is not understood; never holds the value of a secret. */
+  /** One line per invalid argument, without any secret. */
   readonly problems: readonly string[];
 }
 
-type Options = NonNullable<ParseArgsConfig['options']>;
-
-/** The flag that a secret would have. It is known only so that it can be refused without printing its value. */
+/** The flag that a secret would have, which is rejected without printing its value. */
 function forbiddenFlag(env: string): string {
   return env
     .toLowerCase()
@@ -21,8 +19,8 @@ function forbiddenFlag(env: string): string {
     .replaceAll('_', '-');
 }
 
-function parseOptions(table: readonly Setting[]): Options {
-  const options: Options = {
+function parseOptions(table: readonly Setting[]): NonNullable<ParseArgsConfig['options']> {
+  const options: NonNullable<ParseArgsConfig['options']> = {
     help: { type: 'boolean', short: 'h' },
     version: { type: 'boolean' },
   };
@@ -32,12 +30,12 @@ function parseOptions(table: readonly Setting[]): Options {
   return options;
 }
 
-/** Formats a text for a problem line: quoted, control characters escaped, cut to a readable length. */
+/** Formats a text for a message: quoted, escaped, and shortened. */
 export function quote(text: string): string {
   return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}...` : text);
 }
 
-/** Reads the arguments after the script's name. Collects every problem instead of stopping at the first. */
+/** Reads the arguments after the script's name. */
 export function readCommandLine(table: readonly Setting[], argv: readonly string[]): CommandLine {
   const { tokens } = parseArgs({
     args: [...argv],
@@ -50,7 +48,7 @@ export function readCommandLine(table: readonly Setting[], argv: readonly string
   const problems: string[] = [];
   let help = false;
   let version = false;
-  // parseArgs does not know whether an unknown flag takes a value: the next argument may be its value, and a secret.
+  // The argument after an unknown flag may be its value, and a secret.
   let afterUnknownFlag = false;
 
   for (const token of tokens) {

@@ -10,10 +10,7 @@ function describe(setting: Setting): string {
   return `  ${title}\n      ${description}\n      Must be ${allowed}. ${fallback}`;
 }
 
-/**
- * The text that `--help` prints: every flag and variable of a settings table.
- * @param command how the program is started, with a place for its flags
- */
+/** The text of `--help`. @param command how the program is started, with a placeholder for its flags */
 export function helpText(command: string, table: readonly Setting[]): string {
   const flags = table.filter(({ flag }) => flag !== undefined);
   const secrets = table.filter(({ flag }) => flag === undefined);
@@ -34,10 +31,7 @@ export function helpText(command: string, table: readonly Setting[]): string {
   ].join('\n');
 }
 
-/**
- * Answers `--help` and `--version`, which a program prints to standard output before it reads its settings.
- * @returns the text to print, or undefined when neither is given
- */
+/** @returns the text that `--help` or `--version` prints to standard output; undefined when neither is given */
 export function answerWithoutStarting(
   command: string,
   table: readonly Setting[],

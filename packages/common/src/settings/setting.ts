@@ -1,30 +1,30 @@
 /** How the text of a setting is converted. */
 export type SettingKind = 'text' | 'integer' | 'number' | 'boolean';
 
-/** One row of a settings table: everything that a program, its help and its documentation say about a setting. */
+/** One row of a settings table, from which a program reads its settings and prints its help. */
 export interface Setting {
   /** Name of the field that holds the value. */
   readonly field: string;
   /** Environment variable. */
   readonly env: string;
-  /** Long flag without the dashes; undefined for secrets, because process lists show arguments. */
-  readonly flag: string | undefined;
+  /** Long flag without the dashes. None marks a secret: process lists show arguments, and its value is never printed. */
+  readonly flag?: string;
   readonly kind: SettingKind;
-  /** A secret's value is never printed. */
-  readonly secret: boolean;
   /** Whether the program cannot start without it. */
   readonly required?: boolean;
-  /** Text that is read when neither flag nor variable is given; undefined leaves the setting unset. */
-  readonly default: string | undefined;
-  /** Which values are allowed, worded to follow "must be". */
+  /** Text to read when neither flag nor variable is set. */
+  readonly default?: string;
+  /** Allowed values, worded to follow "must be". */
   readonly allowed: string;
   readonly description: string;
 }
 
-/** The settings cannot be used. `problems` holds one line per wrong setting, without any secret. */
+/** The settings are invalid. */
 export class SettingsError extends Error {
+  override readonly name = 'SettingsError';
+
+  /** @param problems one line per invalid setting, without any secret */
   constructor(readonly problems: readonly string[]) {
     super(problems.join('\n'));
-    this.name = 'SettingsError';
   }
 }

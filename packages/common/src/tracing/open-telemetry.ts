@@ -27,23 +27,23 @@ import {
   BatchSpanProcessor,
   type SpanExporter,
 } from '@opentelemetry/sdk-trace-base';
-import { SpanClock } from './span-clock.js';
 import type { TracedProgram } from './start-tracing.js';
 import type { TraceContext } from './trace-context.js';
 import { protocolOf } from './tracing-variables.js';
 import type { Span, SpanAttributes, SpanStart, Tracing } from './tracing.js';
 
-/** How long the last spans may take on their way, in milliseconds. */
+/** Timeout of sending the last spans, in milliseconds. */
 const FLUSH_MS = 2_000;
 
-/** A lost span is worth a line of the log this often at most, in milliseconds. */
+/** Shortest interval between two warnings of the same kind, in milliseconds. */
 const WARN_EVERY_MS = 60_000;
 
-/** How kinds of problems are told apart, each of which is told once in that time, and how many are remembered. */
+/** Warnings are of the same kind when so many first characters are equal. */
 const KIND_LENGTH = 24;
+/** Kinds that are remembered. */
 const MOST_KINDS = 20;
 
-/** Links of one span: a group of the journal has one for each request that is part of it. */
+/** Links of one span: a group of the journal has one for each of its requests. */
 const MOST_LINKS = 256;
 
 const KINDS = {
@@ -53,24 +53,41 @@ const KINDS = {
   internal: SpanKind.INTERNAL,
 } as const;
 
+const COMPARE_CLOCKS_EVERY_MS = 60_000;
+
+/** System time with the resolution of `performance.now()`, so that child spans never start before their parent. */
+class SpanClock {
+  #offset = 0;
+  #comparedAt = -Infinity;
+
+  /** Converts a time of `performance.now()` to milliseconds since 1970. */
+  at(monotonic: number = performance.now()): number {
+    const now = performance.now();
+    if (now - this.#comparedAt > COMPARE_CLOCKS_EVERY_MS) {
+      this.#offset = Date.now() - now;
+      this.#comparedAt = now;
+    }
+    return this.#offset + monotonic;
+  }
+}
+
 const clock = new SpanClock();
 
 /**
- * Tracing by the SDK of OpenTelemetry, which reads the OTEL_* variables by itself. Spans wait in a queue of bounded length
- * and are sent by OTLP over HTTP in the background; those for which there is no room are lost.
+ * Tracing by the OpenTelemetry SDK, which reads the OTEL_* variables. It sends spans by OTLP over HTTP in the background
+ * from a bounded queue, and drops spans when the queue is full.
  */
 export class OpenTelemetry implements Tracing {
   #closed: Promise<void> | undefined;
 
   private constructor(
     private readonly provider: BasicTracerProvider,
-    /** Goes by the sampler of the environment. */
+    /** Uses the sampler of the environment. */
     private readonly sampled: Tracer,
     /** Records everything. */
     private readonly always: Tracer,
   ) {}
 
-  /** Begins to trace as the environment says. */
   static async start(env: NodeJS.ProcessEnv, program: TracedProgram): Promise<OpenTelemetry> {
     reportProblems(program.warn);
     const resource = resourceOf(program);
@@ -91,7 +108,7 @@ export class OpenTelemetry implements Tracing {
     name: string,
     { kind = 'internal', parent, links = [], attributes, startedAt }: SpanStart = {},
   ): Span {
-    // What a recorded span points to must not be missing because it begins a trace of its own.
+    // A new trace that a recorded span links to is always recorded.
     const isNeeded = !parent && links.some((link) => link instanceof RecordedSpan && link.isRecorded);
     const span = (isNeeded ? this.always : this.sampled).startSpan(
       name,
@@ -116,7 +133,7 @@ export class OpenTelemetry implements Tracing {
     const late = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, FLUSH_MS);
     });
-    // A collector that does not answer was warned of already.
+    // The error handler has reported a collector that does not answer.
     await Promise.race([this.provider.shutdown().catch(() => undefined), late]);
     clearTimeout(timer);
   }
@@ -173,7 +190,7 @@ async function exporterOf(env: NodeJS.ProcessEnv): Promise<SpanExporter> {
   return new protobuf.OTLPTraceExporter();
 }
 
-/** Says who traces; what the environment says of it wins. */
+/** Attributes of the program; those of the environment take precedence. */
 function resourceOf({ name, version }: TracedProgram): Resource {
   return resourceFromAttributes({
     'service.name': name,
@@ -186,12 +203,12 @@ function resourceOf({ name, version }: TracedProgram): Resource {
 
 function ignore(): void {}
 
-/** Hands on what the SDK has to say of lost spans and wrong variables, seldom enough for a log. */
+/** Reports problems of the SDK (lost spans, invalid variables), each kind once a minute. */
 function reportProblems(warn: (reason: string) => void): void {
   const next = new Map<string, number>();
   const report = (problem: unknown): void => {
     const text = problem instanceof Error ? problem.message || errorCode(problem) : String(problem);
-    // The beginning tells one kind of problem from another; the rest may hold numbers.
+    // The rest of the text may contain numbers that differ.
     const kind = text.slice(0, KIND_LENGTH);
     if (performance.now() < (next.get(kind) ?? -Infinity)) return;
     if (next.size >= MOST_KINDS) next.clear();
@@ -205,7 +222,7 @@ function reportProblems(warn: (reason: string) => void): void {
   );
 }
 
-/** A connection that was refused at several addresses has no message of its own. */
+/** For errors without a message: an AggregateError of several addresses. */
 function errorCode(error: Error): string {
   return 'code' in error ? String(error.code) : error.name;
 }

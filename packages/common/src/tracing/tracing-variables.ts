@@ -1,6 +1,6 @@
 const ENDPOINTS = ['OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'] as const;
 const PROTOCOLS = ['OTEL_EXPORTER_OTLP_PROTOCOL', 'OTEL_EXPORTER_OTLP_TRACES_PROTOCOL'] as const;
-/** Numbers of the queue of spans: with less than one of them it would never be sent. */
+/** Sizes of the span queue, at least 1. */
 const SIZES = ['OTEL_BSP_MAX_QUEUE_SIZE', 'OTEL_BSP_MAX_EXPORT_BATCH_SIZE'] as const;
 const SAMPLERS: readonly string[] = ['always_on', 'always_off', 'traceidratio'].flatMap((name) => [
   name,
@@ -8,7 +8,7 @@ const SAMPLERS: readonly string[] = ['always_on', 'always_off', 'traceidratio'].
 ]);
 const KNOWN_PROTOCOLS: readonly string[] = ['http/protobuf', 'http/json'];
 
-/** Whether the environment asks for traces: an endpoint is given, and nothing switches them off. */
+/** Whether the environment enables tracing: it sets an endpoint and does not disable the SDK or the exporter. */
 export function isTracingAsked(env: NodeJS.ProcessEnv): boolean {
   const isOff = textOf(env, 'OTEL_SDK_DISABLED')?.toLowerCase() === 'true';
   const exporter = textOf(env, 'OTEL_TRACES_EXPORTER')?.toLowerCase();
@@ -16,8 +16,8 @@ export function isTracingAsked(env: NodeJS.ProcessEnv): boolean {
 }
 
 /**
- * A line for every OTEL_* variable with which no span would ever arrive, or not those that were asked for; none when traces
- * are not asked for. Of two variables of which one is for traces alone, that one counts and the other does not matter.
+ * One line for each OTEL_* variable that would prevent the export of spans; none when tracing is disabled. A variable for
+ * traces takes precedence over the general one.
  */
 export function tracingProblems(env: NodeJS.ProcessEnv): string[] {
   if (!isTracingAsked(env)) return [];
@@ -26,7 +26,7 @@ export function tracingProblems(env: NodeJS.ProcessEnv): string[] {
     const text = textOf(env, name);
     if (text !== undefined && !isGood(text)) problems.push(`${name} must be ${rule}`);
   };
-  // A URL may hold a password, so its value is not shown.
+  // The URL may contain a password.
   check(nameOf(env, ENDPOINTS), isHttpUrl, 'an http:// or https:// URL (the value is not shown)');
   check(nameOf(env, PROTOCOLS), (text) => KNOWN_PROTOCOLS.includes(text), KNOWN_PROTOCOLS.join(' or '));
   check('OTEL_TRACES_EXPORTER', (text) => text.toLowerCase() === 'otlp', 'otlp or none');
@@ -38,12 +38,12 @@ export function tracingProblems(env: NodeJS.ProcessEnv): string[] {
   return problems;
 }
 
-/** The protocol of the traces, of those above; the standard's default when none is given. */
+/** The OTLP protocol of traces. */
 export function protocolOf(env: NodeJS.ProcessEnv): string {
   return textOf(env, nameOf(env, PROTOCOLS)) ?? 'http/protobuf';
 }
 
-/** Which of the two variables counts: the one for traces alone when it is given. */
+/** The variable that takes precedence. */
 function nameOf(env: NodeJS.ProcessEnv, [general, forTraces]: readonly [string, string]): string {
   return textOf(env, forTraces) === undefined ? general : forTraces;
 }

@@ -1,31 +1,29 @@
 import type { TraceContext } from './trace-context.js';
 
-/** What a span says of itself; undefined values are left out. */
+/** Undefined values are omitted. */
 export type SpanAttributes = Readonly<Record<string, string | number | boolean | undefined>>;
 
-/** A stretch of work within a trace, from its start to `end()`. What is told to it afterwards is lost. */
+/** A unit of work of a trace, from its start to `end()`; later changes are lost. */
 export interface Span {
-  /** Where work that this span brings about belongs. */
+  /** Parent of the work that this span causes. */
   readonly context: TraceContext;
   readonly traceId: string;
   readonly spanId: string;
-  /** False for a span of a trace that was not chosen to be recorded: only its context is of use. */
+  /** False when the trace is not sampled. */
   readonly isRecorded: boolean;
   set(attributes: SpanAttributes): void;
   rename(name: string): void;
-  /** Points to a place in this or another trace that has to do with it. */
   link(to: Span | TraceContext): void;
-  /** @param type what went wrong, as one of few words */
+  /** @param type of the error; of low cardinality */
   fail(type: string): void;
-  /** @param at when it ended, if not now */
+  /** @param at default: now */
   end(at?: Date): void;
 }
 
-/** What a span begins with. */
 export interface SpanStart {
   /** Default `internal`. */
   readonly kind?: 'server' | 'client' | 'consumer' | 'internal' | undefined;
-  /** Default none: the span begins a trace. */
+  /** Default none: the span starts a trace. */
   readonly parent?: Span | TraceContext | null | undefined;
   readonly links?: readonly (Span | TraceContext)[] | undefined;
   readonly attributes?: SpanAttributes | undefined;
@@ -33,14 +31,14 @@ export interface SpanStart {
   readonly startedAt?: Date | number | undefined;
 }
 
-/** Makes spans, and sends them away in the background. Where tracing is switched off there is none of these. */
+/** Creates spans and exports them in the background. */
 export interface Tracing {
   start(name: string, start?: SpanStart): Span;
-  /** Sends what is still to be sent, for two seconds at most. Never rejects; a second call changes nothing. */
+  /** Sends the remaining spans, for two seconds at most. Never rejects; idempotent. */
   close(): Promise<void>;
 }
 
-/** The word for an error in a span. */
+/** The type of an error in a span. */
 export function errorType(error: unknown): string {
   return error instanceof Error ? error.constructor.name : typeof error;
 }

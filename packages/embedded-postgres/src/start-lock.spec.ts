@@ -1,21 +1,21 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ownProcessToken, tokenIsAlive } from '@longshore/embedded-postgres/process-identity';
-import { withStartLock } from '@longshore/embedded-postgres/start-lock';
-import { makeTestDirectory } from '../support/test-cluster.js';
+import { ownProcessToken, tokenIsAlive } from './process-identity.js';
+import { withStartLock } from './start-lock.js';
 
-const LOCK_MODULE = import.meta.resolve('@longshore/embedded-postgres/start-lock');
+const LOCK_MODULE = import.meta.resolve('./start-lock.js');
 
 describe('the start lock', () => {
   let directory: string;
 
   before(async () => {
-    directory = await makeTestDirectory('lock-');
+    directory = await mkdtemp(join(tmpdir(), 'lock-'));
   });
 
   after(() => rm(directory, { recursive: true, force: true }));
