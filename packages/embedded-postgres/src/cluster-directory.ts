@@ -27,27 +27,26 @@ const UNFINISHED_PREFIX = `${CLUSTER_NAME}.init-`;
 
 type Log = (message: string, fields?: object) => void;
 
-/** Where a data directory's cluster is, or is to be made, and who runs it. */
 export interface ClusterPlace {
-  /** Absolute path of the cluster, free of symbolic links once it exists. */
+  /** Absolute path; real once it exists. */
   readonly cluster: string;
   readonly exists: boolean;
   readonly account: DatabaseAccount;
-  /** Set when the cluster lies outside the data directory: the link in the data directory that leads to it. */
+  /** The link in the data directory to a cluster outside of it. */
   readonly link: string | undefined;
 }
 
 /**
- * Finds the place of the cluster of `dataDir` (absolute, real, existing): `<dataDir>/postgres`. When the
- * service is root and the database's account cannot enter the data directory, the cluster lies in a directory
- * of its own under `outside`, and `<dataDir>/postgres` is a link to it; a cluster that got out of reach after
- * it was made is moved there, unless a server is running on it.
- * @throws Error that says what is in the way.
+ * Finds the place of the cluster: `<dataDir>/postgres`. If the service is root and the database's account cannot enter the
+ * data directory, the cluster is in a directory of its own under `outside`, and `<dataDir>/postgres` is a link to it; an
+ * existing cluster is moved there, unless a server runs on it.
+ * @param dataDir absolute, real, existing
+ * @throws Error with the reason
  */
 export async function placeCluster(dataDir: string, outside: string, log: Log): Promise<ClusterPlace> {
   const wanted = join(dataDir, CLUSTER_NAME);
   const found = await realPathOf(wanted);
-  // Another user's cluster is not even readable: the owner is looked at first.
+  // Before `holdsCluster`, because the cluster of another user is not readable.
   if (found !== null && !runningAsRoot()) await accountOfCluster(found, await stat(found));
   if (found !== null && (await holdsCluster(found))) {
     const account = await accountOfCluster(found, await stat(found));
@@ -72,9 +71,8 @@ export async function placeCluster(dataDir: string, outside: string, log: Log): 
 }
 
 /**
- * Creates the cluster at its place: made under a temporary name, flushed, then renamed, so that a cluster is
- * there whole or not at all. Leftovers of interrupted attempts are removed.
- * @throws Error with the output of initdb.
+ * Creates the cluster atomically: under a temporary name, then renamed. Removes the remains of interrupted attempts.
+ * @throws Error with the output of initdb
  */
 export async function createCluster(
   place: ClusterPlace,
@@ -123,9 +121,7 @@ export async function createCluster(
   options.log('created a new database', { directory: place.cluster, account: account.name });
 }
 
-/**
- * @throws Error when the cluster was made by another major version of PostgreSQL than the one at hand.
- */
+/** @throws Error when another major version of PostgreSQL created the cluster */
 export async function checkClusterVersion(cluster: string, majorVersion: string): Promise<void> {
   const version = (await readFile(join(cluster, 'PG_VERSION'), 'utf8')).trim();
   if (version === majorVersion) return;
@@ -149,7 +145,7 @@ async function realPathOf(wanted: string): Promise<string | null> {
   );
 }
 
-/** @throws Error when the path is in use for something that is no cluster. */
+/** @throws Error when the directory contains something else */
 async function holdsCluster(path: string): Promise<boolean> {
   const names = await readdir(path);
   if (names.includes('PG_VERSION')) return true;
@@ -159,7 +155,7 @@ async function holdsCluster(path: string): Promise<boolean> {
   );
 }
 
-/** Makes a directory that is new each time, so that a data directory that was deleted starts afresh. */
+/** Makes a new directory each time, so that a deleted data directory starts with a new cluster. */
 async function makeOutsideDirectory(dataDir: string, outside: string): Promise<string> {
   await mkdir(outside, { recursive: true, mode: 0o755 });
   const digest = createHash('sha256').update(dataDir).digest('hex').slice(0, 12);

@@ -6,26 +6,25 @@ export interface DatabaseAccount {
   readonly uid: number;
   readonly gid: number;
   readonly name: string;
-  /** What to pass when starting a program as this account; undefined when it is the service's own account. */
+  /** User of its programs; undefined for the service's own account. */
   readonly runAs: ProgramUser | undefined;
 }
 
-/** Accounts to run as when the service is root, in order; the last one is created when none exists. */
+/** Accounts to use when the service is root, in order; the last one is created when none exists. */
 const CANDIDATES = ['postgres', '_postgres', 'longshore'] as const;
 const CREATED_ACCOUNT = 'longshore';
 
-const WAY_OUT =
+const REMEDY =
   'Start the service as an ordinary user, or set DATABASE_URL to a PostgreSQL server of your own.';
 
-/** True when the service runs as root, which PostgreSQL refuses to do. */
+/** PostgreSQL refuses to run as root. */
 export function runningAsRoot(): boolean {
   return process.getuid?.() === 0;
 }
 
 /**
- * The account for a new cluster: the service's own or, when that is root, `postgres`; where no such account
- * exists a system account `longshore` is created.
- * @throws Error that says what is missing when root cannot switch to any account.
+ * The account of a new cluster: the service's own or, for root, `postgres`, or a new system account `longshore`.
+ * @throws Error when root cannot switch to any account
  */
 export async function accountForNewCluster(): Promise<DatabaseAccount> {
   if (!runningAsRoot()) return ownAccount();
@@ -38,14 +37,11 @@ export async function accountForNewCluster(): Promise<DatabaseAccount> {
   if (created !== null) return checked(created);
   throw new Error(
     `PostgreSQL does not run as root, there is no account 'postgres', and creating '${CREATED_ACCOUNT}' failed ` +
-      `(${attempts.join('; ')}). ${WAY_OUT}`,
+      `(${attempts.join('; ')}). ${REMEDY}`,
   );
 }
 
-/**
- * The account for a cluster that exists: the one that owns it.
- * @throws Error when the service may not run programs as that owner.
- */
+/** The account of an existing cluster: its owner. @throws Error when the service may not run programs as the owner */
 export async function accountOfCluster(
   cluster: string,
   owner: { uid: number; gid: number },
@@ -107,7 +103,7 @@ async function createAccount(): Promise<string[]> {
   return attempts;
 }
 
-/** Proves that the process may become the account: root in a container can lack that right. */
+/** Checks that this process may switch to the account: root in a container can lack that right. */
 async function checked(account: Omit<DatabaseAccount, 'runAs'>): Promise<DatabaseAccount> {
   const runAs = { uid: account.uid, gid: account.gid };
   try {
@@ -115,7 +111,7 @@ async function checked(account: Omit<DatabaseAccount, 'runAs'>): Promise<Databas
   } catch (error) {
     throw new Error(
       `PostgreSQL does not run as root, and this root may not run programs as '${account.name}' ` +
-        `(${errorMessage(error)}). ${WAY_OUT}`,
+        `(${errorMessage(error)}). ${REMEDY}`,
       { cause: error },
     );
   }

@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { checkClusterVersion, createCluster, placeCluster } from './cluster-directory.js';
 import { findBinaries } from './postgres-binaries.js';
-import { clearRemains, readPostmasterFile, servesCluster } from './postmaster-file.js';
+import { removeStaleFiles, readPostmasterFile, servesCluster } from './postmaster-file.js';
 import { Presence } from './presence.js';
 import { errorCode, errorMessage } from './run-program.js';
 import { boundServerLog } from './server-log.js';
@@ -12,48 +12,45 @@ import type { ServerPlan, StartedServer } from './server-process.js';
 import { openSocketDirectory } from './socket-directory.js';
 import { withStartLock } from './start-lock.js';
 
-/** Where things go that the database's account cannot reach in their own place. */
+/** For files that the database's account cannot reach in the data directory. */
 const OUTSIDE_DIRECTORY = '/var/lib/longshore';
 
-/** Codes of file errors that the choice of the data directory causes. */
-const FILE_TROUBLE: ReadonlySet<string> = new Set(['EACCES', 'EPERM', 'EROFS', 'EEXIST', 'ENOTDIR']);
+/** File errors that the choice of the data directory causes. */
+const DATA_DIR_ERRORS: ReadonlySet<string> = new Set(['EACCES', 'EPERM', 'EROFS', 'EEXIST', 'ENOTDIR']);
 
 const POLL_MS = 25;
 const STOP_SECONDS = 60;
-const GRACE_FOR_CLIENTS_MS = 5_000;
+const CLIENT_GRACE_MS = 5_000;
 const LOG_CHECK_MS = 60_000;
 
 export interface EmbeddedPostgresOptions {
-  /** The service's data directory; may be relative, is created when absent. The cluster is `postgres` in it. */
+  /** Created when absent; the cluster is its subdirectory `postgres`. */
   readonly dataDir: string;
   readonly log: (message: string, fields?: object) => void;
-  /** PostgreSQL settings that win over the defaults, for example `{ fsync: 'off' }` for a throw-away cluster. */
+  /** Override the default PostgreSQL settings, for example `{ fsync: 'off' }` for a temporary cluster. */
   readonly serverOptions?: Readonly<Record<string, string>>;
-  /** How long starting may take, crash recovery and waiting for other processes included. Default 5 minutes. */
+  /** Timeout of the start, including crash recovery and waiting for other processes. Default: 5 minutes. */
   readonly timeoutMs?: number;
-  /** Parent of what has to lie outside the data directory when the service is root. */
+  /** Parent of the files outside the data directory, for root. */
   readonly outsideDirectory?: string;
 }
 
-/** A running embedded PostgreSQL as one process sees it. */
 export interface EmbeddedPostgres {
-  /** Connection URL of the service's database, over the server's Unix socket; holds no secret. */
+  /** URL of the service's database, over a Unix socket; contains no secret. */
   readonly url: string;
-  /** The real place of the cluster. */
+  /** The real path of the cluster. */
   readonly dataDir: string;
   /**
-   * Stops the server cleanly, unless another process still uses it: the last one turns off the light. May be
-   * called more than once. Close your own connections first.
-   * @throws Error when the server does not stop.
+   * Stops the server, unless another process uses it. Idempotent. Close your own connections first.
+   * @throws Error when the server does not stop
    */
   stop(): Promise<void>;
 }
 
 /**
- * Starts the PostgreSQL of a data directory, or attaches to it when it already runs: left by a service that was
- * killed, or started by another process on the same directory. Creates the cluster at the first start. Several
- * processes may call this at once. While the handle is held, a server that dies is started again.
- * @throws Error that says what is in the way and what to do about it.
+ * Starts the PostgreSQL of a data directory, or attaches to it when it already runs. Creates the cluster at the first start.
+ * Concurrent calls of several processes are safe. Restarts a server that dies, until `stop`.
+ * @throws Error with the reason and a remedy
  */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   const dataDir = resolve(options.dataDir);
@@ -64,7 +61,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
     return server;
   } catch (error) {
     const code = errorCode(error);
-    if (code === undefined || !FILE_TROUBLE.has(code)) throw error;
+    if (code === undefined || !DATA_DIR_ERRORS.has(code)) throw error;
     throw new Error(
       `The data directory ${dataDir} cannot be used: ${errorMessage(error)}. ` +
         'Give it to the user that this process runs as, or choose another SERVICE_DATA_DIR.',
@@ -151,7 +148,7 @@ class EmbeddedServer implements EmbeddedPostgres {
     return { cluster, account, binaries, serverOptions };
   }
 
-  /** Under the start lock: leaves with a server that takes connections and a presence on it. */
+  /** Starts the server or attaches to it, and opens the presence. Requires the start lock. */
   private async bringUp(plan: ServerPlan): Promise<void> {
     const begun = Date.now();
     let started: StartedServer | undefined;
@@ -175,7 +172,7 @@ class EmbeddedServer implements EmbeddedPostgres {
         const failure = await started?.failure();
         if (failure !== undefined) {
           problem = failure;
-          // Processes of a server that was killed may outlive it a little and hold its memory or its files.
+          // Child processes of a killed server may still hold its memory or files for a moment.
           if (!/still in use|already exists/.test(failure)) break;
           await sleep(500);
         }
@@ -185,7 +182,7 @@ class EmbeddedServer implements EmbeddedPostgres {
             plan.account,
             file?.socketDirectory,
           );
-          await clearRemains(plan.cluster, socketDirectory);
+          await removeStaleFiles(plan.cluster, socketDirectory);
           started = await startServer(plan, socketDirectory);
         }
       }
@@ -240,7 +237,7 @@ class EmbeddedServer implements EmbeddedPostgres {
       try {
         await stopServer(plan, STOP_SECONDS);
       } catch (error) {
-        // It may have died before the signal reached it.
+        // It may have died before the signal.
         if (await this.isRunning()) throw error;
       }
       await rmdir(this.socketDirectory).catch(() => undefined);
@@ -254,11 +251,10 @@ class EmbeddedServer implements EmbeddedPostgres {
     return file !== null && (await servesCluster(file.pid, cluster));
   }
 
-  /** Names of those who count on the server; connections that are just closing get a moment to be gone. */
+  /** Names of the other clients, after a grace period for connections that are closing. */
   private async otherUsers(): Promise<readonly string[]> {
-    const deadline = Date.now() + GRACE_FOR_CLIENTS_MS;
+    const deadline = Date.now() + CLIENT_GRACE_MS;
     for (;;) {
-      // A server that answers nobody serves nobody.
       const others = await this.presence?.others().catch(() => undefined);
       if (others === undefined) return [];
       if (others.presences > 0) return [`${others.presences} other service(s)`, ...others.clients];

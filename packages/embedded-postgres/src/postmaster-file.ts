@@ -5,19 +5,19 @@ import { processExists, processRuns } from './process-identity.js';
 import { runProgram } from './run-program.js';
 import { socketPath } from './socket-directory.js';
 
-/** No system hands out this pid, so PostgreSQL takes a file that names it for a dead server's. */
-const NOBODY = 2_147_483_647;
+/** No process has this pid, so PostgreSQL treats the file as that of a dead server. */
+const UNUSED_PID = 2_147_483_647;
 
-/** What a server wrote about itself into `postmaster.pid`. */
+/** The content of `postmaster.pid`. */
 export interface PostmasterFile {
   readonly pid: number;
   /** Directory of its Unix socket. */
   readonly socketDirectory: string | undefined;
-  /** `starting`, `stopping`, `ready` or `standby`; undefined while it is still being written. */
+  /** `starting`, `stopping`, `ready` or `standby`; undefined while the file is being written. */
   readonly status: string | undefined;
 }
 
-/** Reads `postmaster.pid`; null when there is none or when it does not name a process. */
+/** Null when there is no file, or no pid in it. */
 export async function readPostmasterFile(cluster: string): Promise<PostmasterFile | null> {
   let text: string;
   try {
@@ -31,14 +31,11 @@ export async function readPostmasterFile(cluster: string): Promise<PostmasterFil
   return { pid, socketDirectory: lines[4]?.trim() || undefined, status: lines[7]?.trim() || undefined };
 }
 
-/**
- * Whether the process that `postmaster.pid` names is a running server of this cluster, and not a dead one or
- * another program that was given the same pid after a crash.
- */
+/** Whether a process is a running server of the cluster, and not another program with the same pid. */
 export async function servesCluster(pid: number, cluster: string): Promise<boolean> {
   if (!(await processRuns(pid))) return false;
   const command = await commandOf(pid);
-  // Background processes of a server call themselves "postgres: what they do".
+  // The title of a background process.
   if (command.startsWith('postgres:')) return false;
   try {
     // A server's working directory is its cluster.
@@ -58,12 +55,11 @@ async function commandOf(pid: number): Promise<string> {
 }
 
 /**
- * Clears what a dead server left behind and a new one would stumble over: a pid file whose pid now belongs to
- * another program (only its first line is changed, because PostgreSQL uses the rest to find out whether processes
- * of the old server still hold the shared memory), an empty pid file, and the socket with its lock file.
- * Call it only when {@link servesCluster} said no.
+ * Removes files of a dead server that prevent a start: the socket with its lock file, an empty pid file, and a pid file
+ * whose pid belongs to another program. Of the latter only the first line is changed: PostgreSQL uses the rest to find
+ * processes that still hold shared memory. Requires that {@link servesCluster} is false.
  */
-export async function clearRemains(cluster: string, socketDirectory: string): Promise<void> {
+export async function removeStaleFiles(cluster: string, socketDirectory: string): Promise<void> {
   const file = pidFile(cluster);
   const text = await readFile(file, 'utf8').catch(() => null);
   if (text !== null) {
@@ -75,7 +71,7 @@ export async function clearRemains(cluster: string, socketDirectory: string): Pr
   await rm(`${socketPath(socketDirectory)}.lock`, { force: true });
 }
 
-/** A server that is just starting creates the file a moment before it writes into it. */
+/** A starting server creates the file a moment before it writes to it. */
 async function removeUnlessFilled(file: string): Promise<void> {
   await sleep(500);
   const text = await readFile(file, 'utf8').catch(() => '');
@@ -85,7 +81,7 @@ async function removeUnlessFilled(file: string): Promise<void> {
 async function renamePid(file: string, text: string): Promise<void> {
   const { uid, gid, mode } = await stat(file);
   const replacement = `${file}.new`;
-  await writeFile(replacement, [String(NOBODY), ...text.split('\n').slice(1)].join('\n'), {
+  await writeFile(replacement, [String(UNUSED_PID), ...text.split('\n').slice(1)].join('\n'), {
     mode: mode & 0o777,
   });
   if (process.getuid?.() === 0) await chown(replacement, uid, gid);

@@ -3,23 +3,20 @@ import { Client } from 'pg';
 import { CLUSTER_USER } from './cluster-directory.js';
 import { SOCKET_PORT } from './socket-directory.js';
 
-/** Database in an embedded cluster that the service uses. */
 export const SERVICE_DATABASE = 'longshore';
 
 const PRESENCE_NAME = 'longshore presence';
 
-/** Who else is connected to the server. */
 export interface OtherClients {
-  /** Other holders of a {@link Presence}: services that count on the server. */
+  /** Other services. */
   readonly presences: number;
-  /** Any other client connection, by application name. */
+  /** Application names of the other connections. */
   readonly clients: readonly string[];
 }
 
 /**
- * A connection that says "a service is using this server", for as long as the service lives: it ends with the
- * process whatever ends it, so the server itself always knows who is left. It does not keep the process alive by
- * itself, only while it is asked something.
+ * A connection that marks the server as used by a service, and ends with the process. It keeps the process alive only
+ * during a query.
  */
 export class Presence {
   private closing = false;
@@ -31,9 +28,9 @@ export class Presence {
   ) {}
 
   /**
-   * Connects, and makes sure that the service's database exists (call it under the start lock).
-   * `onLost` is called once when the connection ends without {@link close}.
-   * @throws the driver's error when the server does not take the connection.
+   * Connects, and creates the service's database if needed. Requires the start lock.
+   * @param onLost called once when the connection ends without {@link close}
+   * @throws the driver's error
    */
   static async open(socketDirectory: string, onLost: () => void): Promise<Presence> {
     const socket = new Socket();
@@ -49,7 +46,7 @@ export class Presence {
       connectionTimeoutMillis: 10_000,
       query_timeout: 30_000,
     });
-    // Without a listener a server that goes away would end the process; 'end' always follows.
+    // Without a listener an error would end the process; 'end' always follows.
     client.on('error', () => undefined);
     await client.connect();
     const presence = new Presence(client, socket, socketDirectory);
@@ -66,7 +63,7 @@ export class Presence {
     return presence;
   }
 
-  /** Everyone else who is connected right now. */
+  /** The other current connections. */
   async others(): Promise<OtherClients> {
     this.socket.ref();
     const { rows } = await this.client.query<{ application_name: string }>(
@@ -80,7 +77,6 @@ export class Presence {
     };
   }
 
-  /** Ends the connection. */
   async close(): Promise<void> {
     this.closing = true;
     this.socket.ref();

@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { errorCode, runProgram } from './run-program.js';
 
-/** Stands for a start time that the system does not let us read. */
 const UNKNOWN_START = 'unknown';
 
 async function readOrNull(path: string): Promise<string | null> {
@@ -12,7 +11,7 @@ async function readOrNull(path: string): Promise<string | null> {
   }
 }
 
-/** True when a process with this id exists, whoever owns it; a zombie counts. */
+/** Whether the process exists, as a zombie, too. */
 export function processExists(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -22,14 +21,11 @@ export function processExists(pid: number): boolean {
   }
 }
 
-/**
- * Start time of a running process as an opaque string, or null when there is no such process (a zombie counts
- * as none). Together with the pid it tells a process from a later one that was given the same pid.
- */
+/** Start time of a running process, to distinguish it from a later one with the same pid; null for none or a zombie. */
 async function startOf(pid: number): Promise<string | null> {
   const stat = await readOrNull(`/proc/${pid}/stat`);
   if (stat !== null) {
-    // The second field is the program's name in brackets and may itself hold blanks and brackets.
+    // The second field, the name in brackets, may contain blanks and brackets.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     const [state, started] = [fields[0], fields[19]];
     return state === 'Z' || state === 'X' ? null : (started ?? UNKNOWN_START);
@@ -44,21 +40,18 @@ async function startOf(pid: number): Promise<string | null> {
   }
 }
 
-/** True when the process runs; a zombie does not. */
+/** Whether the process runs; a zombie does not. */
 export async function processRuns(pid: number): Promise<boolean> {
   return (await startOf(pid)) !== null;
 }
 
-/**
- * A token that names this very process: pid, start time, boot of the machine. No other process, now or after a
- * restart of the machine, has the same token.
- */
+/** A unique token of this process: pid, start time, boot id of the machine. */
 export async function ownProcessToken(): Promise<string> {
   const boot = (await readOrNull('/proc/sys/kernel/random/boot_id'))?.trim() ?? '';
   return `${process.pid}:${(await startOf(process.pid)) ?? UNKNOWN_START}:${boot}`;
 }
 
-/** True while the process that {@link ownProcessToken} named is running. A malformed token names nobody. */
+/** Whether the process of a token is running. */
 export async function tokenIsAlive(token: string): Promise<boolean> {
   const [pidText, started, boot] = token.split(':');
   const pid = Number(pidText);

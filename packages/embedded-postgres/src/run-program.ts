@@ -1,31 +1,27 @@
 import { spawn } from 'node:child_process';
 
-/** User and group that a program runs as. */
 export interface ProgramUser {
   readonly uid: number;
   readonly gid: number;
 }
 
-/** How a program ended; `output` is its standard output and standard error in the order they came. */
+/** `output` is standard output and standard error. */
 export interface ProgramResult {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
   readonly output: string;
 }
 
-/**
- * Environment for the database's programs: nothing of ours but the search path, so that PGPORT, PGOPTIONS,
- * LD_LIBRARY_PATH or a broken locale around the service cannot reach them.
- */
+/** Environment of the database's programs: only the search path, without PGPORT, PGOPTIONS, LD_LIBRARY_PATH or a locale. */
 export function programEnvironment(): NodeJS.ProcessEnv {
   const path = process.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin';
   return { PATH: `${path}:/usr/sbin:/sbin`, LC_ALL: 'C' };
 }
 
 /**
- * Runs a short-lived program to its end, in `/` and with the environment of {@link programEnvironment}.
- * It must not leave a child behind that keeps its output open. Rejects when the program cannot be started
- * (the error carries Node's `code`: ENOENT, EACCES, EPERM); any exit code is a result.
+ * Runs a short-lived program in `/` with {@link programEnvironment}. It must not leave a child behind that keeps its output
+ * open. Any exit code is a result.
+ * @throws Error of Node.js when the program cannot be started
  */
 export function runProgram(
   file: string,
@@ -37,7 +33,7 @@ export function runProgram(
       cwd: '/',
       env: programEnvironment(),
       stdio: ['ignore', 'pipe', 'pipe'],
-      // A session of its own: a Ctrl-C that is meant for the service must not end pg_ctl in the middle of a stop.
+      // In its own session, so that Ctrl-C does not interrupt pg_ctl.
       detached: true,
       ...(user === undefined ? {} : { uid: user.uid, gid: user.gid }),
     });
@@ -58,7 +54,6 @@ export function errorCode(error: unknown): string | undefined {
   return typeof error.code === 'string' ? error.code : undefined;
 }
 
-/** The message of whatever was thrown. */
 export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

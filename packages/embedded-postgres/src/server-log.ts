@@ -3,15 +3,14 @@ import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DatabaseAccount } from './database-account.js';
 
-/** Above this size, in bytes, the log is moved to `server.log.1`, which is overwritten. */
+/** Bytes above which the log is moved to `server.log.1`. */
 export const LOG_LIMIT = 16 * 1024 * 1024;
 
-/** Path of the log that the server of a cluster writes. */
 export function logPath(cluster: string): string {
   return join(cluster, 'server.log');
 }
 
-/** Opens the log for a server that is about to start; the caller closes the handle once it runs. */
+/** Opens the log for a server that starts; the caller closes the handle. */
 export async function openServerLog(cluster: string, account: DatabaseAccount): Promise<FileHandle> {
   await boundServerLog(cluster);
   const handle = await open(logPath(cluster), 'a', 0o600);
@@ -19,11 +18,7 @@ export async function openServerLog(cluster: string, account: DatabaseAccount): 
   return handle;
 }
 
-/**
- * Keeps the log within {@link LOG_LIMIT}: copies it away and empties it under the running server, which appends
- * and so goes on at the new beginning. Lines written in between may be lost. Errors are nobody's concern here: a
- * full disk shows elsewhere.
- */
+/** Copies and truncates a log above the limit while the server appends to it; a few lines may be lost. Never rejects. */
 export async function boundServerLog(cluster: string, limit = LOG_LIMIT): Promise<void> {
   const log = logPath(cluster);
   try {
@@ -35,11 +30,11 @@ export async function boundServerLog(cluster: string, limit = LOG_LIMIT): Promis
     if (process.getuid?.() === 0) await chown(copy, uid, gid);
     await rename(copy, `${log}.1`);
   } catch {
-    // No log yet, or no room for the copy: the next look decides again.
+    // No log yet, or no space for the copy: tried again at the next call.
   }
 }
 
-/** Size of the log in bytes, 0 when there is none. */
+/** In bytes; 0 when there is no log. */
 export async function logSize(cluster: string): Promise<number> {
   try {
     return (await stat(logPath(cluster))).size;
@@ -48,7 +43,7 @@ export async function logSize(cluster: string): Promise<number> {
   }
 }
 
-/** What the log holds from a position on, at most its last 4,000 bytes. */
+/** The log from a position, at most its last 4,000 bytes. */
 export async function logTail(cluster: string, from: number): Promise<string> {
   try {
     const handle = await open(logPath(cluster), 'r');

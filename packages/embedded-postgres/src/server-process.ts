@@ -7,10 +7,10 @@ import { logTail, logSize, openServerLog } from './server-log.js';
 import { SOCKET_PORT } from './socket-directory.js';
 import { SERVICE_DATABASE } from './presence.js';
 
-/** Settings of a small server with normal durability; the caller's options win over them. */
+/** Settings of a small server with normal durability. */
 const DEFAULT_SETTINGS: Readonly<Record<string, string>> = {
   max_connections: '200',
-  // Parallel plans need room in /dev/shm, which containers keep small, and short queries gain nothing from them.
+  // Parallel plans need /dev/shm, which is small in containers.
   max_parallel_workers_per_gather: '0',
   jit: 'off',
   random_page_cost: '1.1',
@@ -20,12 +20,11 @@ const DEFAULT_SETTINGS: Readonly<Record<string, string>> = {
   log_destination: 'stderr',
   logging_collector: 'off',
   log_checkpoints: 'off',
-  // Statements, and the rows that error details quote, may hold what does not belong into a log.
+  // Statements and error details may contain user data.
   log_min_error_statement: 'panic',
   log_error_verbosity: 'terse',
 };
 
-/** A server and everything needed to start and stop it. */
 export interface ServerPlan {
   readonly cluster: string;
   readonly account: DatabaseAccount;
@@ -33,16 +32,15 @@ export interface ServerPlan {
   readonly serverOptions: Readonly<Record<string, string>>;
 }
 
-/** A server process that was just started. */
 export interface StartedServer {
-  /** Why it ended, with the end of its log; undefined while it runs. */
+  /** Why it ended, with the tail of its log; undefined while it runs. */
   failure(): Promise<string | undefined>;
 }
 
 /**
- * Starts the server in a session of its own, so that neither Ctrl-C nor the end of the service reaches it. Its
- * output goes to its log, never to a pipe of ours. Returns at once: the server may still fail, see `failure`.
- * @throws RangeError for an option name that is no setting's name.
+ * Starts the server in its own session, so that it survives Ctrl-C and the end of the service. Its output goes to its log.
+ * Returns at once: the server may still fail, see `failure`.
+ * @throws RangeError for an invalid option name
  */
 export async function startServer(plan: ServerPlan, socketDirectory: string): Promise<StartedServer> {
   const settings: Record<string, string> = {
@@ -87,17 +85,14 @@ export async function startServer(plan: ServerPlan, socketDirectory: string): Pr
   };
 }
 
-/** How often the stop is tried again when a signal ends pg_ctl. */
+/** Attempts while a signal ends pg_ctl. */
 const STOP_TRIES = 20;
 
-/**
- * Stops the server cleanly: open sessions are ended, everything is flushed.
- * @throws Error with the output of pg_ctl when it has not ended within `timeoutSeconds`.
- */
+/** Stops the server in fast mode. @throws Error with the output of pg_ctl after the timeout */
 export async function stopServer(plan: ServerPlan, timeoutSeconds: number): Promise<void> {
   const stop = ['stop', '-D', plan.cluster, '-m', 'fast', '-w', '-t', String(timeoutSeconds), '-s'];
   let result = await runProgram(plan.binaries.pgCtl, stop, plan.account.runAs);
-  // A signal to our process group can reach the new process before it has left the group.
+  // A signal to our process group can reach pg_ctl before it has left the group.
   for (let tries = 1; result.signal !== null && tries < STOP_TRIES; tries += 1) {
     result = await runProgram(plan.binaries.pgCtl, stop, plan.account.runAs);
   }

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import type { DatabaseAccount } from './database-account.js';
 import { errorCode } from './run-program.js';
 
-/** Port number that names the socket file; nothing listens on it. */
+/** Part of the socket file's name; nothing listens on it. */
 export const SOCKET_PORT = 5432;
 
-/** Longest socket path that every system takes (macOS has 104 bytes with the closing NUL, Linux 108). */
+/** Longest socket path of all systems (macOS has 104 bytes with NUL, Linux 108). */
 const LONGEST_SOCKET_PATH = 103;
 
 /** Path of the server's socket file in a socket directory. */
@@ -17,11 +17,9 @@ export function socketPath(directory: string): string {
 }
 
 /**
- * The directory for the server's socket: under the temporary folder, owned by the database's account, entered by
- * nobody else (0700). Its name follows from the cluster's path, so that a restart finds the same one;
- * `previous`, the directory of the server's last life, is taken before that when it is still fit.
- * The temporary folder is everybody's: a directory that is not the account's own is left alone, and one with a
- * name that cannot be guessed is made instead.
+ * Opens the directory of the server's socket: in the temporary folder, owned by the database's account, mode 0700. Its name
+ * is derived from the cluster's path. If another user owns that directory, one with a random name is created.
+ * @param previous the directory of the last server, which is preferred
  */
 export async function openSocketDirectory(
   cluster: string,
@@ -34,20 +32,20 @@ export async function openSocketDirectory(
   const directory = join(base, `longshore-${digest}`);
   try {
     await mkdir(directory, { mode: 0o700 });
-    await handOver(directory, account);
+    await giveTo(directory, account);
     return directory;
   } catch (error) {
     if (errorCode(error) !== 'EEXIST') throw error;
   }
   if (await isOwn(directory, account)) return directory;
   const unguessable = await mkdtemp(`${directory}-`);
-  await handOver(unguessable, account);
+  await giveTo(unguessable, account);
   return unguessable;
 }
 
 function temporaryFolder(): string {
   const folder = tmpdir();
-  // The server reads the setting as a list with its own quoting: only plain names are passed on.
+  // The setting is a list with its own quoting: only plain names are safe.
   return /^\/[\w./-]*$/.test(folder) && fits(join(folder, `longshore-${'0'.repeat(16)}-XXXXXX`))
     ? folder
     : '/tmp';
@@ -61,17 +59,17 @@ async function isOwn(directory: string, account: DatabaseAccount): Promise<boole
   try {
     const found = await lstat(directory);
     if (!found.isDirectory()) return false;
-    // Root's own: made by an earlier start that was interrupted before it handed the directory over.
+    // Owned by root: an earlier start was interrupted before it changed the owner.
     const unfinished = found.uid === 0 && account.runAs !== undefined;
     if (found.uid !== account.uid && !unfinished) return false;
-    await handOver(directory, account);
+    await giveTo(directory, account);
     return true;
   } catch {
     return false;
   }
 }
 
-async function handOver(directory: string, account: DatabaseAccount): Promise<void> {
+async function giveTo(directory: string, account: DatabaseAccount): Promise<void> {
   if (account.runAs !== undefined) await lchown(directory, account.uid, account.gid);
   await chmod(directory, 0o700);
 }

@@ -7,26 +7,24 @@ import { errorCode } from './run-program.js';
 
 const RELEASED = 'released';
 const POLL_MS = 50;
-/** How many past tickets stay, so that a slow reader of the directory cannot miss all newer ones. */
+/** Past tickets that are kept, so that a slow reader of the directory finds a newer one. */
 const KEPT_TICKETS = 32;
 
 export interface StartLockOptions {
-  /** How long to wait for another holder, in milliseconds. */
   readonly timeoutMs: number;
-  /** Called once when the lock is held by another process, with its pid. */
+  /** Called once with the pid of another holder. */
   readonly onWait?: (pid: number) => void;
 }
 
 /**
- * Runs `action` while holding the lock that `directory` (existing, used for nothing else) stands for; only one process (and one caller within a
- * process) is inside at a time. A holder that dies in any way, or a reboot, frees the lock.
+ * Runs `action` while holding an exclusive lock between processes, and between callers of one process. The end of the
+ * holder, or a reboot, releases the lock.
  *
- * The directory holds numbered tickets: symbolic links, made atomically and exclusively, whose target names the
- * holder's process. The highest number decides. A ticket is never taken away by somebody else, it is only
- * succeeded by the next number once its holder released it or is no longer running; so two processes that find
- * the same dead holder cannot both become its successor.
- *
- * @throws Error when the lock was not to be had in time; whatever `action` throws.
+ * The directory contains numbered tickets: symbolic links, created atomically, whose target is the token of the holder's
+ * process. The highest number holds the lock. A ticket is never removed by others, only followed by the next number when
+ * its holder has released it or has ended; so two processes that find the same dead holder cannot both follow it.
+ * @param directory existing, used for nothing else
+ * @throws Error after the timeout; whatever `action` throws
  */
 export async function withStartLock<T>(
   directory: string,
@@ -60,7 +58,7 @@ async function acquire(directory: string, options: StartLockOptions): Promise<nu
     }
     const mine = top + 1;
     if (!(await tryTake(directory, mine, token))) continue;
-    // A view of the directory that was out of date may have led to a number that was used and cleared before.
+    // An outdated listing may have led to a number that was used and removed before.
     const now = await tickets(directory);
     if (Math.max(...now) === mine) {
       await Promise.all(
@@ -105,7 +103,7 @@ async function release(directory: string, ticket: number): Promise<void> {
     await symlink(RELEASED, marker);
     await rename(marker, join(directory, String(ticket)));
   } catch (error) {
-    // The whole data directory may have been removed meanwhile; then there is nothing left to release.
+    // The data directory may have been removed meanwhile.
     if (errorCode(error) !== 'ENOENT') throw error;
   }
 }
