@@ -215,7 +215,7 @@ describe(`the list of ${RUNS} runs that two processes created at once`, () => {
       }
       return changes;
     };
-    const churns = [churn(journals[0], 0), churn(journals[1], movable.size / 2)];
+    const churns = [churn(journals[0], 0), churn(journals[1], Math.floor(movable.size / 2))];
     try {
       const filters: RelativeFilter[] = [
         {},
