@@ -9,7 +9,7 @@ import type { TimelineEntry } from '../machine/run.js';
 /** An entry of a timeline as it is read. */
 export type TimelineRow = Omit<EventEntity, 'size' | 'commitOrder'>;
 
-/** A stretch of a run's timeline: indexes from `from` (inclusive) to `to` (exclusive). */
+/** A range of a run's timeline: indexes from `from` (inclusive) to `to` (exclusive). */
 export interface TimelineRange {
   readonly runId: string;
   readonly from: number;
@@ -25,10 +25,7 @@ const INSERT = `insert into ${EVENTS.name} (${EVENTS.columns(GIVEN)}, ${EVENTS.c
        select ${EVENTS.columns(GIVEN, 'v')}, (select next_commit_order())
          from ${NEW_EVENTS.sql}`;
 
-/**
- * SQL of the table `events`, the timelines of all runs. What is read is bounded in bytes by the column `size`, so that
- * messages and payloads beyond the bound are not even fetched.
- */
+/** SQL of the table `events`, the timelines of all runs. The column `size` bounds the bytes of every read. */
 @Injectable()
 export class EventRepository {
   /**

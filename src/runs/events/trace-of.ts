@@ -5,7 +5,7 @@ import { createHeaderDecorator } from '../../common/http/request/handler-inputs.
 import { currentSpan } from '@longshore/common/tracing/current-span';
 import { readTraceContext, type TraceContext } from '@longshore/common/tracing/trace-context';
 
-/** Parameter: where in a trace the runs belong that the request creates: under its own span, else where the client says. */
+/** Parameter: the trace of the runs that a request creates: its own span, else its `traceparent` header. */
 export const TraceOf = createHeaderDecorator((_: unknown, context: ExecutionContext): TraceContext | null => {
   const { headers } = context.switchToHttp().getRequest<Request>();
   return currentSpan()?.context ?? readTraceContext(headers['traceparent'], headers['tracestate']);

@@ -3,10 +3,10 @@ import { rows, type SqlExecutor } from '../../database/sql.js';
 import { RUNS } from './run-columns.js';
 import type { HeldRun } from '../scheduling-strategy.js';
 
-/** SQL of the runs that are in execution, by the workers that hold them. */
+/** SQL of runs in execution, by worker. */
 @Injectable()
 export class HeldRunRepository {
-  /** The runs that the service has in execution on the workers, by worker; one that holds none is left out. */
+  /** The runs in execution on the workers, by worker id; workers without runs are left out. */
   async findHeld(
     executor: SqlExecutor,
     workerIds: readonly string[],
@@ -21,7 +21,7 @@ export class HeldRunRepository {
     return byWorker;
   }
 
-  /** The runs that the service has in execution on any of the workers, in no order. */
+  /** The runs in execution on any of the workers, in no order. */
   async listHeld(executor: SqlExecutor, workerIds: readonly string[]): Promise<HeldRun[]> {
     return rows(
       executor,

@@ -7,10 +7,7 @@ let used = pool.length;
 let msecs = 0;
 let seq = 0;
 
-/**
- * A new id of a run or an attempt: UUID version 7, greater than every id that this process made before. Randomness is
- * taken from the system for many ids at once.
- */
+/** A new id of a run or an attempt: UUID version 7, greater than all earlier ids of this process. */
 export function newId(): string {
   if (used === pool.length) {
     randomFillSync(pool);
@@ -27,7 +24,7 @@ export function newId(): string {
   return uuidv7({ random, msecs, seq });
 }
 
-/** A random number with room above it for all ids of a millisecond; made of bytes that no other part of the id shows. */
+/** A random start of the sequence of a millisecond, of bytes that the rest of the id does not use. */
 function firstOfMillisecond(random: Uint8Array): number {
   return random.subarray(0, 3).reduce((number, byte) => number * 256 + byte, 0) * 64;
 }
