@@ -24,7 +24,7 @@ async function openapi() {
 async function schema() {
   const [{ startEmbeddedPostgres }, { connectDatabase }, { migrate }, { dumpSchema }, { MIGRATIONS }] =
     await Promise.all([
-      import('@longshore/embedded-postgres/embedded-postgres'),
+      import('@longshore/embedded-postgres'),
       load('src/database/connect.js'),
       load('src/database/migrate.js'),
       load('test/support/schema-dump.js'),

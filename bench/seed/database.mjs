@@ -24,7 +24,7 @@ export const FILLING = {
  * @param action gets a function that opens one more connection, and the URL; connections are closed for it
  */
 export async function withDatabase(dataDir, serverOptions, action) {
-  const { startEmbeddedPostgres } = await built('src/database/embedded-postgres/embedded-postgres.js');
+  const { startEmbeddedPostgres } = await import('@longshore/embedded-postgres');
   const server = await startEmbeddedPostgres({ dataDir, log: () => undefined, serverOptions });
   try {
     await migrated(server.url);
@@ -72,7 +72,7 @@ async function migrated(url) {
 }
 
 /** Imports a file of the built service. */
-export async function built(path) {
+async function built(path) {
   await import('reflect-metadata');
   return import(pathToFileURL(join(ROOT, process.env.BENCH_DIST ?? 'dist', path)).href);
 }

@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { makeDataFolder } from '../lib/data-folder.mjs';
 import { stoppedAtTheEnd } from '../lib/leftovers.mjs';
 import { startService } from '../lib/service.mjs';
-import { FILLING, built, withConnections, withDatabase } from './database.mjs';
+import { FILLING, withConnections, withDatabase } from './database.mjs';
 import { fill } from './seed.mjs';
 
 const run = promisify(execFile);
@@ -55,7 +55,7 @@ export async function startSeeded({ finished, pending = 0 }) {
 }
 
 async function databaseUrl(dataDir) {
-  const { serverUrl } = await built('src/database/embedded-postgres/server-process.js');
+  const { serverUrl } = await import('@longshore/embedded-postgres/server-process');
   const text = await readFile(join(dataDir, 'postgres/postmaster.pid'), 'utf8');
   return serverUrl(text.split('\n')[4]);
 }
