@@ -58,6 +58,11 @@ const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string
   // Without the network: the dependencies are links to those of the checkout.
   [/^npm run build && npm pack$/, 'test/support/outside-package.ts', "'pack'"],
   [/^c[pd] .*~\/team-extension/, 'test/support/outside-package.ts', 'tsc'],
+  // Installed from packed tarballs instead of the registry.
+  [/^npm install (?:--global )?@longshore\//, 'test/e2e/packages.spec.ts', 'OutsidePackage.install'],
+  [/ npx longshore-worker /, 'test/e2e/packages.spec.ts', "'longshore-worker'"],
+  [/^longshore (?:login|run create) /, 'test/e2e/cli-page.spec.ts', "'docs/cli.md'"],
+  [/^npm run dashboard:dev$/, 'scripts/dev.mjs', 'vite/bin/vite.js'],
   [/^npx longshore serve --extensions /, 'test/e2e/extending.spec.ts', "'--extensions'"],
 ];
 
