@@ -19,7 +19,7 @@ export const SETTING_KEYS: readonly (Setting & { readonly field: keyof Settings 
     kind: 'integer',
     default: '5555',
     allowed: 'an integer from 0 to 65535',
-    description: 'TCP port to listen on; 0 takes a free one and prints it.',
+    description: 'TCP port to listen on; with 0 the system chooses a free one.',
   },
   {
     field: 'reload',
@@ -37,7 +37,7 @@ export const SETTING_KEYS: readonly (Setting & { readonly field: keyof Settings 
     kind: 'integer',
     default: '1',
     allowed: 'an integer from 1 to 256',
-    description: 'Server processes that answer on the same port; one that dies is replaced.',
+    description: 'Server processes on the same port; one that exits is replaced.',
   },
   {
     field: 'logLevel',
@@ -46,7 +46,7 @@ export const SETTING_KEYS: readonly (Setting & { readonly field: keyof Settings 
     kind: 'text',
     default: 'info',
     allowed: 'debug, info, warning or error',
-    description: 'Least important level that is logged.',
+    description: 'Lowest level that is logged.',
   },
   {
     field: 'workerTimeout',
@@ -55,7 +55,7 @@ export const SETTING_KEYS: readonly (Setting & { readonly field: keyof Settings 
     kind: 'number',
     default: '60',
     allowed: 'a number of seconds greater than 0 and at most 86400',
-    description: 'Seconds of silence after which a worker no longer counts as active.',
+    description: 'Seconds without a heartbeat after which a worker is stale.',
   },
   {
     field: 'databaseUrl',
@@ -72,7 +72,7 @@ export const SETTING_KEYS: readonly (Setting & { readonly field: keyof Settings 
     kind: 'text',
     default: '.data',
     allowed: 'the path of a directory',
-    description: 'Directory of the embedded PostgreSQL and of the API key made at the first start.',
+    description: 'Directory of the embedded PostgreSQL and of the API key that the first start generates.',
   },
   {
     field: 'apiKeys',
@@ -80,7 +80,7 @@ export const SETTING_KEYS: readonly (Setting & { readonly field: keyof Settings 
     kind: 'text',
     allowed: 'a comma-separated list of scope:key, where scope is admin, client or worker',
     description:
-      'API keys, as scope:key separated by commas; when there are none, the first start makes one.',
+      'API keys, as scope:key separated by commas; when there are none, the first start generates one.',
   },
   {
     field: 'scheduler',
@@ -89,7 +89,7 @@ export const SETTING_KEYS: readonly (Setting & { readonly field: keyof Settings 
     kind: 'text',
     default: 'direct',
     allowed: 'the name of a scheduling strategy (letters, digits, ".", "_" and "-")',
-    description: 'Strategy that chooses the pending runs a worker gets.',
+    description: 'Strategy that selects the runs for a claim.',
   },
   {
     field: 'extensions',
@@ -97,7 +97,7 @@ export const SETTING_KEYS: readonly (Setting & { readonly field: keyof Settings 
     flag: 'extensions',
     kind: 'text',
     allowed: 'a comma-separated list of JavaScript files',
-    description: 'Files with Nest modules of your own; see docs/extending.md.',
+    description: 'Files of extensions; see docs/extending.md.',
   },
   {
     field: 'fitReserveAfter',
@@ -107,7 +107,7 @@ export const SETTING_KEYS: readonly (Setting & { readonly field: keyof Settings 
     default: '300',
     allowed: 'a number of seconds from 0 to 31536000',
     description:
-      'Seconds for which the strategy "fit" may pass a run over before it keeps a worker free for it.',
+      'Seconds after which the strategy "fit" reserves a worker for a run that it has passed over.',
   },
   {
     field: 'reaperInterval',
@@ -116,7 +116,7 @@ export const SETTING_KEYS: readonly (Setting & { readonly field: keyof Settings 
     kind: 'number',
     default: '5',
     allowed: 'a number of seconds greater than 0 and at most 3600',
-    description: 'Seconds between two searches for runs whose worker is lost.',
+    description: 'Seconds between two passes of the reaper.',
   },
   {
     field: 'maxReclaims',
@@ -125,7 +125,7 @@ export const SETTING_KEYS: readonly (Setting & { readonly field: keyof Settings 
     kind: 'integer',
     default: '3',
     allowed: 'an integer from 0 to 1000',
-    description: 'Worker losses that a run survives; the next one makes it FAILED.',
+    description: 'How often a run may be reclaimed; the next time it fails.',
   },
   {
     field: 'feedEnabled',
@@ -134,7 +134,7 @@ export const SETTING_KEYS: readonly (Setting & { readonly field: keyof Settings 
     kind: 'boolean',
     default: 'true',
     allowed: 'true or false',
-    description: 'Mirror events to the feeds of their topics; with false there are no feeds.',
+    description: 'Write events to the feeds of their topics; with false there are no feeds.',
   },
   {
     field: 'feedRetentionDays',
@@ -153,7 +153,7 @@ export const SETTING_KEYS: readonly (Setting & { readonly field: keyof Settings 
     default: '0',
     allowed: 'an integer from 0 to 36500',
     description:
-      'Days after their end that runs are kept, with everything that belongs to them; 0 keeps them for ever.',
+      'Days that ended runs are kept, with everything that belongs to them; 0 keeps them for ever.',
   },
   {
     field: 'logLimitBytes',
@@ -163,7 +163,7 @@ export const SETTING_KEYS: readonly (Setting & { readonly field: keyof Settings 
     default: '16777216',
     allowed: 'an integer from 262144 to 1073741824',
     description:
-      'Bytes of log that are kept of an attempt: the beginning, and the newest; what is dropped between is named.',
+      'Bytes of log that are kept of each attempt; of a longer log, the beginning and the end are kept.',
   },
   {
     field: 'maxBodyBytes',
@@ -172,7 +172,7 @@ export const SETTING_KEYS: readonly (Setting & { readonly field: keyof Settings 
     kind: 'integer',
     default: '1048576',
     allowed: 'an integer from 1 to 268435456',
-    description: 'Largest request body in bytes; larger ones are answered with 413.',
+    description: 'Largest request body in bytes; a larger one is refused with 413.',
   },
   {
     field: 'rateLimit',
@@ -182,7 +182,7 @@ export const SETTING_KEYS: readonly (Setting & { readonly field: keyof Settings 
     default: '0',
     allowed: 'an integer from 0 to 10000000',
     description:
-      'Requests a minute per API key and server process; more are answered with 429, 0 is no limit.',
+      'Requests per minute, API key and server process; above that the answer is 429. 0 is no limit.',
   },
   {
     field: 'dbPoolSize',
@@ -200,6 +200,6 @@ export const SETTING_KEYS: readonly (Setting & { readonly field: keyof Settings 
     kind: 'text',
     allowed: 'memory or shared, and shared with several server processes',
     description:
-      'Where the pool of workers is kept: memory of the process, or the database; unset is memory for one process and shared for several.',
+      'Where registered workers are kept: in memory, or shared in the database. When unset, one process uses memory and several use shared.',
   },
 ];

@@ -50,7 +50,7 @@ export const WORKER_SETTINGS = [
     flag: 'runtime',
     kind: 'text',
     allowed: 'docker or process',
-    description: 'How images are run; when unset, docker if an engine answers, else process.',
+    description: 'How images are executed; when unset, docker if an engine answers, else process.',
   },
   {
     field: 'imagesDir',
@@ -67,7 +67,7 @@ export const WORKER_SETTINGS = [
     kind: 'number',
     default: '30',
     allowed: 'a number of seconds from 0 to 86400',
-    description: 'Seconds that runs may go on after the worker was told to end.',
+    description: 'Seconds that runs may continue when the worker shuts down.',
   },
   {
     field: 'workerTimeoutSeconds',
@@ -102,7 +102,7 @@ export const WORKER_SETTINGS = [
     kind: 'text',
     default: 'info',
     allowed: 'debug, info, warning or error',
-    description: 'Least important level that is logged.',
+    description: 'Lowest level that is logged.',
   },
 ] as const satisfies readonly Setting[];
 
