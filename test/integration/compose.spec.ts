@@ -208,8 +208,8 @@ describe('the context of the images', async () => {
       'packages/client/src/schema.ts',
       'test/e2e/images.spec.ts',
       'bench/run.mjs',
-      'packages/worker/src/agent.spec.ts',
-      'packages/worker/src/testing/scene.ts',
+      'packages/worker/src/worker.spec.ts',
+      'packages/worker/src/testing/worker-harness.ts',
       'notes.txt',
     ]) {
       assert.equal(context.sends(path), false, path);

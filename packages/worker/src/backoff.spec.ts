@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { Backoff, MAX_RETRY_AFTER_MS } from './backoff.js';
 
-test('doubles from the first pause to the longest and starts over after a success', () => {
+test('doubles from the first pause to the longest, and restarts after a success', () => {
   const backoff = new Backoff({ firstMs: 100, maxMs: 1000 }, () => 1);
   const pauses = () => Array.from({ length: 6 }, () => backoff.nextMs());
   assert.deepEqual(pauses(), [100, 200, 400, 800, 1000, 1000]);
@@ -11,17 +11,17 @@ test('doubles from the first pause to the longest and starts over after a succes
   assert.equal(backoff.nextMs(), 100);
 });
 
-test('spreads pauses over their upper half', () => {
+test('draws pauses from the upper half', () => {
   assert.equal(new Backoff({ firstMs: 100, maxMs: 1000 }, () => 0).nextMs(), 50);
 });
 
-test('waits as long as the server asks, up to a minute', () => {
+test('honours Retry-After up to a minute', () => {
   const backoff = new Backoff({ firstMs: 100, maxMs: 1000 }, () => 0.5);
   assert.equal(backoff.nextMs(7), 7000);
   assert.equal(backoff.nextMs(1e9), MAX_RETRY_AFTER_MS);
 });
 
-test('never makes a pause of nothing, however often it fails', () => {
+test('always pauses, after any number of failures', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 5000 }),

@@ -1,14 +1,13 @@
-/** Time as the worker sees it, so that tests can set it. */
+/** The worker's clock, which tests replace. */
 export interface Clock {
-  /** Milliseconds since some fixed moment; never goes back. */
+  /** Monotonic time in milliseconds. */
   nowMs(): number;
-  /** The time of day: milliseconds since 1970 in UTC. */
+  /** Milliseconds since 1970 in UTC. */
   epochMs(): number;
-  /** Resolves after `ms` milliseconds, or as soon as the signal is aborted. Never rejects. */
+  /** Resolves after `ms` milliseconds or when the signal is aborted. Never rejects. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
-/** The real time. */
 export const SYSTEM_CLOCK: Clock = {
   nowMs: () => performance.now(),
   epochMs: () => Date.now(),

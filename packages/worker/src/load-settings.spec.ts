@@ -15,7 +15,7 @@ function problemsOf(env: NodeJS.ProcessEnv): readonly string[] {
   return [];
 }
 
-test('needs nothing but an API key', () => {
+test('requires only an API key', () => {
   assert.deepEqual(
     loadWorkerSettings([], { SERVICE_API_KEY: 'k', SERVICE_WORKER_TAGS: '' }, 'my host.local'),
     {
@@ -35,7 +35,7 @@ test('needs nothing but an API key', () => {
   );
 });
 
-test('takes everything from the environment', () => {
+test('reads every setting from the environment', () => {
   const settings = loadWorkerSettings([], {
     SERVICE_URL: 'https://service.example/base/',
     SERVICE_API_KEY: 'k',
@@ -66,7 +66,7 @@ test('takes everything from the environment', () => {
   });
 });
 
-test('names every wrong setting on a line of its own, and shows no secret', () => {
+test('reports every wrong setting on its own line, without secrets', () => {
   const problems = problemsOf({
     SERVICE_URL: 'http://user:hunter2@host',
     SERVICE_API_KEY: 'hunter2 with space',
@@ -89,7 +89,7 @@ test('names every wrong setting on a line of its own, and shows no secret', () =
   ]);
 });
 
-test('prefers a flag to its variable, and takes an empty variable for unset', () => {
+test('prefers a flag to its variable, and treats an empty variable as unset', () => {
   const argv = ['--id', 'by-flag', '--max-runs=3', '--tick', '1'];
   const settings = loadWorkerSettings(argv, {
     SERVICE_API_KEY: 'k',
@@ -103,7 +103,7 @@ test('prefers a flag to its variable, and takes an empty variable for unset', ()
   assert.equal(settings.drainSeconds, 30);
 });
 
-test('refuses flags that it does not have, and the key as a flag without printing it', () => {
+test('refuses unknown flags, and the key as a flag without printing it', () => {
   assert.throws(
     () =>
       loadWorkerSettings(['--api-key', 'hunter2', '--max-runs', '1025', '--nope'], { SERVICE_API_KEY: 'k' }),
@@ -125,7 +125,7 @@ test('explains every setting in the help', () => {
   }
 });
 
-test('makes a worker id of any host name', () => {
+test('derives a worker id from any host name', () => {
   const cases: [string, string][] = [
     ['host-1', 'host-1'],
     ['.hidden', 'hidden'],

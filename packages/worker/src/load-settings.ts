@@ -2,7 +2,6 @@ import { hostname } from 'node:os';
 import { SettingsReader, type SettingValue } from '@longshore/common/settings/settings-reader';
 import { WORKER_SETTINGS, type WorkerSettingField } from './worker-settings.js';
 
-/** The settings of the worker program. */
 export interface WorkerSettings {
   /** Without a slash at the end. */
   readonly serviceUrl: string;
@@ -10,15 +9,15 @@ export interface WorkerSettings {
   readonly workerId: string;
   readonly tags: readonly string[];
   readonly tickSeconds: number;
-  /** Null: Docker when an engine answers, else processes. */
+  /** Null: docker when an engine answers, else process. */
   readonly runtime: 'docker' | 'process' | null;
-  /** Folder of example images for the runtime `process`; null when not given. */
+  /** Folder of the images of the runtime `process`. */
   readonly imagesDir: string | null;
-  /** Seconds that runs may go on after the worker was told to end. */
+  /** Seconds that runs may continue after SIGTERM. */
   readonly drainSeconds: number;
   /** Seconds without a heartbeat after which the worker is stale, until the service sends its own value. */
   readonly workerTimeoutSeconds: number;
-  /** Runs at once; null: as many as there are CPU cores. */
+  /** Limit of concurrent runs; null: the number of CPU cores. */
   readonly maxRuns: number | null;
   /** File that holds the time until which the worker counts as active; null: none. */
   readonly healthFile: string | null;
@@ -34,9 +33,9 @@ const LOG_LEVELS: ReadonlyMap<string, WorkerSettings['logLevel']> = new Map([
 ]);
 
 /**
- * Builds and validates the settings from the arguments after the script's name and the environment.
- * @param host the machine's name, from which the default worker id is made
- * @throws SettingsError with a line for every wrong setting, not only the first
+ * Reads the settings from flags and environment variables.
+ * @param host source of the default worker id
+ * @throws SettingsError with a line for every wrong setting
  */
 export function loadWorkerSettings(
   argv: readonly string[],
@@ -73,7 +72,7 @@ export function loadWorkerSettings(
   return settings;
 }
 
-/** Makes a worker id of a machine's name, whatever characters that has. */
+/** Derives a worker id from a host name. */
 export function workerIdOf(host: string): string {
   const id = host
     .replace(/[^A-Za-z0-9._-]+/g, '-')

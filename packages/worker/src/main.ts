@@ -17,7 +17,7 @@ import { WORKER_SETTINGS } from './worker-settings.js';
 
 const USAGE_ERROR = 2;
 
-/** The worker program, from its settings to its exit code. */
+/** @returns the exit code */
 async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   const answer = answerWithoutStarting('npm run worker -- [flags]', WORKER_SETTINGS, argv);
   if (answer !== undefined) {
@@ -29,7 +29,7 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
   const problems = tracingProblems(env);
   if (problems.length > 0) throw new SettingsError(problems);
   const shutdown = new AbortController();
-  // Every further signal changes nothing: npm passes on what the process group got already.
+  // Repeated signals change nothing: npm passes on signals that the process group has got already.
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => shutdown.abort());
 
   const { workerId, serviceUrl, apiKey } = settings;

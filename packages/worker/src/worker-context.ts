@@ -2,14 +2,14 @@ import type { Logger } from 'pino';
 import type { Clock } from './clock.js';
 import type { Refusal, ServiceApi } from './service-api/service-api.js';
 
-/** What every part of the worker works with. */
+/** Dependencies of most parts of the worker. */
 export interface WorkerContext {
   readonly api: ServiceApi;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** A number from 0 up to 1, for jitter. */
+  /** For jitter; from 0 to below 1. */
   readonly random: () => number;
   readonly workerId: string;
-  /** Called when the service refuses the worker's key: there is nothing left that the worker could do. */
+  /** Called when the service rejects the worker's key, which ends the worker. */
   readonly onKeyRefused: (refusal: Refusal) => void;
 }

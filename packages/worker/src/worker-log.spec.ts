@@ -11,7 +11,7 @@ function logged(pretty: boolean): string[] {
   return lines;
 }
 
-test('writes a line of JSON with level, ISO time, worker, message and fields', () => {
+test('writes a JSON line with level, ISO time, worker, message and fields', () => {
   const [line = '', ...more] = logged(false);
   assert.equal(more.length, 0);
   const { time, ...rest } = JSON.parse(line);
@@ -25,7 +25,7 @@ test('writes a line of JSON with level, ISO time, worker, message and fields', (
   });
 });
 
-test('writes one line for people, on which text from outside cannot act', () => {
+test('writes one readable line with control characters escaped', () => {
   const [line = '', ...more] = logged(true);
   assert.equal(more.length, 0);
   assert.match(line, /INFO.*said.*\n$/);

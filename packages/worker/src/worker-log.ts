@@ -2,20 +2,15 @@ import { pino, stdTimeFunctions, type DestinationStream, type Logger } from 'pin
 import { prettyFactory } from 'pino-pretty';
 import type { WorkerSettings } from './load-settings.js';
 
-/** Where a log writes, when it is not standard output. */
 export interface LogTarget {
-  /** Receives whole lines. */
   readonly destination: DestinationStream;
-  /** Lines for people instead of JSON. */
+  /** Readable lines instead of JSON. */
   readonly pretty: boolean;
 }
 
 const STDOUT: DestinationStream = { write: (line) => void process.stdout.write(line) };
 
-/**
- * The worker's log on standard output: JSON, a line each, with level, ISO time, worker, message and fields; short lines
- * for people on a terminal.
- */
+/** The worker's log on standard output: lines of JSON, or readable lines on a terminal. */
 export function createWorkerLog(
   { workerId, logLevel }: Pick<WorkerSettings, 'workerId' | 'logLevel'>,
   { destination, pretty }: LogTarget = { destination: STDOUT, pretty: process.stdout.isTTY },

@@ -1,43 +1,42 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DOWN } from './testing/fake-service.js';
-import { makeScene } from './testing/scene.js';
-import { types } from './testing/timeline.js';
+import { DOWN, eventTypes } from './testing/fake-service.js';
+import { makeHarness } from './testing/worker-harness.js';
 
-test('ships what the container prints while it runs, and the rest before the end is reported', async () => {
-  const scene = makeScene();
-  const run = scene.service.add('run-1');
-  await scene.start();
-  const container = await scene.container();
+test('ships the log while the container runs, and the rest before the final event', async () => {
+  const harness = makeHarness();
+  const run = harness.service.add('run-1');
+  await harness.start();
+  const container = await harness.container();
   container.print('first', '{"type":"NOTE","msg":"an event is a line too"}');
-  await scene.clock.pass(1_000);
+  await harness.clock.pass(1_000);
   const early = ['first', '{"type":"NOTE","msg":"an event is a line too"}'];
-  assert.deepEqual(scene.service.logs.texts('run-1'), early);
+  assert.deepEqual(harness.service.logs.texts('run-1'), early);
   container.print('last');
   container.end(0);
-  await scene.reaches(run, 'COMPLETED');
-  assert.deepEqual(scene.service.logs.texts('run-1'), [...early, 'last', '<end>']);
-  const calls = scene.service.calls.map(({ what, event }) => event?.type ?? what);
+  await harness.untilState(run, 'COMPLETED');
+  assert.deepEqual(harness.service.logs.texts('run-1'), [...early, 'last', '<end>']);
+  const calls = harness.service.calls.map(({ what, event }) => event?.type ?? what);
   assert.ok(calls.lastIndexOf('putLogChunk') < calls.lastIndexOf('COMPLETED'));
-  assert.equal(await scene.end(), 0);
+  assert.equal(await harness.end(), 0);
 });
 
-test('tells of the end of a log that is empty', async () => {
-  const scene = makeScene();
-  const run = scene.service.add('run-1');
-  scene.runtime.onStart = (container) => container.end(0);
-  await scene.start();
-  await scene.reaches(run, 'COMPLETED');
-  assert.deepEqual(scene.service.logs.texts('run-1'), ['<end>']);
-  await scene.end();
+test('marks the end of an empty log', async () => {
+  const harness = makeHarness();
+  const run = harness.service.add('run-1');
+  harness.runtime.onStart = (container) => container.end(0);
+  await harness.start();
+  await harness.untilState(run, 'COMPLETED');
+  assert.deepEqual(harness.service.logs.texts('run-1'), ['<end>']);
+  await harness.end();
 });
 
-test('ships the log of a cancelled run, with what its container printed while it was stopped', async () => {
-  const scene = makeScene();
-  const run = scene.service.add('run-1');
-  await scene.start();
-  const container = await scene.container();
-  await scene.reaches(run, 'RUNNING');
+test('ships the log of a cancelled run, with the output during its stop', async () => {
+  const harness = makeHarness();
+  const run = harness.service.add('run-1');
+  await harness.start();
+  const container = await harness.container();
+  await harness.untilState(run, 'RUNNING');
   container.print('working');
   const stop = container.stop.bind(container);
   container.stop = async () => {
@@ -45,47 +44,47 @@ test('ships the log of a cancelled run, with what its container printed while it
     await stop();
   };
   run.state = 'CANCELLED';
-  const isThere = () => scene.service.logs.texts('run-1').at(-1) === '<end>';
-  await scene.clock.until('the log has ended', isThere, 100);
-  assert.deepEqual(scene.service.logs.texts('run-1'), [
+  const isThere = () => harness.service.logs.texts('run-1').at(-1) === '<end>';
+  await harness.clock.until('the log has ended', isThere, 100);
+  assert.deepEqual(harness.service.logs.texts('run-1'), [
     'working',
     'cleaning up',
     '{"type":"NOTE","msg":"too late for an event"}',
     '[worker] stopped: the run is CANCELLED',
     '<end>',
   ]);
-  assert.deepEqual(types(run), ['STARTED']);
-  await scene.end();
+  assert.deepEqual(eventTypes(run), ['STARTED']);
+  await harness.end();
 });
 
-test('ships the log of each attempt of a run under its number', async () => {
-  const scene = makeScene();
-  const run = scene.service.add('run-1', { maxAttempts: 2 });
-  scene.runtime.onStart = (container) => {
+test("ships the log of each attempt under the attempt's number", async () => {
+  const harness = makeHarness();
+  const run = harness.service.add('run-1', { maxAttempts: 2 });
+  harness.runtime.onStart = (container) => {
     container.print(`attempt ${container.spec.attempt}`);
     container.end(container.spec.attempt === 1 ? 1 : 0);
   };
-  await scene.start();
-  await scene.reaches(run, 'COMPLETED');
-  assert.deepEqual(scene.service.logs.texts('run-1', 1), ['attempt 1', '<end>']);
-  assert.deepEqual(scene.service.logs.texts('run-1', 2), ['attempt 2', '<end>']);
-  await scene.end();
+  await harness.start();
+  await harness.untilState(run, 'COMPLETED');
+  assert.deepEqual(harness.service.logs.texts('run-1', 1), ['attempt 1', '<end>']);
+  assert.deepEqual(harness.service.logs.texts('run-1', 2), ['attempt 2', '<end>']);
+  await harness.end();
 });
 
-test('says in the log why no container ran', async () => {
-  const scene = makeScene();
-  scene.runtime.onPull = async () => {
+test('writes the reason to the log when no container ran', async () => {
+  const harness = makeHarness();
+  harness.runtime.onPull = async () => {
     throw new Error('image not found:\nask the registry');
   };
-  const run = scene.service.add('run-1');
-  await scene.start();
-  await scene.reaches(run, 'FAILED');
-  assert.deepEqual(scene.service.logs.texts('run-1'), [
+  const run = harness.service.add('run-1');
+  await harness.start();
+  await harness.untilState(run, 'FAILED');
+  assert.deepEqual(harness.service.logs.texts('run-1'), [
     '[worker] image not found:',
     '[worker] ask the registry',
     '<end>',
   ]);
-  await scene.end();
+  await harness.end();
 });
 
 for (const [what, fault] of [
@@ -97,89 +96,89 @@ for (const [what, fault] of [
   ['never answers to logs', 'hang'],
 ] as const) {
   test(`reports the end within two seconds when the service ${what}`, async () => {
-    const scene = makeScene();
-    const run = scene.service.add('run-1');
-    scene.service.onCall = (call) => (call.what === 'putLogChunk' ? fault : undefined);
-    await scene.start();
-    const container = await scene.container();
+    const harness = makeHarness();
+    const run = harness.service.add('run-1');
+    harness.service.onCall = (call) => (call.what === 'putLogChunk' ? fault : undefined);
+    await harness.start();
+    const container = await harness.container();
     container.print('line');
     container.end(0);
-    const began = scene.clock.nowMs();
-    await scene.reaches(run, 'COMPLETED');
-    assert.ok(scene.clock.nowMs() - began < 2_000, `${scene.clock.nowMs() - began} ms`);
-    await scene.clock.pass(60_000);
-    const sent = scene.service.callsOf('putLogChunk').length;
-    await scene.clock.pass(60_000);
-    assert.equal(scene.service.callsOf('putLogChunk').length, sent, 'it is given up in the end');
-    assert.equal(await scene.end(), 0);
+    const began = harness.clock.nowMs();
+    await harness.untilState(run, 'COMPLETED');
+    assert.ok(harness.clock.nowMs() - began < 2_000, `${harness.clock.nowMs() - began} ms`);
+    await harness.clock.pass(60_000);
+    const sent = harness.service.callsOf('putLogChunk').length;
+    await harness.clock.pass(60_000);
+    assert.equal(harness.service.callsOf('putLogChunk').length, sent, 'it is given up in the end');
+    assert.equal(await harness.end(), 0);
   });
 }
 
-test('goes on shipping after the end was reported, and the run is not held meanwhile', async () => {
-  const scene = makeScene();
-  const run = scene.service.add('run-1');
-  scene.service.onCall = (call) => (call.what === 'putLogChunk' ? DOWN : undefined);
-  await scene.start();
-  const container = await scene.container();
+test('continues to ship after the final event, and releases the run', async () => {
+  const harness = makeHarness();
+  const run = harness.service.add('run-1');
+  harness.service.onCall = (call) => (call.what === 'putLogChunk' ? DOWN : undefined);
+  await harness.start();
+  const container = await harness.container();
   container.print('line');
   container.end(0);
-  await scene.reaches(run, 'COMPLETED');
-  await scene.clock.until(
+  await harness.untilState(run, 'COMPLETED');
+  await harness.clock.until(
     'a heartbeat without the run',
-    () => scene.service.callsOf('heartbeat').at(-1)?.report?.runningOps.length === 0,
+    () => harness.service.callsOf('heartbeat').at(-1)?.report?.runningOps.length === 0,
     100,
   );
-  assert.deepEqual(scene.service.logs.texts('run-1'), []);
-  scene.service.onCall = () => undefined;
-  await scene.clock.pass(10_000);
-  assert.deepEqual(scene.service.logs.texts('run-1'), ['line', '<end>']);
-  await scene.end();
+  assert.deepEqual(harness.service.logs.texts('run-1'), []);
+  harness.service.onCall = () => undefined;
+  await harness.clock.pass(10_000);
+  assert.deepEqual(harness.service.logs.texts('run-1'), ['line', '<end>']);
+  await harness.end();
 });
 
-test('waits on shutdown for the rest of a log, but not longer than the drain time and a bit', async () => {
+test('on shutdown ships the rest of a log for little more than the drain time', async () => {
   for (const [drain, comesBack] of [
     ['30', true],
     ['0', false],
   ] as const) {
-    const scene = makeScene({ env: { SERVICE_WORKER_DRAIN: drain } });
-    const run = scene.service.add('run-1');
-    scene.service.onCall = (call) => (call.what === 'putLogChunk' ? DOWN : undefined);
-    await scene.start();
-    const container = await scene.container();
+    const harness = makeHarness({ env: { SERVICE_WORKER_DRAIN: drain } });
+    const run = harness.service.add('run-1');
+    harness.service.onCall = (call) => (call.what === 'putLogChunk' ? DOWN : undefined);
+    await harness.start();
+    const container = await harness.container();
     container.print('line');
     container.end(0);
-    await scene.reaches(run, 'COMPLETED');
-    scene.worker.shutDown();
-    const began = scene.clock.nowMs();
-    await scene.clock.pass(2_000);
-    assert.equal(scene.exitCode(), null);
-    if (comesBack) scene.service.onCall = () => undefined;
-    await scene.clock.until('the worker ends', () => scene.exitCode() !== null, 50);
-    assert.equal(scene.exitCode(), 0);
-    assert.ok(scene.clock.nowMs() - began < 8_000, `${scene.clock.nowMs() - began} ms`);
-    assert.deepEqual(scene.service.logs.texts('run-1'), comesBack ? ['line', '<end>'] : []);
+    await harness.untilState(run, 'COMPLETED');
+    harness.worker.shutDown();
+    const began = harness.clock.nowMs();
+    await harness.clock.pass(2_000);
+    assert.equal(harness.exitCode(), null);
+    if (comesBack) harness.service.onCall = () => undefined;
+    await harness.clock.until('the worker ends', () => harness.exitCode() !== null, 50);
+    assert.equal(harness.exitCode(), 0);
+    assert.ok(harness.clock.nowMs() - began < 8_000, `${harness.clock.nowMs() - began} ms`);
+    assert.deepEqual(harness.service.logs.texts('run-1'), comesBack ? ['line', '<end>'] : []);
   }
 });
 
-test('heartbeats and forwards events on time while the service does not answer to logs', async () => {
-  const scene = makeScene({ env: { SERVICE_WORKER_TIMEOUT: '6' } });
-  const run = scene.service.add('run-1');
-  scene.service.onCall = (call) => (call.what === 'putLogChunk' ? 'hang' : undefined);
-  await scene.start();
-  const container = await scene.container();
-  await scene.reaches(run, 'RUNNING');
-  scene.service.calls.length = 0;
+test('sends heartbeats and events on time while the service does not answer log chunks', async () => {
+  const harness = makeHarness({ env: { SERVICE_WORKER_TIMEOUT: '6' } });
+  const run = harness.service.add('run-1');
+  harness.service.onCall = (call) => (call.what === 'putLogChunk' ? 'hang' : undefined);
+  await harness.start();
+  const container = await harness.container();
+  await harness.untilState(run, 'RUNNING');
+  harness.service.calls.length = 0;
   for (let n = 0; n < 30; n++) {
     container.print(
       ...Array.from({ length: 2_000 }, () => 'x'.repeat(100)),
       `{"type":"PROGRESS","msg":${n}}`,
     );
-    await scene.clock.pass(1_000);
+    await harness.clock.pass(1_000);
     assert.equal(run.timeline.at(-1)?.msg, n);
   }
-  const beats = scene.service.callsOf('heartbeat').length;
+  const beats = harness.service.callsOf('heartbeat').length;
   assert.ok(beats >= 14, `${beats} heartbeats in 30 s`);
   container.end(0);
-  await scene.reaches(run, 'COMPLETED');
-  await scene.end();
+  await harness.untilState(run, 'COMPLETED');
+  await harness.end();
 });

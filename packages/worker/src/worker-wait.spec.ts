@@ -1,185 +1,185 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { DOWN } from './testing/fake-service.js';
-import { makeScene, type Scene } from './testing/scene.js';
+import { makeHarness, type WorkerHarness } from './testing/worker-harness.js';
 
-/** A scene whose worker waits for work. */
-async function makeWaitingScene(env: NodeJS.ProcessEnv = {}): Promise<Scene> {
-  const scene = makeScene({ env });
-  scene.runtime.onStart = (container) => container.end(0);
-  await scene.start();
-  await scene.clock.until('a claim waits', () => scene.service.waiting === 1, 10);
-  return scene;
+/** A harness whose worker waits for work. */
+async function makeWaitingScene(env: NodeJS.ProcessEnv = {}): Promise<WorkerHarness> {
+  const harness = makeHarness({ env });
+  harness.runtime.onStart = (container) => container.end(0);
+  await harness.start();
+  await harness.clock.until('a claim waits', () => harness.service.waiting === 1, 10);
+  return harness;
 }
 
 describe('a worker that waits for work', () => {
-  it('gets a new run without time passing, and asks again at once after it', async () => {
-    const scene = await makeWaitingScene();
-    await scene.clock.pass(7000);
-    const before = scene.clock.nowMs();
-    const run = scene.service.add('run-1');
-    await scene.clock.until('the run is taken', () => run.state !== 'PENDING');
-    await scene.clock.until('the next claim waits', () => scene.service.waiting === 1);
-    assert.equal(scene.clock.nowMs(), before);
-    await scene.reaches(run, 'COMPLETED');
-    await scene.end();
+  it('gets a new run at once, and claims again at once', async () => {
+    const harness = await makeWaitingScene();
+    await harness.clock.pass(7000);
+    const before = harness.clock.nowMs();
+    const run = harness.service.add('run-1');
+    await harness.clock.until('the run is taken', () => run.state !== 'PENDING');
+    await harness.clock.until('the next claim waits', () => harness.service.waiting === 1);
+    assert.equal(harness.clock.nowMs(), before);
+    await harness.untilState(run, 'COMPLETED');
+    await harness.end();
   });
 
-  it('asks once in 20 s while nothing happens, and heartbeats on', async () => {
-    const scene = await makeWaitingScene();
-    scene.service.calls.length = 0;
-    await scene.clock.pass(600_000);
-    const claims = scene.service.callsOf('claim');
+  it('claims once in 20 s while the queue is empty, with heartbeats on time', async () => {
+    const harness = await makeWaitingScene();
+    harness.service.calls.length = 0;
+    await harness.clock.pass(600_000);
+    const claims = harness.service.callsOf('claim');
     assert.ok(claims.length >= 29 && claims.length <= 31, `${claims.length} claims in 10 minutes`);
     assert.equal(new Set(claims.map(({ key }) => key)).size, claims.length, 'each answer ends its key');
     assert.ok(claims.every(({ waitSeconds }) => waitSeconds === 20));
-    const beats = scene.service.callsOf('heartbeat').length;
+    const beats = harness.service.callsOf('heartbeat').length;
     assert.ok(beats >= 299, `${beats} heartbeats in 10 minutes`);
-    await scene.end();
+    await harness.end();
   });
 
-  it('waits no longer than a third of the timeout that the service names', async () => {
-    const scene = makeScene();
-    scene.service.workerTimeoutSeconds = 9;
-    await scene.start();
-    await scene.clock.pass(10_000);
-    assert.equal(scene.service.callsOf('claim').at(-1)?.waitSeconds, 3);
-    await scene.end();
+  it("waits at most a third of the service's worker timeout", async () => {
+    const harness = makeHarness();
+    harness.service.workerTimeoutSeconds = 9;
+    await harness.start();
+    await harness.clock.pass(10_000);
+    assert.equal(harness.service.callsOf('claim').at(-1)?.waitSeconds, 3);
+    await harness.end();
   });
 
-  it('does not storm a service that answers waiting claims early with nothing', async () => {
-    const scene = await makeWaitingScene();
-    scene.service.endsWaits = true;
-    scene.service.announce();
-    scene.service.calls.length = 0;
-    await scene.clock.pass(60_000);
-    const count = scene.service.callsOf('claim').length;
+  it('limits the rate of claims when the service answers waiting claims early', async () => {
+    const harness = await makeWaitingScene();
+    harness.service.endsWaits = true;
+    harness.service.wakeClaims();
+    harness.service.calls.length = 0;
+    await harness.clock.pass(60_000);
+    const count = harness.service.callsOf('claim').length;
     assert.ok(count >= 28 && count <= 31, `${count} claims in 60 s at a tick of 2 s`);
-    await scene.end();
+    await harness.end();
   });
 
-  it('does not storm a service that hands out again what it is executing', async () => {
-    const scene = makeScene();
-    const { id, image, inputs, constraints, attempt } = scene.service.add('run-1', {
+  it('limits the rate of claims when the service returns a run that it executes already', async () => {
+    const harness = makeHarness();
+    const { id, image, inputs, constraints, attempt } = harness.service.add('run-1', {
       state: 'ASSIGNED',
       workerId: 'rack/7:a',
     });
     let claims = 0;
-    scene.service.claim = async () => {
+    harness.service.claim = async () => {
       claims += 1;
       return { kind: 'ok', value: [{ id, image, inputs, constraints, attempt, trace: null }] };
     };
-    await scene.start();
-    await scene.clock.pass(60_000);
+    await harness.start();
+    await harness.clock.pass(60_000);
     assert.ok(claims >= 28 && claims <= 32, `${claims} claims in 60 s at a tick of 2 s`);
-    scene.runtime.containers[0]?.end(0);
-    await scene.end();
+    harness.runtime.containers[0]?.end(0);
+    await harness.end();
   });
 
-  it('keeps the key of a wait that broke until an answer arrives', async () => {
-    const scene = await makeWaitingScene();
-    const first = scene.service.callsOf('claim').at(-1)?.key;
-    scene.service.onCall = ({ what }) => (what === 'claim' ? DOWN : undefined);
-    scene.service.endsWaits = true;
-    scene.service.announce();
-    await scene.clock.pass(30_000);
-    scene.service.endsWaits = false;
-    const broken = scene.service.callsOf('claim').at(-1)?.key;
+  it('keeps the key of a failed waiting claim until an answer arrives', async () => {
+    const harness = await makeWaitingScene();
+    const first = harness.service.callsOf('claim').at(-1)?.key;
+    harness.service.onCall = ({ what }) => (what === 'claim' ? DOWN : undefined);
+    harness.service.endsWaits = true;
+    harness.service.wakeClaims();
+    await harness.clock.pass(30_000);
+    harness.service.endsWaits = false;
+    const broken = harness.service.callsOf('claim').at(-1)?.key;
     assert.notEqual(broken, first);
-    scene.service.onCall = ({ what }) => (what === 'claim' ? 'lose-answer' : undefined);
-    const run = scene.service.add('run-1');
-    await scene.clock.until('handed out unheard', () => run.state === 'ASSIGNED', 100);
-    assert.equal(scene.service.callsOf('claim').at(-1)?.key, broken);
-    scene.service.onCall = () => undefined;
-    await scene.reaches(run, 'COMPLETED');
-    await scene.end();
+    harness.service.onCall = ({ what }) => (what === 'claim' ? 'lose-answer' : undefined);
+    const run = harness.service.add('run-1');
+    await harness.clock.until('handed out unheard', () => run.state === 'ASSIGNED', 100);
+    assert.equal(harness.service.callsOf('claim').at(-1)?.key, broken);
+    harness.service.onCall = () => undefined;
+    await harness.untilState(run, 'COMPLETED');
+    await harness.end();
   });
 });
 
 describe('a worker whose service comes back after an outage', () => {
-  it('claims once the service has taken its heartbeat again, not before', async () => {
-    const scene = await makeWaitingScene();
-    scene.service.onCall = ({ what }) => (what === 'heartbeat' ? DOWN : undefined);
-    await scene.clock.pass(5000);
-    scene.service.onCall = () => DOWN;
-    scene.service.endsWaits = true;
-    scene.service.announce();
-    await scene.clock.pass(3000);
-    scene.service.endsWaits = false;
-    scene.service.calls.length = 0;
-    scene.service.onCall = ({ what }) => (what === 'heartbeat' ? DOWN : undefined);
-    await scene.clock.pass(30_000);
-    assert.equal(scene.service.callsOf('claim').length, 0);
-    scene.service.onCall = () => undefined;
-    await scene.clock.until('a claim waits', () => scene.service.waiting === 1, 10);
-    await scene.end();
+  it('claims only after the service has accepted a heartbeat again', async () => {
+    const harness = await makeWaitingScene();
+    harness.service.onCall = ({ what }) => (what === 'heartbeat' ? DOWN : undefined);
+    await harness.clock.pass(5000);
+    harness.service.onCall = () => DOWN;
+    harness.service.endsWaits = true;
+    harness.service.wakeClaims();
+    await harness.clock.pass(3000);
+    harness.service.endsWaits = false;
+    harness.service.calls.length = 0;
+    harness.service.onCall = ({ what }) => (what === 'heartbeat' ? DOWN : undefined);
+    await harness.clock.pass(30_000);
+    assert.equal(harness.service.callsOf('claim').length, 0);
+    harness.service.onCall = () => undefined;
+    await harness.clock.until('a claim waits', () => harness.service.waiting === 1, 10);
+    await harness.end();
   });
 });
 
-describe('a worker at a service that knows no waiting claims', () => {
-  it('asks without waiting, once a tick, after one refusal', async () => {
-    const scene = makeScene();
-    scene.service.knowsWait = false;
-    await scene.start();
-    await scene.clock.pass(60_000);
-    const claims = scene.service.callsOf('claim');
+describe('a worker at a service without waiting claims', () => {
+  it('claims without waiting, once per tick, after one refusal', async () => {
+    const harness = makeHarness();
+    harness.service.supportsWait = false;
+    await harness.start();
+    await harness.clock.pass(60_000);
+    const claims = harness.service.callsOf('claim');
     assert.equal(claims.filter(({ waitSeconds }) => waitSeconds !== 0).length, 1);
     assert.ok(claims.length >= 29 && claims.length <= 32, `${claims.length} claims in 60 s`);
-    const run = scene.service.add('run-1');
-    scene.runtime.onStart = (container) => container.end(0);
-    await scene.reaches(run, 'COMPLETED');
-    await scene.end();
+    const run = harness.service.add('run-1');
+    harness.runtime.onStart = (container) => container.end(0);
+    await harness.untilState(run, 'COMPLETED');
+    await harness.end();
   });
 
-  it('tries to wait again after an outage, when a newer service may have come up', async () => {
-    const scene = makeScene();
-    scene.service.knowsWait = false;
-    await scene.start();
-    await scene.clock.pass(10_000);
-    scene.service.onCall = () => DOWN;
-    await scene.clock.pass(10_000);
-    scene.service.knowsWait = true;
-    scene.service.onCall = () => undefined;
-    await scene.clock.until('a claim waits', () => scene.service.waiting === 1, 100);
-    await scene.end();
+  it('tries a waiting claim again after an outage', async () => {
+    const harness = makeHarness();
+    harness.service.supportsWait = false;
+    await harness.start();
+    await harness.clock.pass(10_000);
+    harness.service.onCall = () => DOWN;
+    await harness.clock.pass(10_000);
+    harness.service.supportsWait = true;
+    harness.service.onCall = () => undefined;
+    await harness.clock.until('a claim waits', () => harness.service.waiting === 1, 100);
+    await harness.end();
   });
 
   it('backs off when the claim is refused for another reason', async () => {
-    const scene = makeScene();
-    scene.service.onCall = ({ what }) =>
+    const harness = makeHarness();
+    harness.service.onCall = ({ what }) =>
       what === 'claim' ? { kind: 'refused', status: 400, detail: 'No.' } : undefined;
-    await scene.start();
-    await scene.clock.pass(600_000);
-    const count = scene.service.callsOf('claim').length;
+    await harness.start();
+    await harness.clock.pass(600_000);
+    const count = harness.service.callsOf('claim').length;
     assert.ok(count >= 60 && count <= 120, `${count} claims in 10 minutes`);
-    await scene.end();
+    await harness.end();
   });
 });
 
 describe('a waiting worker that is shut down', () => {
-  it('breaks its claim off at once, asks no more and ends with 0', async () => {
-    const scene = await makeWaitingScene();
-    await scene.clock.pass(5000);
-    const asked = scene.service.callsOf('claim').length;
-    const before = scene.clock.nowMs();
-    scene.worker.shutDown();
-    await scene.clock.until('the worker ends', () => scene.exitCode() === 0);
-    assert.equal(scene.clock.nowMs(), before);
-    assert.equal(scene.service.waiting, 0);
-    assert.equal(scene.service.callsOf('claim').length, asked);
-    const run = scene.service.add('run-1');
-    await scene.clock.pass(60_000);
+  it('aborts its claim at once, sends no other, and exits with 0', async () => {
+    const harness = await makeWaitingScene();
+    await harness.clock.pass(5000);
+    const asked = harness.service.callsOf('claim').length;
+    const before = harness.clock.nowMs();
+    harness.worker.shutDown();
+    await harness.clock.until('the worker ends', () => harness.exitCode() === 0);
+    assert.equal(harness.clock.nowMs(), before);
+    assert.equal(harness.service.waiting, 0);
+    assert.equal(harness.service.callsOf('claim').length, asked);
+    const run = harness.service.add('run-1');
+    await harness.clock.pass(60_000);
     assert.equal(run.state, 'PENDING');
   });
 
-  it('gives a claim that has just been sent a second for its answer, and executes what that brings', async () => {
-    const scene = await makeWaitingScene();
-    await scene.clock.pass(400);
-    scene.worker.shutDown();
-    await scene.clock.pass(300);
-    assert.equal(scene.exitCode(), null);
-    const run = scene.service.add('run-1');
-    await scene.reaches(run, 'COMPLETED');
-    await scene.clock.until('the worker ends', () => scene.exitCode() === 0, 20);
+  it('waits a second for the answer to a new claim, and executes its runs', async () => {
+    const harness = await makeWaitingScene();
+    await harness.clock.pass(400);
+    harness.worker.shutDown();
+    await harness.clock.pass(300);
+    assert.equal(harness.exitCode(), null);
+    const run = harness.service.add('run-1');
+    await harness.untilState(run, 'COMPLETED');
+    await harness.clock.until('the worker ends', () => harness.exitCode() === 0, 20);
   });
 });

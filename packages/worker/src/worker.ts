@@ -3,28 +3,26 @@ import type { Tracing } from '@longshore/common/tracing/tracing';
 import type { WorkerContext } from './worker-context.js';
 import type { WorkerSettings } from './load-settings.js';
 import { Backoff } from './backoff.js';
-import { CapacityQueue } from './claims/capacity-queue.js';
-import { Capacity } from './claims/capacity.js';
+import { Capacity, CapacityQueue } from './claims/capacity.js';
 import { ClaimLoop } from './claims/claim-loop.js';
 import type { Clock } from './clock.js';
 import { errorText } from './execution/failure-message.js';
 import { HealthFile } from './heartbeats/health-file.js';
 import { HeartbeatLoop } from './heartbeats/heartbeat-loop.js';
 import { ClaimThrottle } from './claims/claim-throttle.js';
-import { LingeringLogs } from './logs/lingering-logs.js';
+import { UnshippedLogs } from './logs/run-log.js';
 import { RunExecution, type ExecutionParts } from './execution/run-execution.js';
 import type { RunFolders } from './execution/run-folder.js';
 import type { Runtime } from './runtime/runtime.js';
 import type { ClaimedRun, Refusal, Resources, ServiceApi } from './service-api/service-api.js';
 import type { StopReason } from './execution/stop-signal.js';
 
-/** Time for containers to be stopped when nothing else is waited for any more, in milliseconds. */
+/** Time to stop containers at the end of a shutdown, in milliseconds. */
 const STOPPING_MS = 30_000;
 
-/** Time for the rest of logs to be shipped once the drain time is over and all runs have ended, in milliseconds. */
+/** Time to ship logs after the drain time, in milliseconds. */
 const SHIPPING_MS = 5_000;
 
-/** What a worker is made of. */
 export interface WorkerParts {
   readonly settings: WorkerSettings;
   readonly resources: Resources;
@@ -34,43 +32,48 @@ export interface WorkerParts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly random: () => number;
-  /** Null: the worker does not trace. */
+  /** Null: no tracing. */
   readonly tracing: Tracing | null;
 }
 
-/**
- * The worker: registers, claims, executes and reports until it is told to shut down or the service refuses its key.
- */
+/** Registers, claims runs, executes and reports them, until a shutdown or until the service refuses the worker. */
 export class Worker {
   private readonly context: WorkerContext;
   private readonly executionParts: ExecutionParts;
   private readonly heartbeats: HeartbeatLoop;
   private readonly claims: ClaimLoop;
   private readonly executions = new Map<RunExecution, Promise<void>>();
-  private readonly lingering = new LingeringLogs();
+  private readonly unshippedLogs = new UnshippedLogs();
   private readonly draining = new AbortController();
-  private readonly broken = new AbortController();
+  private readonly failed = new AbortController();
   private readonly registered = new AbortController();
-  private readonly holdBack: ClaimThrottle;
+  private readonly throttle: ClaimThrottle;
   private readonly healthFile: HealthFile;
-  /** Why every execution is to end, once it is so. */
+  /** Set when all executions are stopped. */
   private stopReason: StopReason | null = null;
-  /** The same when something other than a shutdown ends the worker. */
-  private breakdown: StopReason | null = null;
+  /** Set when the worker ends for another reason than a shutdown. */
+  private failure: StopReason | null = null;
   private unreported = 0;
 
   constructor(private readonly parts: WorkerParts) {
     const { settings, resources, api, runtime, folders, clock, logger, random, tracing } = parts;
     const { workerId, tickSeconds } = settings;
-    const { lingering } = this;
     const tickMs = tickSeconds * 1000;
-    this.context = { api, clock, logger, random, workerId, onKeyRefused: (no) => this.onRefused(no) };
-    this.holdBack = new ClaimThrottle(clock, random);
+    this.context = {
+      api,
+      clock,
+      logger,
+      random,
+      workerId,
+      onKeyRefused: (refusal) => this.onRefused(refusal),
+    };
+    this.throttle = new ClaimThrottle(clock, random);
     this.healthFile = new HealthFile(settings.healthFile, logger);
-    const capacity = new CapacityQueue(new Capacity(resources, settings.maxRuns ?? resources.cpuCores), () =>
+    const queue = new CapacityQueue(new Capacity(resources, settings.maxRuns ?? resources.cpuCores), () =>
       this.claims.wake(),
     );
-    this.executionParts = { context: this.context, runtime, folders, capacity, lingering, tracing, tickMs };
+    const { context, unshippedLogs } = this;
+    this.executionParts = { context, runtime, folders, queue, unshippedLogs, tracing, tickMs };
     this.heartbeats = new HeartbeatLoop(this.context, {
       resources,
       tags: settings.tags,
@@ -78,23 +81,23 @@ export class Worker {
       workerTimeoutSeconds: settings.workerTimeoutSeconds,
       heldRuns: () => [...this.executions.keys()].map(({ claimed }) => claimed),
       onRegistered: () => this.registered.abort(),
-      onTaken: () => {
-        this.claims.noteHeartbeat();
-        void this.healthFile.note(clock.epochMs() + this.heartbeats.timeoutSeconds * 1000);
+      onAccepted: () => {
+        this.claims.onHeartbeat();
+        void this.healthFile.write(clock.epochMs() + this.heartbeats.timeoutSeconds * 1000);
       },
-      onMisfit: (refusal) => this.onRefused(refusal),
+      onRejected: (refusal) => this.onRefused(refusal),
     });
     const maxHeld = 2 * (settings.maxRuns ?? resources.cpuCores);
     this.claims = new ClaimLoop(this.context, {
       tickMs,
-      hasRoom: () => capacity.hasRoom() && this.executions.size < maxHeld,
-      holdBackMs: () => this.holdBack.leftMs(),
+      hasRoom: () => queue.hasRoom() && this.executions.size < maxHeld,
+      throttleMs: () => this.throttle.remainingMs(),
       workerTimeoutSeconds: () => this.heartbeats.timeoutSeconds,
       accept: (run) => this.accept(run),
     });
   }
 
-  /** Claims no more, lets the runs go on for the drain time, then stops them. A second call changes nothing. */
+  /** Stops claiming, waits for the runs up to the drain time, then stops them. Idempotent. */
   shutDown(): void {
     if (this.draining.signal.aborted) return;
     this.parts.logger.info({ runs: this.executions.size }, 'shutting down');
@@ -102,45 +105,45 @@ export class Worker {
   }
 
   /**
-   * Works until the end. Never rejects.
-   * @returns the exit code: 0 after a shutdown; 1 when the service refused the worker, when something broke, or when the
+   * Never rejects.
+   * @returns the exit code: 0 after a shutdown; 1 when the service refused the worker, after an internal error, or when the
    * end of a run could not be reported
    */
   async run(): Promise<number> {
     const { clock, logger } = this.parts;
-    const heart = new AbortController();
-    await this.healthFile.forget();
+    const heartbeats = new AbortController();
+    await this.healthFile.remove();
     await this.guard(this.removeLeftovers());
-    const beating = this.guard(this.heartbeats.run(heart.signal));
+    const heartbeating = this.guard(this.heartbeats.run(heartbeats.signal));
     const claiming = this.guard(this.claimWhenRegistered());
     await whenAborted(this.draining.signal);
     await this.finish(claiming);
-    heart.abort();
-    await Promise.race([beating, clock.sleep(STOPPING_MS)]);
+    heartbeats.abort();
+    await Promise.race([heartbeating, clock.sleep(STOPPING_MS)]);
     const ended = { unreported: this.unreported, left: this.executions.size };
-    const fine = this.breakdown === null && ended.unreported === 0 && ended.left === 0;
-    logger[fine ? 'info' : 'error'](ended, 'the worker has ended');
-    return fine ? 0 : 1;
+    const succeeded = this.failure === null && ended.unreported === 0 && ended.left === 0;
+    logger[succeeded ? 'info' : 'error'](ended, 'the worker has ended');
+    return succeeded ? 0 : 1;
   }
 
-  /** Waits for the runs, stops those that take too long, and insists on the report of how they ended. */
+  /** Waits for the runs, stops the rest after the drain time, and waits until their ends are reported. */
   private async finish(claiming: Promise<void>): Promise<void> {
     const { clock, logger, settings } = this.parts;
-    const broken = this.broken.signal;
+    const failed = this.failed.signal;
     const idle = this.untilIdle(claiming);
-    const shipped = idle.then(() => this.lingering.untilShipped());
-    await Promise.race([shipped, clock.sleep(settings.drainSeconds * 1000, broken)]);
-    this.stopAll(this.breakdown ?? { kind: 'shutting-down' });
-    // The service gives the runs up when it has not heard of us for this long.
-    await Promise.race([idle, clock.sleep(this.heartbeats.timeoutSeconds * 1000, broken)]);
+    const shipped = idle.then(() => this.unshippedLogs.untilShipped());
+    await Promise.race([shipped, clock.sleep(settings.drainSeconds * 1000, failed)]);
+    this.stopAll(this.failure ?? { kind: 'shutting-down' });
+    // After the worker timeout the service reclaims the runs anyway.
+    await Promise.race([idle, clock.sleep(this.heartbeats.timeoutSeconds * 1000, failed)]);
     for (const execution of this.executions.keys()) {
-      if (!broken.aborted)
+      if (!failed.aborted)
         logger.error({ run: execution.claimed.id }, 'gave up reporting the end of the run');
       execution.giveUpReporting();
     }
     await Promise.race([idle, clock.sleep(STOPPING_MS)]);
-    await Promise.race([shipped, clock.sleep(SHIPPING_MS, broken)]);
-    this.lingering.close();
+    await Promise.race([shipped, clock.sleep(SHIPPING_MS, failed)]);
+    this.unshippedLogs.close();
   }
 
   private async untilIdle(claiming: Promise<void>): Promise<void> {
@@ -148,23 +151,26 @@ export class Worker {
     while (this.executions.size > 0) await Promise.all(this.executions.values());
   }
 
-  /** Nothing is claimed before what an earlier life left behind is gone. */
+  /** Removes folders and containers of a previous process, before the first claim. */
   private async removeLeftovers(): Promise<void> {
     const { runtime, folders, clock, logger, random } = this.parts;
     const { removed, kept } = await folders.prepare();
-    if (removed > 0) logger.info({ removed }, 'removed folders of runs of an earlier life');
+    if (removed > 0) logger.info({ removed }, 'removed run folders of a previous process');
     if (kept.length > 0) {
-      logger.warn({ kept: kept.slice(0, 10) }, 'folders of runs of an earlier life are for root to remove');
+      logger.warn(
+        { kept: kept.slice(0, 10) },
+        'run folders of a previous process can be removed only by root',
+      );
     }
     const backoff = new Backoff({ firstMs: 1000, maxMs: 30_000 }, random);
     while (!this.draining.signal.aborted) {
       try {
         const containers = await runtime.removeLeftovers();
-        if (containers > 0) logger.info({ containers }, 'removed containers of an earlier life');
+        if (containers > 0) logger.info({ containers }, 'removed containers of a previous process');
         return;
       } catch (error) {
         const fields = { runtime: runtime.name, error: errorText(error) };
-        logger.warn(fields, 'could not remove containers of an earlier life, trying again');
+        logger.warn(fields, 'could not remove containers of a previous process, retrying');
       }
       await clock.sleep(backoff.nextMs(), this.draining.signal);
     }
@@ -176,18 +182,17 @@ export class Worker {
   }
 
   /**
-   * Starts to execute a claimed run. Another attempt of it that is still here has lost it: that one is stopped, and gone
-   * before the new one begins, so that the two never work side by side.
-   * @returns false when it is being executed already
+   * Starts to execute a claimed run. Stops another attempt of the run and waits for its end first.
+   * @returns false when this attempt is being executed already
    */
   private accept(run: ClaimedRun): boolean {
     const { logger } = this.parts;
     const held = [...this.executions].filter(([{ claimed }]) => claimed.id === run.id);
     if (held.some(([{ claimed }]) => claimed.attempt === run.attempt)) return false;
     logger.info({ run: run.id, attempt: run.attempt, image: run.image }, 'claimed a run');
-    this.holdBack.noteClaim();
+    this.throttle.recordClaim();
     const why = `this worker claimed attempt ${run.attempt}`;
-    for (const [older] of held) older.stop({ kind: 'not-ours', why });
+    for (const [older] of held) older.stop({ kind: 'lost', why });
     const execution = new RunExecution(this.executionParts, run);
     const superseded = held.map(([, end]) => end);
     this.executions.set(execution, this.guard(this.execute(execution, superseded)));
@@ -200,7 +205,7 @@ export class Worker {
       await Promise.all(after);
       const end = await execution.run();
       if (end === 'unreported') this.unreported += 1;
-      this.holdBack.noteEnd(end);
+      this.throttle.recordEnd(end);
     } finally {
       this.executions.delete(execution);
       this.claims.wake();
@@ -213,29 +218,29 @@ export class Worker {
   }
 
   private onRefused({ status, detail }: Refusal): void {
-    if (this.breakdown !== null) return;
+    if (this.failure !== null) return;
     this.parts.logger.error(
       { status, detail, service: this.parts.settings.serviceUrl },
       'the service refuses this worker: check SERVICE_URL, SERVICE_API_KEY and its scope',
     );
-    this.breakDown({ kind: 'key-refused' });
+    this.fail({ kind: 'key-refused' });
   }
 
-  private breakDown(reason: StopReason): void {
-    this.breakdown ??= reason;
+  private fail(reason: StopReason): void {
+    this.failure ??= reason;
     this.stopAll(reason);
     this.draining.abort();
-    this.broken.abort();
-    this.lingering.close();
+    this.failed.abort();
+    this.unshippedLogs.close();
   }
 
-  /** Lets no part of the worker die unnoticed. */
+  /** Ends the worker when one of its parts throws. */
   private async guard(part: Promise<void>): Promise<void> {
     try {
       await part;
     } catch (error) {
-      this.parts.logger.fatal({ err: error }, 'the worker broke down');
-      this.breakDown({ kind: 'shutting-down' });
+      this.parts.logger.fatal({ err: error }, 'the worker failed');
+      this.fail({ kind: 'shutting-down' });
     }
   }
 }

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { CapacityQueue } from './capacity-queue.js';
-import { Capacity, type Share } from './capacity.js';
+import { Capacity, CapacityQueue, type Allocation } from './capacity.js';
 import type { Constraints } from '../service-api/service-api.js';
 import { FakeClock } from '../testing/fake-clock.js';
 
@@ -23,29 +22,30 @@ const want = (more: Partial<Constraints> = {}): Constraints => ({
   ...more,
 });
 
-const anyWish = fc.record({
+const anyConstraints = fc.record({
   cpu: fc.nat(5),
   ramMb: fc.nat(1200),
   vramMb: fc.oneof(fc.constant(0), fc.nat(900)),
   gpuId: fc.constantFrom(null, 0, 3, 9),
 });
 
-test('never gives away more than there is, and everything comes back', () => {
+test('never allocates more than the machine has, and release frees everything', () => {
   fc.assert(
     fc.property(
-      fc.array(fc.record({ wish: anyWish, release: fc.nat(9) })),
+      fc.array(fc.record({ wanted: anyConstraints, release: fc.nat(9) })),
       fc.integer({ min: 1, max: 6 }),
       (steps, maxRuns) => {
         const capacity = new Capacity(MACHINE, maxRuns);
-        const taken: Share[] = [];
-        for (const { wish, release } of steps) {
-          const share = capacity.tryTake(wish);
-          if (share !== null) taken.push(share);
+        const taken: Allocation[] = [];
+        for (const { wanted, release } of steps) {
+          const allocation = capacity.tryAllocate(wanted);
+          if (allocation !== null) taken.push(allocation);
           assert.ok(
-            share === null || capacity.whyNever(wish) === null,
-            'what can never run is never started',
+            allocation === null || capacity.unmetRequirement(wanted) === null,
+            'a run that cannot fit is never started',
           );
-          const sum = (pick: (one: Share) => number) => taken.reduce((total, one) => total + pick(one), 0);
+          const sum = (pick: (one: Allocation) => number) =>
+            taken.reduce((total, one) => total + pick(one), 0);
           assert.ok(
             taken.length <= maxRuns && sum(({ cpu }) => cpu) <= 4 && sum(({ ramMb }) => ramMb) <= 1000,
           );
@@ -58,38 +58,38 @@ test('never gives away more than there is, and everything comes back', () => {
             capacity.release(ended);
           }
         }
-        for (const share of taken) capacity.release(share);
-        assert.ok(capacity.tryTake(want({ cpu: 4, ramMb: 1000, vramMb: 800, gpuId: 0 })) !== null);
+        for (const allocation of taken) capacity.release(allocation);
+        assert.ok(capacity.tryAllocate(want({ cpu: 4, ramMb: 1000, vramMb: 800, gpuId: 0 })) !== null);
       },
     ),
   );
 });
 
-test('starts on an idle machine whatever can ever be started', () => {
+test('an idle machine starts every run whose requirements it meets', () => {
   fc.assert(
-    fc.property(anyWish, (wish) => {
+    fc.property(anyConstraints, (wanted) => {
       const capacity = new Capacity(MACHINE, 1);
-      assert.equal(capacity.tryTake(wish) !== null, capacity.whyNever(wish) === null);
+      assert.equal(capacity.tryAllocate(wanted) !== null, capacity.unmetRequirement(wanted) === null);
     }),
   );
 });
 
-test('counts a run without a wish as one CPU', () => {
+test('counts a run without requirements as one CPU', () => {
   const capacity = new Capacity(MACHINE, 100);
-  for (let n = 0; n < 4; n++) assert.ok(capacity.tryTake(want()) !== null);
+  for (let n = 0; n < 4; n++) assert.ok(capacity.tryAllocate(want()) !== null);
   assert.equal(capacity.hasFree(), false);
-  assert.equal(capacity.tryTake(want()), null);
+  assert.equal(capacity.tryAllocate(want()), null);
 });
 
-test('puts a run on the GPU that fits tightest, and on the given one otherwise', () => {
+test('allocates the GPU with the least sufficient VRAM unless the run names a GPU', () => {
   const capacity = new Capacity(MACHINE, 100);
-  assert.equal(capacity.tryTake(want({ vramMb: 300 }))?.gpuId, 3);
-  assert.equal(capacity.tryTake(want({ vramMb: 300 }))?.gpuId, 0);
-  assert.equal(capacity.tryTake(want({ gpuId: 3 }))?.gpuId, 3);
-  assert.equal(capacity.tryTake(want())?.gpuId, null);
+  assert.equal(capacity.tryAllocate(want({ vramMb: 300 }))?.gpuId, 3);
+  assert.equal(capacity.tryAllocate(want({ vramMb: 300 }))?.gpuId, 0);
+  assert.equal(capacity.tryAllocate(want({ gpuId: 3 }))?.gpuId, 3);
+  assert.equal(capacity.tryAllocate(want())?.gpuId, null);
 });
 
-test('says which resource is missing and by how much', () => {
+test('names the missing resource and the amount', () => {
   const capacity = new Capacity(MACHINE, 1);
   const texts: [Partial<Constraints>, RegExp][] = [
     [{ cpu: 6 }, /6 of CPUs.*has 4: 2 too few/],
@@ -98,41 +98,41 @@ test('says which resource is missing and by how much', () => {
     [{ vramMb: 500, gpuId: 3 }, /VRAM of GPU 3.*has 400 MB: 100 MB too few/],
     [{ gpuId: 1 }, /GPU 1, and this worker has no such GPU/],
   ];
-  for (const [wish, text] of texts) assert.match(capacity.whyNever(want(wish)) ?? '', text);
+  for (const [wanted, text] of texts) assert.match(capacity.unmetRequirement(want(wanted)) ?? '', text);
 });
 
-test('lets nobody overtake in the line, and says when there is room again', async () => {
-  let nudges = 0;
-  const line = new CapacityQueue(new Capacity(MACHINE, 10), () => (nudges += 1));
+test('grants requests in order and reports when there is room again', async () => {
+  let wakeUps = 0;
+  const queue = new CapacityQueue(new Capacity(MACHINE, 10), () => (wakeUps += 1));
   const started: string[] = [];
-  const enter = (name: string, cpu: number) => {
-    const place = line.enter(want({ cpu }));
-    void place.granted.then(() => started.push(name));
-    return place;
+  const request = (name: string, cpu: number) => {
+    const requested = queue.request(want({ cpu }));
+    void requested.granted.then(() => started.push(name));
+    return requested;
   };
-  const first = enter('first', 3);
-  const large = enter('large', 4);
-  enter('small', 1);
+  const first = request('first', 3);
+  const large = request('large', 4);
+  request('small', 1);
   await new FakeClock().settle();
   assert.deepEqual(started, ['first']);
-  assert.equal(line.hasRoom(), false);
-  first.leave();
-  first.leave();
+  assert.equal(queue.hasRoom(), false);
+  first.release();
+  first.release();
   await new FakeClock().settle();
   assert.deepEqual(started, ['first', 'large']);
-  assert.equal(nudges, 0);
-  large.leave();
+  assert.equal(wakeUps, 0);
+  large.release();
   await new FakeClock().settle();
   assert.deepEqual(started, ['first', 'large', 'small']);
-  assert.equal(nudges, 1);
-  assert.equal(line.hasRoom(), true);
+  assert.equal(wakeUps, 1);
+  assert.equal(queue.hasRoom(), true);
 });
 
-test('frees the line when the one in front gives up waiting', async () => {
-  const line = new CapacityQueue(new Capacity(MACHINE, 10), () => undefined);
-  line.enter(want({ cpu: 3 }));
-  const large = line.enter(want({ cpu: 4 }));
-  const small = line.enter(want({ cpu: 1 }));
-  large.leave();
+test('grants the next request when the first one is withdrawn', async () => {
+  const queue = new CapacityQueue(new Capacity(MACHINE, 10), () => undefined);
+  queue.request(want({ cpu: 3 }));
+  const large = queue.request(want({ cpu: 4 }));
+  const small = queue.request(want({ cpu: 1 }));
+  large.release();
   assert.equal((await small.granted).cpu, 1);
 });

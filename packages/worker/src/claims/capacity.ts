@@ -1,34 +1,34 @@
 import type { Constraints, Gpu, Resources } from '../service-api/service-api.js';
 
-/** What a started run occupies. */
-export interface Share {
+/** Resources that a started run occupies. */
+export interface Allocation {
   readonly cpu: number;
   readonly ramMb: number;
   readonly vramMb: number;
-  /** The GPU that the run uses, chosen by the service or here; null for none. */
+  /** Chosen by the service or by `tryAllocate`; null: no GPU. */
   readonly gpuId: number | null;
 }
 
-/** Keeps account of what this machine has free. Pure bookkeeping: every share taken must be released once. */
+/** Tracks the free resources of this machine. Release every allocation once. */
 export class Capacity {
   private runs = 0;
   private cpu = 0;
   private ramMb = 0;
   private readonly vramMb = new Map<number, number>();
 
-  /** @param maxRuns how many runs may be executed at once */
+  /** @param maxRuns limit of concurrent runs */
   constructor(
     private readonly resources: Resources,
     private readonly maxRuns: number,
   ) {}
 
-  /** Whether any run at all could be started now. */
+  /** Whether a run that requires one CPU and nothing else could start now. */
   hasFree(): boolean {
     return this.runs < this.maxRuns && this.cpu < this.resources.cpuCores;
   }
 
-  /** Why this machine could not execute such a run even when idle, one sentence; null when it could. */
-  whyNever(wanted: Constraints): string | null {
+  /** The requirement that this machine cannot meet even when idle, as one sentence; null when it meets all. */
+  unmetRequirement(wanted: Constraints): string | null {
     const { cpuCores, ramMb, gpus } = this.resources;
     if (cpuOf(wanted) > cpuCores) return lacks('CPUs', cpuOf(wanted), cpuCores, '');
     if (wanted.ramMb > ramMb) return lacks('RAM', wanted.ramMb, ramMb, ' MB');
@@ -43,10 +43,11 @@ export class Capacity {
   }
 
   /**
-   * Takes what the run wants, at least one CPU; a run that wants VRAM of no certain GPU gets the one that fits tightest.
+   * Allocates what the run requires, at least one CPU. VRAM without a GPU id comes from the GPU with the least free VRAM
+   * that suffices.
    * @returns null when too little is free now
    */
-  tryTake(wanted: Constraints): Share | null {
+  tryAllocate(wanted: Constraints): Allocation | null {
     const cpu = cpuOf(wanted);
     if (this.runs >= this.maxRuns) return null;
     if (this.cpu + cpu > this.resources.cpuCores) return null;
@@ -54,13 +55,13 @@ export class Capacity {
     const needsGpu = wanted.gpuId !== null || wanted.vramMb > 0;
     const gpu = needsGpu ? this.findGpu(wanted) : null;
     if (gpu === undefined) return null;
-    const share = { cpu, ramMb: wanted.ramMb, vramMb: wanted.vramMb, gpuId: gpu?.id ?? null };
-    this.add(share, 1);
-    return share;
+    const allocation = { cpu, ramMb: wanted.ramMb, vramMb: wanted.vramMb, gpuId: gpu?.id ?? null };
+    this.add(allocation, 1);
+    return allocation;
   }
 
-  release(share: Share): void {
-    this.add(share, -1);
+  release(allocation: Allocation): void {
+    this.add(allocation, -1);
   }
 
   private findGpu(wanted: Constraints): Gpu | undefined {
@@ -74,7 +75,7 @@ export class Capacity {
     return gpu.vramMb - (this.vramMb.get(gpu.id) ?? 0);
   }
 
-  private add({ cpu, ramMb, vramMb, gpuId }: Share, times: 1 | -1): void {
+  private add({ cpu, ramMb, vramMb, gpuId }: Allocation, times: 1 | -1): void {
     this.runs += times;
     this.cpu += times * cpu;
     this.ramMb += times * ramMb;
@@ -88,4 +89,68 @@ function cpuOf({ cpu }: Constraints): number {
 
 function lacks(what: string, wanted: number, has: number, unit: string): string {
   return `The run wants ${wanted}${unit} of ${what}, and this worker has ${has}${unit}: ${wanted - has}${unit} too few`;
+}
+
+/** A run's request for capacity. */
+export interface CapacityRequest {
+  /** Resolves when the resources are allocated. */
+  readonly granted: Promise<Allocation>;
+  /** Withdraws the request or releases its allocation. Idempotent. */
+  release(): void;
+}
+
+interface Waiter {
+  readonly wanted: Constraints;
+  grant: (allocation: Allocation) => void;
+  allocation: Allocation | null;
+}
+
+/** Claimed runs that wait for capacity. First in, first out, so that small runs cannot starve a large one. */
+export class CapacityQueue {
+  private readonly waiting: Waiter[] = [];
+
+  /** @param onRoom called when `hasRoom` becomes true */
+  constructor(
+    readonly capacity: Capacity,
+    private readonly onRoom: () => void,
+  ) {}
+
+  /** Whether a newly claimed run could start now. */
+  hasRoom(): boolean {
+    return this.waiting.length === 0 && this.capacity.hasFree();
+  }
+
+  request(wanted: Constraints): CapacityRequest {
+    const waiter: Waiter = { wanted, grant: () => undefined, allocation: null };
+    const granted = new Promise<Allocation>((resolve) => {
+      waiter.grant = resolve;
+    });
+    this.waiting.push(waiter);
+    this.grantWaiting();
+    return { granted, release: () => this.release(waiter) };
+  }
+
+  private release(waiter: Waiter): void {
+    const index = this.waiting.indexOf(waiter);
+    if (index >= 0) {
+      this.waiting.splice(index, 1);
+    } else if (waiter.allocation !== null) {
+      this.capacity.release(waiter.allocation);
+      waiter.allocation = null;
+    } else {
+      return;
+    }
+    this.grantWaiting();
+    if (this.hasRoom()) this.onRoom();
+  }
+
+  private grantWaiting(): void {
+    for (let first = this.waiting[0]; first !== undefined; first = this.waiting[0]) {
+      const allocation = this.capacity.tryAllocate(first.wanted);
+      if (allocation === null) return;
+      first.allocation = allocation;
+      this.waiting.shift();
+      first.grant(allocation);
+    }
+  }
 }

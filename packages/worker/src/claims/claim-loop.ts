@@ -1,53 +1,74 @@
 import { randomUUID } from 'node:crypto';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '../backoff.js';
-import { PLAIN_CLAIM, planClaim, type ClaimPlan } from './claim-plan.js';
 import { isKeyRefusal, type Answer, type ClaimedRun } from '../service-api/service-api.js';
 
 const MAX_PAUSE_MS = 10_000;
 
-/** Least time between two claims that are not the continuation of a fruitful one, in milliseconds. */
-const LEAST_PAUSE_MS = 100;
+/** Minimum time between two claims after an empty answer, in milliseconds. */
+const MIN_PAUSE_MS = 100;
 
-/** How long a waiting claim may be on its way before a shutdown takes it for one that found no work, in milliseconds. */
-const PROMPT_MS = 1000;
+/** After this time without an answer, a shutdown aborts a waiting claim, in milliseconds. */
+const ANSWER_GRACE_MS = 1000;
 
-/** The part of its wait after which an empty answer counts as waited for. */
-const WAITED = 0.9;
+/** An empty answer that used this part of its wait is not followed by a pause. */
+const FULL_WAIT = 0.9;
 
-/** What claiming works with. */
+/** Keeps a waiting request shorter than the idle timeout of common proxies. */
+const MAX_WAIT_SECONDS = 20;
+
+const MIN_MARGIN_MS = 2_000;
+
+interface ClaimPlan {
+  /** Whole seconds that the service may delay an empty answer; 0: none. */
+  readonly waitSeconds: number;
+  /** Timeout of the request, in whole milliseconds. */
+  readonly timeoutMs: number;
+}
+
+/** A claim without waiting, for a service that does not support it. */
+const IMMEDIATE_CLAIM: ClaimPlan = { waitSeconds: 0, timeoutMs: 15_000 };
+
+/**
+ * Plans a waiting claim. Its timeout is shorter than the worker timeout, so that a claim whose answer was lost is repeated
+ * before the service reclaims its runs.
+ */
+export function planClaim(workerTimeoutSeconds: number): ClaimPlan {
+  const third = workerTimeoutSeconds / 3;
+  const waitSeconds = Math.max(1, Math.floor(Math.min(MAX_WAIT_SECONDS, third)));
+  const marginMs = Math.min(IMMEDIATE_CLAIM.timeoutMs, Math.max(MIN_MARGIN_MS, Math.floor(third * 1000)));
+  return { waitSeconds, timeoutMs: waitSeconds * 1000 + marginMs };
+}
+
 export interface ClaimOptions {
   readonly tickMs: number;
-  /** Whether another run could be started now. */
+  /** Whether another run could start now. */
   readonly hasRoom: () => boolean;
-  /** How long no run is to be claimed, in milliseconds; 0 when one may be. */
-  readonly holdBackMs: () => number;
-  /** Seconds of silence after which the service gives this worker up, as far as known. */
+  /** Remaining time without claims, in milliseconds. */
+  readonly throttleMs: () => number;
+  /** Seconds without a heartbeat after which the service treats this worker as stale. */
   readonly workerTimeoutSeconds: () => number;
   /** @returns whether the run is new to this worker */
   readonly accept: (run: ClaimedRun) => boolean;
 }
 
 type ClaimResult =
-  /** `restMs`: how long to leave the service alone. */
-  | { readonly kind: 'answered'; readonly restMs: number }
+  | { readonly kind: 'answered'; readonly pauseMs: number }
   | { readonly kind: 'failed'; readonly retryAfterSeconds?: number | undefined };
 
 /**
- * Asks for work whenever there is room, by a claim that the service holds until there is some. After an empty answer
- * that came early the service is left alone for a tick, or until room is made.
+ * Claims runs while there is room, with requests that the service holds until it has a run.
  *
- * A shutdown breaks a waiting claim off and asks no more. The service hands nothing out to a closed connection, but for
- * the few milliseconds in which the two cross. A run that is handed out in those comes back through the reaper: late,
- * but without costing a try. Asking once more under the same key would find it, and would as easily bring a new run to a
- * worker that has no time left for it; that run would end FAILED, which its retry policy may not allow for at all.
+ * A shutdown aborts a waiting claim and does not repeat it. A run that the service assigned at that very moment is
+ * reclaimed by the reaper, which does not consume a retry. Repeating the claim under the same key would find that run, but
+ * could also assign a new run to a worker that has no time left for it.
  */
 export class ClaimLoop {
   private idempotencyKey = randomUUID();
-  private nudge = new AbortController();
-  /** Tries of the present claim that got no answer. */
+  private wakeUp = new AbortController();
+  /** Attempts of the current claim that got no answer. */
   private unanswered = 0;
-  /** Whether the service is believed to know claims that wait. */
+  /** Whether to send waiting claims: false after the service refused one. */
   private mayWait = true;
   private heartbeats = 0;
   private heartbeat = new AbortController();
@@ -57,56 +78,54 @@ export class ClaimLoop {
     private readonly options: ClaimOptions,
   ) {}
 
-  /** Says that there is room again. */
+  /** Reports that there is room again. */
   wake(): void {
-    this.nudge.abort();
+    this.wakeUp.abort();
   }
 
-  /** Says that the service has taken a heartbeat. */
-  noteHeartbeat(): void {
+  /** Reports that the service accepted a heartbeat. */
+  onHeartbeat(): void {
     this.heartbeats += 1;
     this.heartbeat.abort();
     this.heartbeat = new AbortController();
   }
 
-  /** Runs until the signal is aborted. A claim that is about to be answered then is waited for: its runs are ours. */
+  /** Runs until the signal is aborted. Still accepts the runs of an answer that arrives shortly after. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, random } = this.context;
-    const { tickMs, hasRoom, holdBackMs } = this.options;
+    const { tickMs, hasRoom, throttleMs } = this.options;
     const backoff = new Backoff({ firstMs: tickMs, maxMs: MAX_PAUSE_MS }, random);
     signal.addEventListener('abort', () => this.wake(), { once: true });
     while (!signal.aborted) {
-      this.nudge = new AbortController();
-      const heldBackMs = holdBackMs();
-      if (heldBackMs > 0) {
-        await clock.sleep(heldBackMs, signal);
-        continue;
-      }
-      if (!hasRoom()) {
+      this.wakeUp = new AbortController();
+      const throttledMs = throttleMs();
+      if (throttledMs > 0) {
+        await clock.sleep(throttledMs, signal);
+      } else if (!hasRoom()) {
         await this.pause(tickMs, signal);
-        continue;
+      } else {
+        const result = await this.claim(signal);
+        if (result.kind === 'failed') {
+          const { heartbeats } = this;
+          await clock.sleep(backoff.nextMs(result.retryAfterSeconds), signal);
+          await this.untilHeartbeatAfter(heartbeats, signal);
+        } else {
+          backoff.reset();
+          if (result.pauseMs > 0) await this.pause(result.pauseMs, signal);
+        }
       }
-      const result = await this.claim(signal);
-      if (result.kind === 'failed') {
-        const { heartbeats } = this;
-        await clock.sleep(backoff.nextMs(result.retryAfterSeconds), signal);
-        await this.untilHeartbeatAfter(heartbeats, signal);
-        continue;
-      }
-      backoff.reset();
-      if (result.restMs > 0) await this.pause(result.restMs, signal);
     }
   }
 
-  /** Waits for the time to pass or for room to be made, but never so short that claims become a storm. */
+  /** Sleeps, at least for the minimum pause; `wake` ends the rest. */
   private async pause(ms: number, signal: AbortSignal): Promise<void> {
     const { clock } = this.context;
-    const leastMs = Math.min(ms, LEAST_PAUSE_MS);
-    await clock.sleep(leastMs, signal);
-    await clock.sleep(ms - leastMs, this.nudge.signal);
+    const minMs = Math.min(ms, MIN_PAUSE_MS);
+    await clock.sleep(minMs, signal);
+    await clock.sleep(ms - minMs, this.wakeUp.signal);
   }
 
-  /** A service that comes back does not know this worker before its heartbeat, and would make its claim wait in vain. */
+  /** A restarted service does not know this worker before a heartbeat and would hold its claim for nothing. */
   private async untilHeartbeatAfter(count: number, signal: AbortSignal): Promise<void> {
     while (this.heartbeats === count && !signal.aborted) {
       await this.context.clock.sleep(MAX_PAUSE_MS, AbortSignal.any([this.heartbeat.signal, signal]));
@@ -115,11 +134,11 @@ export class ClaimLoop {
 
   private async claim(signal: AbortSignal): Promise<ClaimResult> {
     const { clock, logger, onKeyRefused } = this.context;
-    const plan = this.mayWait ? planClaim(this.options.workerTimeoutSeconds()) : PLAIN_CLAIM;
-    const askedAtMs = clock.nowMs();
-    const answer = await this.ask(plan, signal);
+    const plan = this.mayWait ? planClaim(this.options.workerTimeoutSeconds()) : IMMEDIATE_CLAIM;
+    const startedAtMs = clock.nowMs();
+    const answer = await this.send(plan, signal);
     if (answer.kind === 'unreachable') {
-      if (!signal.aborted) this.noteUnanswered(answer.reason);
+      if (!signal.aborted) this.onUnanswered(answer.reason);
       return { kind: 'failed', retryAfterSeconds: answer.retryAfterSeconds };
     }
     if (this.unanswered > 0) logger.info({ tries: this.unanswered + 1 }, 'the claim is answered');
@@ -128,45 +147,48 @@ export class ClaimLoop {
     if (answer.kind === 'refused') {
       if (answer.status === 400 && plan.waitSeconds > 0) {
         this.mayWait = false;
-        logger.info({ detail: answer.detail }, 'the service knows no waiting claims: asking once a tick');
-        return { kind: 'answered', restMs: 0 };
+        logger.info(
+          { detail: answer.detail },
+          'the service does not support waiting claims: polling once per tick',
+        );
+        return { kind: 'answered', pauseMs: 0 };
       }
       if (isKeyRefusal(answer)) onKeyRefused(answer);
       logger.error({ status: answer.status, detail: answer.detail }, 'the service refused a claim');
       return { kind: 'failed' };
     }
     const fresh = answer.value.filter((run) => this.options.accept(run)).length;
-    const tookMs = clock.nowMs() - askedAtMs;
-    const waited = plan.waitSeconds > 0 && tookMs >= plan.waitSeconds * 1000 * WAITED;
-    return { kind: 'answered', restMs: fresh > 0 || waited ? 0 : this.options.tickMs };
+    const tookMs = clock.nowMs() - startedAtMs;
+    const waited = plan.waitSeconds > 0 && tookMs >= plan.waitSeconds * 1000 * FULL_WAIT;
+    return { kind: 'answered', pauseMs: fresh > 0 || waited ? 0 : this.options.tickMs };
   }
 
-  /** Sends the claim; breaks it off at a shutdown unless it may be answered right now. */
-  private async ask(plan: ClaimPlan, shutdown: AbortSignal): Promise<Answer<readonly ClaimedRun[]>> {
+  /** Sends the claim. A shutdown aborts it when it waits, but not within `ANSWER_GRACE_MS` of its start. */
+  private async send(plan: ClaimPlan, shutdown: AbortSignal): Promise<Answer<readonly ClaimedRun[]>> {
     const { api, clock, workerId } = this.context;
-    const breakOff = new AbortController();
+    const request = new AbortController();
     const answered = new AbortController();
-    const promptUntilMs = clock.nowMs() + PROMPT_MS;
+    const graceEndMs = clock.nowMs() + ANSWER_GRACE_MS;
     const onShutdown = async () => {
-      const leftMs = promptUntilMs - clock.nowMs();
-      if (leftMs > 0) await clock.sleep(leftMs, answered.signal);
-      breakOff.abort();
+      const graceMs = graceEndMs - clock.nowMs();
+      if (graceMs > 0) await clock.sleep(graceMs, answered.signal);
+      request.abort();
     };
     if (plan.waitSeconds > 0) {
       shutdown.addEventListener('abort', () => void onShutdown(), { once: true, signal: answered.signal });
     }
     try {
-      return await api.claim(workerId, this.idempotencyKey, { ...plan, signal: breakOff.signal });
+      return await api.claim(workerId, this.idempotencyKey, { ...plan, signal: request.signal });
     } finally {
       answered.abort();
     }
   }
 
-  private noteUnanswered(reason: string): void {
+  private onUnanswered(reason: string): void {
     const level = this.unanswered === 0 ? 'warn' : 'debug';
     this.unanswered += 1;
-    // What comes back may be a newer service.
+    // A newer service may come up.
     this.mayWait = true;
-    this.context.logger[level]({ reason }, 'no answer to the claim, asking again under the same key');
+    this.context.logger[level]({ reason }, 'no answer to the claim, repeating it under the same key');
   }
 }

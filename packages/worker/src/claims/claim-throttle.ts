@@ -2,18 +2,18 @@ import { Backoff } from '../backoff.js';
 import type { Clock } from '../clock.js';
 import type { RunEnd } from '../execution/run-end.js';
 
-/** Troubles in a row from which on claims are held back. */
-const PATIENCE = 3;
+/** Consecutive failures of this machine after which claims pause. */
+const MAX_FAILURES = 3;
 
 const PAUSE = { firstMs: 1000, maxMs: 10_000 };
 
 /**
- * Holds claims back while this machine is in trouble: one on which nothing can be started must not fail the whole queue
- * in a minute. A run that would fail anywhere says nothing about the machine: it neither counts nor clears the count.
+ * Pauses claims while this machine fails to start containers, so that it does not fail the whole queue in a minute. Runs
+ * that would fail on every machine do not count.
  */
 export class ClaimThrottle {
   private readonly backoff: Backoff;
-  private troubles = 0;
+  private failures = 0;
   private untilMs = 0;
 
   constructor(
@@ -23,37 +23,28 @@ export class ClaimThrottle {
     this.backoff = new Backoff(PAUSE, random);
   }
 
-  /** Takes note of a claimed run: while there is trouble, each is a trial, and the next one has to wait. */
-  noteClaim(): void {
-    if (this.troubles >= PATIENCE) this.begin();
+  /** While the machine fails, each claimed run is a trial, and the next one has to wait. */
+  recordClaim(): void {
+    if (this.failures >= MAX_FAILURES) this.pause();
   }
 
-  /** Takes note of how a run ended here. */
-  noteEnd(end: RunEnd): void {
-    switch (end) {
-      case 'machine-failed':
-        this.troubles += 1;
-        if (this.troubles === PATIENCE) this.begin();
-        break;
-      case 'completed':
-      case 'failed':
-        this.troubles = 0;
-        this.untilMs = 0;
-        this.backoff.reset();
-        break;
-      case 'faulty':
-      case 'gone':
-      case 'unreported':
-        break;
+  recordEnd(end: RunEnd): void {
+    if (end === 'machine-failed') {
+      this.failures += 1;
+      if (this.failures === MAX_FAILURES) this.pause();
+    } else if (end === 'completed' || end === 'failed') {
+      this.failures = 0;
+      this.untilMs = 0;
+      this.backoff.reset();
     }
   }
 
-  /** How long no run is to be claimed from now on, in milliseconds; 0 when one may be. */
-  leftMs(): number {
+  /** Remaining time without claims, in milliseconds. */
+  remainingMs(): number {
     return Math.max(0, this.untilMs - this.clock.nowMs());
   }
 
-  private begin(): void {
+  private pause(): void {
     this.untilMs = this.clock.nowMs() + this.backoff.nextMs();
   }
 }

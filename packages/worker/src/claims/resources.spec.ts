@@ -12,7 +12,7 @@ test('reads the GPUs that nvidia-smi lists', () => {
   ]);
 });
 
-test('finds no GPUs in anything else, and none twice', () => {
+test('ignores other lines and duplicates', () => {
   for (const text of [
     '',
     'No devices were found\n',
@@ -33,13 +33,13 @@ test('reads a CPU quota as whole cores', () => {
   assert.equal(parseCpuMax('1 0'), Infinity);
 });
 
-test('keeps to the memory limit of the control group where there is one', () => {
+test('applies the memory limit of the control group', () => {
   assert.equal(usableRamMb(8 * 2 ** 30, 0), 8192);
   assert.equal(usableRamMb(8 * 2 ** 30, 2 ** 64), 8192);
   assert.equal(usableRamMb(8 * 2 ** 30, 2 ** 30 + 5), 1024);
 });
 
-test('finds at least one core and some memory on this machine', async () => {
+test('detects at least one core and some memory', async () => {
   const { cpuCores, ramMb } = await detectResources();
   assert.ok(Number.isInteger(cpuCores) && cpuCores >= 1);
   assert.ok(Number.isInteger(ramMb) && ramMb > 100);

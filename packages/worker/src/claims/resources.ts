@@ -3,11 +3,11 @@ import { readFile } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
 import type { Gpu, Resources } from '../service-api/service-api.js';
 
-const NVIDIA_SMI_LIMIT_MS = 10_000;
+const NVIDIA_SMI_TIMEOUT_MS = 10_000;
 const BYTES_PER_MB = 2 ** 20;
 const CPU_MAX_FILE = '/sys/fs/cgroup/cpu.max';
 
-/** Finds out what this process may use: cores and memory within the control group's limits, and the GPUs. */
+/** Detects CPU cores and memory within the control group's limits, and GPUs. */
 export async function detectResources(): Promise<Resources> {
   const quota = parseCpuMax(await readFile(CPU_MAX_FILE, 'utf8').catch(() => 'max'));
   return {
@@ -27,14 +27,14 @@ export function parseCpuMax(text: string): number {
   return Math.floor(quota / period);
 }
 
-/** @param limit the control group's limit in bytes; 0 or more than the machine has when there is none */
+/** @param limit the control group's limit in bytes; without one, 0 or a value above `total` */
 export function usableRamMb(total: number, limit: number): number {
   return Math.floor((limit > 0 ? Math.min(total, limit) : total) / BYTES_PER_MB);
 }
 
 /**
  * Reads nvidia-smi's lines `index, memory in MB, name`. The name becomes two tags: itself and its family, such as
- * `a100` of "NVIDIA A100-SXM4-80GB" or `rtx` of "NVIDIA GeForce RTX 4090". Lines that say anything else are left out.
+ * `a100` of "NVIDIA A100-SXM4-80GB" or `rtx` of "NVIDIA GeForce RTX 4090". Other lines are ignored.
  */
 export function parseGpus(csv: string): Gpu[] {
   const gpus = new Map<number, Gpu>();
@@ -58,13 +58,11 @@ function gpuTags(name: string): string[] {
   return [...new Set([family, label])].filter((tag) => tag !== undefined && tag !== '').map(String);
 }
 
-/** No nvidia-smi, or one that does not answer: no GPUs. */
+/** Returns no GPUs when nvidia-smi is missing or fails. */
 function detectGpus(): Promise<Gpu[]> {
-  const question = ['--query-gpu=index,memory.total,name', '--format=csv,noheader,nounits'];
-  const limits = { timeout: NVIDIA_SMI_LIMIT_MS, killSignal: 'SIGKILL', maxBuffer: BYTES_PER_MB } as const;
+  const args = ['--query-gpu=index,memory.total,name', '--format=csv,noheader,nounits'];
+  const limits = { timeout: NVIDIA_SMI_TIMEOUT_MS, killSignal: 'SIGKILL', maxBuffer: BYTES_PER_MB } as const;
   return new Promise((resolve) => {
-    execFile('nvidia-smi', question, limits, (error, stdout) =>
-      resolve(error === null ? parseGpus(stdout) : []),
-    );
+    execFile('nvidia-smi', args, limits, (error, stdout) => resolve(error === null ? parseGpus(stdout) : []));
   });
 }

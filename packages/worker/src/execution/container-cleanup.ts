@@ -4,29 +4,28 @@ import type { Clock } from '../clock.js';
 import { errorText } from './failure-message.js';
 import type { RunningContainer } from '../runtime/runtime.js';
 
-const TRIES = 8;
+const MAX_TRIES = 8;
 const RETRY = { firstMs: 500, maxMs: 30_000 };
 
-/** Seconds between asking a container to end and forcing it. */
-export const STOP_GRACE_SECONDS = 5;
+/** Seconds between the request to end and the kill. */
+const STOP_GRACE_SECONDS = 5;
 
-/** What cleaning up works with. */
-export interface CleanupContext {
+interface CleanupContext {
   readonly clock: Clock;
   readonly random: () => number;
   readonly logger: Logger;
 }
 
 /**
- * Stops and removes a container, trying for about two minutes when the engine does not do it. What is left behind after
- * that is removed at the worker's next start.
+ * Stops and removes a container, with retries for about two minutes. The next start of the worker removes one that
+ * remains.
  */
 export async function removeContainer(container: RunningContainer, context: CleanupContext): Promise<void> {
-  await insist('stop the container', () => container.stop(STOP_GRACE_SECONDS), context);
-  await insist('remove the container', () => container.remove(), context);
+  await retry('stop the container', () => container.stop(STOP_GRACE_SECONDS), context);
+  await retry('remove the container', () => container.remove(), context);
 }
 
-async function insist(
+async function retry(
   what: string,
   step: () => Promise<void>,
   { clock, random, logger }: CleanupContext,
@@ -37,11 +36,11 @@ async function insist(
       await step();
       return;
     } catch (error) {
-      if (tries === TRIES) {
+      if (tries === MAX_TRIES) {
         logger.error({ error: errorText(error), tries }, `could not ${what}, giving up`);
         return;
       }
-      logger.warn({ error: errorText(error), tries }, `could not ${what}, trying again`);
+      logger.warn({ error: errorText(error), tries }, `could not ${what}, retrying`);
     }
     await clock.sleep(backoff.nextMs());
   }

@@ -4,35 +4,33 @@ import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '../backoff.js';
 import {
   isKeyRefusal,
-  isLossOfRun,
+  isRunLost,
   type Answer,
   type Refusal,
   type RunEvent,
 } from '../service-api/service-api.js';
 
-/** Events that wait at most; then the reader of the log has to wait. */
-export const MAX_WAITING_EVENTS = 100;
+/** When so many events wait, the reader of the log waits too. */
+const MAX_WAITING_EVENTS = 100;
 
 const RETRY = { firstMs: 500, maxMs: 15_000 };
 
-/** Why a sender sends nothing more. `lost`: the attempt is no longer ours; `given-up`: nobody waits for the answer. */
-export type ClosingReason = 'lost' | 'given-up';
+/** `lost`: the attempt is no longer assigned to this worker; `given-up`: the worker stops reporting. */
+type ClosingReason = 'lost' | 'given-up';
 
-/** How the delivery of an event ended. */
 export type Delivery =
   { readonly kind: 'delivered' } | Refusal | { readonly kind: 'closed'; readonly why: ClosingReason };
 
-/** The attempt that is reported on. */
-export interface SenderOptions {
+interface SenderOptions {
   readonly runId: string;
-  /** Null when it is not known yet. */
+  /** Null: not known yet. */
   readonly attempt: () => number | null;
-  /** Tells the events of one execution from those of any other. */
+  /** Part of the idempotency keys, unique per execution. */
   readonly executionId: string;
-  /** Where in a trace the reports belong; null: nobody traces the run. */
+  /** Null: the run is not traced. */
   readonly trace: TraceContext | null;
   readonly logger: Logger;
-  /** Called when the service says that the attempt is no longer this worker's; the sender is closed by then. */
+  /** Called after the attempt is lost and the sender closed. */
   readonly onLost: (why: string) => void;
 }
 
@@ -43,15 +41,15 @@ interface Waiting {
 }
 
 /**
- * Sends the events of one attempt in order, one at a time. An event is repeated until the service takes or refuses it,
- * with growing pauses while the service does not answer.
+ * Sends the events of one attempt in order, one at a time. Repeats an event with growing pauses until the service accepts
+ * or refuses it.
  */
 export class EventSender {
   private readonly waiting: Waiting[] = [];
-  private roomWanted: (() => void)[] = [];
+  private readonly blockedPushes: (() => void)[] = [];
   private readonly closing = new AbortController();
   private closed: Extract<Delivery, { kind: 'closed' }> | null = null;
-  private pumping = false;
+  private isSending = false;
   private count = 0;
 
   constructor(
@@ -59,28 +57,28 @@ export class EventSender {
     private readonly options: SenderOptions,
   ) {}
 
-  /** Adds an event that may be dropped when it is refused. Resolves when there was room for it. */
+  /** Queues an event and resolves when there is room for it. A refused event is dropped. */
   async push(event: RunEvent): Promise<void> {
     while (this.waiting.length >= MAX_WAITING_EVENTS && this.closed === null) {
-      await new Promise<void>((resolve) => this.roomWanted.push(resolve));
+      await new Promise<void>((resolve) => this.blockedPushes.push(resolve));
     }
     this.add(event, null);
   }
 
-  /** Adds an event and resolves when its delivery has ended. */
+  /** Queues an event and resolves with the result. */
   deliver(event: RunEvent): Promise<Delivery> {
     return new Promise((resolve) => {
       this.add(event, resolve);
     });
   }
 
-  /** Sends nothing more; whoever waits is told so. The first reason stands. */
+  /** Stops sending and settles all queued events. The first reason counts. */
   close(why: ClosingReason): void {
     if (this.closed !== null) return;
     this.closed = { kind: 'closed', why };
     this.closing.abort();
     for (const { settle } of this.waiting.splice(0)) settle?.(this.closed);
-    this.makeRoom();
+    this.unblockPushes();
   }
 
   private add(event: RunEvent, settle: Waiting['settle']): void {
@@ -90,17 +88,17 @@ export class EventSender {
     }
     this.count += 1;
     this.waiting.push({ event, idempotencyKey: `${this.options.executionId}:${this.count}`, settle });
-    void this.pump();
+    void this.sendAll();
   }
 
-  private async pump(): Promise<void> {
-    if (this.pumping) return;
-    this.pumping = true;
+  private async sendAll(): Promise<void> {
+    if (this.isSending) return;
+    this.isSending = true;
     for (let first = this.waiting[0]; first !== undefined; first = this.waiting[0]) {
       const delivery = await this.send(first);
       if (delivery.kind === 'closed') break;
       this.waiting.shift();
-      this.makeRoom();
+      this.unblockPushes();
       if (first.settle !== null) {
         first.settle(delivery);
       } else if (delivery.kind === 'refused') {
@@ -111,10 +109,9 @@ export class EventSender {
         );
       }
     }
-    this.pumping = false;
+    this.isSending = false;
   }
 
-  /** One event, until there is an answer. */
   private async send({ event, idempotencyKey }: Waiting): Promise<Delivery> {
     const backoff = new Backoff(RETRY, this.context.random);
     for (let tries = 1; ; tries++) {
@@ -122,15 +119,15 @@ export class EventSender {
       if (this.closed !== null) return this.closed;
       switch (answer.kind) {
         case 'ok':
-          if (tries > 1) this.options.logger.info({ type: event.type, tries }, 'event delivered after all');
+          if (tries > 1) this.options.logger.info({ type: event.type, tries }, 'event delivered');
           return { kind: 'delivered' };
         case 'refused':
-          this.react(answer, event.type);
+          this.onRefused(answer, event.type);
           return answer;
         case 'unreachable':
           if (tries === 1) {
             const { reason } = answer;
-            this.options.logger.warn({ type: event.type, reason }, 'event not delivered yet, trying on');
+            this.options.logger.warn({ type: event.type, reason }, 'event not delivered, retrying');
           }
           await this.context.clock.sleep(backoff.nextMs(answer.retryAfterSeconds), this.closing.signal);
       }
@@ -144,19 +141,19 @@ export class EventSender {
     return this.context.api.postEvent(runId, event, reporter);
   }
 
-  private react(refusal: Refusal, type: string): void {
+  private onRefused(refusal: Refusal, type: string): void {
     if (isKeyRefusal(refusal)) {
       this.close('given-up');
       this.context.onKeyRefused(refusal);
-    } else if (isLossOfRun(refusal)) {
+    } else if (isRunLost(refusal)) {
       const { status, detail } = refusal;
-      this.options.logger.info({ type, status, detail }, 'report refused: the attempt is no longer ours');
+      this.options.logger.info({ type, status, detail }, 'event refused: the attempt is lost');
       this.close('lost');
       this.options.onLost(refusal.detail);
     }
   }
 
-  private makeRoom(): void {
-    for (const go of this.roomWanted.splice(0)) go();
+  private unblockPushes(): void {
+    for (const unblock of this.blockedPushes.splice(0)) unblock();
   }
 }

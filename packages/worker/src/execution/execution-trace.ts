@@ -3,18 +3,14 @@ import { errorType, type Span, type SpanAttributes, type Tracing } from '@longsh
 import type { Outcome, RunEnd } from './run-end.js';
 import type { ClaimedRun } from '../service-api/service-api.js';
 
-/** A part of an execution that is traced by itself. */
+/** A step of an execution with its own span. */
 export interface TracedStep {
-  /** Where in a trace that belongs which the step brings about; null: nobody traces the run. */
-  readonly place: TraceContext | null;
-  /** Says more of the step. */
+  /** Parent of what the step starts; null: the run is not traced. */
+  readonly context: TraceContext | null;
   set(attributes: SpanAttributes): void;
 }
 
-/**
- * The trace of one execution: a span that hangs under the run's place in its trace, and one below it for each step. A
- * worker that does not trace passes the run's place on as it is.
- */
+/** The spans of one execution: one under the run's trace context, and one below it per step. Without tracing, passes the run's context on. */
 export class ExecutionTrace {
   readonly #span: Span | null;
 
@@ -37,17 +33,16 @@ export class ExecutionTrace {
       }) ?? null;
   }
 
-  /** Where in a trace that belongs which the execution brings about; null: nobody traces the run. */
-  get place(): TraceContext | null {
+  /** Null: the run is not traced. */
+  get context(): TraceContext | null {
     return this.#span?.context ?? this.claimed.trace;
   }
 
-  /** Traces a step. @throws what the step throws */
   async step<T>(name: string, work: (step: TracedStep) => Promise<T>): Promise<T> {
     const span = this.#span && this.tracing?.start(name, { parent: this.#span });
-    if (!span) return work({ place: this.place, set: () => undefined });
+    if (!span) return work({ context: this.context, set: () => undefined });
     try {
-      return await work({ place: span.context, set: (attributes) => span.set(attributes) });
+      return await work({ context: span.context, set: (attributes) => span.set(attributes) });
     } catch (error) {
       span.fail(errorType(error));
       throw error;
@@ -56,7 +51,6 @@ export class ExecutionTrace {
     }
   }
 
-  /** Ends the execution's span. */
   end(outcome: Outcome, end: RunEnd): void {
     this.#span?.set({ 'longshore.run.end': end });
     if (outcome.kind === 'failed') this.#span?.fail(outcome.cause);

@@ -1,20 +1,16 @@
 import type { ContainerExit } from '../runtime/runtime.js';
-import { storable } from '../logs/storable-text.js';
+import { storable } from '../service-api/service-api.js';
 
-/** Most that a run's error_message may hold, in bytes of UTF-8. */
+/** Limit of error_message, in bytes of UTF-8. */
 export const MAX_MESSAGE_BYTES = 4096;
 
-/** Says in one line why a container's run failed. */
 export function failureSummary(exit: ContainerExit, ramMb: number): string {
   const limit = ramMb > 0 ? ` of ${ramMb} MB` : '';
   const why = exit.outOfMemory ? ` (ended because it reached its memory limit${limit})` : '';
   return `The container ended with exit code ${exit.exitCode}${why}`;
 }
 
-/**
- * The summary with what the container printed last, at most 4 KiB. When that is too much, the oldest lines are left out,
- * and then the start of the last one.
- */
+/** The summary and the container's last lines, clipped to 4 KiB: without the oldest lines, then without the start of the last one. */
 export function failureMessage(summary: string, tail: readonly string[]): string {
   if (tail.length === 0) return `${summary}. It printed nothing.`;
   const intro = `${summary}. Its last log lines:`;
@@ -32,7 +28,7 @@ export function failureMessage(summary: string, tail: readonly string[]): string
   return [intro, ...kept.toReversed()].join('\n');
 }
 
-/** Any text as an error_message: something the service can store, at most 4 KiB. */
+/** Makes any text fit for error_message: storable, at most 4 KiB. */
 export function clipMessage(text: string): string {
   const clean = storable(text);
   if (Buffer.byteLength(clean) <= MAX_MESSAGE_BYTES) return clean;
@@ -40,7 +36,6 @@ export function clipMessage(text: string): string {
   return `${bytes.toString().replace(/\uFFFD+$/, '')}...`;
 }
 
-/** What an error says, in one text. */
 export function errorText(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -3,17 +3,17 @@ import { open, type FileHandle } from 'node:fs/promises';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { readJson } from '@longshore/common/json/read-json';
 import { errorText } from './failure-message.js';
-import { RunFault } from '../runtime/run-fault.js';
+import { RunFault } from '../runtime/runtime.js';
 
-/** Largest output file that is read, in bytes. The service may take less. */
+/** Limit of the output file, in bytes. The limit of the service may be lower. */
 export const MAX_OUTPUT_BYTES = 16 * 2 ** 20;
 
 /**
- * Reads the outputs that a container left, trusting nothing: links are not followed, pipes and devices never wait, and
- * no more than the limit is read, however the file grows.
+ * Reads the output file of an untrusted container: follows no link, does not block on pipes or devices, and reads at most
+ * the limit.
  * @returns undefined when the file is missing, empty or blank
- * @throws RunFault when it is not what outputs have to be
- * @throws Error whose message is fit for a run's error_message when this machine cannot read it
+ * @throws RunFault when the file is invalid
+ * @throws Error fit for a run's error_message when this machine cannot read it
  */
 export async function readOutputFile(
   path: string,

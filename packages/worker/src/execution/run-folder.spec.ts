@@ -33,7 +33,7 @@ function outputFile(): string {
   return join(mkdtempSync(join(base, `output-${scratch++}-`)), 'output.json');
 }
 
-test('opens the folder of a run to every user below a folder that only its own user may enter', async () => {
+test("opens a run's folder to every user below a root that only the worker's user may enter", async () => {
   const before = process.umask(0o077);
   try {
     const folders = new RunFolders('rack/7:a', base);
@@ -54,18 +54,18 @@ test('opens the folder of a run to every user below a folder that only its own u
   }
 });
 
-test('keeps workers apart whose ids differ only in characters that file names cannot hold', () => {
+test('separates workers whose ids differ only in characters that file names cannot hold', () => {
   const roots = ['a/b', 'a:b', 'a-b', 'A-b'].map((id) => new RunFolders(id, base).root.toLowerCase());
   assert.equal(new Set(roots).size, 4);
 });
 
-test('gives every attempt a folder of its own', async () => {
+test('gives every attempt its own folder', async () => {
   const folders = new RunFolders('unique', base);
   const paths = await Promise.all(Array.from({ length: 20 }, () => folders.create(CONTENT)));
   assert.equal(new Set(paths.map(({ path }) => path)).size, 20);
 });
 
-test('removes at start what an earlier life left behind, and follows no link out of it', async () => {
+test('removes the folders of a previous process, and follows no link', async () => {
   const outside = join(base, 'outside');
   mkdirSync(outside);
   writeFileSync(join(outside, 'keep'), 'me');
@@ -81,7 +81,7 @@ test('removes at start what an earlier life left behind, and follows no link out
   assert.ok(existsSync(join(outside, 'keep')));
 });
 
-test('uses no folder that somebody else put in its place', async () => {
+test('refuses a root folder of another user', async () => {
   const folders = new RunFolders('trapped', base);
   const elsewhere = mkdtempSync(join(base, 'elsewhere-'));
   symlinkSync(elsewhere, folders.root);
@@ -90,7 +90,7 @@ test('uses no folder that somebody else put in its place', async () => {
   assert.deepEqual(readdirSync(elsewhere), []);
 });
 
-test('takes back rights on its own folder that others had got', async () => {
+test('restricts the mode of its own root folder', async () => {
   const folders = new RunFolders('wide', base);
   await folders.prepare();
   chmodSync(folders.root, 0o777);
@@ -98,12 +98,12 @@ test('takes back rights on its own folder that others had got', async () => {
   assert.equal(mode(folders.root), 0o700);
 });
 
-test('writes the template of the outputs beforehand', async () => {
+test('writes the template to the output file', async () => {
   const folder = await new RunFolders('template', base).create({ ...CONTENT, outputTemplate: { url: 'u' } });
   assert.deepEqual(await folder.readOutputs(), { url: 'u' });
 });
 
-test('reads outputs, and nothing from a missing, empty or blank file', async () => {
+test('reads outputs, and none from a missing, empty or blank file', async () => {
   const path = outputFile();
   assert.equal(await readOutputFile(path), undefined);
   for (const [text, outputs] of [
@@ -127,7 +127,7 @@ for (const text of [
   '{"a":"\\u0000"}',
   '\ufeff{}',
 ]) {
-  test(`refuses outputs that are no plain JSON object: ${text}`, async () => {
+  test(`refuses outputs that are not a JSON object: ${text}`, async () => {
     const path = outputFile();
     writeFileSync(path, text);
     await assert.rejects(readOutputFile(path), /^RunFault: The run's output file cannot be used: /);
@@ -146,14 +146,14 @@ const TRICKS: Record<string, (path: string) => void> = {
 };
 
 for (const [what, make] of Object.entries(TRICKS)) {
-  test(`refuses an output file that is ${what}, without waiting`, async () => {
+  test(`refuses an output file that is ${what}, without blocking`, async () => {
     const path = outputFile();
     make(path);
     await assert.rejects(readOutputFile(path), /no regular file|second name/);
   });
 }
 
-test('reads no more than the limit of a huge output file', async () => {
+test('reads at most the limit of a huge output file', async () => {
   const path = outputFile();
   writeFileSync(path, '{"a":1}');
   assert.deepEqual(await readOutputFile(path, 7), { a: 1 });
@@ -165,7 +165,7 @@ test('reads no more than the limit of a huge output file', async () => {
 const asNobody = ordinaryUser();
 
 test(
-  'starts over what a container of root left, which an ordinary user may not remove',
+  'starts although an ordinary user may not remove a folder of root',
   { skip: typeof asNobody === 'string' ? asNobody : false },
   () => {
     assert.ok(typeof asNobody !== 'string');

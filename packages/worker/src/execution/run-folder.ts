@@ -5,44 +5,40 @@ import { join } from 'node:path';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { readOutputFile } from './output-file.js';
 
-/** What a run's folder starts with. */
 export interface FolderContent {
   readonly runId: string;
   /** 1-based. */
   readonly attempt: number;
   readonly inputs: JsonObject;
-  /** Written to the output file beforehand unless it is empty. */
+  /** Initial content of the output file unless empty. */
   readonly outputTemplate: JsonObject;
 }
 
-/** The folder of one attempt, which the container sees. */
+/** The folder of one attempt, mounted in its container. */
 export interface RunFolder {
   readonly path: string;
   /**
-   * What the container left in the output file; undefined when it left nothing there. To be called after its end only.
-   * @throws Error whose message is fit for a run's error_message
+   * The outputs of an ended container; undefined when there are none.
+   * @throws Error fit for a run's error_message
    */
   readOutputs(): Promise<JsonObject | undefined>;
-  /** Deletes the folder and whatever the container put there. Harmless when it is gone. */
+  /** Deletes the folder. Idempotent. */
   remove(): Promise<void>;
 }
 
-/** What became of the folders of an earlier life. */
 export interface Leftovers {
-  /** How many are gone. */
   readonly removed: number;
-  /** Paths of those that this user may not remove. */
+  /** Paths that this user may not remove. */
   readonly kept: readonly string[];
 }
 
 /**
- * The folders of a worker's runs, below a folder of its own that no other user of the machine may enter. The folder of a
- * run is open to every user, because the container's user is whatever the image says.
+ * The folders of a worker's runs, below a root folder that only the worker's user may enter. The folder of a run is open to
+ * every user, because the image decides which user the container runs as.
  */
 export class RunFolders {
   readonly root: string;
 
-  /** @param base the folder for temporary files */
   constructor(workerId: string, base: string = tmpdir()) {
     const readable = workerId.replace(/[^A-Za-z0-9.-]+/g, '-').slice(0, 40);
     const distinct = createHash('sha256').update(workerId).digest('hex').slice(0, 12);
@@ -51,9 +47,9 @@ export class RunFolders {
   }
 
   /**
-   * Makes the worker's folder and removes what an earlier life of the same worker id left there. What it may not remove
-   * stays: a container's root can make folders that only root may empty.
-   * @throws Error when the folder cannot be made, or belongs to somebody else
+   * Creates the root folder and removes what a previous process of this worker id left there. Keeps folders that only
+   * root may empty.
+   * @throws Error when the root folder cannot be created or belongs to another user
    */
   async prepare(): Promise<Leftovers> {
     await this.makeRoot();
@@ -71,7 +67,7 @@ export class RunFolders {
     return { removed: found.length - kept.length, kept };
   }
 
-  /** Makes the folder of an attempt with its input and output file; its name is used for nothing else ever. */
+  /** Creates the folder of an attempt, under a unique name, with its input and output file. */
   async create({ runId, attempt, inputs, outputTemplate }: FolderContent): Promise<RunFolder> {
     await this.makeRoot();
     const name = runId.replace(/[^A-Za-z0-9-]+/g, '-').slice(0, 64);
@@ -96,7 +92,7 @@ export class RunFolders {
     await mkdir(this.root, { mode: 0o700 }).catch((error: unknown) => {
       if (!hasCode(error, 'EEXIST')) throw error;
     });
-    // The folder for temporary files is open to all: somebody may have been there first.
+    // Another user may have created it first: the temporary folder is open to all.
     const found = await lstat(this.root);
     const own = process.getuid === undefined || found.uid === process.getuid();
     if (!found.isDirectory() || !own) {
@@ -106,7 +102,7 @@ export class RunFolders {
   }
 }
 
-/** Whatever the umask says. */
+/** Sets the mode independent of the umask. */
 async function writeWithMode(path: string, text: string, mode: number): Promise<void> {
   await writeFile(path, text, { flag: 'wx', mode });
   await chmod(path, mode);
@@ -117,16 +113,16 @@ async function removeTree(path: string): Promise<void> {
     await rm(path, { recursive: true, force: true });
   } catch (error) {
     if (!isForbidden(error) && !hasCode(error, 'ENOTEMPTY')) throw error;
-    await openUp(path);
+    await restoreAccess(path);
     await rm(path, { recursive: true, force: true });
   }
 }
 
-/** Gives back the right to enter and change folders that the container had taken away. Follows no links. */
-async function openUp(path: string): Promise<void> {
+/** Restores access to folders that the container closed. Follows no links. */
+async function restoreAccess(path: string): Promise<void> {
   await chmod(path, 0o700);
   for (const entry of await readdir(path, { withFileTypes: true })) {
-    if (entry.isDirectory()) await openUp(join(path, entry.name));
+    if (entry.isDirectory()) await restoreAccess(join(path, entry.name));
   }
 }
 

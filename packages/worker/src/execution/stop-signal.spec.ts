@@ -5,29 +5,29 @@ import { Stopped, StopSignal } from './stop-signal.js';
 const isStopped = (kind: string) => (error: unknown) =>
   error instanceof Stopped && error.reason.kind === kind;
 
-test('passes on what a promise gives while nobody asks to stop', async () => {
+test('passes on the result of a promise before a stop', async () => {
   const stop = new StopSignal();
   stop.check();
   assert.equal(await stop.abortable(Promise.resolve(5)), 5);
   await assert.rejects(stop.abortable(Promise.reject(new Error('own fault'))), /own fault/);
 });
 
-test('leaves a promise that does not listen, with the first reason', async () => {
+test('leaves a pending promise, with the first reason', async () => {
   const stop = new StopSignal();
   const waiting = stop.abortable(new Promise(() => undefined));
-  stop.ask({ kind: 'shutting-down' });
-  stop.ask({ kind: 'key-refused' });
+  stop.stop({ kind: 'shutting-down' });
+  stop.stop({ kind: 'key-refused' });
   await assert.rejects(waiting, isStopped('shutting-down'));
   await assert.rejects(stop.abortable(new Promise(() => undefined)), isStopped('shutting-down'));
   assert.throws(() => stop.check(), isStopped('shutting-down'));
 });
 
-test('takes the failure of what was interrupted for the stop that it is', async () => {
+test('throws Stopped when the interrupted operation fails', async () => {
   const stop = new StopSignal();
   const interrupted = new Promise((_, reject) => {
     stop.signal.addEventListener('abort', () => reject(new Error('aborted')));
   });
   const waiting = stop.abortable(interrupted);
-  stop.ask({ kind: 'key-refused' });
+  stop.stop({ kind: 'key-refused' });
   await assert.rejects(waiting, isStopped('key-refused'));
 });

@@ -6,7 +6,7 @@ import { after, test } from 'node:test';
 import { pino } from 'pino';
 import { HealthFile } from './health-file.js';
 import { DOWN } from '../testing/fake-service.js';
-import { makeScene } from '../testing/scene.js';
+import { makeHarness } from '../testing/worker-harness.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'longshore-health-spec-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
@@ -14,33 +14,33 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 const silent = pino({ level: 'silent' });
 const untilIn = (path: string): number => Date.parse(readFileSync(path, 'utf8'));
 
-test('the health file says until when the service takes the worker for alive, and ends with it', async () => {
-  const path = join(folder, 'scene');
+test('the health file holds the time until which the service counts the worker as active', async () => {
+  const path = join(folder, 'health');
   writeFileSync(path, '2999-01-01T00:00:00.000Z');
-  const scene = makeScene({
+  const harness = makeHarness({
     env: { SERVICE_WORKER_HEALTH_FILE: path, SERVICE_WORKER_TIMEOUT: '60', SERVICE_WORKER_TICK: '2' },
   });
-  const isHealthy = (): boolean => existsSync(path) && untilIn(path) > scene.clock.epochMs();
-  scene.service.onCall = () => DOWN;
-  await scene.start();
-  await scene.clock.pass(10_000);
-  assert.equal(existsSync(path), false, 'not healthy by what an earlier life left');
-  scene.service.onCall = () => undefined;
-  await scene.clock.pass(60_000);
-  await scene.clock.until('healthy', isHealthy);
-  await scene.clock.pass(300_000);
-  await scene.clock.until('still healthy', isHealthy);
-  assert.ok(untilIn(path) - scene.clock.epochMs() <= 60_000);
-  scene.service.onCall = () => DOWN;
-  await scene.clock.pass(61_000);
+  const isHealthy = (): boolean => existsSync(path) && untilIn(path) > harness.clock.epochMs();
+  harness.service.onCall = () => DOWN;
+  await harness.start();
+  await harness.clock.pass(10_000);
+  assert.equal(existsSync(path), false, 'not healthy because of the file of a previous process');
+  harness.service.onCall = () => undefined;
+  await harness.clock.pass(60_000);
+  await harness.clock.until('healthy', isHealthy);
+  await harness.clock.pass(300_000);
+  await harness.clock.until('still healthy', isHealthy);
+  assert.ok(untilIn(path) - harness.clock.epochMs() <= 60_000);
+  harness.service.onCall = () => DOWN;
+  await harness.clock.pass(61_000);
   assert.equal(isHealthy(), false);
-  await scene.end();
+  await harness.end();
 });
 
-test('the health file is whole whenever it is read, and the last word is the latest', async () => {
+test('the health file is complete whenever it is read, and ends with the latest time', async () => {
   const path = join(folder, 'whole');
   const file = new HealthFile(path, silent);
-  const writes = Array.from({ length: 200 }, (_, index) => file.note(index));
+  const writes = Array.from({ length: 200 }, (_, index) => file.write(index));
   for (let seen = 0; seen < 50; seen += 1) {
     if (existsSync(path)) assert.ok(untilIn(path) >= 0);
     await new Promise(setImmediate);
@@ -53,20 +53,20 @@ test('the health file is whole whenever it is read, and the last word is the lat
   );
 });
 
-test('a health file that cannot be written costs a line in the log, not the worker', async () => {
+test('a health file that cannot be written is logged once and stops nothing', async () => {
   const lines: string[] = [];
   const logger = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) });
   const file = new HealthFile(join(folder, 'nowhere', 'file'), logger);
-  await file.note(1);
-  await file.note(2);
+  await file.write(1);
+  await file.write(2);
   assert.equal(lines.length, 1);
   assert.match(lines[0] ?? '', /cannot write the health file/);
 });
 
-test('nothing is written without a path', async () => {
+test('writes nothing without a path', async () => {
   const before = readdirSync(folder);
   const file = new HealthFile(null, silent);
-  await file.note(1);
-  await file.forget();
+  await file.write(1);
+  await file.remove();
   assert.deepEqual(readdirSync(folder), before);
 });

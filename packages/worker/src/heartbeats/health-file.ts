@@ -3,8 +3,8 @@ import type { Logger } from 'pino';
 import { errorText } from '../execution/failure-message.js';
 
 /**
- * A file that says until when the service takes this worker for alive (ISO 8601 in UTC, nothing else): what a health
- * check of the machine reads. It is missing until the service has taken a heartbeat. Without a path nothing is written.
+ * A file for health checks. It holds only the time until which the service counts this worker as active (ISO 8601, UTC),
+ * and does not exist before the first accepted heartbeat. Without a path nothing is written.
  */
 export class HealthFile {
   private writing: Promise<void> | null = null;
@@ -16,18 +16,17 @@ export class HealthFile {
     private readonly logger: Logger,
   ) {}
 
-  /** Removes what an earlier life left. To be called before the first note. Never rejects. */
-  async forget(): Promise<void> {
+  /** Removes the file of a previous process. Call it before the first write. Never rejects. */
+  async remove(): Promise<void> {
     const { path } = this;
     if (path !== null) await this.attempt(() => rm(path, { force: true }));
   }
 
   /**
-   * Writes a moment, in milliseconds since 1970. While the disk is slow only the latest one waits. Never rejects: a full
-   * disk must not cost the worker its runs.
-   * @returns when this moment or a later one has been written, or could not be
+   * Writes a time, in milliseconds since 1970, and resolves when this time or a later one is written. Never rejects: a
+   * full disk must not cost the worker its runs.
    */
-  note(untilMs: number): Promise<void> {
+  write(untilMs: number): Promise<void> {
     this.untilMs = untilMs;
     if (this.path === null) return Promise.resolve();
     this.writing ??= this.writeLatest(this.path).finally(() => {
@@ -41,7 +40,7 @@ export class HealthFile {
     while (written !== this.untilMs) {
       const { untilMs } = this;
       await this.attempt(async () => {
-        // Nobody may read half of it.
+        // Atomic for readers.
         const next = `${path}.${process.pid}`;
         await writeFile(next, new Date(untilMs).toISOString(), { mode: 0o644 });
         await rename(next, path);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { listHeldRuns } from './heartbeat-loop.js';
+import fc from 'fast-check';
+import { listHeldRuns, planHeartbeats } from './heartbeat-loop.js';
 
 const run = (id: string, text: string) => ({
   id,
@@ -10,7 +11,7 @@ const run = (id: string, text: string) => ({
   attempt: 1,
 });
 
-test('lists every run once, with inputs only while they stay small altogether', () => {
+test('lists every run once, and inputs up to a total length', () => {
   const runs = [run('a', 'x'.repeat(50)), run('b', 'x'.repeat(500)), run('c', 'x'), run('a', '')];
   const listed = listHeldRuns(runs, 100);
   assert.deepEqual(
@@ -22,4 +23,35 @@ test('lists every run once, with inputs only while they stay small altogether', 
     ],
   );
   assert.ok(listed.every((one) => !('attempt' in one)));
+});
+
+test('keeps pause plus timeout within a third of the worker timeout', () => {
+  fc.assert(
+    fc.property(
+      fc.double({ min: 0.05, max: 3600, noNaN: true }),
+      fc.double({ min: 0.1, max: 86_400, noNaN: true }),
+      (tick, timeout) => {
+        const { intervalMs, timeoutMs, maxPauseMs } = planHeartbeats(tick, timeout);
+        const thirdMs = (timeout * 1000) / 3 + 1e-6;
+        assert.ok(intervalMs + timeoutMs <= thirdMs && maxPauseMs + timeoutMs <= thirdMs);
+        assert.ok(intervalMs >= 10 && timeoutMs >= 10 && maxPauseMs >= intervalMs);
+      },
+    ),
+  );
+});
+
+test('uses the tick as interval when it is short enough', () => {
+  assert.deepEqual(planHeartbeats(2, 60), { intervalMs: 2000, timeoutMs: 10_000, maxPauseMs: 10_000 });
+});
+
+test('uses whole milliseconds for every worker timeout', () => {
+  fc.assert(
+    fc.property(
+      fc.double({ min: 0.05, max: 10, noNaN: true }),
+      fc.double({ min: 0.1, max: 100, noNaN: true }),
+      (tick, timeout) => {
+        assert.ok(Object.values(planHeartbeats(tick, timeout)).every(Number.isInteger));
+      },
+    ),
+  );
 });

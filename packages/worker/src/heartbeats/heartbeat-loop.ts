@@ -1,29 +1,48 @@
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '../backoff.js';
-import { planHeartbeats } from './heartbeat-plan.js';
 import { isKeyRefusal, type HeldRun, type Refusal, type Resources } from '../service-api/service-api.js';
 
-/** Most that the inputs of all runs may add to a heartbeat, in characters of JSON. */
-const MAX_INPUTS = 64 * 1024;
+/** Limit of the inputs of all runs in a heartbeat, in characters of JSON. */
+const MAX_INPUTS_LENGTH = 64 * 1024;
 
-/** What heartbeats say and how often. */
+/** Timing of heartbeats, in whole milliseconds. */
+export interface HeartbeatPlan {
+  /** Pause after a success. */
+  readonly intervalMs: number;
+  /** Timeout of one request. */
+  readonly timeoutMs: number;
+  /** Longest pause after a failure. */
+  readonly maxPauseMs: number;
+}
+
+const MAX_TIMEOUT_MS = 10_000;
+const MIN_MS = 10;
+
+/** Plans heartbeats so that two of three may fail: pause and timeout together are at most a third of the worker timeout. */
+export function planHeartbeats(tickSeconds: number, workerTimeoutSeconds: number): HeartbeatPlan {
+  const thirdMs = (workerTimeoutSeconds * 1000) / 3;
+  const intervalMs = toWholeMs(Math.min(tickSeconds * 1000, thirdMs / 2));
+  const timeoutMs = toWholeMs(Math.min(MAX_TIMEOUT_MS, thirdMs - intervalMs));
+  return { intervalMs, timeoutMs, maxPauseMs: Math.max(intervalMs, toWholeMs(thirdMs - timeoutMs)) };
+}
+
 export interface HeartbeatOptions {
   readonly resources: Resources;
   readonly tags: readonly string[];
   readonly tickSeconds: number;
-  /** The service's own word replaces it as soon as it is known. */
+  /** Used until the service sends its own value. */
   readonly workerTimeoutSeconds: number;
-  /** Every run that this worker holds, from the claim to the acknowledged last event. */
+  /** The runs of this worker, from the claim to the accepted final event. */
   readonly heldRuns: () => readonly HeldRun[];
-  /** Called at the first heartbeat that the service takes. */
+  /** Called after the first accepted heartbeat. */
   readonly onRegistered: () => void;
-  /** Called at every heartbeat that the service takes. */
-  readonly onTaken: () => void;
-  /** Called when the service refuses the very first heartbeat: the worker is set up wrongly. */
-  readonly onMisfit: (refusal: Refusal) => void;
+  /** Called after every accepted heartbeat. */
+  readonly onAccepted: () => void;
+  /** Called when the service refuses the first heartbeat, which means a wrong configuration. */
+  readonly onRejected: (refusal: Refusal) => void;
 }
 
-/** Tells the service that this worker lives and what it is doing, whatever else the worker is doing. */
+/** Sends heartbeats that list the runs of this worker, independent of the worker's other tasks. */
 export class HeartbeatLoop {
   private workerTimeoutSeconds: number;
   private registered = false;
@@ -37,7 +56,7 @@ export class HeartbeatLoop {
     this.workerTimeoutSeconds = options.workerTimeoutSeconds;
   }
 
-  /** Seconds of silence after which the service gives this worker up, as far as known. */
+  /** Seconds without a heartbeat after which the service treats this worker as stale. */
   get timeoutSeconds(): number {
     return this.workerTimeoutSeconds;
   }
@@ -46,36 +65,36 @@ export class HeartbeatLoop {
   async run(signal: AbortSignal): Promise<void> {
     let backoff: Backoff | null = null;
     while (!signal.aborted) {
-      const asked = await this.beat();
+      const failure = await this.send();
       const { intervalMs, maxPauseMs } = planHeartbeats(this.options.tickSeconds, this.workerTimeoutSeconds);
       let pauseMs = intervalMs;
-      if (asked === null) {
+      if (failure === null) {
         backoff = null;
       } else {
         backoff ??= new Backoff({ firstMs: intervalMs, maxMs: maxPauseMs }, this.context.random);
-        pauseMs = Math.min(backoff.nextMs(asked.retryAfterSeconds), maxPauseMs);
+        pauseMs = Math.min(backoff.nextMs(failure.retryAfterSeconds), maxPauseMs);
       }
       await this.context.clock.sleep(pauseMs, signal);
     }
   }
 
-  /** One heartbeat. @returns null when it was taken, else what the service asked for */
-  private async beat(): Promise<{ retryAfterSeconds?: number } | null> {
+  /** @returns null when the heartbeat was accepted */
+  private async send(): Promise<{ retryAfterSeconds?: number } | null> {
     const { api, logger, workerId, onKeyRefused } = this.context;
     const { resources, tags, heldRuns, tickSeconds } = this.options;
-    const { timeLimitMs } = planHeartbeats(tickSeconds, this.workerTimeoutSeconds);
-    const runningOps = listHeldRuns(heldRuns(), this.withInputs ? MAX_INPUTS : 0);
-    const answer = await api.heartbeat({ workerId, resources, tags, runningOps }, timeLimitMs);
+    const { timeoutMs } = planHeartbeats(tickSeconds, this.workerTimeoutSeconds);
+    const runningOps = listHeldRuns(heldRuns(), this.withInputs ? MAX_INPUTS_LENGTH : 0);
+    const answer = await api.heartbeat({ workerId, resources, tags, runningOps }, timeoutMs);
     if (answer.kind === 'ok') {
       this.workerTimeoutSeconds = answer.value.workerTimeoutSeconds ?? this.workerTimeoutSeconds;
-      if (this.failing) logger.info('heartbeats are taken again');
+      if (this.failing) logger.info('heartbeats are accepted again');
       this.failing = false;
       if (!this.registered) {
         this.registered = true;
         logger.info({ workerTimeoutSeconds: this.workerTimeoutSeconds }, 'registered at the service');
         this.options.onRegistered();
       }
-      this.options.onTaken();
+      this.options.onAccepted();
       return null;
     }
     if (answer.kind === 'refused') {
@@ -84,21 +103,21 @@ export class HeartbeatLoop {
         return {};
       }
       this.withInputs &&= answer.status !== 413;
-      if (!this.registered && answer.status !== 413) this.options.onMisfit(answer);
+      if (!this.registered && answer.status !== 413) this.options.onRejected(answer);
     }
-    if (!this.failing) logger.warn({ answer }, 'heartbeat not taken, trying on');
+    if (!this.failing) logger.warn({ answer }, 'heartbeat not accepted, retrying');
     this.failing = true;
     return answer.kind === 'unreachable' ? { retryAfterSeconds: answer.retryAfterSeconds ?? 0 } : {};
   }
 }
 
 /**
- * The runs as a heartbeat lists them: each once, and with inputs only as long as those stay small altogether, because a
- * heartbeat that the service finds too large would cost the worker all its runs.
+ * The runs as a heartbeat lists them: each once, and with inputs only up to a total length, because a heartbeat above the
+ * service's size limit would cost the worker all its runs.
  */
-export function listHeldRuns(runs: readonly HeldRun[], maxInputs: number): HeldRun[] {
+export function listHeldRuns(runs: readonly HeldRun[], maxInputsLength: number): HeldRun[] {
   const listed = new Map<string, HeldRun>();
-  let room = maxInputs;
+  let room = maxInputsLength;
   for (const run of runs) {
     const { id, image, inputs, constraints } = run;
     const length = JSON.stringify(inputs).length;
@@ -107,4 +126,8 @@ export function listHeldRuns(runs: readonly HeldRun[], maxInputs: number): HeldR
     listed.set(id, { id, image, inputs: fits ? inputs : {}, constraints });
   }
   return [...listed.values()];
+}
+
+function toWholeMs(ms: number): number {
+  return Math.max(MIN_MS, Math.floor(ms));
 }

@@ -25,7 +25,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 );
 
 describe('LogChunker', () => {
-  it('puts every line into one chunk, in order, or into a gap that is named, within its bound', () => {
+  it('puts every line into one chunk, in order, or into a named gap, in bounded memory', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 150, size: 'max' }), (steps) => {
         const chunker = new LogChunker(BOUNDS);
@@ -44,7 +44,7 @@ describe('LogChunker', () => {
           if (chunk === null) continue;
           const isSplit = kind === 'split' && chunk.lines.length > 1;
           if (isSplit) chunker.split(chunk);
-          else if (kind === 'leave-out') chunker.leaveOut(chunk);
+          else if (kind === 'leave-out') chunker.drop(chunk);
           else delivered.push(chunk);
         }
         chunker.end();
@@ -56,7 +56,7 @@ describe('LogChunker', () => {
     );
   });
 
-  it('keeps the oldest and the newest lines of a flood that nobody takes', () => {
+  it('keeps the oldest and the newest lines when chunks are not taken', () => {
     const chunker = new LogChunker(BOUNDS);
     for (let n = 0; n < 100_000; n++) chunker.push(line(`line ${n}`));
     chunker.end();
@@ -72,7 +72,7 @@ describe('LogChunker', () => {
     assert.ok(kept * (OVERHEAD + 10) > BOUNDS.heldBytes, `${kept} lines kept`);
   });
 
-  it('cuts what is too long for the service into continued lines, between characters', () => {
+  it('splits long lines into continued lines, between characters', () => {
     for (const whole of ['x'.repeat(2 * MAX_TEXT + 1), `x${'😀'.repeat(MAX_TEXT)}`]) {
       const chunker = new LogChunker();
       chunker.push(line(whole));
@@ -94,30 +94,30 @@ describe('LogChunker', () => {
     }
   });
 
-  it('replaces what the service cannot store', () => {
+  it('replaces characters that the service cannot store', () => {
     const chunker = new LogChunker();
     chunker.push(line('a\0b\uD800c\uDC00d😀'));
     assert.equal(chunker.take()?.lines[0]?.text, 'a\uFFFDb\uFFFDc\uFFFDd😀');
   });
 
-  it('has enough for a chunk by lines, by bytes, and at the end', () => {
+  it('is ready for a chunk by lines, by bytes, and at the end', () => {
     const chunker = new LogChunker();
-    assert.equal(chunker.hasEnough, false);
+    assert.equal(chunker.isChunkReady, false);
     assert.equal(chunker.take(), null);
     for (let n = 0; n < 999; n++) chunker.push(line(''));
-    assert.equal(chunker.hasEnough, false);
+    assert.equal(chunker.isChunkReady, false);
     chunker.push(line(''));
-    assert.equal(chunker.hasEnough, true);
+    assert.equal(chunker.isChunkReady, true);
     chunker.take();
     for (let n = 0; n < 16; n++) chunker.push(line('x'.repeat(MAX_TEXT)));
-    assert.equal(chunker.hasEnough, true);
+    assert.equal(chunker.isChunkReady, true);
     const ended = new LogChunker();
     ended.end();
-    assert.equal(ended.hasEnough, true);
+    assert.equal(ended.isChunkReady, true);
     assert.deepEqual(ended.take(), { firstLine: 0, lines: [], skippedBytes: 0, isLast: true });
   });
 
-  it('takes no more lines than the service does, however short they are', () => {
+  it("limits the lines of a chunk to the service's limit", () => {
     const chunker = new LogChunker({ heldBytes: 2 ** 30, enoughLines: 1, chunkBytes: 2 ** 30 });
     for (let n = 0; n <= MAX_CHUNK_LINES; n++) chunker.push(line(''));
     assert.equal(chunker.take()?.lines.length, MAX_CHUNK_LINES);

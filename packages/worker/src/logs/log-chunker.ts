@@ -1,20 +1,21 @@
-import { costOf, LineQueue } from './line-queue.js';
-import type { LogChunk, ShippedLine } from '../service-api/service-api.js';
-import { storable } from './storable-text.js';
+import { storable, type LogChunk, type ShippedLine } from '../service-api/service-api.js';
 
-/** Longest text of a line that the service takes, in UTF-16 units. */
+/** The service's limit of a line, in UTF-16 units. */
 export const MAX_TEXT = 16_384;
 
-/** Most lines that the service takes in a chunk. */
+/** The service's limit of lines in a chunk. */
 export const MAX_CHUNK_LINES = 5_000;
 
-/** How much is held and handed out. */
+/** Memory a line uses besides its text, in bytes. */
+const LINE_OVERHEAD = 100;
+
+/** Limits of memory and chunks. */
 export interface ChunkerBounds {
-  /** Bytes that the oldest lines, those sent next, may hold; the newest may hold as many again. */
+  /** Memory of the oldest lines, which are sent next, in bytes; the newest lines may use the same amount. */
   readonly heldBytes: number;
-  /** From how many lines on they are worth a chunk. */
+  /** Number of lines that fill a chunk. */
   readonly enoughLines: number;
-  /** From how many bytes of lines on they are worth a chunk, and as many as a chunk has at most. */
+  /** Maximum size of a chunk, in bytes. */
   readonly chunkBytes: number;
 }
 
@@ -25,24 +26,23 @@ export const CHUNKER_BOUNDS: ChunkerBounds = {
 };
 
 /**
- * Makes numbered chunks of an endless log in bounded memory. Every line is in one chunk, in order, or was left out: when
- * chunks are taken more slowly than lines come, the oldest are kept (they are sent next) and the newest (they say how
- * it ended); the middle goes, and the next chunk names the gap.
+ * Divides a log into chunks in bounded memory. When lines arrive faster than chunks are taken, it keeps the oldest lines
+ * (sent next) and the newest (they show the end), drops those between, and the next chunk names the gap.
  */
 export class LogChunker {
-  /** Next to each other, and to what was handed out before unless `gapBytes` says otherwise. */
+  /** The oldest lines, without a gap. */
   private head = new LineQueue();
-  /** What came when the head was full; between the two, lines may be missing. */
+  /** The newest lines, added while the head is full. `tailGap` precedes them. */
   private tail = new LineQueue();
   private count = 0;
   private chunkBytes: number;
-  /** Parts of a chunk that was too large. */
+  /** Halves of a chunk that was too large. */
   private readonly parts: Omit<LogChunk, 'isLast'>[] = [];
-  /** Bytes that were handed out last and then left out. */
-  private leftOut = 0;
-  /** Bytes left out before the head. */
+  /** Bytes of taken chunks that were dropped. */
+  private droppedBytes = 0;
+  /** Bytes dropped before the head. */
   private headGap = 0;
-  /** What was left out between head and tail. */
+  /** Dropped between head and tail. */
   private tailGap = { lines: 0, bytes: 0 };
   private hasEnded = false;
 
@@ -50,24 +50,24 @@ export class LogChunker {
     this.chunkBytes = bounds.chunkBytes;
   }
 
-  /** Whether nothing waits to be taken. */
+  /** Whether no line waits. */
   get isEmpty(): boolean {
     return this.head.length === 0 && this.parts.length === 0;
   }
 
-  /** Whether waiting longer would not make the next chunk better. */
-  get hasEnough(): boolean {
+  /** Whether to take the next chunk without waiting for more lines. */
+  get isChunkReady(): boolean {
     const { head, tail, bounds } = this;
     const isLarge = head.length >= bounds.enoughLines || head.heldBytes >= this.chunkBytes;
     return this.hasEnded || isLarge || tail.length > 0 || this.parts.length > 0;
   }
 
-  /** What the lines that wait hold of memory, in bytes. */
+  /** Memory of the waiting lines, in bytes. */
   get heldBytes(): number {
     return this.head.heldBytes + this.tail.heldBytes;
   }
 
-  /** Adds a line; one that is too long for the service becomes several. */
+  /** Adds a line. Splits it when it exceeds the service's limit. */
   push({ atMs, stream, text, isContinued }: ShippedLine): void {
     const clean = storable(text);
     if (clean.length <= MAX_TEXT) {
@@ -79,24 +79,21 @@ export class LogChunker {
     }
   }
 
-  /** Says that no line comes any more. */
+  /** No line follows. */
   end(): void {
     this.hasEnded = true;
   }
 
-  /**
-   * The next lines; the last chunk after the end may be empty.
-   * @returns null when there is nothing to send
-   */
+  /** The next lines, or null. The last chunk after the end may be empty. */
   take(): LogChunk | null {
     if (this.isEmpty && !this.hasEnded) return null;
     const chunk = this.parts.shift() ?? this.cutChunk();
-    const skippedBytes = chunk.skippedBytes + this.leftOut;
-    this.leftOut = 0;
+    const skippedBytes = chunk.skippedBytes + this.droppedBytes;
+    this.droppedBytes = 0;
     return { ...chunk, skippedBytes, isLast: this.hasEnded && this.isEmpty };
   }
 
-  /** Takes a chunk of several lines back that is too large for the service: its halves come next, and smaller ones after. */
+  /** Returns a chunk of several lines that is too large: its halves come next, and later chunks are smaller. */
   split({ firstLine, lines, skippedBytes }: LogChunk): void {
     const half = Math.ceil(lines.length / 2);
     this.parts.unshift(
@@ -106,9 +103,9 @@ export class LogChunker {
     this.chunkBytes /= 2;
   }
 
-  /** Takes a chunk back that the service does not want: its lines are left out, and the next chunk says so. */
-  leaveOut({ lines, skippedBytes }: LogChunk): void {
-    this.leftOut += lines.reduce((sum, { text }) => sum + Buffer.byteLength(text), skippedBytes);
+  /** Drops a taken chunk; the next one names the gap. */
+  drop({ lines, skippedBytes }: LogChunk): void {
+    this.droppedBytes += lines.reduce((sum, { text }) => sum + Buffer.byteLength(text), skippedBytes);
   }
 
   private cutChunk(): Omit<LogChunk, 'isLast'> {
@@ -123,7 +120,7 @@ export class LogChunker {
     }
     const skippedBytes = this.headGap;
     this.headGap = 0;
-    if (this.head.length === 0) this.goOnWithTail();
+    if (this.head.length === 0) this.moveTailToHead();
     return { firstLine, lines, skippedBytes };
   }
 
@@ -144,7 +141,7 @@ export class LogChunker {
     }
   }
 
-  private goOnWithTail(): void {
+  private moveTailToHead(): void {
     this.head = this.tail;
     this.headGap = this.tailGap.bytes;
     this.tail = new LineQueue();
@@ -152,7 +149,7 @@ export class LogChunker {
   }
 }
 
-/** Cuts a text into pieces that the service takes, between characters. */
+/** Splits a text at the service's limit, between characters. */
 function piecesOf(text: string): string[] {
   const pieces: string[] = [];
   for (let from = 0; from < text.length;) {
@@ -166,4 +163,52 @@ function piecesOf(text: string): string[] {
 
 function isLowSurrogate(unit: number): boolean {
   return unit >= 0xdc00 && unit <= 0xdfff;
+}
+
+interface QueuedLine {
+  readonly line: ShippedLine;
+  /** Length of its text in UTF-8. */
+  readonly bytes: number;
+}
+
+/** A queue of lines that counts the memory they use. */
+class LineQueue {
+  private items: (QueuedLine | undefined)[] = [];
+  private start = 0;
+  private cost = 0;
+
+  get length(): number {
+    return this.items.length - this.start;
+  }
+
+  get heldBytes(): number {
+    return this.cost;
+  }
+
+  push(queued: QueuedLine): void {
+    this.items.push(queued);
+    this.cost += costOf(queued);
+  }
+
+  shift(): QueuedLine | null {
+    const first = this.items[this.start];
+    if (first === undefined) return null;
+    this.items[this.start] = undefined;
+    this.start += 1;
+    this.cost -= costOf(first);
+    // Copying when the smaller part is left moves each line once on average.
+    if (this.start * 2 > this.items.length) {
+      this.items = this.items.slice(this.start);
+      this.start = 0;
+    }
+    return first;
+  }
+
+  peek(): QueuedLine | null {
+    return this.items[this.start] ?? null;
+  }
+}
+
+function costOf({ bytes }: QueuedLine): number {
+  return bytes + LINE_OVERHEAD;
 }

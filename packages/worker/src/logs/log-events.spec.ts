@@ -45,18 +45,18 @@ const OTHERS = [
 ];
 
 for (const line of OTHERS) {
-  test(`takes no event from: ${line.slice(0, 70)}`, () => assert.equal(parseLogEvent(line), null));
+  test(`reads no event from: ${line.slice(0, 70)}`, () => assert.equal(parseLogEvent(line), null));
 }
 
 const line = (length: number): string => JSON.stringify({ type: 'NOTE', msg: 'x'.repeat(length) });
 
-test('looks at no line beyond the bound', () => {
+test('ignores lines beyond the limit', () => {
   const overhead = line(0).length;
   assert.notEqual(parseLogEvent(line(MAX_EVENT_LINE - overhead)), null);
   assert.equal(parseLogEvent(line(MAX_EVENT_LINE - overhead + 1)), null);
 });
 
-test('reads every event that a program can write and survives every other line', () => {
+test('reads every valid event and ignores every other line', () => {
   const event = fc.record({
     type: fc.stringMatching(/^N[A-Z0-9_]{0,63}$/),
     msg: fc.oneof(fc.string(), fc.maxSafeInteger()),

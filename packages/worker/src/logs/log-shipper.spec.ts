@@ -7,7 +7,7 @@ import { FakeClock } from '../testing/fake-clock.js';
 import { DOWN, FakeService, type Fault } from '../testing/fake-service.js';
 
 describe('LogShipper', () => {
-  it('sends a line within a second, and lines that come close together in one chunk', async () => {
+  it('sends a line within a second, and lines of that time in one chunk', async () => {
     const { shipper, service, clock, print } = makeShipper();
     await clock.pass(5_000);
     assert.equal(service.calls.length, 0);
@@ -24,7 +24,7 @@ describe('LogShipper', () => {
     assert.deepEqual(texts(service), ['a', 'b', 'c', 'd', '<end>']);
   });
 
-  it('sends many lines without waiting, and has one chunk under way at a time', async () => {
+  it('sends many lines at once, one chunk at a time', async () => {
     const { shipper, service, clock, print } = makeShipper();
     service.onCall = ({ address }) => (address?.number === 0 ? 'hang' : undefined);
     print(...Array.from({ length: 3_000 }, (_, n) => `${n}`));
@@ -38,7 +38,7 @@ describe('LogShipper', () => {
     assert.deepEqual(texts(service), [...Array.from({ length: 3_000 }, (_, n) => `${n}`), 'last', '<end>']);
   });
 
-  it('stamps every line with the time of day at which it was read', async () => {
+  it('stamps every line with the time at which it was read', async () => {
     const { shipper, service, clock, print } = makeShipper();
     const beganMs = clock.epochMs();
     print('a');
@@ -52,7 +52,7 @@ describe('LogShipper', () => {
     );
   });
 
-  it('repeats a chunk unchanged until it is acknowledged, with growing pauses, and doubles nothing', async () => {
+  it('repeats a chunk unchanged until it is acknowledged, with growing pauses', async () => {
     const { shipper, service, clock, print } = makeShipper();
     const faults: Fault[] = [DOWN, 'hang', 'lose-answer', 'lose-answer'];
     service.onCall = () => faults.shift();
@@ -70,7 +70,7 @@ describe('LogShipper', () => {
     assert.ok(pauses.every((ms) => ms > 0));
   });
 
-  it('keeps as long a pause as the service asks for', async () => {
+  it('honours Retry-After', async () => {
     const { service, clock, print } = makeShipper();
     service.onCall = () => ({ kind: 'unreachable', reason: 'HTTP 429', retryAfterSeconds: 20 });
     print('a');
@@ -96,7 +96,7 @@ describe('LogShipper', () => {
     });
   }
 
-  it('stops when somebody else has written the log, instead of repeating itself', async () => {
+  it('stops when another writer has written the log', async () => {
     for (const nextChunk of [0, 7]) {
       const { shipper, service, clock, print, logged } = makeShipper();
       service.putLogChunk = async () => {
@@ -113,7 +113,7 @@ describe('LogShipper', () => {
     }
   });
 
-  it('sends a chunk that is too large in smaller ones, and leaves a line out that is too large by itself', async () => {
+  it('splits a chunk that is too large, and drops a line that is too large by itself', async () => {
     const { shipper, service, clock, print } = makeShipper();
     service.onCall = ({ chunk }) =>
       (chunk?.lines.reduce((sum, { text }) => sum + text.length, 0) ?? 0) > 100 ? refusal(413) : undefined;
@@ -128,7 +128,7 @@ describe('LogShipper', () => {
     assert.equal(service.calls.at(-1)?.chunk?.skippedBytes, 101);
   });
 
-  it('leaves out what the service finds wrong and names the gap, but does not insist for ever', async () => {
+  it('drops refused lines and names the gap, and stops after repeated refusals', async () => {
     const { shipper, service, clock, print, logged } = makeShipper();
     service.onCall = ({ address, chunk }) =>
       address?.number === 1 && chunk?.isLast === false ? refusal(400) : undefined;
@@ -153,7 +153,7 @@ describe('LogShipper', () => {
     await other.shipper.done;
   });
 
-  it('sends nothing more and breaks a request off once it is closed', async () => {
+  it('aborts its request and sends nothing after close', async () => {
     const { shipper, service, clock, print } = makeShipper();
     service.onCall = () => 'hang';
     print('a');

@@ -6,13 +6,12 @@ import type { LogChunk, Refusal, ShippedLine } from '../service-api/service-api.
 
 const RETRY = { firstMs: 500, maxMs: 15_000 };
 
-/** How long a line waits for others to share its chunk with, in milliseconds. */
-const GATHER_MS = 750;
+/** How long a line waits for others in the same chunk, in milliseconds. */
+const BATCH_MS = 750;
 
-/** Chunks in a row that the service may find wrong before no more are sent. */
+/** Consecutive refused chunks after which shipping stops. */
 const MAX_REFUSED = 3;
 
-/** The attempt whose log is shipped. */
 export interface ShipperOptions {
   readonly runId: string;
   /** 1-based. */
@@ -21,17 +20,16 @@ export interface ShipperOptions {
 }
 
 /**
- * Ships the log of one attempt to the service: numbered chunks, one under way at a time, each repeated until it is
- * acknowledged. Taking lines never waits. Whatever the service says to a log ends at most the shipping of it: run, events and
- * heartbeats go on.
+ * Ships the log of one attempt in numbered chunks, one at a time, each repeated until it is acknowledged. `push` never
+ * waits. A refused log does not affect the run, its events or heartbeats.
  */
 export class LogShipper {
-  /** Resolves when the service has everything, or when nothing more is sent. */
+  /** Resolves when everything is shipped or the shipper is closed. */
   readonly done: Promise<void>;
   private readonly chunker = new LogChunker();
   private readonly closing = new AbortController();
   private wake = new AbortController();
-  /** When the oldest line that waits was taken, as far as it matters. */
+  /** When the oldest waiting line arrived; null: no line waits. */
   private sinceMs: number | null = null;
   private number = 0;
   private refused = 0;
@@ -40,25 +38,25 @@ export class LogShipper {
     private readonly context: WorkerContext,
     private readonly options: ShipperOptions,
   ) {
-    this.done = this.work();
+    this.done = this.shipAll();
   }
 
-  /** Takes a line; after `end` and `close` it is dropped. */
+  /** Adds a line, unless the shipper is closed. */
   push(line: ShippedLine): void {
     if (this.closing.signal.aborted) return;
     this.chunker.push(line);
     const isFirst = this.sinceMs === null;
     this.sinceMs ??= this.context.clock.nowMs();
-    if (isFirst || this.chunker.hasEnough) this.wakeUp();
+    if (isFirst || this.chunker.isChunkReady) this.wakeUp();
   }
 
-  /** Says that no line comes any more: what is there is sent at once, marked as the end. */
+  /** Sends the rest at once, marked as the end of the log. */
   end(): void {
     this.chunker.end();
     this.wakeUp();
   }
 
-  /** Sends nothing more and forgets what waits. */
+  /** Stops shipping and drops the rest. */
   close(): void {
     this.closing.abort();
     this.wakeUp();
@@ -69,11 +67,11 @@ export class LogShipper {
   }
 
   private wakeUp(): void {
-    // Every abort makes an error object, also of a signal that is aborted already.
+    // Aborting twice would create another error object.
     if (!this.wake.signal.aborted) this.wake.abort();
   }
 
-  private async work(): Promise<void> {
+  private async shipAll(): Promise<void> {
     while (!this.isClosed) {
       await this.untilDue();
       const chunk = this.isClosed ? null : this.chunker.take();
@@ -85,8 +83,8 @@ export class LogShipper {
 
   private async untilDue(): Promise<void> {
     const { clock } = this.context;
-    while (!this.isClosed && !this.chunker.hasEnough) {
-      const leftMs = this.sinceMs === null ? null : this.sinceMs + GATHER_MS - clock.nowMs();
+    while (!this.isClosed && !this.chunker.isChunkReady) {
+      const leftMs = this.sinceMs === null ? null : this.sinceMs + BATCH_MS - clock.nowMs();
       if (leftMs !== null && leftMs <= 0) return;
       this.wake = new AbortController();
       const { signal } = this.wake;
@@ -95,7 +93,7 @@ export class LogShipper {
     }
   }
 
-  /** One chunk, until there is an answer. */
+  /** Sends one chunk until the service accepts or refuses it. */
   private async ship(chunk: LogChunk): Promise<void> {
     const { api, clock, random, workerId } = this.context;
     const { runId, attempt, logger } = this.options;
@@ -106,26 +104,26 @@ export class LogShipper {
       if (this.isClosed) return;
       switch (answer.kind) {
         case 'ok':
-          if (tries > 1) logger.info({ chunk: this.number, tries }, 'log delivered after all');
-          this.onTaken(chunk, answer.value.nextChunk);
+          if (tries > 1) logger.info({ chunk: this.number, tries }, 'log chunk delivered');
+          this.onAccepted(chunk, answer.value.nextChunk);
           return;
         case 'refused':
           this.onRefused(chunk, answer);
           return;
         case 'unreachable':
           if (tries === 1) {
-            logger.warn({ chunk: this.number, reason: answer.reason }, 'log not delivered yet, trying on');
+            logger.warn({ chunk: this.number, reason: answer.reason }, 'log chunk not delivered, retrying');
           }
           await clock.sleep(backoff.nextMs(answer.retryAfterSeconds), this.closing.signal);
       }
     }
   }
 
-  private onTaken({ isLast }: LogChunk, nextChunk: number): void {
+  private onAccepted({ isLast }: LogChunk, nextChunk: number): void {
     this.number += 1;
     this.refused = 0;
     if (nextChunk !== this.number) {
-      // Somebody else writes this log: what we send would be taken for a repetition, or refused.
+      // Another writer: the service would ignore or refuse our chunks.
       this.giveUp({ expected: nextChunk, chunk: this.number });
     } else if (isLast) {
       this.close();
@@ -141,15 +139,15 @@ export class LogShipper {
     if ((status === 413 || status === 400) && this.refused < MAX_REFUSED) {
       const lines = chunk.lines.length;
       this.options.logger.warn({ status, detail, lines }, 'the service refused lines of the log');
-      this.chunker.leaveOut(chunk);
+      this.chunker.drop(chunk);
       return;
     }
     this.giveUp({ status, detail });
   }
 
-  /** A refused key is left to the heartbeats: no log is worth the worker's runs. */
+  /** The heartbeats handle a refused key. */
   private giveUp(why: object): void {
-    this.options.logger.info(why, 'the service takes no more of the log');
+    this.options.logger.info(why, 'the service refuses the log, shipping stops');
     this.close();
   }
 }

@@ -1,23 +1,38 @@
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { WorkerContext } from '../worker-context.js';
-import { readLog, type LogSinks } from './log-reader.js';
+import type { EventSender } from '../execution/event-sender.js';
+import { errorText } from '../execution/failure-message.js';
+import { parseLogEvent } from './log-events.js';
 import { LogShipper } from './log-shipper.js';
-import { LogTail } from './log-tail.js';
 import type { LogLine } from '../runtime/runtime.js';
 
-/** How long the report of a run's end waits for the rest of its log to be shipped, in milliseconds. */
+/** How long the report of a run's end waits for the log, in milliseconds. */
 const FLUSH_MS = 1_500;
 
-/** How long the rest of a log is shipped after the end of its run was reported, in milliseconds. */
-export const LINGER_MS = 15_000;
+/** How long the rest of a log is shipped after the end of its run, in milliseconds. */
+const SHIP_REST_MS = 15_000;
 
-/** Begins the lines that the worker adds to the log of a run. */
-const OWN_MARK = '[worker]';
+/** Prefix of the lines that the worker adds to the log of a run. */
+const WORKER_PREFIX = '[worker]';
 
-/** Where the lines of a run's container go besides its log. */
-export type EventSinks = Pick<LogSinks, 'sender' | 'signal'>;
+/** How long lines are read before timers and heartbeats run, in milliseconds. */
+const SLICE_MS = 10;
 
-/** The log of one attempt on its way from the container to the service. */
+/** Longest part of a container's line in the worker's own log, in UTF-16 units. */
+const MAX_LOGGED = 2000;
+
+/** Longest part of a line that `LogTail` keeps, in UTF-16 units. */
+const MAX_KEPT = 4096;
+
+/** Receives the events of a log. */
+export interface EventSink {
+  readonly sender: EventSender;
+  /** Aborted when events are no longer forwarded. */
+  readonly signal: AbortSignal;
+}
+
+/** The log of one attempt: ships every line to the service, forwards events and keeps the last lines. */
 export class RunLog {
   private readonly tail = new LogTail();
   private shipper: LogShipper | null = null;
@@ -28,58 +43,118 @@ export class RunLog {
     private readonly run: { readonly runId: string; readonly logger: Logger },
   ) {}
 
-  /** Begins to ship, now that the attempt (1-based) is known. */
+  /** Starts to ship. @param attempt 1-based */
   open(attempt: number): void {
     this.shipper = new LogShipper(this.context, { ...this.run, attempt });
   }
 
-  /** Reads what a container prints, to its end. Never rejects. */
-  read(lines: AsyncIterable<LogLine>, sinks: EventSinks): Promise<void> {
-    const { tail, shipper, context, run } = this;
-    const ship = ({ stream, text, part }: LogLine): void =>
-      shipper?.push({ atMs: context.clock.epochMs(), stream, text, isContinued: part === 'rest' });
-    this.reading = readLog(lines, { ...sinks, logger: run.logger, tail, ship });
+  /** Reads a container's output to its end. Never rejects: a broken log does not fail the run. */
+  read(lines: AsyncIterable<LogLine>, sink: EventSink): Promise<void> {
+    this.reading = this.readAll(lines, sink).catch((error: unknown) => {
+      this.run.logger.warn({ error: errorText(error) }, 'could not read the log of the container to its end');
+    });
     return this.reading;
   }
 
-  /** The last lines that the container printed. */
+  /** The last lines of the container. */
   lastLines(): string[] {
     return this.tail.lines();
   }
 
   /**
-   * Sends the rest, which ends when the container's output does. Waits for that, but not for long.
-   * @param note what the worker has to say about the end, if it does
+   * Ends the log when the container's output ends. Waits for a short time until everything is shipped.
+   * @param note added to the log
    */
   async finish(note: string | null): Promise<void> {
-    const { shipper, context } = this;
+    const { shipper } = this;
     if (shipper === null) return;
     const shipped = this.reading.then(() => {
-      const atMs = context.clock.epochMs();
+      const atMs = this.context.clock.epochMs();
       for (const text of note?.split('\n') ?? []) {
-        shipper.push({ atMs, stream: 'stderr', text: `${OWN_MARK} ${text}`, isContinued: false });
+        shipper.push({ atMs, stream: 'stderr', text: `${WORKER_PREFIX} ${text}`, isContinued: false });
       }
       shipper.end();
       return shipper.done;
     });
-    const waited = new AbortController();
-    await Promise.race([shipped, context.clock.sleep(FLUSH_MS, waited.signal)]);
-    waited.abort();
+    await this.waitFor(shipped, FLUSH_MS);
   }
 
-  /** Goes on shipping for a bounded time. Resolves when everything is shipped, or given up. */
-  async linger(): Promise<void> {
-    const { shipper, context } = this;
+  /** Ships the rest for a limited time, then drops it. */
+  async shipRest(): Promise<void> {
+    const { shipper } = this;
     if (shipper === null) return;
-    const waited = new AbortController();
-    await Promise.race([shipper.done, context.clock.sleep(LINGER_MS, waited.signal)]);
-    waited.abort();
+    await this.waitFor(shipper.done, SHIP_REST_MS);
     shipper.close();
     await shipper.done;
   }
 
-  /** Gives up what is not shipped yet. */
+  /** Drops what is not shipped yet. */
   close(): void {
     this.shipper?.close();
+  }
+
+  private async readAll(lines: AsyncIterable<LogLine>, { sender, signal }: EventSink): Promise<void> {
+    const { logger } = this.run;
+    let sliceEnd = performance.now() + SLICE_MS;
+    for await (const line of lines) {
+      const { stream, text, part } = line;
+      if (logger.isLevelEnabled('debug')) {
+        logger.debug({ stream, line: text.slice(0, MAX_LOGGED) }, 'container log');
+      }
+      const atMs = this.context.clock.epochMs();
+      this.shipper?.push({ atMs, stream, text, isContinued: part === 'rest' });
+      if (part !== 'rest') this.tail.push(text);
+      const event = part === undefined && !signal.aborted ? parseLogEvent(text) : null;
+      if (event !== null) await sender.push(event);
+      // Buffered lines arrive without returning to the event loop.
+      if (performance.now() >= sliceEnd) {
+        await yieldToEventLoop();
+        sliceEnd = performance.now() + SLICE_MS;
+      }
+    }
+  }
+
+  private async waitFor(done: Promise<void>, timeoutMs: number): Promise<void> {
+    const timer = new AbortController();
+    await Promise.race([done, this.context.clock.sleep(timeoutMs, timer.signal)]);
+    timer.abort();
+  }
+}
+
+/** The last lines of a log, in a ring buffer. */
+export class LogTail {
+  private readonly ring: string[] = [];
+  private next = 0;
+
+  constructor(private readonly size = 20) {}
+
+  push(line: string): void {
+    // A slice would keep the whole text in memory; a copy does not.
+    this.ring[this.next] = line.length > MAX_KEPT ? Buffer.from(line.slice(0, MAX_KEPT)).toString() : line;
+    this.next = (this.next + 1) % this.size;
+  }
+
+  /** Oldest first. */
+  lines(): string[] {
+    return [...this.ring.slice(this.next), ...this.ring.slice(0, this.next)];
+  }
+}
+
+/** Logs of ended runs that are still being shipped. */
+export class UnshippedLogs {
+  private readonly logs = new Map<RunLog, Promise<void>>();
+
+  add(log: RunLog): void {
+    const shipped = log.shipRest().finally(() => this.logs.delete(log));
+    this.logs.set(log, shipped);
+  }
+
+  async untilShipped(): Promise<void> {
+    while (this.logs.size > 0) await Promise.all(this.logs.values());
+  }
+
+  /** Drops what is not shipped yet. */
+  close(): void {
+    for (const log of this.logs.keys()) log.close();
   }
 }

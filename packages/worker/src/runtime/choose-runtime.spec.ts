@@ -34,27 +34,27 @@ describe('choice of the runtime', { timeout: 30_000 }, () => {
     return chooseRuntime({ runtime, imagesDir, env, workerId: 'w:1/a', log, stateDir: join(root, 'state') });
   }
 
-  it('takes Docker when an engine answers, also with example images at hand', async () => {
+  it('chooses Docker when an engine answers, also with example images present', async () => {
     const log = new MemoryLog();
     assert.equal((await choose({ ...here, SERVICE_WORKER_IMAGES_DIR: images }, log)).name, 'docker');
     assert.deepEqual(log.warnings, []);
   });
 
-  it('falls back to processes when no engine answers and there are example images, and warns', async () => {
+  it('falls back to processes, with a warning, when no engine answers and there are example images', async () => {
     const log = new MemoryLog();
     assert.equal((await choose({ ...away, SERVICE_WORKER_IMAGES_DIR: images }, log)).name, 'process');
     assert.match(log.warnings[0]?.message ?? '', /without isolation/);
     assert.match(JSON.stringify(log.warnings[0]?.fields), /unix:\/\/\/nowhere\/docker.sock/);
   });
 
-  it('refuses when there is neither an engine nor a folder of images', async () => {
+  it('fails without an engine and a folder of images', async () => {
     await assert.rejects(
       choose({ ...away, ...nowhere }),
       /No runtime for containers: .*\/nowhere\/docker.sock/,
     );
   });
 
-  it('never replaces the runtime that was asked for', async () => {
+  it('never replaces the configured runtime', async () => {
     const env = { SERVICE_WORKER_IMAGES_DIR: images };
     await assert.rejects(
       choose({ ...env, ...away, SERVICE_WORKER_RUNTIME: 'docker' }),
@@ -67,7 +67,7 @@ describe('choice of the runtime', { timeout: 30_000 }, () => {
     );
   });
 
-  it('refuses a runtime that does not exist, and an address that makes no sense', async () => {
+  it('refuses an unknown runtime and an invalid address', async () => {
     await assert.rejects(
       choose({ SERVICE_WORKER_RUNTIME: 'podman' }),
       /must be docker or process, got "podman"/,
@@ -78,7 +78,7 @@ describe('choice of the runtime', { timeout: 30_000 }, () => {
     );
   });
 
-  it('does not wait for an engine that accepts and says nothing', async () => {
+  it('does not wait for an engine that accepts and does not answer', async () => {
     engine.answerNext('GET /_ping', silence);
     assert.equal(await dockerAvailable(here), false);
     assert.equal(await dockerAvailable(here), true);

@@ -4,8 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DockerRuntime, engineProblem } from './docker/docker.runtime.js';
 import { ProcessRuntime } from './process/process.runtime.js';
-import type { RuntimeLog } from './runtime-log.js';
-import type { Runtime } from './runtime.js';
+import type { Runtime, RuntimeLog } from './runtime.js';
 
 /** What the choice depends on. */
 export interface RuntimeChoice {

@@ -5,7 +5,7 @@ import { MAX_LINE_BYTES, splitLines } from './log-lines.js';
 import type { LogLine } from './runtime.js';
 
 describe('splitLines', () => {
-  it('gives the same lines however the bytes arrive', async () => {
+  it('yields the same lines for every division into chunks', async () => {
     const text = fc.array(fc.constantFrom('a', 'é', '日', '😀', ' ', '\n', '\r\n'), { maxLength: 60 });
     await fc.assert(
       fc.asyncProperty(text, fc.array(fc.integer({ min: 0, max: 7 })), async (parts, cuts) => {
@@ -18,7 +18,7 @@ describe('splitLines', () => {
     );
   });
 
-  it('keeps the streams apart when their lines arrive in pieces', async () => {
+  it('separates the streams when their lines arrive in pieces', async () => {
     const chunks = [
       { stream: 'stdout', bytes: Buffer.from('out') },
       { stream: 'stderr', bytes: Buffer.from('err') },
@@ -34,20 +34,20 @@ describe('splitLines', () => {
     assert.deepEqual(await textsOf([Buffer.from('\n\na\n\n')]), ['', '', 'a', '']);
   });
 
-  it('replaces what is no UTF-8', async () => {
+  it('replaces invalid UTF-8', async () => {
     assert.deepEqual(await textsOf([Buffer.from([0x61, 0xff, 0xc3, 0x0a, 0xed, 0xa0, 0x80])]), [
       'a\uFFFD\uFFFD',
       '\uFFFD\uFFFD\uFFFD',
     ]);
   });
 
-  it('keeps a line of the greatest length whole', async () => {
+  it('keeps a line of the maximum length whole', async () => {
     const longest = 'x'.repeat(MAX_LINE_BYTES);
     assert.deepEqual(await textsOf([Buffer.from(`${longest}\nnext\n`)]), [longest, 'next']);
     assert.deepEqual(await textsOf(cutAt(Buffer.from(`${longest}\nnext`), [1, 60_000])), [longest, 'next']);
   });
 
-  it('hands a longer line on in parts, and goes on with the next one', async () => {
+  it('splits a longer line into parts and continues with the next line', async () => {
     const longest = 'x'.repeat(MAX_LINE_BYTES);
     const whole = Buffer.from(`${longest}${longest}yz\nnext\n`);
     const stream = 'stdout';
@@ -68,7 +68,7 @@ describe('splitLines', () => {
     ]);
   });
 
-  it('cuts between characters and loses none', async () => {
+  it('splits between characters and loses none', async () => {
     for (const character of ['é', '日', '😀']) {
       for (const padding of ['', 'x', 'xx', 'xxx']) {
         const whole = padding + character.repeat(MAX_LINE_BYTES);
@@ -79,7 +79,7 @@ describe('splitLines', () => {
     }
   });
 
-  it('holds no more than one part of an endless line', async () => {
+  it('buffers at most one part of an endless line', async () => {
     const chunk = Buffer.alloc(1024 * 1024, 'y');
     const before = process.memoryUsage().arrayBuffers;
     let length = 0;

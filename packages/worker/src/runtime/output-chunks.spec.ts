@@ -21,7 +21,7 @@ describe('readChunks', { timeout: 30_000 }, () => {
     assert.equal((await chunks.next()).done, true);
   });
 
-  it('pulls no further than its reader', async () => {
+  it('reads only as fast as its consumer', async () => {
     let produced = 0;
     const endless = new Readable({
       highWaterMark: 1024,
@@ -38,7 +38,7 @@ describe('readChunks', { timeout: 30_000 }, () => {
     endless.destroy();
   });
 
-  it('ends when a stream stays open and silent after the program has ended', async () => {
+  it('ends when a stream stays open and silent after the end of the program', async () => {
     const held = new PassThrough();
     const chunks = readChunks([source('one', held)], Promise.resolve(), 30);
     held.write('last words');
@@ -47,7 +47,7 @@ describe('readChunks', { timeout: 30_000 }, () => {
     assert.equal(held.destroyed, true);
   });
 
-  it('goes on after the end as long as output keeps coming', async () => {
+  it('continues after the end of the program while output arrives', async () => {
     const busy = new PassThrough();
     const chunks = readChunks([source('one', busy)], Promise.reject(new Error('unknown end')), 500);
     for (let i = 0; i < 5; i++) {
@@ -59,7 +59,7 @@ describe('readChunks', { timeout: 30_000 }, () => {
     await chunks.return();
   });
 
-  it('takes a broken stream for ended', async () => {
+  it('treats a broken stream as ended', async () => {
     const broken = new PassThrough();
     const chunks = readChunks([source('one', broken)], RUNNING);
     const next = chunks.next();
@@ -67,7 +67,7 @@ describe('readChunks', { timeout: 30_000 }, () => {
     assert.equal((await next).done, true);
   });
 
-  it('discards the rest for a reader that leaves, and lets go when the program has ended', async () => {
+  it('discards the rest when its consumer stops, and releases the streams at the end', async () => {
     const stream = new PassThrough({ highWaterMark: 16 });
     const end = new EventEmitter();
     const ended = once(end, 'end');

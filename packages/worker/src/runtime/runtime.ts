@@ -1,6 +1,6 @@
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 
-/** What a run asks of the hardware; 0 means "no requirement, no limit". */
+/** Limits of a container; 0: none. */
 export interface ContainerLimits {
   /** Memory limit in MB (2^20 bytes). */
   readonly ramMb: number;
@@ -12,24 +12,24 @@ export interface ContainerLimits {
   readonly vramMb: number;
 }
 
-/** One container to run: an attempt of a run. */
+/** The container of one attempt. */
 export interface ContainerSpec {
   readonly runId: string;
   /** 1-based. */
   readonly attempt: number;
   readonly image: string;
-  /** Host folder that holds `input.json` and `output.json`; nothing else of the host is visible to the container. */
+  /** Host folder with `input.json` and `output.json`, the only part of the host that the container sees. */
   readonly folder: string;
   readonly limits: ContainerLimits;
-  /** Where in a trace the container belongs, which it is told as TRACEPARENT; null: nobody traces the run. */
+  /** Passed to the container as TRACEPARENT; null: the run is not traced. */
   readonly trace: TraceContext | null;
 }
 
-/** One line that a container printed, without its line end. */
+/** One line of a container's output, without its line end. */
 export interface LogLine {
   readonly stream: 'stdout' | 'stderr';
   readonly text: string;
-  /** Only of a line that is too long to be handed on whole: its start, or what goes on where its stream's last text ended. */
+  /** Only for a line that is too long: its first part, or a continuation. */
   readonly part?: 'start' | 'rest';
 }
 
@@ -37,40 +37,64 @@ export interface LogLine {
 export interface ContainerExit {
   /** 128 + signal when a signal ended it. */
   readonly exitCode: number;
-  /** True when the engine says that the memory limit ended it. */
+  /** Whether the engine reports that the memory limit ended it. */
   readonly outOfMemory: boolean;
 }
 
-/** A container that has been started. */
+/** A started container. */
 export interface RunningContainer {
   /**
-   * Lines of both streams in order of arrival, to be read once. Reading slowly slows the container down (back-pressure)
-   * instead of filling the worker's memory. Ends when the container has ended and everything it printed was read.
+   * Lines of both streams in order of arrival; can be read once. A slow reader slows the container down. Ends after the
+   * container's end, with its last line.
    */
   readonly lines: AsyncIterable<LogLine>;
-  /** Resolves when the container has ended, whoever ended it; rejects only when the engine cannot tell. */
+  /** Resolves when the container has ended; rejects when the engine cannot report its exit. */
   readonly exit: Promise<ContainerExit>;
-  /** Asks it to end and forces it after `graceSeconds`. Harmless when it has ended. */
+  /** Asks the container to end, and kills it after `graceSeconds`. Idempotent. */
   stop(graceSeconds: number): Promise<void>;
-  /** Removes what the container left in the engine. Harmless when it is gone. */
+  /** Removes the container from the engine. Idempotent. */
   remove(): Promise<void>;
 }
 
-/** A place where containers are executed: a Docker engine, or plain child processes. */
+/** Executes containers: with a Docker engine, or as child processes. */
 export interface Runtime {
   readonly name: 'docker' | 'process';
   /**
-   * Gets the newest image.
+   * Pulls the newest image.
    * @throws RunFault when there is no such image
-   * @throws Error whose message is fit for a run's error_message when it is not to be had now
+   * @throws Error fit for a run's error_message when it is not available now
    */
   pull(image: string, signal: AbortSignal): Promise<void>;
   /**
    * Creates and starts the container.
-   * @throws RunFault when the image or what the run asks for cannot be started anywhere
-   * @throws Error whose message is fit for a run's error_message when this machine cannot start it now
+   * @throws RunFault when no machine could start it
+   * @throws Error fit for a run's error_message when this machine cannot start it now
    */
   start(spec: ContainerSpec): Promise<RunningContainer>;
-  /** Removes what earlier lives of the same worker id left behind; answers how many. */
+  /** Removes the containers that previous processes of this worker left. @returns their number */
   removeLeftovers(): Promise<number>;
+}
+
+/**
+ * A failure caused by the run itself, which would fail on every worker. Any other error counts as a failure of this
+ * machine. The message is fit for the run's error_message.
+ */
+export class RunFault extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'RunFault';
+  }
+}
+
+/** The log of a runtime; a pino logger fits. */
+export interface RuntimeLog {
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+}
+
+/** Environment variables that pass the trace context to a container, named as in OpenTelemetry. */
+export function traceEnvironment(trace: TraceContext | null): Readonly<Record<string, string>> {
+  if (trace === null) return {};
+  const { traceparent, tracestate } = trace;
+  return { TRACEPARENT: traceparent, ...(tracestate === null ? {} : { TRACESTATE: tracestate }) };
 }

@@ -64,10 +64,10 @@ const RUN = {
   outputs: { u: 'x' },
   execution_summary: { worker_id: 'rack/7:a' },
 };
-const CALL = { waitSeconds: 0, timeLimitMs: 15_000, signal: new AbortController().signal };
+const CALL = { waitSeconds: 0, timeoutMs: 15_000, signal: new AbortController().signal };
 const beat = (limitMs = 20_000): ReturnType<HttpServiceApi['heartbeat']> => api().heartbeat(REPORT, limitMs);
 
-test('heartbeats as the interface has it and learns the timeout of the service', async () => {
+test('sends a heartbeat and reads the worker timeout', async () => {
   answer = json(200, { id: 'rack/7:a' }, { 'X-Worker-Timeout': '7.5' });
   assert.deepEqual(await beat(), { kind: 'ok', value: { workerTimeoutSeconds: 7.5 } });
   const [request] = received;
@@ -92,7 +92,7 @@ const TRACE = {
   tracestate: 'vendor=1',
 };
 
-test('claims for a worker id with slashes and colons, under a key', async () => {
+test('claims for a worker id with slashes and colons, with an idempotency key', async () => {
   const constraints = { ram_mb: 1, vram_mb: 2, cpu: 3, gpu_id: 0 };
   const op = { id: 'r', image: 'i', inputs: {}, constraints, attempt: 4 };
   const traced = { ...op, ...TRACE };
@@ -113,7 +113,7 @@ test('claims for a worker id with slashes and colons, under a key', async () => 
   assert.equal(received[0]?.headers['idempotency-key'], 'key-1');
 });
 
-test('claims with a wait in the query, and with none for a service that knows none', async () => {
+test('sends the wait in the query, and no query without one', async () => {
   answer = json(200, { ops: [] });
   await api().claim('w', 'k', { ...CALL, waitSeconds: 20 });
   await api().claim('w', 'k', CALL);
@@ -123,7 +123,7 @@ test('claims with a wait in the query, and with none for a service that knows no
   );
 });
 
-test('breaks a waiting claim off: the service sees the connection close at once', async () => {
+test('aborts a waiting claim: the service sees the connection close at once', async () => {
   const closed = new Promise<void>((resolve) => {
     answer = (response) => void response.once('close', resolve);
   });
@@ -131,7 +131,7 @@ test('breaks a waiting claim off: the service sees the connection close at once'
   const asked = api().claim('w', 'k', { ...CALL, waitSeconds: 20, signal: breakOff.signal });
   while (received.length === 0) await sleep(5);
   breakOff.abort();
-  assert.deepEqual(await asked, { kind: 'unreachable', reason: 'broken off' });
+  assert.deepEqual(await asked, { kind: 'unreachable', reason: 'aborted' });
   await closed;
 });
 
@@ -154,7 +154,7 @@ test('reads a run without its events', async () => {
   assert.equal(free.kind === 'ok' && free.value.workerId, null);
 });
 
-test('reports an event with who reports, which attempt, and a key', async () => {
+test('sends an event with worker, attempt and idempotency key', async () => {
   answer = (response) => response.writeHead(204).end();
   const reporter = { workerId: 'rack/7:a', attempt: 2, idempotencyKey: 'key-2', trace: TRACE };
   assert.deepEqual(await api().postEvent('r', { type: 'PROGRESS', msg: 5 }, reporter), {
@@ -179,7 +179,7 @@ test('reports an event with who reports, which attempt, and a key', async () => 
   assert.deepEqual(JSON.parse(received[1]?.body ?? ''), { type: 'A', msg: '', payload: { x: 1 } });
 });
 
-test('puts a chunk of a log under its number, with who sends it', async () => {
+test('sends a log chunk under its number, with its worker', async () => {
   answer = json(200, { next_chunk: 4, next_line: 12 });
   const address = { runId: 'r', attempt: 2, workerId: 'rack/7:a', number: 3 };
   const atMs = Date.parse('2026-01-02T03:04:05.678Z');
@@ -211,7 +211,7 @@ test('puts a chunk of a log under its number, with who sends it', async () => {
   assert.equal((await api().putLogChunk(address, last, open)).kind, 'unreachable');
 });
 
-test('tells a refusal from trouble by the status', async () => {
+test('distinguishes refusals from failures by the status', async () => {
   for (const status of [400, 401, 403, 404, 409, 410, 413, 415, 422]) {
     answer = json(status, { detail: 'No.' });
     assert.deepEqual(await beat(), { kind: 'refused', status, detail: 'No.' });
@@ -226,7 +226,7 @@ test('tells a refusal from trouble by the status', async () => {
   );
 });
 
-test('passes on how long to stay away', async () => {
+test('reads Retry-After', async () => {
   answer = json(503, { detail: 'Later.' }, { 'Retry-After': '7' });
   const now = await beat();
   assert.equal(now.kind === 'unreachable' && now.retryAfterSeconds, 7);
@@ -237,7 +237,7 @@ test('passes on how long to stay away', async () => {
 const html = (status: number) => (response: ServerResponse) =>
   response.writeHead(status, { 'Content-Type': 'text/html' }).end('<html>hello</html>');
 
-test('believes nobody who does not answer as the service does', async () => {
+test("rejects bodies that are not the service's", async () => {
   const asks: (() => Promise<Answer<unknown>>)[] = [
     () => beat(),
     () => api().claim('w', 'k', CALL),
@@ -270,7 +270,7 @@ test('believes nobody who does not answer as the service does', async () => {
   assert.deepEqual(await beat(), { kind: 'refused', status: 404, detail: 'HTTP 404' });
 });
 
-test('gives up on a service that is silent, that stops half-way, or that hangs up', async () => {
+test('treats a silent, incomplete or closed answer as unreachable', async () => {
   answer = () => undefined;
   assert.deepEqual(await beat(100), { kind: 'unreachable', reason: 'no answer within 100 ms' });
   answer = (response) => void response.writeHead(200, { 'Content-Type': 'application/json' }).write('{"id":');
@@ -279,7 +279,7 @@ test('gives up on a service that is silent, that stops half-way, or that hangs u
   assert.equal((await beat()).kind, 'unreachable');
 });
 
-test('says that nobody listens', async () => {
+test('reports a refused connection', async () => {
   const client = createLongshoreClient({ baseUrl: 'http://127.0.0.1:1', apiKey: 'secret' });
   const nobody = await new HttpServiceApi(client).claim('w', 'k', CALL);
   assert.match(nobody.kind === 'unreachable' ? nobody.reason : '', /ECONNREFUSED|bad port/);

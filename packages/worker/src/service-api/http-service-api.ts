@@ -16,7 +16,7 @@ import type {
   ServiceApi,
 } from './service-api.js';
 
-/** Time limits of requests, in milliseconds; those of heartbeats and claims are chosen by whoever sends them. */
+/** Timeouts of requests, in milliseconds. */
 const GET_RUN_MS = 10_000;
 /** An event may carry outputs of many megabytes. */
 const POST_EVENT_MS = 30_000;
@@ -24,20 +24,18 @@ const PUT_LOG_MS = 30_000;
 
 const MAX_DETAIL = 1000;
 
-/** 4xx answers that are no refusal of the request as such: too slow, too early, too often. */
-const TRY_LATER: ReadonlySet<number> = new Set([408, 425, 429]);
+/** 4xx answers that allow a retry. */
+const RETRYABLE: ReadonlySet<number> = new Set([408, 425, 429]);
 
-/** What a call of the generated client gives. */
 interface ClientResult<T> {
   readonly data?: T;
   readonly error?: unknown;
   readonly response: Response;
 }
 
-/** What every call needs to be cut short, and to be answered by the service itself. */
 interface CallInit {
   readonly signal: AbortSignal;
-  /** Following a redirect would hand the API key to whatever it names. */
+  /** A redirect could send the API key elsewhere. */
   readonly redirect: 'manual';
 }
 
@@ -47,7 +45,7 @@ export class HttpServiceApi implements ServiceApi {
 
   heartbeat(
     { workerId, resources, tags, runningOps }: HeartbeatReport,
-    timeLimitMs: number,
+    timeoutMs: number,
   ): Promise<Answer<{ readonly workerTimeoutSeconds: number | null }>> {
     const body: Schemas['HeartbeatRequest'] = {
       worker_id: workerId,
@@ -68,8 +66,8 @@ export class HttpServiceApi implements ServiceApi {
         constraints: toWireConstraints(constraints),
       })),
     };
-    return ask(
-      timeLimitMs,
+    return send(
+      timeoutMs,
       (init) => this.client.POST('/workers/heartbeat', { body, ...init }),
       (worker, response) => {
         if (!isJsonObject(worker) || worker['id'] !== workerId) return null;
@@ -82,14 +80,14 @@ export class HttpServiceApi implements ServiceApi {
   claim(
     workerId: string,
     idempotencyKey: string,
-    { waitSeconds, timeLimitMs, signal }: ClaimCall,
+    { waitSeconds, timeoutMs, signal }: ClaimCall,
   ): Promise<Answer<readonly ClaimedRun[]>> {
     const headers = { 'Idempotency-Key': idempotencyKey };
-    // An older service refuses a query parameter that it does not know.
+    // An older service refuses an unknown query parameter.
     const query: { wait?: number } = waitSeconds > 0 ? { wait: waitSeconds } : {};
     const params = { path: { worker_id: workerId }, query };
-    return ask(
-      timeLimitMs,
+    return send(
+      timeoutMs,
       (init) => this.client.POST('/workers/{worker_id}/claim', { params, headers, ...init }),
       (answer) => {
         const ops = isJsonObject(answer) ? answer['ops'] : null;
@@ -103,14 +101,14 @@ export class HttpServiceApi implements ServiceApi {
 
   getRun(runId: string): Promise<Answer<RunView>> {
     const params = { path: { id: runId }, query: { include_events: false } };
-    return ask(
+    return send(
       GET_RUN_MS,
       (init) => this.client.GET('/runs/{id}', { params, ...init }),
       (run) => readRun(run, runId),
     );
   }
 
-  postEvent(
+  async postEvent(
     runId: string,
     { type, msg, payload }: RunEvent,
     { workerId, attempt, idempotencyKey, trace }: Reporter,
@@ -125,9 +123,12 @@ export class HttpServiceApi implements ServiceApi {
     };
     const body = { type, msg, ...(payload === undefined ? {} : { payload }) };
     const headers = { 'Idempotency-Key': idempotencyKey, ...traceHeaders(trace) };
-    return askForNothing(POST_EVENT_MS, (init) =>
-      this.client.POST('/runs/{id}/events', { params, body, headers, ...init }),
+    const answer = await send(
+      POST_EVENT_MS,
+      (init) => this.client.POST('/runs/{id}/events', { params, body, headers, ...init }),
+      (data, { status }) => status === 204 || isJsonObject(data) || null,
     );
+    return answer.kind === 'ok' ? { kind: 'ok', value: null } : answer;
   }
 
   putLogChunk(
@@ -150,7 +151,7 @@ export class HttpServiceApi implements ServiceApi {
       ...(skippedBytes > 0 ? { skipped_bytes: skippedBytes } : {}),
       is_last: isLast,
     };
-    return ask(
+    return send(
       PUT_LOG_MS,
       (init) => this.client.PUT('/runs/{id}/logs/{chunk}', { params, body, ...init }),
       (answer) => {
@@ -162,19 +163,15 @@ export class HttpServiceApi implements ServiceApi {
   }
 }
 
-/**
- * Makes a call and says what came of it.
- * @param read takes what is needed out of the answer; null when that is not an answer of our service
- * @param breakOff ends the call early
- */
-async function ask<T>(
-  limitMs: number,
+/** @param read parses the body; null: the body is not the service's */
+async function send<T>(
+  timeoutMs: number,
   call: (init: CallInit) => Promise<ClientResult<unknown>>,
   read: (data: unknown, response: Response) => T | null,
-  breakOff?: AbortSignal,
+  aborted?: AbortSignal,
 ): Promise<Answer<T>> {
-  const limit = AbortSignal.timeout(limitMs);
-  const signal = breakOff === undefined ? limit : AbortSignal.any([limit, breakOff]);
+  const timeout = AbortSignal.timeout(timeoutMs);
+  const signal = aborted === undefined ? timeout : AbortSignal.any([timeout, aborted]);
   try {
     const { data, error, response } = await call({ signal, redirect: 'manual' });
     if (!response.ok) return answerOf(error, response);
@@ -182,34 +179,26 @@ async function ask<T>(
     if (value !== null) return { kind: 'ok', value };
     return { kind: 'unreachable', reason: `HTTP ${response.status} with a body that is not the service's` };
   } catch (error) {
-    return { kind: 'unreachable', reason: reasonOf(error, limitMs) };
+    return { kind: 'unreachable', reason: reasonOf(error, timeoutMs) };
   }
 }
 
-async function askForNothing(
-  limitMs: number,
-  call: (init: CallInit) => Promise<ClientResult<unknown>>,
-): Promise<Answer<null>> {
-  const answer = await ask(limitMs, call, (data, { status }) => status === 204 || isJsonObject(data) || null);
-  return answer.kind === 'ok' ? { kind: 'ok', value: null } : answer;
-}
-
 function answerOf(error: unknown, { status, headers }: Response): Answer<never> {
-  const said =
+  const message =
     isJsonObject(error) && typeof error['detail'] === 'string' ? error['detail'] : `HTTP ${status}`;
-  const detail = said.slice(0, MAX_DETAIL);
-  if (status >= 400 && status < 500 && !TRY_LATER.has(status)) return { kind: 'refused', status, detail };
+  const detail = message.slice(0, MAX_DETAIL);
+  if (status >= 400 && status < 500 && !RETRYABLE.has(status)) return { kind: 'refused', status, detail };
   const retryAfterSeconds = Number(headers.get('Retry-After') ?? Number.NaN);
-  const reason = said === `HTTP ${status}` ? said : `HTTP ${status}: ${detail}`;
+  const reason = message === `HTTP ${status}` ? message : `HTTP ${status}: ${detail}`;
   return retryAfterSeconds >= 0
     ? { kind: 'unreachable', reason, retryAfterSeconds }
     : { kind: 'unreachable', reason };
 }
 
-/** fetch hides why it failed in its error's cause. */
-function reasonOf(error: unknown, limitMs: number): string {
-  if (error instanceof Error && error.name === 'TimeoutError') return `no answer within ${limitMs} ms`;
-  if (error instanceof Error && error.name === 'AbortError') return 'broken off';
+/** fetch reports the reason in the cause of its error. */
+function reasonOf(error: unknown, timeoutMs: number): string {
+  if (error instanceof Error && error.name === 'TimeoutError') return `no answer within ${timeoutMs} ms`;
+  if (error instanceof Error && error.name === 'AbortError') return 'aborted';
   const cause = error instanceof Error ? error.cause : undefined;
   if (cause instanceof AggregateError) return cause.errors.map(errorText).join('; ');
   return errorText(cause ?? error);

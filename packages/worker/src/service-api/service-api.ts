@@ -2,41 +2,39 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 
 /**
- * What the service said. `refused` is an explicit no (4xx) that the same request would get again; `unreachable` is no
- * usable answer at all (no connection, time limit, 5xx, 429, something that is not our service's answer): try later.
+ * The result of a request. `refused`: a 4xx that a repetition would get again. `unreachable`: no usable answer (no
+ * connection, timeout, 5xx, 429, a body that is not the service's); retry later.
  */
 export type Answer<T> =
   | { readonly kind: 'ok'; readonly value: T }
   | { readonly kind: 'refused'; readonly status: number; readonly detail: string }
   | { readonly kind: 'unreachable'; readonly reason: string; readonly retryAfterSeconds?: number };
 
-/** An answer that is an explicit no. */
 export type Refusal = Extract<Answer<never>, { kind: 'refused' }>;
 
-/** One GPU of this machine. */
 export interface Gpu {
   readonly id: number;
   readonly vramMb: number;
   readonly tags: readonly string[];
 }
 
-/** What this machine has to offer. */
+/** Resources of this machine. */
 export interface Resources {
   readonly cpuCores: number;
   readonly ramMb: number;
   readonly gpus: readonly Gpu[];
 }
 
-/** What a run asks of the hardware; 0 means "no requirement, no limit". */
+/** Hardware requirements of a run; 0: no requirement and no limit. */
 export interface Constraints {
   readonly ramMb: number;
   readonly vramMb: number;
   readonly cpu: number;
-  /** The GPU that the service chose, or null. */
+  /** Chosen by the service; null: none. */
   readonly gpuId: number | null;
 }
 
-/** A run as the claim hands it out and as a heartbeat lists it. */
+/** A run as a heartbeat lists it. */
 export interface HeldRun {
   readonly id: string;
   readonly image: string;
@@ -44,15 +42,14 @@ export interface HeldRun {
   readonly constraints: Constraints;
 }
 
-/** A run that a claim handed to this worker. */
+/** A run of a claim's answer. */
 export interface ClaimedRun extends HeldRun {
-  /** 1-based; null when the service does not say. */
+  /** 1-based; null: not in the answer. */
   readonly attempt: number | null;
-  /** Where in a trace the run belongs; null: nobody traces it. */
+  /** Null: the run is not traced. */
   readonly trace: TraceContext | null;
 }
 
-/** What a heartbeat says. */
 export interface HeartbeatReport {
   readonly workerId: string;
   readonly resources: Resources;
@@ -60,92 +57,88 @@ export interface HeartbeatReport {
   readonly runningOps: readonly HeldRun[];
 }
 
-/** How a claim is asked. */
 export interface ClaimCall {
-  /** Whole seconds that the service may hold an empty answer back; 0 does not speak of it at all. */
+  /** Whole seconds that the service may delay an empty answer; 0: sends no `wait`. */
   readonly waitSeconds: number;
-  readonly timeLimitMs: number;
-  /** Breaks the request off; the answer is `unreachable` then. */
+  readonly timeoutMs: number;
+  /** Aborts the request; the answer is then `unreachable`. */
   readonly signal: AbortSignal;
 }
 
-/** What the worker needs to know of a run's present state. */
+/** The part of a run that the worker reads. */
 export interface RunView {
   readonly state: string;
   readonly currentAttempt: number;
   readonly image: string;
   readonly inputs: JsonObject;
-  /** Before the run ended: the caller's template. */
+  /** The caller's template until the run has ended. */
   readonly outputs: JsonObject;
-  /** The worker that the run is assigned to; null when there is none. */
+  /** The assigned worker; null: none. */
   readonly workerId: string | null;
 }
 
-/** An event for a run's timeline. */
 export interface RunEvent {
   readonly type: string;
   readonly msg: string | number;
   readonly payload?: JsonObject | undefined;
 }
 
-/** Who reports an event, so that the service can refuse reports for an ended attempt. */
+/** The sender of an event; the service refuses events of an ended attempt. */
 export interface Reporter {
   readonly workerId: string;
-  /** Null when it is not known yet. */
+  /** Null: not known yet. */
   readonly attempt: number | null;
-  /** The same for every try of one event, so that a lost answer does not record it twice. */
+  /** The same for every repetition of an event. */
   readonly idempotencyKey: string;
-  /** Where in a trace the report belongs; null: nobody traces the run. */
+  /** Null: the run is not traced. */
   readonly trace: TraceContext | null;
 }
 
-/** A line of a container's log, as it is shipped. */
+/** A line of a container's log. */
 export interface ShippedLine {
-  /** When it was read: milliseconds since 1970 in UTC. */
+  /** Time of reading: milliseconds since 1970 in UTC. */
   readonly atMs: number;
   readonly stream: 'stdout' | 'stderr';
-  /** Storable, and no longer than the service takes. */
   readonly text: string;
-  /** Whether it goes on where the last line of its stream ended: a piece of a longer line. */
+  /** Whether it continues the previous line of its stream. */
   readonly isContinued: boolean;
 }
 
-/** Lines of an attempt's log, next to each other. */
+/** Consecutive lines of an attempt's log. */
 export interface LogChunk {
-  /** Number of the first line within the attempt, from 0 and dense, lines left out included. */
+  /** Number of the first line within the attempt, 0-based; dropped lines count. */
   readonly firstLine: number;
   readonly lines: readonly ShippedLine[];
-  /** Bytes of UTF-8 of the lines that were left out right before the first one. */
+  /** Bytes of the lines dropped directly before the first line. */
   readonly skippedBytes: number;
-  /** Whether nothing comes after it; only such a chunk may be empty. */
+  /** Only the last chunk may be empty. */
   readonly isLast: boolean;
 }
 
-/** Where a chunk goes, and from whom. */
 export interface ChunkAddress {
   readonly runId: string;
   /** 1-based. */
   readonly attempt: number;
   readonly workerId: string;
-  /** From 0, counting up by one within the attempt. */
+  /** 0-based within the attempt. */
   readonly number: number;
 }
 
-/** All that the worker asks of the service. No method throws: whatever happens is an answer. Every request has a time limit. */
+/** The requests of the worker. No method throws, and every request has a timeout. */
 export interface ServiceApi {
-  /** @returns the seconds of silence after which the service gives a worker up; null when it does not say */
+  /** @returns the worker timeout of the service; null: not in the answer */
   heartbeat(
     report: HeartbeatReport,
-    timeLimitMs: number,
+    timeoutMs: number,
   ): Promise<Answer<{ readonly workerTimeoutSeconds: number | null }>>;
-  /** @param idempotencyKey kept until an answer arrived: a claim whose answer was lost hands out the same runs again */
+  /** @param idempotencyKey repeat a claim without an answer under the same key: it returns the same runs */
   claim(workerId: string, idempotencyKey: string, options: ClaimCall): Promise<Answer<readonly ClaimedRun[]>>;
   getRun(runId: string): Promise<Answer<RunView>>;
   postEvent(runId: string, event: RunEvent, reporter: Reporter): Promise<Answer<null>>;
   /**
-   * Harmless to repeat: a chunk that is stored already changes nothing.
-   * @param signal breaks the request off; the answer is `unreachable` then
-   * @returns the number of the chunk that the service expects next
+   * Idempotent.
+   * @param signal aborts the request; the answer is then `unreachable`
+   * @returns the number of the next chunk
    */
   putLogChunk(
     address: ChunkAddress,
@@ -154,15 +147,20 @@ export interface ServiceApi {
   ): Promise<Answer<{ readonly nextChunk: number }>>;
 }
 
-/** Whether the service does not take this worker's key, for anything. */
+/** Whether the service rejects this worker's key. */
 export function isKeyRefusal({ status }: Refusal): boolean {
   return status === 401 || status === 403;
 }
 
-/** Whether a refused report means that the run has ended or belongs to somebody else by now. */
-export function isLossOfRun(refusal: Refusal): boolean {
+/** Whether a refused event means that the run has ended or is assigned to another worker. */
+export function isRunLost(refusal: Refusal): boolean {
   return (
     refusal.status === 409 ||
     (refusal.status === 400 && refusal.detail.startsWith('Run is already in terminal state'))
   );
+}
+
+/** Replaces characters that the service cannot store (NUL and lone surrogates) by U+FFFD. */
+export function storable(text: string): string {
+  return text.replace(/[\0\p{Surrogate}]/gu, '\uFFFD');
 }

@@ -1,4 +1,4 @@
-import { setImmediate as letOthersRun } from 'node:timers/promises';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import type { Clock } from '../clock.js';
 
 interface Sleeper {
@@ -10,9 +10,9 @@ const START_MS = Date.parse('2026-01-01T00:00:00Z');
 
 const REAL_LIMIT_MS = 60_000;
 
-/** Time that stands still until a test moves it, and never moves while tracked real work is under way. */
+/** A clock that a test advances. It waits for tracked real work first. */
 export class FakeClock implements Clock {
-  private underWay = 0;
+  private pending = 0;
   private now = 0;
   private sleepers: Sleeper[] = [];
 
@@ -41,23 +41,23 @@ export class FakeClock implements Clock {
     });
   }
 
-  /** Holds this clock's time until the promise has settled. */
+  /** Stops the clock until the promise is settled. */
   async track<T>(realWork: Promise<T>): Promise<T> {
-    this.underWay += 1;
+    this.pending += 1;
     try {
       return await realWork;
     } finally {
-      this.underWay -= 1;
+      this.pending -= 1;
     }
   }
 
-  /** Lets everything happen that needs no time. */
+  /** Waits until only sleepers are left. */
   async settle(): Promise<void> {
-    // Work that has just ended may begin the next in the turns that follow.
-    for (let quiet = 0; quiet < 5; quiet = this.underWay > 0 ? 0 : quiet + 1) await letOthersRun();
+    // The continuation of completed work may start more work.
+    for (let quiet = 0; quiet < 5; quiet = this.pending > 0 ? 0 : quiet + 1) await yieldToEventLoop();
   }
 
-  /** Lets time pass sleeper by sleeper, so that each sees the time at which it wanted to wake. */
+  /** Advances the time from sleeper to sleeper, so that each wakes at its own time. */
   async pass(ms: number): Promise<void> {
     const endMs = this.now + ms;
     await this.settle();
@@ -69,14 +69,11 @@ export class FakeClock implements Clock {
     this.now = endMs;
   }
 
-  /**
-   * Waits until something has become true.
-   * @param passMs how much of this clock's time passes between two looks
-   */
+  /** @param passMs by how much the time advances between two checks */
   async until(what: string, isTrue: () => boolean, passMs = 0): Promise<void> {
     const deadline = performance.now() + REAL_LIMIT_MS;
     while (!isTrue()) {
-      if (performance.now() > deadline) throw new Error(`never came true: ${what}`);
+      if (performance.now() > deadline) throw new Error(`timed out waiting until ${what}`);
       await (passMs > 0 ? this.pass(passMs) : this.settle());
     }
   }

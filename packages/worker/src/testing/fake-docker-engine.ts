@@ -1,37 +1,30 @@
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** A call that the fake engine received. */
 export interface EngineCall {
-  /** Method and path, the container's id written as `ID`: `POST /containers/ID/start`. */
+  /** Method and path with `ID` for the container's id: `POST /containers/ID/start`. */
   readonly route: string;
   readonly query: Readonly<Record<string, string>>;
   /** The JSON body, or null. */
   readonly body: unknown;
 }
 
-/** A container as the fake engine keeps it. */
 export interface FakeContainer {
   readonly id: string;
   readonly create: { readonly Image: string; readonly Labels: Readonly<Record<string, string>> };
   state: { Running: boolean; ExitCode: number; OOMKilled: boolean };
 }
 
-/** How one call is answered instead of the usual way. */
 export type Answer = (response: ServerResponse, call: EngineCall) => void;
 
-/**
- * A Docker Engine API on a unix socket that runs nothing: containers print and end when the test says so. Every call is
- * recorded, and any answer can be replaced, so that an engine's odd days can be produced at will.
- */
+/** A Docker Engine API on a Unix socket. Tests control output and end of its containers and can replace any answer. */
 export class FakeDockerEngine {
   readonly calls: EngineCall[] = [];
   readonly containers = new Map<string, FakeContainer>();
-  /** References that are here without a pull. */
+  /** Local images. */
   readonly images = new Set<string>();
   private readonly replaced = new Map<string, Answer[]>();
   private readonly attached = new Map<string, Set<ServerResponse>>();
@@ -58,12 +51,11 @@ export class FakeDockerEngine {
     return `unix://${join(this.folder, 'docker.sock')}`;
   }
 
-  /** Answers the next calls of a route in these ways, one each; then as usual again. */
+  /** Replaces the next answers of a route. */
   answerNext(route: string, ...answers: Answer[]): void {
     this.replaced.set(route, [...(this.replaced.get(route) ?? []), ...answers]);
   }
 
-  /** Routes of all calls so far. */
   routes(): string[] {
     return this.calls.map(({ route }) => route);
   }
@@ -75,12 +67,12 @@ export class FakeDockerEngine {
     return only;
   }
 
-  /** Sends raw bytes to everybody who is attached to the only container. */
+  /** Sends raw bytes as output of the only container. */
   send(bytes: Buffer): void {
     for (const response of this.attached.get(this.container().id) ?? []) response.write(bytes);
   }
 
-  /** Breaks the connections of everybody who is attached or waits. */
+  /** Destroys the connections of `attach` and `wait`. */
   cutConnections(): void {
     for (const responses of [...this.attached.values(), ...this.waiting.values()]) {
       for (const response of responses) response.destroy();
@@ -88,12 +80,11 @@ export class FakeDockerEngine {
     }
   }
 
-  /** Ends the only container: its state changes, its output closes, `wait` is answered. */
+  /** Ends the only container. */
   end(exitCode: number, OOMKilled = false): void {
     this.finish(this.container(), exitCode, OOMKilled);
   }
 
-  /** Ends the server; the socket goes away. */
   async stop(): Promise<void> {
     this.server.closeAllConnections();
     this.server.close();
@@ -199,18 +190,17 @@ export class FakeDockerEngine {
 
 const NOT_STARTED: FakeContainer['state'] = { Running: false, ExitCode: 0, OOMKilled: false };
 
-/** An engine's error. */
 export function refuse(status: number, message: string): Answer {
   return (response) => json(response, status, { message });
 }
 
-/** No answer: the connection breaks. */
+/** Destroys the connection. */
 export const cut: Answer = (response) => void response.destroy();
 
-/** No answer ever. */
+/** Never answers. */
 export const silence: Answer = () => undefined;
 
-/** The report of a pull, line by line. */
+/** The progress report of a pull. */
 export function reports(...lines: readonly object[]): Answer {
   return (response) => report(response, ...lines);
 }
@@ -237,7 +227,6 @@ function add(map: Map<string, Set<ServerResponse>>, id: string, response: Server
   map.set(id, (map.get(id) ?? new Set()).add(response));
 }
 
-/** The parts of a create call that the fake engine looks at. */
 export function asCreate(body: unknown): FakeContainer['create'] {
   const image: unknown = Reflect.get(Object(body), 'Image');
   const labels: unknown = Reflect.get(Object(body), 'Labels');

@@ -2,11 +2,11 @@ import type { Answer, ChunkAddress, LogChunk } from '../service-api/service-api.
 
 type Stored = Answer<{ nextChunk: number }>;
 
-/** The logs that a service keeps: chunks in order, each once, with the gaps that they name. */
+/** The logs of a fake service. */
 export class FakeLogs {
   private readonly chunks = new Map<string, LogChunk[]>();
 
-  /** What the attempt (1-based) printed, a text a line; a gap is `[n]`, the end `<end>`. */
+  /** Texts of the lines of the attempt (1-based); `[n]` is a gap of n lines, `<end>` the end. */
   texts(runId: string, attempt = 1): string[] {
     const texts: string[] = [];
     let next = 0;
@@ -19,7 +19,6 @@ export class FakeLogs {
     return texts;
   }
 
-  /** Takes a chunk as the service does. */
   store({ runId, attempt, number }: ChunkAddress, chunk: LogChunk): Stored {
     const key = `${runId} ${attempt}`;
     const stored = this.chunks.get(key) ?? [];

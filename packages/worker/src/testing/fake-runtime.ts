@@ -2,11 +2,11 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ContainerExit, ContainerSpec, LogLine, RunningContainer, Runtime } from '../runtime/runtime.js';
 
-/** A container that does what the test says. */
+/** A container that a test controls. */
 export class FakeContainer implements RunningContainer {
   stopped = false;
   removed = false;
-  /** Lines that were read by the worker. */
+  /** Number of lines that the worker has read. */
   linesRead = 0;
   readonly exit: Promise<ContainerExit>;
   lines: AsyncIterable<LogLine> = this.read();
@@ -59,7 +59,6 @@ export class FakeContainer implements RunningContainer {
   }
 }
 
-/** A runtime whose containers the test drives. */
 export class FakeRuntime implements Runtime {
   readonly name = 'process';
   readonly containers: FakeContainer[] = [];

@@ -15,7 +15,6 @@ import type {
   ServiceApi,
 } from '../service-api/service-api.js';
 
-/** A run as the fake service keeps it. */
 export interface FakeRun {
   readonly id: string;
   image: string;
@@ -44,41 +43,35 @@ export interface Call {
   readonly atMs: number;
 }
 
-/**
- * What goes wrong with a request: an answer instead of the service's own, `lose-answer` (the service did it, nobody
- * learns of it), `hang` (no answer within the time limit, nothing done).
- */
+/** An answer instead of the service's own; `lose-answer`: handled, but not answered; `hang`: neither handled nor answered. */
 export type Fault = Answer<never> | 'lose-answer' | 'hang' | undefined;
 
 const TIME_LIMIT_MS = 10_000;
 
-/** How long a request takes, unless a fault decides. */
 interface Handling {
-  readonly timeLimitMs?: number;
+  readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
-  /** Resolves when the service has something to answer. */
+  /** Resolves when the service can answer. */
   readonly ready?: () => Promise<void>;
 }
 
 export const DOWN: Answer<never> = { kind: 'unreachable', reason: 'HTTP 503' };
 
-const BROKEN_OFF: Answer<never> = { kind: 'unreachable', reason: 'broken off' };
+const ABORTED: Answer<never> = { kind: 'unreachable', reason: 'aborted' };
 
 const TERMINAL = new Set(['COMPLETED', 'FAILED', 'CANCELLED']);
 
-/** The service as far as the worker can tell: claims, fencing, retries, idempotency keys, and faults at will. */
+/** A service in memory: claims, fencing, retries, idempotency keys and injected faults. */
 export class FakeService implements ServiceApi {
   readonly runs = new Map<string, FakeRun>();
   readonly calls: Call[] = [];
   workerTimeoutSeconds: number | null = null;
   onCall: (call: Call) => Fault = () => undefined;
-  /** Whether it knows claims that wait; an older service refuses them. */
-  knowsWait = true;
-  /** Whether waiting claims are answered at once, as while the service stops. */
+  /** Whether it supports waiting claims; an older service refuses them. */
+  supportsWait = true;
+  /** Whether it answers waiting claims at once, as a stopping service does. */
   endsWaits = false;
-  /** Claims that wait now. */
   waiting = 0;
-  /** What was shipped to it. */
   readonly logs = new FakeLogs();
   private workAdded = new AbortController();
   private readonly claimsByKey = new Map<string, readonly ClaimedRun[]>();
@@ -103,12 +96,12 @@ export class FakeService implements ServiceApi {
       ...more,
     };
     this.runs.set(id, run);
-    this.announce();
+    this.wakeClaims();
     return run;
   }
 
-  /** Wakes the claims that wait. */
-  announce(): void {
+  /** Wakes waiting claims. */
+  wakeClaims(): void {
     const { workAdded } = this;
     this.workAdded = new AbortController();
     workAdded.abort();
@@ -120,16 +113,16 @@ export class FakeService implements ServiceApi {
 
   heartbeat(
     report: HeartbeatReport,
-    timeLimitMs: number,
+    timeoutMs: number,
   ): Promise<Answer<{ workerTimeoutSeconds: number | null }>> {
     const answer = { workerTimeoutSeconds: this.workerTimeoutSeconds };
-    return this.answer({ what: 'heartbeat', report }, () => ok(answer), { timeLimitMs });
+    return this.answer({ what: 'heartbeat', report }, () => ok(answer), { timeoutMs });
   }
 
   async claim(
     workerId: string,
     key: string,
-    { waitSeconds, timeLimitMs, signal }: ClaimCall,
+    { waitSeconds, timeoutMs, signal }: ClaimCall,
   ): Promise<Answer<readonly ClaimedRun[]>> {
     const call = { what: 'claim', key, waitSeconds } as const;
     const act = () => {
@@ -137,11 +130,11 @@ export class FakeService implements ServiceApi {
       this.claimsByKey.set(key, claimed);
       return ok(claimed);
     };
-    if (waitSeconds > 0 && !this.knowsWait) {
-      return this.answer(call, () => refused(400, "Unknown query parameter 'wait'"), { timeLimitMs });
+    if (waitSeconds > 0 && !this.supportsWait) {
+      return this.answer(call, () => refused(400, "Unknown query parameter 'wait'"), { timeoutMs });
     }
     const ready = () => this.untilWork(key, waitSeconds, signal);
-    return this.answer(call, act, { timeLimitMs, signal, ready });
+    return this.answer(call, act, { timeoutMs, signal, ready });
   }
 
   getRun(runId: string): Promise<Answer<RunView>> {
@@ -172,18 +165,18 @@ export class FakeService implements ServiceApi {
   private async answer<T>(
     call: Omit<Call, 'atMs'>,
     act: () => Answer<T>,
-    { timeLimitMs = TIME_LIMIT_MS, signal, ready = async () => undefined }: Handling = {},
+    { timeoutMs = TIME_LIMIT_MS, signal, ready = async () => undefined }: Handling = {},
   ): Promise<Answer<T>> {
-    const noted = { ...call, atMs: this.clock.nowMs() };
-    this.calls.push(noted);
-    const fault = this.onCall(noted);
+    const received = { ...call, atMs: this.clock.nowMs() };
+    this.calls.push(received);
+    const fault = this.onCall(received);
     if (fault === 'hang') {
-      await this.clock.sleep(timeLimitMs, signal);
+      await this.clock.sleep(timeoutMs, signal);
       return { kind: 'unreachable', reason: 'no answer in time' };
     }
     if (typeof fault === 'object') return fault;
     await ready();
-    if (signal?.aborted === true) return BROKEN_OFF;
+    if (signal?.aborted === true) return ABORTED;
     if (fault === 'lose-answer') {
       act();
       return { kind: 'unreachable', reason: 'connection reset' };
@@ -191,7 +184,7 @@ export class FakeService implements ServiceApi {
     return act();
   }
 
-  /** Holds a claim until there is something to answer, the wait is over, or the caller has gone. */
+  /** Holds a claim until there is a run, the wait is over, or the request is aborted. */
   private async untilWork(key: string, waitSeconds: number, signal: AbortSignal): Promise<void> {
     const endMs = this.clock.nowMs() + waitSeconds * 1000;
     this.waiting += 1;
@@ -234,7 +227,7 @@ export class FakeService implements ServiceApi {
     if (event.type === 'COMPLETED') run.state = 'COMPLETED';
     if (event.type === 'FAILED') {
       fail(run);
-      this.announce();
+      this.wakeClaims();
     }
     return ok(null);
   }
@@ -257,4 +250,15 @@ function ok<T>(value: T): Answer<T> {
 
 function refused(status: number, detail: string): Answer<never> {
   return { kind: 'refused', status, detail };
+}
+
+/** Types of the run's events, oldest first. */
+export function eventTypes(run: FakeRun): string[] {
+  return run.timeline.map(({ type }) => type);
+}
+
+/** The error_message of the run's last event; empty: none. */
+export function errorMessage(run: FakeRun): string {
+  const message = run.timeline.at(-1)?.payload?.['error_message'];
+  return typeof message === 'string' ? message : '';
 }

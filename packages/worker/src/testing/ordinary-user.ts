@@ -1,12 +1,11 @@
 import { execFileSync } from 'node:child_process';
 
-/** An account to run a process as. */
 export interface OrdinaryUser {
   readonly uid: number;
   readonly gid: number;
 }
 
-/** An account without rights that can read this checkout; why there is none, as a reason to skip a test. */
+/** @returns an unprivileged account that can read this checkout, or the reason to skip the test */
 export function ordinaryUser(): OrdinaryUser | string {
   if (process.getuid?.() !== 0) return 'every test here runs as an ordinary user';
   let user: OrdinaryUser;

@@ -1,7 +1,6 @@
 import type Dockerode from 'dockerode';
 import { localName, parseImageReference } from './image-reference.js';
-import type { ContainerLimits, ContainerSpec } from '../runtime.js';
-import { traceEnvironment } from '../trace-environment.js';
+import { traceEnvironment, type ContainerLimits, type ContainerSpec } from '../runtime.js';
 
 /** Where the run's folder appears inside the container. */
 const CONTAINER_FOLDER = '/longshore';

@@ -5,8 +5,7 @@ import { engineMessage, engineStatus, withLimit } from './docker-engine.js';
 import { demultiplex } from './log-frames.js';
 import { splitLines } from '../log-lines.js';
 import { readChunks } from '../output-chunks.js';
-import type { RuntimeLog } from '../runtime-log.js';
-import type { ContainerExit, LogLine, RunningContainer } from '../runtime.js';
+import type { ContainerExit, LogLine, RunningContainer, RuntimeLog } from '../runtime.js';
 
 /** Time limits of the calls about one container, in milliseconds. */
 export interface ContainerTiming {

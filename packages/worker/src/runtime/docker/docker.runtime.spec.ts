@@ -8,7 +8,7 @@ import { DockerRuntime } from './docker.runtime.js';
 
 const TIMING: ContainerTiming = { callMs: 5_000, waitMs: 5_000, outageMs: 3_000, retryMs: 5 };
 
-describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
+describe('DockerRuntime', { timeout: 60_000 }, () => {
   const folders = new RunFolders();
   let engine: FakeDockerEngine;
   let log: MemoryLog;
@@ -25,7 +25,7 @@ describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
   }
 
   describe('create', () => {
-    it('asks for exactly this container', async () => {
+    it('sends exactly this create request', async () => {
       const limits = { ramMb: 256, cpu: 2, gpuId: 1, vramMb: 1000 };
       const spec = folders.spec('registry.example:5000/team/tool', {}, limits);
       await runtime().start({ ...spec, attempt: 3 });
@@ -56,7 +56,7 @@ describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
       });
     });
 
-    it('tells a traced container where in the trace it belongs', async () => {
+    it('passes the trace context to a traced container', async () => {
       const trace = {
         traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
         tracestate: 'a=1',
@@ -73,7 +73,7 @@ describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
       assert.deepEqual(await variables({ ...trace, tracestate: null }), [`TRACEPARENT=${trace.traceparent}`]);
     });
 
-    it('sets no limit where the run has none', async () => {
+    it('sets no limit that the run does not have', async () => {
       await runtime().start(folders.spec('tool'));
       assert.deepEqual(Object.keys(hostConfig(engine)), [
         'Binds',
@@ -85,7 +85,7 @@ describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
       ]);
     });
 
-    it('asks for any GPU when the run needs GPU memory and the service chose none', async () => {
+    it('requests any GPU when the run needs GPU memory and the service chose none', async () => {
       await runtime().start(folders.spec('tool', {}, { vramMb: 1 }));
       const requests: unknown = Reflect.get(hostConfig(engine), 'DeviceRequests');
       assert.deepEqual(requests, [{ Driver: '', Capabilities: [['gpu']], Count: 1 }]);
@@ -113,7 +113,7 @@ describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
       assert.equal(engine.containers.size, 0);
     });
 
-    it('removes the container that was made although the answer got lost', async () => {
+    it('removes a container that was created although the answer was lost', async () => {
       await runtime().start(folders.spec('tool'));
       const spec = folders.spec('tool');
       engine.answerNext('POST /containers/create', (response, { body }) => {
@@ -154,7 +154,7 @@ describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
   });
 
   describe('output', () => {
-    it('gives the lines of both streams', async () => {
+    it('yields the lines of both streams', async () => {
       const container = await runtime().start(folders.spec('tool'));
       engine.send(Buffer.concat([frame(1, 'one\ntw'), frame(2, 'warning\n'), frame(1, 'o\nrest')]));
       engine.end(0);
@@ -192,7 +192,7 @@ describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
   });
 
   describe('end', () => {
-    it('is known by the state when the answer to wait gets lost', async () => {
+    it('is read from the state when the answer to wait is lost', async () => {
       const container = await runtime().start(folders.spec('tool'));
       await until(() => engine.routes().includes('POST /containers/ID/wait'));
       engine.container().state = { Running: false, ExitCode: 5, OOMKilled: false };
@@ -200,14 +200,14 @@ describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
       assert.deepEqual(await container.exit, { exitCode: 5, outOfMemory: false });
     });
 
-    it('is known by the state when wait is never answered', async () => {
+    it('is read from the state when wait is never answered', async () => {
       engine.answerNext('POST /containers/ID/wait', silence);
       const container = await runtime({ waitMs: 50 }).start(folders.spec('tool'));
       engine.container().state = { Running: false, ExitCode: 6, OOMKilled: false };
       assert.equal((await container.exit).exitCode, 6);
     });
 
-    it('is known once the engine is back from a restart', async () => {
+    it('is read after a restart of the engine', async () => {
       const refusals = Array.from({ length: 5 }, () => cut);
       engine.answerNext('GET /containers/ID/json', ...refusals);
       engine.answerNext('POST /containers/ID/wait', ...refusals);
@@ -216,14 +216,14 @@ describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
       assert.equal((await container.exit).exitCode, 255);
     });
 
-    it('cannot be told when the engine stays away', async () => {
+    it('fails when the engine stays unreachable', async () => {
       const container = await runtime({ outageMs: 50 }).start(folders.spec('tool'));
       await engine.stop();
       await assert.rejects(container.exit, /engine cannot tell how the container ended/);
       engine = await FakeDockerEngine.start();
     });
 
-    it('cannot be told when somebody else removed the container', async () => {
+    it('fails when another client removed the container', async () => {
       const container = await runtime().start(folders.spec('tool'));
       await until(() => engine.routes().includes('POST /containers/ID/wait'));
       engine.containers.clear();
@@ -231,7 +231,7 @@ describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
       await assert.rejects(container.exit, /removed by somebody else/);
     });
 
-    it('names the memory limit also when the engine learns of it late', async () => {
+    it('names the memory limit when the engine reports it late', async () => {
       const container = await runtime().start(folders.spec('tool'));
       engine.answerNext('GET /containers/ID/json', (response) => {
         response.writeHead(200, { 'Content-Type': 'application/json' });
@@ -241,7 +241,7 @@ describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
       assert.deepEqual(await container.exit, { exitCode: 137, outOfMemory: true });
     });
 
-    it('is no matter of memory when the program went on to succeed', async () => {
+    it('ignores an out-of-memory kill when the program succeeded', async () => {
       const container = await runtime().start(folders.spec('tool'));
       engine.end(0, true);
       assert.deepEqual(await container.exit, { exitCode: 0, outOfMemory: false });
@@ -249,7 +249,7 @@ describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
   });
 
   describe('stop and remove', () => {
-    it('asks with the grace, and once', async () => {
+    it('sends one stop with the grace period', async () => {
       const container = await runtime({ retryMs: 500 }).start(folders.spec('tool'));
       await container.stop(7.2);
       assert.deepEqual(
@@ -261,7 +261,7 @@ describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
       assert.equal(engine.routes().filter((route) => /stop|kill/.test(route)).length, 1);
     });
 
-    it('kills when the engine fails to stop, as often as it takes', async () => {
+    it('kills repeatedly when the engine fails to stop', async () => {
       engine.answerNext('POST /containers/ID/stop', refuse(500, 'busy'));
       engine.answerNext('POST /containers/ID/kill', cut, refuse(500, 'still busy'));
       const container = await runtime().start(folders.spec('tool'));
@@ -269,7 +269,7 @@ describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
       assert.equal((await container.exit).exitCode, 137);
     });
 
-    it('gives up stopping when the engine ends nothing for too long', async () => {
+    it('gives up stopping after the outage limit', async () => {
       const container = await runtime({ outageMs: 50 }).start(folders.spec('tool'));
       engine.answerNext('POST /containers/ID/stop', refuse(500, 'busy'));
       engine.answerNext(
@@ -279,7 +279,7 @@ describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
       await assert.rejects(container.stop(0), /could not be stopped/);
     });
 
-    it('takes a container that is gone, or about to go, for removed', async () => {
+    it('treats a missing container, or one being removed, as removed', async () => {
       const container = await runtime().start(folders.spec('tool'));
       engine.answerNext(
         'DELETE /containers/ID',
@@ -291,7 +291,7 @@ describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
       assert.deepEqual(query, { force: 'true', v: 'true' });
     });
 
-    it('says so when the engine keeps refusing to remove', async () => {
+    it('fails when the engine keeps refusing to remove', async () => {
       const container = await runtime().start(folders.spec('tool'));
       engine.answerNext(
         'DELETE /containers/ID',
@@ -300,7 +300,7 @@ describe('docker runtime against odd engines', { timeout: 60_000 }, () => {
       await assert.rejects(container.remove(), { message: 'container not removed: device busy' });
     });
 
-    it('removes the leftovers of its own worker id only', async () => {
+    it('removes only the leftovers of its own worker id', async () => {
       await runtime().start(folders.spec('tool'));
       await runtime().start(folders.spec('tool'));
       const other = new DockerRuntime({

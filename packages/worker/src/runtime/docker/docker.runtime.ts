@@ -2,15 +2,23 @@ import type { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
 import { ATTEMPT_LABEL, containerOptions, RUN_LABEL, WORKER_LABEL } from './container-options.js';
 import { connectEngine, engineMessage, engineStatus, withLimit } from './docker-engine.js';
-import { attachOutput, CONTAINER_TIMING, DockerContainer, removeContainer } from './docker.container.js';
-import type { ContainerTiming } from './docker.container.js';
-import { describeEngineAddress, readEngineAddress } from './engine-address.js';
-import type { EngineAddress } from './engine-address.js';
+import {
+  attachOutput,
+  CONTAINER_TIMING,
+  DockerContainer,
+  removeContainer,
+  type ContainerTiming,
+} from './docker.container.js';
+import { describeEngineAddress, readEngineAddress, type EngineAddress } from './engine-address.js';
 import { ImagePull, PULL_STALL_MS } from './image-pull.js';
 import { parseImageReference } from './image-reference.js';
-import { RunFault } from '../run-fault.js';
-import type { RuntimeLog } from '../runtime-log.js';
-import type { ContainerSpec, RunningContainer, Runtime } from '../runtime.js';
+import {
+  RunFault,
+  type ContainerSpec,
+  type RunningContainer,
+  type Runtime,
+  type RuntimeLog,
+} from '../runtime.js';
 
 const PING_MS = 3_000;
 

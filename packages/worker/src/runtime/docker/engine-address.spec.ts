@@ -35,7 +35,7 @@ describe('DOCKER_HOST', () => {
     }
   });
 
-  it('takes the TLS identity from DOCKER_CERT_PATH and the port of TLS', () => {
+  it('reads the TLS identity from DOCKER_CERT_PATH and uses the TLS port', () => {
     const env = { DOCKER_HOST: 'tcp://engine.example', DOCKER_TLS_VERIFY: '1', DOCKER_CERT_PATH: folder };
     assert.throws(() => readEngineAddress(env), /needs a readable ca\.pem/);
     for (const name of ['ca', 'cert', 'key']) writeFileSync(join(folder, `${name}.pem`), name);

@@ -31,7 +31,7 @@ describe('image pull', { timeout: 60_000 }, () => {
     ['team/tool:1.2', 'team/tool', '1.2'],
     [`team/tool:1.2@${digest}`, 'team/tool', digest],
   ] as const) {
-    it(`asks for one image, not for all tags: ${image}`, async () => {
+    it(`requests one image, not all tags: ${image}`, async () => {
       await runtime().pull(image, NEVER);
       assert.deepEqual(
         engine.calls.map(({ query }) => query),
@@ -40,7 +40,7 @@ describe('image pull', { timeout: 60_000 }, () => {
     });
   }
 
-  it('fails with the reason that a registry gives after the engine has answered 200', async () => {
+  it("fails with the registry's reason after the engine has answered 200", async () => {
     const error = 'toomanyrequests: slow down';
     engine.answerNext(
       'POST /images/create',
@@ -57,7 +57,7 @@ describe('image pull', { timeout: 60_000 }, () => {
     await assert.rejects(runtime().pull('tool:9', NEVER), /^RunFault: Image 'tool:9' was not found/);
   });
 
-  it('is content with a local image when the registry is away, and logs it', async () => {
+  it('uses a local image when the registry is unreachable, and logs it', async () => {
     engine.images.add('team/tool:latest');
     engine.answerNext('POST /images/create', refuse(500, 'dial tcp: connection refused'));
     await runtime().pull('team/tool', NEVER);
@@ -69,7 +69,7 @@ describe('image pull', { timeout: 60_000 }, () => {
     ]);
   });
 
-  it('gives a pull up that stands still', async () => {
+  it('aborts a pull without progress', async () => {
     engine.answerNext('POST /images/create', (response) =>
       response.writeHead(200).write('{"status":"Pulling"}\n'),
     );
@@ -79,7 +79,7 @@ describe('image pull', { timeout: 60_000 }, () => {
     );
   });
 
-  it('lets a pull take its time that goes on', async () => {
+  it('allows a long pull that progresses', async () => {
     engine.answerNext('POST /images/create', (response) => {
       response.writeHead(200);
       let layers = 0;
@@ -94,7 +94,7 @@ describe('image pull', { timeout: 60_000 }, () => {
     await runtime(1_000).pull('tool', NEVER);
   });
 
-  it('ends when it is told to, without looking for a local image', async () => {
+  it('ends when it is aborted, without a lookup of a local image', async () => {
     engine.images.add('tool:latest');
     engine.answerNext('POST /images/create', silence);
     const abort = new AbortController();
@@ -105,7 +105,7 @@ describe('image pull', { timeout: 60_000 }, () => {
     assert.deepEqual(engine.routes(), ['POST /images/create']);
   });
 
-  it('refuses a reference that would reach other paths of the engine', async () => {
+  it('refuses a reference that would address other paths of the engine', async () => {
     await assert.rejects(
       runtime().pull('../containers/json?all=1', NEVER),
       /^RunFault: .*not a valid image reference/,
@@ -113,7 +113,7 @@ describe('image pull', { timeout: 60_000 }, () => {
     assert.deepEqual(engine.calls, []);
   });
 
-  it('says when the engine itself is away', async () => {
+  it('reports an unreachable engine', async () => {
     const away = runtime(50, { DOCKER_HOST: 'unix:///nowhere/docker.sock' });
     await assert.rejects(away.pull('tool', NEVER), /^Error: .*ENOENT/);
   });

@@ -1,11 +1,9 @@
 import type Dockerode from 'dockerode';
 import { engineMessage, engineStatus, withLimit } from './docker-engine.js';
-import { localName, pullSelector } from './image-reference.js';
-import type { ImageReference } from './image-reference.js';
+import { localName, pullSelector, type ImageReference } from './image-reference.js';
 import { splitLines } from '../log-lines.js';
 import type { OutputChunk } from '../output-chunks.js';
-import { RunFault } from '../run-fault.js';
-import type { RuntimeLog } from '../runtime-log.js';
+import { RunFault, type RuntimeLog } from '../runtime.js';
 
 /** How long a pull may stand still before it counts as failed, in milliseconds. */
 export const PULL_STALL_MS = 120_000;

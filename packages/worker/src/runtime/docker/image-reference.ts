@@ -1,4 +1,4 @@
-import { RunFault } from '../run-fault.js';
+import { RunFault } from '../runtime.js';
 
 /** A container image reference in its parts. */
 export interface ImageReference {

@@ -5,7 +5,7 @@ import { frame } from '../../testing/fake-docker-engine.js';
 import { demultiplex } from './log-frames.js';
 
 describe('demultiplex', () => {
-  it('gives every stream its bytes in order, wherever the frames are split', async () => {
+  it('yields the bytes of each stream in order for every division into chunks', async () => {
     const payload = fc.uint8Array({ maxLength: 40 });
     const frames = fc.array(fc.record({ number: fc.constantFrom(0, 1, 2, 3), payload }), { maxLength: 12 });
     await fc.assert(
@@ -27,14 +27,14 @@ describe('demultiplex', () => {
     );
   });
 
-  it('hands on a payload as it arrives instead of waiting for the frame to be complete', async () => {
+  it('yields a payload as it arrives, before the frame is complete', async () => {
     const header = frame(1, Buffer.alloc(0));
     header.writeUInt32BE(0xffff_ffff, 4);
     const chunks = demultiplex(endless([header, Buffer.from('first')]));
     assert.deepEqual((await chunks.next()).value, { stream: 'stdout', bytes: Buffer.from('first') });
   });
 
-  it('refuses bytes that are no frames', async () => {
+  it('refuses bytes that are not frames', async () => {
     for (const text of ['hello world\n', '\x04\0\0\0\0\0\0\x01x', '\x01\0\x01\0\0\0\0\x01x']) {
       await assert.rejects(demultiplex(pieces(Buffer.from(text, 'latin1'), [])).next(), /without frames/);
     }

@@ -115,7 +115,7 @@ describe('process runtime', { timeout: 120_000 }, () => {
     return runtime().start(folders.spec(image(name, script)));
   }
 
-  it('finds an image by the last segment of its reference, and names those there are', async () => {
+  it('finds an image by the last segment of its reference, else lists the images', async () => {
     image('present', 'true');
     mkdirSync(join(imagesDir, 'empty'), { recursive: true });
     await runtime().pull('localhost:5000/a/b/present:v1', NEVER);
@@ -131,7 +131,7 @@ describe('process runtime', { timeout: 120_000 }, () => {
     }
   });
 
-  it('gives a program its folder and nothing of the worker', async () => {
+  it("passes a program its folder and nothing of the worker's environment", async () => {
     const spec = folders.spec(image('environment', 'pwd -P; env | sort'));
     const { lines } = await readToEnd(await runtime().start(spec));
     const [pwd, ...env] = textsOf(lines, 'stdout');
@@ -144,7 +144,7 @@ describe('process runtime', { timeout: 120_000 }, () => {
     assert.ok(!env.join('\n').includes('secret'));
   });
 
-  it('tells exit codes and signals', async () => {
+  it('reports exit codes and signals', async () => {
     assert.deepEqual(await (await start('code', 'exit 77')).exit, { exitCode: 77, outOfMemory: false });
     assert.deepEqual(await (await start('signal', 'kill -KILL $$')).exit, {
       exitCode: 137,
@@ -152,13 +152,13 @@ describe('process runtime', { timeout: 120_000 }, () => {
     });
   });
 
-  it('says that a program cannot be started', async () => {
+  it('reports a program that cannot be started', async () => {
     const spec = folders.spec(image('broken', 'true'));
     writeFileSync(join(imagesDir, 'broken', 'program'), '#!/no/such/interpreter\n');
     await assert.rejects(runtime().start(spec), /^RunFault: .*could not be started \(ENOENT\)/);
   });
 
-  it('stops the whole group of an obedient program at once', async () => {
+  it('stops the process group of a program that handles SIGTERM', async () => {
     const container = await start('obedient', 'sleep 600 & echo $!; wait');
     const child = Number(await firstLine(container));
     const before = performance.now();
@@ -170,21 +170,21 @@ describe('process runtime', { timeout: 120_000 }, () => {
     await container.remove();
   });
 
-  it('kills a program that ignores SIGTERM, after the grace', async () => {
+  it('kills a program that ignores SIGTERM after the grace period', async () => {
     const container = await start('stubborn', `trap '' TERM; echo up; while :; do sleep 1; done`);
     await firstLine(container);
     await container.stop(0.2);
     assert.equal((await container.exit).exitCode, 137);
   });
 
-  it('lets no background process outlive the program', async () => {
+  it('kills background processes when the program ends', async () => {
     const container = await start('parent', 'sleep 600 & echo $!');
     const { lines, exit } = await readToEnd(container);
     assert.equal(exit.exitCode, 0);
     await gone(Number(lines[0]?.text));
   });
 
-  it('ends reading although somebody who left the group holds the pipe', { skip: LINUX_ONLY }, async () => {
+  it('ends reading although a process outside the group holds the pipe', { skip: LINUX_ONLY }, async () => {
     const script = `setsid sh -c 'echo $$ >escaped; exec sleep 600' & until [ -s escaped ]; do sleep 0.05; done`;
     const spec = folders.spec(image('escaped', script));
     const { exit, lines } = await readToEnd(await runtime().start(spec));
@@ -192,7 +192,7 @@ describe('process runtime', { timeout: 120_000 }, () => {
     process.kill(Number(readFileSync(join(spec.folder, 'escaped'), 'utf8')), 'SIGKILL');
   });
 
-  it('slows a flood of output down to the pace of the reader', async () => {
+  it('slows a flood of output down to the speed of the reader', async () => {
     const container = await start('flood', `yes ${'x'.repeat(99)} | head -c 20000000; echo done >&2`);
     const hasEnded = container.exit.then(() => true);
     const lines = container.lines[Symbol.asyncIterator]();
@@ -203,14 +203,14 @@ describe('process runtime', { timeout: 120_000 }, () => {
     assert.equal(count, 200_001);
   });
 
-  it('forgets a process that has ended', async () => {
+  it('removes the note of a process that has ended', async () => {
     const container = await start('brief', 'true');
     await container.exit;
     assert.equal(existsSync(stateDir), false);
   });
 
   it(
-    'ends what an earlier life of the worker left running, with its children',
+    'kills the programs of a previous worker process, with their children',
     { skip: LINUX_ONLY },
     async () => {
       const leader = await abandoned('sleep 600 & echo >started; sleep 601');
@@ -221,14 +221,14 @@ describe('process runtime', { timeout: 120_000 }, () => {
     },
   );
 
-  it('ends what is left of a group whose leader has ended', { skip: LINUX_ONLY }, async () => {
+  it('kills the rest of a group whose leader has ended', { skip: LINUX_ONLY }, async () => {
     const leader = await abandoned('sleep 600 & echo >started; exec sleep 601');
     process.kill(leader, 'SIGKILL');
     await gone(leader);
     assert.equal(await runtime().removeLeftovers(), 1);
   });
 
-  it('spares a process that merely has the pid of a former one', async () => {
+  it('keeps a process that reuses the pid of a former one', async () => {
     const stranger = spawn('sleep', ['600'], { detached: true, stdio: 'ignore' });
     const { pid = 0 } = stranger;
     mkdirSync(stateDir, { mode: 0o700 });
@@ -245,7 +245,7 @@ describe('process runtime', { timeout: 120_000 }, () => {
     await once(stranger, 'exit');
   });
 
-  it('refuses a folder for notes that others may write in', () => {
+  it('refuses a folder for notes that other users may write to', () => {
     const open = join(root, 'open');
     mkdirSync(open);
     chmodSync(open, 0o777);

@@ -4,12 +4,15 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseImageReference } from '../docker/image-reference.js';
 import { ProcessContainer } from './process.container.js';
-import { ProcessNotes } from './process-notes.js';
-import type { ProcessNote } from './process-notes.js';
+import { ProcessNotes, type ProcessNote } from './process-notes.js';
 import { groupMembers, hasEnvironment, processStamp, signalGroup } from './process-table.js';
-import { RunFault } from '../run-fault.js';
-import type { ContainerSpec, RunningContainer, Runtime } from '../runtime.js';
-import { traceEnvironment } from '../trace-environment.js';
+import {
+  RunFault,
+  traceEnvironment,
+  type ContainerSpec,
+  type RunningContainer,
+  type Runtime,
+} from '../runtime.js';
 
 const PROGRAM = 'program';
 const DEFAULT_PATH = '/usr/local/bin:/usr/bin:/bin';

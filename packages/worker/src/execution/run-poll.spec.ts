@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { whyNotOurs } from './run-ownership.js';
+import { lossReason } from './run-poll.js';
 import type { RunView } from '../service-api/service-api.js';
 
-const ours: RunView = {
+const own: RunView = {
   state: 'RUNNING',
   currentAttempt: 2,
   image: 'i',
@@ -12,9 +12,9 @@ const ours: RunView = {
   workerId: 'w',
 };
 
-test('leaves alone what the service sees in our hands', () => {
-  for (const state of ['ASSIGNED', 'RUNNING']) assert.equal(whyNotOurs({ ...ours, state }, 'w', 2), null);
-  assert.equal(whyNotOurs(ours, 'w', null), null);
+test('keeps an attempt that is assigned to this worker', () => {
+  for (const state of ['ASSIGNED', 'RUNNING']) assert.equal(lossReason({ ...own, state }, 'w', 2), null);
+  assert.equal(lossReason(own, 'w', null), null);
 });
 
 const cases: [string, Partial<RunView>, RegExp][] = [
@@ -22,12 +22,12 @@ const cases: [string, Partial<RunView>, RegExp][] = [
   ['failed', { state: 'FAILED' }, /FAILED/],
   ['completed', { state: 'COMPLETED' }, /COMPLETED/],
   ['assigned to another worker', { workerId: 'v' }, /worker 'v'/],
-  ['assigned to nobody', { workerId: null, state: 'PENDING' }, /no worker/],
+  ['assigned to no worker', { workerId: null, state: 'PENDING' }, /no worker/],
   ['at a later attempt', { currentAttempt: 3 }, /attempt 3, this was attempt 2/],
 ];
 
 for (const [what, change, text] of cases) {
-  test(`gives up a run that is ${what}`, () => {
-    assert.match(whyNotOurs({ ...ours, ...change }, 'w', 2) ?? '', text);
+  test(`loses a run that is ${what}`, () => {
+    assert.match(lossReason({ ...own, ...change }, 'w', 2) ?? '', text);
   });
 }

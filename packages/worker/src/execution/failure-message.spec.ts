@@ -1,15 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import {
-  failureMessage,
-  clipMessage,
-  failureSummary,
-  MAX_MESSAGE_BYTES,
-} from '../execution/failure-message.js';
-import { LogTail } from './log-tail.js';
+import { failureMessage, clipMessage, failureSummary, MAX_MESSAGE_BYTES } from './failure-message.js';
+import { LogTail } from '../logs/run-log.js';
 
-test('holds the last lines in order', () => {
+test('keeps the last lines in order', () => {
   fc.assert(
     fc.property(fc.array(fc.string()), fc.integer({ min: 1, max: 25 }), (lines, size) => {
       const tail = new LogTail(size);
@@ -19,7 +14,7 @@ test('holds the last lines in order', () => {
   );
 });
 
-test('keeps the message within 4 KiB of storable text that ends with the newest line', () => {
+test('limits the message to 4 KiB of storable text that ends with the newest line', () => {
   fc.assert(
     fc.property(fc.array(fc.string({ unit: 'binary', maxLength: 9000 }), { maxLength: 20 }), (lines) => {
       const message = failureMessage(failureSummary({ exitCode: 9, outOfMemory: false }, 0), lines);
@@ -33,7 +28,7 @@ test('keeps the message within 4 KiB of storable text that ends with the newest 
   );
 });
 
-test('leaves out the oldest lines first, and the start of a line that alone is too long', () => {
+test('drops the oldest lines first, then the start of a line that is too long', () => {
   const many = failureMessage(
     's',
     Array.from({ length: 20 }, (_, n) => `${n}`.padEnd(400, '.')),

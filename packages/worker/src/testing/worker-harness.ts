@@ -11,31 +11,30 @@ import { FakeClock } from './fake-clock.js';
 import { FakeRuntime, type FakeContainer } from './fake-runtime.js';
 import { FakeService, type FakeRun } from './fake-service.js';
 
-/** A worker with a service, a runtime and a clock that the test controls. */
-export interface Scene {
+/** A worker with a fake service, runtime and clock. */
+export interface WorkerHarness {
   readonly clock: FakeClock;
   readonly service: FakeService;
   readonly runtime: FakeRuntime;
   readonly worker: Worker;
-  /** What the worker logged. */
+  /** Lines of the worker's log. */
   readonly log: readonly string[];
   /** Starts the worker and waits for its first heartbeat. */
   start(): Promise<void>;
-  /** The exit code once the worker has ended. */
+  /** Null until the worker has ended. */
   exitCode(): number | null;
-  /** Where the folders of runs are. */
+  /** Parent of the run folders. */
   readonly root: string;
-  /** Folders of runs that exist now. */
+  /** Names of the existing run folders. */
   folders(): string[];
-  /** Waits until the nth container (0-based) runs. */
+  /** Waits for the container with the index. */
   container(index?: number): Promise<FakeContainer>;
-  /** Waits until the run is in the state. */
-  reaches(run: FakeRun, state: string): Promise<void>;
-  /** Shuts the worker down and lets time pass until it has ended. */
+  untilState(run: FakeRun, state: string): Promise<void>;
+  /** Shuts the worker down and advances the clock until it has ended. @returns the exit code */
   end(): Promise<number>;
 }
 
-/** Real folders whose work holds the clock. */
+/** Real folders; the clock waits for their operations. */
 class TrackedFolders extends RunFolders {
   constructor(
     private readonly clock: FakeClock,
@@ -59,14 +58,13 @@ class TrackedFolders extends RunFolders {
   }
 }
 
-/** How a scene differs from the usual one. */
-export interface SceneOptions {
+export interface HarnessOptions {
   readonly env?: NodeJS.ProcessEnv;
   readonly resources?: Partial<Resources>;
 }
 
-/** Sets up a scene; whatever it leaves on the disk is removed after the test file. */
-export function makeScene({ env = {}, resources = {} }: SceneOptions = {}): Scene {
+/** Files are removed after the tests of the file. */
+export function makeHarness({ env = {}, resources = {} }: HarnessOptions = {}): WorkerHarness {
   const clock = new FakeClock();
   const service = new FakeService(clock);
   const runtime = new FakeRuntime();
@@ -87,7 +85,7 @@ export function makeScene({ env = {}, resources = {} }: SceneOptions = {}): Scen
     tracing: null,
   });
   let code: number | null = null;
-  const scene: Scene = {
+  const harness: WorkerHarness = {
     clock,
     service,
     runtime,
@@ -109,12 +107,12 @@ export function makeScene({ env = {}, resources = {} }: SceneOptions = {}): Scen
       if (container === undefined) throw new Error('no container');
       return container;
     },
-    reaches: (run, state) => clock.until(`run is ${state}`, () => run.state === state, 20),
+    untilState: (run, state) => clock.until(`run is ${state}`, () => run.state === state, 20),
     end: async () => {
       worker.shutDown();
       await clock.until('the worker ends', () => code !== null, 50);
       return code ?? -1;
     },
   };
-  return scene;
+  return harness;
 }
