@@ -27,7 +27,7 @@ async function schema() {
       import('@longshore/embedded-postgres'),
       load('src/database/connect.js'),
       load('src/database/migrate.js'),
-      load('test/support/schema-dump.js'),
+      load('migrations/schema-dump.js'),
       load('migrations/all.js'),
     ]);
   const directory = await mkdtemp(join(tmpdir(), 'longshore-generate-'));

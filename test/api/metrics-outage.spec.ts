@@ -61,7 +61,8 @@ describe('GET /metrics while the database is away', () => {
       await proxy.allow();
       for (let tries = 0; ; tries += 1) {
         const now = await Scrape.of(service.send);
-        if (now.value('longshore_database_unreachable') === 0 && now.value('longshore_runs') !== undefined) break;
+        if (now.value('longshore_database_unreachable') === 0 && now.value('longshore_runs') !== undefined)
+          break;
         assert.ok(tries < 400, 'the numbers do not come back');
         await sleep(25);
       }

@@ -3,7 +3,7 @@ import { after, before, describe, it } from 'node:test';
 import { DataSource } from 'typeorm';
 import { dataSourceOptions } from '../../src/database/data-source.js';
 import { ENTITIES } from '../../src/database/entities/all.js';
-import { dumpSchema } from '../support/schema-dump.js';
+import { dumpSchema } from '../../migrations/schema-dump.js';
 import { execute, rows } from '../../src/database/sql.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 

@@ -4,7 +4,7 @@ import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { DataSource } from 'typeorm';
 import { dataSourceOptions } from '../../src/database/data-source.js';
 import { migrate, type BlockedMigration } from '../../src/database/migrate.js';
-import { dumpSchema } from '../support/schema-dump.js';
+import { dumpSchema } from '../../migrations/schema-dump.js';
 import { execute, rows } from '../../src/database/sql.js';
 import { MIGRATIONS } from '../../migrations/all.js';
 import { openTestDatabase } from '../support/test-database.js';
