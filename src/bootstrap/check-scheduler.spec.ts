@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { Injectable, Module, type Type } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { SettingsError } from '@longshore/common/settings/setting';
-import { loadSettings } from '../config/load-settings.js';
+import { loadSettings } from '../config/settings.module.js';
 import { Settings } from '../config/settings.js';
 import { checkScheduler } from './check-scheduler.js';
 

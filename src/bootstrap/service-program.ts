@@ -5,7 +5,7 @@ import { answerWithoutStarting } from '@longshore/common/settings/help';
 import { SettingsError } from '@longshore/common/settings/setting';
 import { tracingProblems } from '@longshore/common/tracing/tracing-variables';
 import { createLog } from '../common/logging/logger.js';
-import { SETTING_KEYS } from '../config/setting-keys.js';
+import { SETTING_KEYS } from '../config/settings.js';
 import { SettingsModule } from '../config/settings.module.js';
 import { SERVER_PROCESS, type StartFailure } from './cluster/ipc-channel.js';
 import { PrimaryLink } from './cluster/primary-link.js';

@@ -4,8 +4,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { parseEnv } from 'node:util';
-import { loadSettings } from './load-settings.js';
-import { SETTING_KEYS } from './setting-keys.js';
+import { loadSettings } from './settings.module.js';
+import { SETTING_KEYS } from './settings.js';
 
 function readExample(): string {
   let folder = import.meta.dirname;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { answerWithoutStarting, helpText } from '@longshore/common/settings/help';
-import { SETTING_KEYS } from './setting-keys.js';
+import { SETTING_KEYS } from './settings.js';
 
 const USAGE = 'npm start -- [flags]';
 

@@ -8,7 +8,7 @@ import { Inject, Injectable, Module } from '@nestjs/common';
 import { ConfigModule, ConfigService, registerAs, type ConfigType } from '@nestjs/config';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { SettingsError } from '@longshore/common/settings/setting';
-import { SETTING_KEYS } from './setting-keys.js';
+import { SETTING_KEYS } from './settings.js';
 import { settingsConfig, SettingsModule, type Configuration } from './settings.module.js';
 import { Settings } from './settings.js';
 

@@ -1,9 +1,9 @@
+import { applyDecorators } from '@nestjs/common';
 import { Transform } from 'class-transformer';
 import {
   IsBoolean,
   IsIn,
   IsInt,
-  IsNotEmpty,
   IsNumber,
   IsOptional,
   IsPositive,
@@ -13,23 +13,20 @@ import {
   Min,
   ValidateBy,
 } from 'class-validator';
-/** Levels of SERVICE_LOG_LEVEL, in ascending order. */
-export const LOG_LEVELS = ['debug', 'info', 'warning', 'error'] as const;
-export type LogLevel = (typeof LOG_LEVELS)[number];
+import type { Setting } from '@longshore/common/settings/setting';
 
-/** Places that can hold the pool of workers. */
-export const WORKER_POOLS = ['memory', 'shared'] as const;
-export type WorkerPoolKind = (typeof WORKER_POOLS)[number];
+/** Levels of SERVICE_LOG_LEVEL, in ascending order. */
+const LOG_LEVELS = ['debug', 'info', 'warning', 'error'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
 
 const MAX_SERVER_PROCESSES = 256;
 
 /** Scopes that a key of SERVICE_API_KEYS may have. */
-export const API_KEY_SCOPES = ['admin', 'client', 'worker'] as const;
-export type ApiKeyScope = (typeof API_KEY_SCOPES)[number];
+const API_KEY_SCOPES = ['admin', 'client', 'worker'] as const;
 
 /** One entry of SERVICE_API_KEYS; `key` is the secret itself. */
 export interface ApiKeySetting {
-  readonly scope: ApiKeyScope;
+  readonly scope: (typeof API_KEY_SCOPES)[number];
   readonly key: string;
 }
 
@@ -65,137 +62,264 @@ function faultsOf(entries: readonly ApiKeySetting[]): string[] {
   });
 }
 
+/** Every setting that these decorators declare, in the order of the declarations and of the help text. */
+export const SETTING_KEYS: (Setting & { readonly field: keyof Settings })[] = [];
+
+type SettingDecorator = (target: Settings, field: keyof Settings) => void;
+
+/** A setting without a flag. @param checks of the converted value */
+function Secret(row: Omit<Setting, 'field'>, ...checks: PropertyDecorator[]): SettingDecorator {
+  return (target, field) => {
+    SETTING_KEYS.push({ field, ...row });
+    applyDecorators(...checks)(target, field);
+  };
+}
+
+/** A setting whose flag is named after its variable: `--log-level` for `SERVICE_LOG_LEVEL`. */
+function WithFlag(row: Omit<Setting, 'field' | 'flag'>, ...checks: PropertyDecorator[]): SettingDecorator {
+  const flag = row.env.replace('SERVICE_', '').toLowerCase().replaceAll('_', '-');
+  return Secret({ ...row, flag }, ...checks);
+}
+
+interface NumberOptions {
+  readonly min: number;
+  readonly max: number;
+  readonly default: number;
+}
+
+function IntegerSetting(env: string, options: NumberOptions, description: string): SettingDecorator {
+  const { min, max } = options;
+  const allowed = `an integer from ${min} to ${max}`;
+  const row = { env, kind: 'integer', default: String(options.default), allowed, description } as const;
+  return WithFlag(row, IsInt(), Min(min), Max(max));
+}
+
+/** A number of seconds, possibly a fraction. Without a minimum it is greater than 0. */
+function SecondsSetting(
+  env: string,
+  { min, max, default: seconds }: Omit<NumberOptions, 'min'> & { readonly min?: number },
+  description: string,
+): SettingDecorator {
+  const range = min === undefined ? `greater than 0 and at most ${max}` : `from ${min} to ${max}`;
+  const allowed = `a number of seconds ${range}`;
+  const row = { env, kind: 'number', default: String(seconds), allowed, description } as const;
+  return WithFlag(row, IsNumber(), min === undefined ? IsPositive() : Min(min), Max(max));
+}
+
+function BooleanSetting(env: string, value: boolean, description: string): SettingDecorator {
+  const row = {
+    env,
+    kind: 'boolean',
+    default: String(value),
+    allowed: 'true or false',
+    description,
+  } as const;
+  return WithFlag(row, IsBoolean());
+}
+
+/** Without a default the setting may be unset. */
+function TextSetting(
+  env: string,
+  { check, ...row }: Pick<Setting, 'default' | 'allowed'> & { readonly check: RegExp | PropertyDecorator },
+  description: string,
+): SettingDecorator {
+  const checks = check instanceof RegExp ? [IsString(), Matches(check)] : [check];
+  if (row.default === undefined) checks.push(IsOptional());
+  return WithFlag({ ...row, env, kind: 'text', description }, ...checks);
+}
+
 /**
- * The validated, frozen settings of the service. The decorators define the allowed values; `SETTING_KEYS` has names,
- * defaults and descriptions. Inject it by this class or by `settingsConfig.KEY`.
+ * The validated, frozen settings of the service. The decorators declare variables, flags, defaults and allowed values.
+ * Inject it by this class or by `settingsConfig.KEY`.
  */
 export class Settings {
-  @IsString()
-  @Matches(/^[A-Za-z0-9._:%-]{1,255}$/)
+  @TextSetting(
+    'SERVICE_HOST',
+    { default: '127.0.0.1', allowed: 'an IP address or host name', check: /^[A-Za-z0-9._:%-]{1,255}$/ },
+    'Address to listen on; 0.0.0.0 listens on every IPv4 interface.',
+  )
   readonly host: string;
 
-  /** TCP port; 0 lets the system choose. */
-  @IsInt()
-  @Min(0)
-  @Max(65_535)
+  @IntegerSetting(
+    'SERVICE_PORT',
+    { min: 0, max: 65_535, default: 5555 },
+    'TCP port to listen on; with 0 the system chooses a free one.',
+  )
   readonly port: number;
 
-  @IsBoolean()
+  @BooleanSetting('SERVICE_RELOAD', false, 'Restart when the sources change; for development only.')
   readonly reload: boolean;
 
-  @IsInt()
-  @Min(1)
-  @Max(MAX_SERVER_PROCESSES)
+  @IntegerSetting(
+    'SERVICE_WORKERS',
+    { min: 1, max: MAX_SERVER_PROCESSES, default: 1 },
+    'Server processes on the same port; one that exits is replaced.',
+  )
   readonly workers: number;
 
-  @IsIn(LOG_LEVELS)
+  @TextSetting(
+    'SERVICE_LOG_LEVEL',
+    { default: 'info', allowed: 'debug, info, warning or error', check: IsIn(LOG_LEVELS) },
+    'Lowest level that is logged.',
+  )
   readonly logLevel: LogLevel;
 
-  /** Seconds, possibly a fraction. */
-  @IsNumber()
-  @IsPositive()
-  @Max(86_400)
+  @SecondsSetting(
+    'SERVICE_WORKER_TIMEOUT',
+    { max: 86_400, default: 60 },
+    'Seconds without a heartbeat after which a worker is stale.',
+  )
   readonly workerTimeout: number;
 
-  /** Secret: holds a password. Undefined means the embedded PostgreSQL. */
-  @IsOptional()
-  @IsString()
-  @Matches(/^postgres(?:ql)?:\/\/[^\s\p{Cc}]+$/u)
-  @ValidateBy({ name: 'isParsableUrl', validator: { validate: (url) => URL.canParse(String(url)) } })
+  /** Holds a password. Undefined means the embedded PostgreSQL. */
+  @Secret(
+    {
+      env: 'DATABASE_URL',
+      kind: 'text',
+      allowed: 'a postgres:// or postgresql:// URL',
+      description:
+        'PostgreSQL 14 or newer; when unset, the service runs its own PostgreSQL in the data directory.',
+    },
+    IsOptional(),
+    IsString(),
+    Matches(/^postgres(?:ql)?:\/\/[^\s\p{Cc}]+$/u),
+    ValidateBy({ name: 'isParsableUrl', validator: { validate: (url) => URL.canParse(String(url)) } }),
+  )
   readonly databaseUrl: string | undefined;
 
-  @IsString()
-  @IsNotEmpty()
-  @Matches(/^\P{Cc}+$/u)
+  @TextSetting(
+    'SERVICE_DATA_DIR',
+    { default: '.data', allowed: 'the path of a directory', check: /^\P{Cc}+$/u },
+    'Directory of the embedded PostgreSQL and of the API key that the first start generates.',
+  )
   readonly dataDir: string;
 
-  /** Secret. Empty when SERVICE_API_KEYS is unset. */
-  @Transform(({ value }) => parseApiKeys(value))
-  @HasApiKeys()
+  /** Empty when SERVICE_API_KEYS is unset. */
+  @Secret(
+    {
+      env: 'SERVICE_API_KEYS',
+      kind: 'text',
+      allowed: 'a comma-separated list of scope:key, where scope is admin, client or worker',
+      description:
+        'API keys, as scope:key separated by commas; when there are none, the first start generates one.',
+    },
+    Transform(({ value }) => parseApiKeys(value)),
+    HasApiKeys(),
+  )
   readonly apiKeys: readonly ApiKeySetting[];
 
-  /** Name of a strategy; `checkScheduler` checks that it exists. */
-  @IsString()
-  @Matches(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/)
+  /** `checkScheduler` checks that the strategy exists. */
+  @TextSetting(
+    'SERVICE_SCHEDULER',
+    {
+      default: 'direct',
+      allowed: 'the name of a scheduling strategy (letters, digits, ".", "_" and "-")',
+      check: /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/,
+    },
+    'Strategy that selects the runs for a claim.',
+  )
   readonly scheduler: string;
 
-  /** Paths of JavaScript files, separated by commas. */
-  @IsOptional()
-  @IsString()
-  @Matches(/^\P{Cc}+$/u)
+  @TextSetting(
+    'SERVICE_EXTENSIONS',
+    { allowed: 'a comma-separated list of JavaScript files', check: /^\P{Cc}+$/u },
+    'Files of extensions; see docs/extending.md.',
+  )
   readonly extensions: string | undefined;
 
-  /** Seconds, possibly a fraction; 0 reserves at the first chance. */
-  @IsNumber()
-  @Min(0)
-  @Max(31_536_000)
+  @SecondsSetting(
+    'SERVICE_FIT_RESERVE_AFTER',
+    { min: 0, max: 31_536_000, default: 300 },
+    'Seconds after which the strategy "fit" reserves a worker for a run that it has passed over.',
+  )
   readonly fitReserveAfter: number;
 
-  /** Seconds, possibly a fraction. */
-  @IsNumber()
-  @IsPositive()
-  @Max(3600)
+  @SecondsSetting(
+    'SERVICE_REAPER_INTERVAL',
+    { max: 3600, default: 5 },
+    'Seconds between two passes of the reaper.',
+  )
   readonly reaperInterval: number;
 
-  @IsInt()
-  @Min(0)
-  @Max(1000)
+  @IntegerSetting(
+    'SERVICE_MAX_RECLAIMS',
+    { min: 0, max: 1000, default: 3 },
+    'How often a run may be reclaimed; the next time it fails.',
+  )
   readonly maxReclaims: number;
 
-  @IsBoolean()
+  @BooleanSetting(
+    'SERVICE_FEED_ENABLED',
+    true,
+    'Write events to the feeds of their topics; with false there are no feeds.',
+  )
   readonly feedEnabled: boolean;
 
-  /** 0 keeps for ever. */
-  @IsInt()
-  @Min(0)
-  @Max(36_500)
+  @IntegerSetting(
+    'SERVICE_FEED_RETENTION_DAYS',
+    { min: 0, max: 36_500, default: 7 },
+    'Days that events stay on their feeds; 0 keeps them for ever.',
+  )
   readonly feedRetentionDays: number;
 
-  /** Counted from a run's end; 0 keeps for ever. */
-  @IsInt()
-  @Min(0)
-  @Max(36_500)
+  @IntegerSetting(
+    'SERVICE_RUN_RETENTION_DAYS',
+    { min: 0, max: 36_500, default: 0 },
+    'Days that ended runs are kept, with everything that belongs to them; 0 keeps them for ever.',
+  )
   readonly runRetentionDays: number;
 
-  /** Bytes of text and line ends. With the minimum, every line fits into half of it. */
-  @IsInt()
-  @Min(262_144)
-  @Max(1_073_741_824)
+  /** With the minimum, every line fits into half of it. */
+  @IntegerSetting(
+    'SERVICE_LOG_LIMIT_BYTES',
+    { min: 262_144, max: 1_073_741_824, default: 16_777_216 },
+    'Bytes of log that are kept of each attempt; of a longer log, the beginning and the end are kept.',
+  )
   readonly logLimitBytes: number;
 
-  @IsInt()
-  @Min(1)
-  @Max(268_435_456)
+  @IntegerSetting(
+    'SERVICE_MAX_BODY_BYTES',
+    { min: 1, max: 268_435_456, default: 1_048_576 },
+    'Largest request body in bytes; a larger one is refused with 413.',
+  )
   readonly maxBodyBytes: number;
 
-  /** Requests a minute per API key and process; 0 is no limit. */
-  @IsInt()
-  @Min(0)
-  @Max(10_000_000)
+  @IntegerSetting(
+    'SERVICE_RATE_LIMIT',
+    { min: 0, max: 10_000_000, default: 0 },
+    'Requests per minute, API key and server process; above that the answer is 429. 0 is no limit.',
+  )
   readonly rateLimit: number;
 
   /** At least 2: migrations need one connection for their lock and another to work. */
-  @IsInt()
-  @Min(2)
-  @Max(1000)
+  @IntegerSetting(
+    'SERVICE_DB_POOL_SIZE',
+    { min: 2, max: 1000, default: 10 },
+    'Database connections of one server process.',
+  )
   readonly dbPoolSize: number;
 
   /**
    * Undefined is memory for one process and shared for several. Memory is rejected with several processes: each would
    * know its own workers only and reclaim the runs of the others.
    */
-  @IsOptional()
-  @IsIn(WORKER_POOLS)
-  @ValidateBy({
-    name: 'isSharedBySeveralProcesses',
-    validator: {
-      validate: (pool, context) =>
-        !(pool === 'memory' && context?.object instanceof Settings && runsSeveral(context.object)),
-    },
-  })
-  readonly workerPool: WorkerPoolKind | undefined;
+  @TextSetting(
+    'SERVICE_WORKER_POOL',
+    { allowed: 'memory or shared, and shared with several server processes', check: IsWorkerPool() },
+    'Where registered workers are kept: in memory, or shared in the database. When unset, one process uses memory and several use shared.',
+  )
+  readonly workerPool: 'memory' | 'shared' | undefined;
 }
 
-function runsSeveral({ workers }: Settings): boolean {
-  return workers > 1 && workers <= MAX_SERVER_PROCESSES;
+/** Uses the allowed number of processes only: another number is a problem of its own setting. */
+function IsWorkerPool(): PropertyDecorator {
+  const runsSeveral = ({ workers }: Settings): boolean => workers > 1 && workers <= MAX_SERVER_PROCESSES;
+  return ValidateBy({
+    name: 'isWorkerPool',
+    validator: {
+      validate: (pool, context) =>
+        pool === 'shared' ||
+        (pool === 'memory' && context?.object instanceof Settings && !runsSeveral(context.object)),
+    },
+  });
 }

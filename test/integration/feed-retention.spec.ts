@@ -6,7 +6,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { FeedMetrics } from '../../src/feed/feed-metrics.js';
 import { FeedRepository } from '../../src/feed/feed.repository.js';
 import { FeedRetention } from '../../src/feed/feed-retention.js';
-import { loadSettings } from '../../src/config/load-settings.js';
+import { loadSettings } from '../../src/config/settings.module.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 const DAY = 86_400_000;

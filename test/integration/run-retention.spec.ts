@@ -12,7 +12,7 @@ import { RunRetentionRepository } from '../../src/runs/retention/run-retention.r
 import { RunCountsRepository } from '../../src/runs/counts/run-counts.repository.js';
 import type { RunJournal } from '../../src/runs/journal/run-journal.js';
 import type { NewRun } from '../../src/runs/machine/run.js';
-import { loadSettings } from '../../src/config/load-settings.js';
+import { loadSettings } from '../../src/config/settings.module.js';
 import { changeOn, createOn, eventCommand, journalOn } from '../support/journal.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 

@@ -6,7 +6,7 @@ import { ModuleRef } from '@nestjs/core';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { scheduledJobs } from '../../src/bootstrap/scheduled-jobs.js';
 import type { ScheduledJob } from '../../src/common/scheduling/scheduled-job.js';
-import { loadSettings } from '../../src/config/load-settings.js';
+import { loadSettings } from '../../src/config/settings.module.js';
 import { PROJECT } from '../support/service-process.js';
 import { logStatements } from '../support/statement-log.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';

@@ -9,7 +9,7 @@ import { LostRunRepository, type RunInHands } from '../../src/runs/storage/lost-
 import type { RunJournal } from '../../src/runs/journal/run-journal.js';
 import type { NewRun, Run } from '../../src/runs/machine/run.js';
 import { HealthChecks } from '../../src/health/health-checks.js';
-import { loadSettings } from '../../src/config/load-settings.js';
+import { loadSettings } from '../../src/config/settings.module.js';
 import type { EmptyClaimPredictor } from '../../src/workers/claims/empty-claim-predictor.js';
 import { MemoryWorkerPool } from '../../src/workers/pool/memory-worker-pool.js';
 import { WorkerDrainsRepository } from '../../src/workers/pool/worker-drains.repository.js';

@@ -2,8 +2,8 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { SettingsError } from '@longshore/common/settings/setting';
-import { loadSettings } from './load-settings.js';
-import { SETTING_KEYS } from './setting-keys.js';
+import { loadSettings } from './settings.module.js';
+import { SETTING_KEYS } from './settings.js';
 import { Settings } from './settings.js';
 
 function problemsOf(argv: readonly string[], env: NodeJS.ProcessEnv = {}): readonly string[] {
