@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { withTimeout } from '@longshore/common/timeout';
 import { SCOPES, type Caller } from './access.js';
 import { ApiKeysRepository, type UsableKey } from './api-keys.repository.js';
 import { KeyCheckTooSlow } from './auth.errors.js';
@@ -145,7 +146,8 @@ export class ApiKeyCache {
   async #runQuery(hashes: ReadonlySet<string>): Promise<QueryResult> {
     if (this.#nextBatch?.hashes === hashes) this.#nextBatch = undefined;
     const queriedAt = this.clock.now();
-    const found = await withTimeout(this.keys.findUsable([...hashes]));
+    const found = await withTimeout(MAX_AGE_MS, this.keys.findUsable([...hashes]), null);
+    if (found === null) throw new KeyCheckTooSlow();
     return { queriedAt, usable: new Map(found.map((key) => [key.hash, key])) };
   }
 }
@@ -156,17 +158,4 @@ function toEntry(key: UsableKey | undefined, queriedAt: number): Entry {
   const scopes = new Set(SCOPES.filter((scope) => key.scopes.includes(scope)));
   const caller = { id, name, scopes, expiresAt };
   return { queriedAt, caller, expiresAt: queriedAt + (expiresInMs ?? Infinity) };
-}
-
-/** @throws KeyCheckTooSlow when the result would be too old to be used */
-async function withTimeout<T>(work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new KeyCheckTooSlow()), MAX_AGE_MS);
-  });
-  try {
-    return await Promise.race([work, timeout]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -5,7 +5,7 @@ import { TypeOrmModule } from '@nestjs/typeorm';
 import { ApiKeyEntity } from '../database/entities/api-key.entity.js';
 import { Log } from '../common/logging/logger.js';
 import { Settings } from '../config/settings.js';
-import { AccessCoverage } from './access-coverage.js';
+import { AccessCoverage } from './access.js';
 import { ApiKeyGuard } from './api-key.guard.js';
 import { ApiKeyVerifier } from './api-key-verifier.js';
 import { ApiKeysController } from './api-keys.controller.js';

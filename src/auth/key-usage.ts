@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable, type BeforeApplicationShutdown } from '@nestjs/common';
+import { withTimeout } from '@longshore/common/timeout';
 import { Log } from '../common/logging/logger.js';
 import { ApiKeysRepository } from './api-keys.repository.js';
 import { MonotonicClock } from './monotonic-clock.js';
@@ -53,11 +53,9 @@ export class KeyUsage implements BeforeApplicationShutdown {
   }
 
   async beforeApplicationShutdown(): Promise<void> {
-    const stop = new AbortController();
-    const timeout = sleep(SHUTDOWN_TIMEOUT_MS, undefined, { signal: stop.signal }).catch(() => undefined);
     // A write in progress does not hold what was collected after its start.
-    await Promise.race([this.flush().then(() => this.flush()), timeout]);
-    stop.abort();
+    const flushed = this.flush().then(() => this.flush());
+    await withTimeout(SHUTDOWN_TIMEOUT_MS, flushed, undefined);
     clearTimeout(this.#timer);
   }
 

@@ -3,7 +3,7 @@ import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import { ApiErrors, NO_STORE_HEADER } from '../common/http/errors/error.dto.js';
 import { AllowAnyKey, type Caller } from './access.js';
 import { CurrentCaller } from './api-key.guard.js';
-import { toWhoamiDto, WhoamiDto } from './dto/whoami.dto.js';
+import { toWhoamiDto, WhoamiDto } from './dto/api-key.dto.js';
 
 @ApiTags('operations')
 @Controller('whoami')

@@ -1,14 +1,22 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { NestExpressApplication } from '@nestjs/platform-express';
 import { Registry } from 'prom-client';
+import { Drain } from '../common/http/server/drain.js';
 import { MetricsPage } from '../common/metrics/metrics-page.js';
-import { openTracing } from '../common/tracing/open-tracing.js';
+import { packageVersion } from '@longshore/common/settings/package-version';
+import { spanStorage } from '@longshore/common/tracing/current-span';
+import { startTracing } from '@longshore/common/tracing/start-tracing';
+import { RunJournal } from '../runs/journal/run-journal.js';
 import { checkScheduler } from './check-scheduler.js';
 import { CleanupStack } from './cleanup-stack.js';
 import type { PrimaryLink } from './cluster/primary-link.js';
 import { createApp } from './create-app.js';
 import { loadExtensions } from './extensions/load-extensions.js';
-import { tryAddress } from './listen-address.js';
-import { listen } from './listen.js';
+import { AddressUnusable, tryAddress } from './listen-address.js';
 import { openDatabase, openDatabaseServer, prepareDatabase, type StartContext } from './open-database.js';
+
+/** Longer than the drain and the last commit together, in milliseconds. */
+const STOP_TIMEOUT_MS = 11_000;
 
 /** The service, accepting requests. */
 export interface RunningService {
@@ -32,7 +40,14 @@ export function serve(context: StartContext, primary?: PrimaryLink): Promise<Run
       checkScheduler(settings, extensions.modules);
       await tryAddress(settings.host, settings.port);
     }
-    const tracing = await openTracing(log, cleanup);
+    const tracing = await startTracing(process.env, {
+      name: 'longshore',
+      version: packageVersion(),
+      // The exporter warns during an unrelated request.
+      warn: (reason) => spanStorage.exit(() => log.warn('spans of traces may be lost', { reason })),
+    });
+    // Registered early, so that the rest of the shutdown is traced.
+    if (tracing !== null) cleanup.add(() => tracing.close());
     const databaseUrl = primary ? await primary.setUp() : (await openDatabaseServer(context, cleanup))();
     stop.throwIfAborted();
     const dataSource = await openDatabase(databaseUrl, context, cleanup, extensions);
@@ -49,4 +64,37 @@ export function serve(context: StartContext, primary?: PrimaryLink): Promise<Run
       return { url, stop: () => cleanup.close() };
     });
   });
+}
+
+/**
+ * Starts to accept requests. The cleanup finishes those in progress.
+ * @returns the URL without a trailing slash
+ * @throws AddressUnusable, or the error of the application's initialisation
+ */
+export async function listen(
+  app: NestExpressApplication,
+  { host, port }: { readonly host: string; readonly port: number },
+  cleanup: CleanupStack,
+): Promise<string> {
+  // Apart from `listen`, so that its errors are not reported as those of the address.
+  await app.init();
+  try {
+    await app.listen(port, host);
+  } catch (error) {
+    throw new AddressUnusable(host, port, error);
+  }
+  cleanup.add(async () => {
+    const timeout = sleep(STOP_TIMEOUT_MS, undefined, { ref: false });
+    await app.get(Drain).begin();
+    // Aborted requests may leave commands behind whose database does not answer.
+    await Promise.race([app.get(RunJournal).idle(), timeout]);
+  });
+  return urlOf(app);
+}
+
+function urlOf(app: NestExpressApplication): string {
+  const address = app.getHttpServer().address();
+  if (address === null || typeof address === 'string') throw new Error('the server has no TCP address');
+  const host = address.family === 'IPv6' ? `[${address.address}]` : address.address;
+  return `http://${host}:${address.port}`;
 }

@@ -313,7 +313,6 @@ export class Settings {
 
 /** Uses the allowed number of processes only: another number is a problem of its own setting. */
 function IsWorkerPool(): PropertyDecorator {
-  const runsSeveral = ({ workers }: Settings): boolean => workers > 1 && workers <= MAX_SERVER_PROCESSES;
   return ValidateBy({
     name: 'isWorkerPool',
     validator: {
@@ -322,4 +321,8 @@ function IsWorkerPool(): PropertyDecorator {
         (pool === 'memory' && context?.object instanceof Settings && !runsSeveral(context.object)),
     },
   });
+}
+
+function runsSeveral({ workers }: Settings): boolean {
+  return workers > 1 && workers <= MAX_SERVER_PROCESSES;
 }

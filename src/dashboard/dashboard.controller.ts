@@ -1,11 +1,11 @@
-import { Controller, Get, Param, Req, Res } from '@nestjs/common';
+import { Controller, Get, Logger, Param, Req, Res, type OnModuleInit } from '@nestjs/common';
+import { ApplicationConfig } from '@nestjs/core';
 import { ApiExcludeController } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { Public } from '../auth/access.js';
 import { NotFound } from '../common/http/errors/domain-error.js';
 import { IgnoreQuery } from '../common/http/request/handler-inputs.js';
-import type { DashboardFile } from './dashboard-files.js';
-import { DashboardService } from './dashboard.service.js';
+import { loadDashboard, type DashboardFile, type DashboardFiles } from './dashboard-files.js';
 
 // Only the dashboard's own files and the API; no inline scripts or styles.
 const CONTENT_SECURITY_POLICY = [
@@ -22,8 +22,23 @@ const CONTENT_SECURITY_POLICY = [
 /** The dashboard's files. They hold no data and need no key: the page calls the API with the key of the user. */
 @ApiExcludeController()
 @Controller('ui')
-export class DashboardController {
-  constructor(private readonly dashboard: DashboardService) {}
+export class DashboardController implements OnModuleInit {
+  private readonly logger = new Logger('Dashboard');
+  private files: DashboardFiles = new Map();
+
+  constructor(private readonly application: ApplicationConfig) {}
+
+  async onModuleInit(): Promise<void> {
+    const { defaultVersion } = { defaultVersion: undefined, ...this.application.getVersioning() };
+    if (this.application.getGlobalPrefix() !== '' || defaultVersion !== undefined) {
+      this.logger.warn(
+        'the dashboard answers 404: it needs the API without a global prefix or a default version',
+      );
+      return;
+    }
+    this.files = await loadDashboard();
+    if (this.files.size === 0) this.logger.warn('the dashboard is not built: /ui answers 404');
+  }
 
   /** Relative links need the slash. */
   @Get()
@@ -33,6 +48,7 @@ export class DashboardController {
     response.redirect(308, `${request.path}/`);
   }
 
+  /** Paths other than files and assets are routes of the page. */
   @Get('{*path}')
   @Public()
   @IgnoreQuery()
@@ -41,7 +57,9 @@ export class DashboardController {
     @Res() response: Response,
     @Param('path') path: readonly string[] = [],
   ): void {
-    const file = this.dashboard.find(path.join('/'));
+    const name = path.join('/');
+    const file =
+      this.files.get(name) ?? (name.startsWith('assets/') ? undefined : this.files.get('index.html'));
     if (file === undefined) throw new NotFound();
     send(request, response, file);
   }

@@ -1,7 +1,6 @@
 import { Module } from '@nestjs/common';
 import { DashboardController } from './dashboard.controller.js';
-import { DashboardService } from './dashboard.service.js';
 
-/** The dashboard at /ui: its built files. */
-@Module({ controllers: [DashboardController], providers: [DashboardService] })
+/** Serves the built dashboard at /ui. */
+@Module({ controllers: [DashboardController] })
 export class DashboardModule {}

@@ -1,11 +1,33 @@
 import { randomBytes } from 'node:crypto';
 import type { DataSource, EntityManager } from 'typeorm';
-import { DatabaseOriginRepository, differ } from '../database/database-origin.repository.js';
 import { isAloneInDeployment } from '../database/advisory-locks.js';
+import { DatabaseOriginEntity } from '../database/entities/database-origin.entity.js';
 import { FeedEpochEntity, FeedEpochStartEntity, FeedTopicEntity } from '../database/entities/feed.entity.js';
 import { EntityTable } from '../database/entity-table.js';
 import { rows } from '../database/sql.js';
 import { TOKEN_BYTES } from './feed-cursor.js';
+
+/** Identify the database: a restored, moved or copied one differs in at least one of them. */
+type OriginMarks = Readonly<Record<string, string>>;
+
+/** Readable only with the right of a function. A copy of the data directory changes `folder` only. */
+const PRIVILEGED_MARKS = [
+  {
+    name: 'cluster',
+    by: 'pg_control_system()',
+    value: `(select system_identifier::text from pg_control_system())`,
+  },
+  {
+    name: 'timeline',
+    by: 'pg_control_checkpoint()',
+    value: `(select timeline_id::text from pg_control_checkpoint())`,
+  },
+  {
+    name: 'folder',
+    by: 'pg_stat_file(text)',
+    value: `(select extract(epoch from change)::bigint::text from pg_stat_file('PG_VERSION'))`,
+  },
+] as const;
 
 export interface DetectedRestore {
   /** Number of the feed epoch that was started. */
@@ -21,21 +43,53 @@ export interface DetectedRestore {
  * @returns undefined if the database is the same
  */
 export async function detectRestore(dataSource: DataSource): Promise<DetectedRestore | undefined> {
-  const origin = new DatabaseOriginRepository();
   return dataSource.transaction(async (manager) => {
     const isAlone = await isAloneInDeployment(manager);
-    const known = await origin.findMarks(manager);
+    const known = (await manager.findOneBy(DatabaseOriginEntity, { onlyRow: true }))?.marks ?? null;
     if (known !== null && !isAlone) return undefined;
-    const present = await origin.readMarks(manager);
+    const present = await readMarks(manager);
     if (known === null || !differ(known, present)) {
       // Keep marks that another role could read and this one cannot.
       const marks = { ...known, ...present };
-      if (Object.keys(marks).length > Object.keys(known ?? {}).length) await origin.saveMarks(manager, marks);
+      if (Object.keys(marks).length > Object.keys(known ?? {}).length) await saveMarks(manager, marks);
       return undefined;
     }
-    await origin.saveMarks(manager, present);
+    await saveMarks(manager, present);
     return startEpoch(manager);
   });
+}
+
+/** The marks that this role can read. */
+async function readMarks(manager: EntityManager): Promise<OriginMarks> {
+  const readable = await rows<{ name: string }>(
+    manager,
+    `select name
+       from unnest($1::text[], $2::text[]) as asked (name, by)
+      where has_function_privilege(by, 'execute')`,
+    [PRIVILEGED_MARKS.map(({ name }) => name), PRIVILEGED_MARKS.map(({ by }) => by)],
+  );
+  const names = new Set(readable.map(({ name }) => name));
+  const [row] = await rows<{ marks: Record<string, string | null> }>(
+    manager,
+    `select jsonb_build_object(
+              'database', (select oid::text from pg_database where datname = current_database()),
+              'feeds', 'feed_topics'::regclass::oid::text
+              ${PRIVILEGED_MARKS.filter(({ name }) => names.has(name))
+                .map(({ name, value }) => `, '${name}', ${value}`)
+                .join('')}
+            ) as marks`,
+  );
+  const marks = Object.entries(row?.marks ?? {});
+  return Object.fromEntries(marks.flatMap(([name, mark]) => (mark === null ? [] : [[name, mark]])));
+}
+
+async function saveMarks(manager: EntityManager, marks: OriginMarks): Promise<void> {
+  await manager.upsert(DatabaseOriginEntity, { onlyRow: true, marks }, ['onlyRow']);
+}
+
+/** Whether a mark that both have differs. */
+function differ(known: OriginMarks, present: OriginMarks): boolean {
+  return Object.entries(known).some(([name, mark]) => (present[name] ?? mark) !== mark);
 }
 
 const EPOCHS = new EntityTable(FeedEpochEntity);

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
+import { withTimeout } from '@longshore/common/timeout';
 
 /** Returns the state of a part of the service in one word: see {@link isWell}. */
 export type HealthCheck = () => string | Promise<string>;
@@ -27,16 +27,12 @@ export class HealthChecks {
 
   /** Runs all checks at the same time: one that takes longer than `limitMs` is `silent`, one that throws `failing`. */
   async run(limitMs: number): Promise<Record<string, string>> {
-    const stop = new AbortController();
-    const timeout = sleep(limitMs, 'silent', { signal: stop.signal }).catch(() => 'silent');
     const results = [...this.#checks].map(async ([name, check]) => {
       const word = Promise.resolve()
         .then(check)
         .catch(() => 'failing');
-      return [name, await Promise.race([word, timeout])] as const;
+      return [name, await withTimeout(limitMs, word, 'silent')] as const;
     });
-    const words = Object.fromEntries(await Promise.all(results));
-    stop.abort();
-    return words;
+    return Object.fromEntries(await Promise.all(results));
   }
 }

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { Module, type OnApplicationBootstrap } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
-import { listen } from '../../src/bootstrap/listen.js';
+import { listen } from '../../src/bootstrap/serve.js';
 import { CleanupStack } from '../../src/bootstrap/cleanup-stack.js';
 
 @Module({})

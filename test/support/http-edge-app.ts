@@ -27,10 +27,11 @@ import {
   IsText,
   JsonObject,
   OptionalField,
+  QueryInteger,
+  QueryString,
 } from '../../src/common/http/validation/dto-decorators.js';
 import { FastExpressAdapter } from '../../src/common/http/server/fast-express.adapter.js';
 import { HttpModule } from '../../src/common/http/http.module.js';
-import { QueryInteger, QueryString } from '../../src/common/http/validation/query-decorators.js';
 import { requestIdOf } from '../../src/common/http/server/request-id.js';
 import { RequestGuard } from '../../src/common/http/request/request.guard.js';
 import { SERVER_LIMITS } from '../../src/common/http/server/server-limits.js';

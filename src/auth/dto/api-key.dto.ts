@@ -1,8 +1,13 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
-import { Check, IsText, OptionalField } from '../../common/http/validation/dto-decorators.js';
-import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
-import { SCOPES, type Scope } from '../access.js';
+import {
+  Check,
+  IsText,
+  OptionalField,
+  QueryInteger,
+  QueryString,
+} from '../../common/http/validation/dto-decorators.js';
+import { SCOPES, type Caller, type Scope } from '../access.js';
 import type { ApiKeyRow } from '../api-keys.repository.js';
 import { readTimestamp } from '@longshore/common/json/read-timestamp';
 
@@ -88,6 +93,26 @@ export function toApiKeyDto(row: ApiKeyRow): ApiKeyDto {
     expires_at: row.expiresAt?.toISOString() ?? null,
     last_used_at: row.lastUsedAt?.toISOString() ?? null,
     revoked_at: row.revokedAt?.toISOString() ?? null,
+  };
+}
+
+@ApiSchema({ name: 'Whoami', description: 'The API key of the request.' })
+export class WhoamiDto {
+  /** Name of the key, as the audit log has it. */
+  name: string;
+  /** What the key is allowed to do; `admin` includes the others. */
+  @ApiProperty({ enum: SCOPES, enumName: 'Scope', isArray: true })
+  scopes: Scope[];
+  /** From then on the key is refused; null: never. */
+  @ApiProperty({ type: 'string', format: 'date-time', nullable: true })
+  expires_at: string | null;
+}
+
+export function toWhoamiDto({ name, scopes, expiresAt }: Caller): WhoamiDto {
+  return {
+    name,
+    scopes: SCOPES.filter((scope) => scopes.has(scope)),
+    expires_at: expiresAt?.toISOString() ?? null,
   };
 }
 

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
+import { withTimeout } from '@longshore/common/timeout';
 import type { Counts } from './ipc-channel.js';
 
 /** Kinds of metrics that are kept when their process ends. */
@@ -70,11 +70,9 @@ export class ClusterMetrics {
   }
 
   async #read(): Promise<string> {
-    const abort = new AbortController();
-    const timeout = sleep(this.timeoutMs, undefined, { signal: abort.signal }).catch(() => undefined);
     const answers = await Promise.all(
       this.processes().map((process) =>
-        Promise.race([process.count(), timeout])
+        withTimeout(this.timeoutMs, process.count(), undefined)
           .catch(() => undefined)
           .then((counts) => {
             if (counts !== undefined) this.remember(process, counts);
@@ -82,7 +80,6 @@ export class ClusterMetrics {
           }),
       ),
     );
-    abort.abort();
     const silent = new Set(answers.filter(({ isSilent }) => isSilent).map(({ process }) => process));
     const own = await this.#own.getMetricsAsJSON();
     await this.#allFolded();

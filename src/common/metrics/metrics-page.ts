@@ -1,7 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import { Registry } from 'prom-client';
 import { DomainError } from '../http/errors/domain-error.js';
-import { ServiceRegistry } from './service-registry.js';
+
+/**
+ * Gauges that are the same in every process, such as what the database holds. A scrape reads them once; those of the other
+ * registry are added up over the processes.
+ */
+export class ServiceRegistry extends Registry {}
 
 /** The metrics of the other server processes cannot be read, and those of one alone would mislead: 503. */
 export class MetricsUnavailable extends DomainError {

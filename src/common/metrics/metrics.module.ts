@@ -2,8 +2,7 @@ import { Global, Module } from '@nestjs/common';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { HttpMetrics } from './http-metrics.js';
 import { MetricsController } from './metrics.controller.js';
-import { MetricsPage } from './metrics-page.js';
-import { ServiceRegistry } from './service-registry.js';
+import { MetricsPage, ServiceRegistry } from './metrics-page.js';
 
 /** How often the lag of the event loop is sampled, in milliseconds: the default of 10 costs a process that idles half a percent of a core. */
 const LAG_SAMPLE_MS = 100;

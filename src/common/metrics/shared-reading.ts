@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { withTimeout } from '@longshore/common/timeout';
 
 /** How long a scrape waits, in milliseconds: well below the timeout of a scraper. */
 const WAIT_MS = 1_000;
@@ -15,15 +15,11 @@ export class SharedReading<T> {
   ) {}
 
   /** The result; null when the query fails or takes too long. */
-  async get(): Promise<T | null> {
+  get(): Promise<T | null> {
     this.#reading ??= this.#read().finally(() => {
       this.#reading = undefined;
     });
-    const stop = new AbortController();
-    const timeout = sleep(this.waitMs, null, { signal: stop.signal }).catch(() => null);
-    const found = await Promise.race([this.#reading, timeout]);
-    stop.abort();
-    return found;
+    return withTimeout(this.waitMs, this.#reading, null);
   }
 
   async #read(): Promise<T | null> {

@@ -1,7 +1,7 @@
 import { ApiProperty, ApiSchema, getSchemaPath, ApiExtraModels } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import type { DefinitionEntity } from '../../database/entities/definition.entity.js';
-import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
+import { QueryInteger, QueryString } from '../../common/http/validation/dto-decorators.js';
 import {
   ConstraintsDto,
   EventDeliveryDto,

@@ -1,6 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
-import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
+import { QueryInteger, QueryString } from '../../common/http/validation/dto-decorators.js';
 import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 
 const TOPIC = {

@@ -1,6 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
-import { QueryBoolean, QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
+import { QueryBoolean, QueryInteger, QueryString } from '../../common/http/validation/dto-decorators.js';
 import { OpRunDto } from '../http/dto/op-run.dto.js';
 import { RUN_STATES } from '../machine/run-state.js';
 

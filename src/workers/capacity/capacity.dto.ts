@@ -1,6 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
-import { QueryInteger } from '../../common/http/validation/query-decorators.js';
+import { QueryInteger } from '../../common/http/validation/dto-decorators.js';
 
 /** Shapes of runs, and sizes of workers, that are told one by one unless asked otherwise. */
 export const DEFAULT_SHAPES = 100;

@@ -3,7 +3,7 @@ import { Injectable, type OnApplicationBootstrap, type Provider } from '@nestjs/
 import { Gauge } from 'prom-client';
 import { DataSource } from 'typeorm';
 import { Log } from '../../common/logging/logger.js';
-import { ServiceRegistry } from '../../common/metrics/service-registry.js';
+import { ServiceRegistry } from '../../common/metrics/metrics-page.js';
 import { SharedReading } from '../../common/metrics/shared-reading.js';
 import { Settings } from '../../config/settings.js';
 import { DatabaseMetrics } from '../../database/database-metrics.js';

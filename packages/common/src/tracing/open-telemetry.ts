@@ -27,6 +27,7 @@ import {
   BatchSpanProcessor,
   type SpanExporter,
 } from '@opentelemetry/sdk-trace-base';
+import { withTimeout } from '../timeout.js';
 import type { TracedProgram } from './start-tracing.js';
 import type { TraceContext } from './trace-context.js';
 import { protocolOf } from './tracing-variables.js';
@@ -124,18 +125,13 @@ export class OpenTelemetry implements Tracing {
   }
 
   close(): Promise<void> {
-    this.#closed ??= this.#flush();
-    return this.#closed;
-  }
-
-  async #flush(): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, FLUSH_MS);
-    });
     // The error handler has reported a collector that does not answer.
-    await Promise.race([this.provider.shutdown().catch(() => undefined), late]);
-    clearTimeout(timer);
+    this.#closed ??= withTimeout(
+      FLUSH_MS,
+      this.provider.shutdown().catch(() => undefined),
+      undefined,
+    );
+    return this.#closed;
   }
 }
 

@@ -1,7 +1,11 @@
 import { ApiProperty, ApiSchema, OmitType } from '@nestjs/swagger';
 import { IsOptional, ValidateBy } from 'class-validator';
-import { IsText, JsonObject, OptionalField } from '../../../common/http/validation/dto-decorators.js';
-import { QueryInteger } from '../../../common/http/validation/query-decorators.js';
+import {
+  IsText,
+  JsonObject,
+  OptionalField,
+  QueryInteger,
+} from '../../../common/http/validation/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import type { TimelineRow } from '../../events/event.repository.js';
 import { EVENT_TYPE_PATTERN } from '../../machine/run-event.js';

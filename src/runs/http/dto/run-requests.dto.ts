@@ -6,8 +6,8 @@ import {
   JsonObject,
   Nested,
   OptionalField,
+  QueryBoolean,
 } from '../../../common/http/validation/dto-decorators.js';
-import { QueryBoolean } from '../../../common/http/validation/query-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import { RUN_STATES } from '../../machine/run-state.js';
 import {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Controller, Get, Module, Post, type Type } from '@nestjs/common';
 import { DiscoveryModule, NestFactory } from '@nestjs/core';
-import { AccessCoverage } from './access-coverage.js';
+import { AccessCoverage } from './access.js';
 import { AllowAnyKey, AllowScopes, Public } from './access.js';
 
 @Controller('declared')
