@@ -32,7 +32,7 @@ function findsOut(mutants: readonly Mutant[]): void {
     test(`finds out by ${name} that ${mistake}`, async () => {
       const command = await writeMutant(mutant, join(folder, String(number)));
       const scenario = SCENARIOS.find((candidate) => candidate.name === name) ?? assert.fail(name);
-      const { problem, printed } = await kit.play(scenario, command);
+      const { problem, printed } = await kit.run(scenario, command);
       assert.match(problem ?? 'it passed', says, printed);
     });
   }

@@ -48,7 +48,7 @@ export function eventTypeOf(exchange: Exchange): string | null {
 }
 
 /** Ids of the runs that a claim's answer hands out; empty for any other request. */
-export function handedOut(exchange: Exchange): string[] {
+export function claimedRuns(exchange: Exchange): string[] {
   if (kindOf(exchange) !== 'claim' || exchange.answer?.status !== 200) return [];
   return idsIn(exchange.answer.body, 'ops');
 }

@@ -11,7 +11,7 @@ import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Exchange } from './exchange.js';
 
-/** What happens to a request instead of the ordinary: the service never hears of it. */
+/** A fault that keeps a request from the service. */
 export type RequestFault =
   | { readonly kind: 'cut' }
   | {
@@ -21,17 +21,17 @@ export type RequestFault =
       readonly detail?: string;
     };
 
-/** What happens to an answer that the service has given. */
+/** A fault of the service's answer. */
 export type AnswerFault =
   | { readonly kind: 'cut' }
   | { readonly kind: 'hold'; readonly ms: number }
   /** `body` stands in for the JSON of the answer. */
   | { readonly kind: 'alter'; readonly body: unknown };
 
-/** Where the made-up redirects lead: nobody may ever ask there. */
+/** Target of injected redirects; a worker must not follow them. */
 export const REDIRECTED = '/redirected';
 
-/** The damage to be done. Each is asked once for every request; null or nothing leaves it alone. */
+/** Called once per request; null: no fault. */
 export interface ProxyFaults {
   readonly onRequest?: (exchange: Exchange) => RequestFault | null;
   readonly onAnswer?: (exchange: Exchange) => AnswerFault | null | Promise<AnswerFault | null>;
@@ -43,14 +43,14 @@ interface RawAnswer {
   readonly bytes: Buffer;
 }
 
-/** Stands between a worker and the service: writes down every request, and does the damage that it is told to do. */
+/** A proxy between worker and service that records every request and injects faults. */
 export class FaultProxy {
   /** In the order of their arrival. */
   readonly exchanges: Exchange[] = [];
   faults: ProxyFaults = {};
   private readonly agent = new Agent({ keepAlive: true });
   private readonly sockets = new Set<Socket>();
-  private parted = false;
+  private isPartitioned = false;
 
   private constructor(
     private readonly server: Server,
@@ -78,27 +78,26 @@ export class FaultProxy {
     return `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
   }
 
-  /** Nothing passes from now on, in either direction, and nobody is told. */
-  part(): void {
-    this.parted = true;
+  /** Drops everything in both directions; connections stay open. */
+  partition(): void {
+    this.isPartitioned = true;
   }
 
-  /** Ends a partition; the connections of that time are dead. */
+  /** Ends a partition and destroys its connections. */
   heal(): void {
-    if (!this.parted) return;
-    this.parted = false;
+    if (!this.isPartitioned) return;
+    this.isPartitioned = false;
     for (const exchange of this.exchanges) exchange.doneAtMs ??= performance.now();
     this.cutAll();
   }
 
-  /** Forgets what was recorded, and does no damage any more. */
+  /** Clears the records and removes the faults. */
   reset(): void {
     this.heal();
     this.faults = {};
     this.exchanges.length = 0;
   }
 
-  /** Cuts everything and stops listening. */
   async close(): Promise<void> {
     this.server.close();
     this.cutAll();
@@ -127,17 +126,17 @@ export class FaultProxy {
       hungUpAtMs: null,
     };
     answer.once('close', () => {
-      if (exchange.doneAtMs === null && !this.parted) exchange.hungUpAtMs = performance.now();
+      if (exchange.doneAtMs === null && !this.isPartitioned) exchange.hungUpAtMs = performance.now();
     });
     this.exchanges.push(exchange);
-    if (this.parted) return;
+    if (this.isPartitioned) return;
     const fault = this.faults.onRequest?.(exchange) ?? null;
     if (fault?.kind === 'cut') {
       cut(exchange, answer);
       return;
     }
-    const given = fault === null ? await this.forward(asked, bytes, answer) : madeUp(fault, this.url);
-    if (this.parted) return;
+    const given = fault === null ? await this.forward(asked, bytes, answer) : injectedAnswer(fault, this.url);
+    if (this.isPartitioned) return;
     if (given === null) {
       cut(exchange, answer);
       return;
@@ -146,7 +145,7 @@ export class FaultProxy {
     exchange.answer = { status: given.status, body: parsed(given.bytes), retryAfterS };
     const after = (await this.faults.onAnswer?.(exchange)) ?? null;
     if (after?.kind === 'hold') await sleep(after.ms);
-    if (this.parted) return;
+    if (this.isPartitioned) return;
     if (after?.kind === 'cut') {
       cut(exchange, answer);
       return;
@@ -158,7 +157,7 @@ export class FaultProxy {
     answer.end(given.status === 204 ? undefined : said);
   }
 
-  /** Asks the service; null when it gives no whole answer. A worker that hangs up takes its request back. */
+  /** @returns null without a complete answer. A worker that closes its connection aborts the request. */
   private forward(asked: IncomingMessage, bytes: Buffer, answer: ServerResponse): Promise<RawAnswer | null> {
     return new Promise((resolve) => {
       const { connection: _, 'transfer-encoding': __, ...headers } = asked.headers;
@@ -177,7 +176,7 @@ export class FaultProxy {
       );
       sent.on('error', () => resolve(null));
       answer.once('close', () => {
-        if (!this.parted && !answer.writableEnded) sent.destroy();
+        if (!this.isPartitioned && !answer.writableEnded) sent.destroy();
       });
       sent.end(bytes);
     });
@@ -197,7 +196,7 @@ function cut(exchange: Exchange, answer: ServerResponse): void {
   answer.destroy();
 }
 
-function madeUp(
+function injectedAnswer(
   {
     status,
     retryAfterS,

@@ -1,22 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLongshoreClient, type LongshoreClient, type Schemas } from '@longshore/client';
-import { demand } from './kit-error.js';
+import { check } from './scenario.js';
 import type { ProgramInputs } from './program-traces.js';
 
 /** A run as the service shows it. */
 export type Run = Schemas['OpRun'];
 
-/** What may be said of a run at its creation, on top of image and inputs. */
 export type RunExtras = Partial<Pick<Schemas['OpRunCreate'], 'retry_policy' | 'outputs'>>;
 
 /** An entry of a timeline. */
 export type TimelineEntry = Run['events'][number];
 
-const LOOK_MS = 50;
+const POLL_MS = 50;
 /** States that a run does not leave by itself. */
 export const TERMINAL: ReadonlySet<string> = new Set(['COMPLETED', 'FAILED', 'CANCELLED']);
 
-/** The kit's own view of the service, past the proxy. */
+/** The kit's own client of the service, without the proxy. */
 export class KitRuns {
   private readonly client: LongshoreClient;
   private readonly created: string[] = [];
@@ -25,7 +24,7 @@ export class KitRuns {
     baseUrl: string,
     apiKey: string,
     /** How long anything may take, in milliseconds. */
-    private readonly patienceMs: number,
+    private readonly limitMs: number,
   ) {
     this.client = createLongshoreClient({ baseUrl, apiKey });
   }
@@ -58,7 +57,7 @@ export class KitRuns {
     if (error !== undefined) throw new Error(`the kit could not cancel a run: ${error.detail}`);
   }
 
-  /** Claims for a worker, as if by a request of its own. @returns the runs as an answer lists them */
+  /** Claims in the name of a worker. */
   async claimFor(workerId: string): Promise<readonly unknown[]> {
     const params = { path: { worker_id: workerId } };
     const { data, error } = await this.client.POST('/workers/{worker_id}/claim', { params });
@@ -66,32 +65,32 @@ export class KitRuns {
     return data.ops;
   }
 
-  /** Waits until the run is as wanted. @throws RuleBroken when that takes too long */
+  /** @throws RuleViolation when that takes too long */
   async until(id: string, what: string, isSo: (run: Run) => boolean): Promise<Run> {
-    const deadline = performance.now() + this.patienceMs;
+    const deadline = performance.now() + this.limitMs;
     for (;;) {
       const run = await this.get(id);
       if (isSo(run)) return run;
-      demand(performance.now() < deadline, `waited in vain until the run ${what}; ${describe(run)}`);
-      await sleep(LOOK_MS);
+      check(performance.now() < deadline, `waited in vain until the run ${what}; ${describe(run)}`);
+      await sleep(POLL_MS);
     }
   }
 
   /**
    * Waits until the run is in the state.
    * @param attempts how many it may have
-   * @throws RuleBroken when it ends in another state, has more attempts, or takes too long
+   * @throws RuleViolation when it ends in another state, has more attempts, or takes too long
    */
   async untilState(id: string, state: string, attempts = 1): Promise<Run> {
     const run = await this.until(id, `is ${state}`, (now) => {
-      demand(now.current_attempt <= attempts, `attempt ${attempts} should be the last; ${describe(now)}`);
+      check(now.current_attempt <= attempts, `attempt ${attempts} should be the last; ${describe(now)}`);
       return now.state === state || TERMINAL.has(now.state);
     });
-    demand(run.state === state, `the run should be ${state}; ${describe(run)}`);
+    check(run.state === state, `the run should be ${state}; ${describe(run)}`);
     return run;
   }
 
-  /** Cancels whatever the scenario has left open, so that the next one finds an empty queue. */
+  /** Cancels the runs that a scenario left, so that the next one finds an empty queue. */
   async endAll(): Promise<void> {
     for (const id of this.created.splice(0)) {
       if (!TERMINAL.has((await this.get(id)).state)) await this.cancel(id).catch(() => undefined);
@@ -106,9 +105,9 @@ export function timelineOf({ events }: Run): string {
     .join(', ');
 }
 
-/** @throws RuleBroken unless the timeline reads so */
-export function demandTimeline(run: Run, expected: string): void {
-  demand(timelineOf(run) === expected, `the timeline should be "${expected}" and is "${timelineOf(run)}"`);
+/** @throws RuleViolation unless the timeline reads so */
+export function checkTimeline(run: Run, expected: string): void {
+  check(timelineOf(run) === expected, `the timeline should be "${expected}" and is "${timelineOf(run)}"`);
 }
 
 /** A run in a few words. */

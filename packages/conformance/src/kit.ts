@@ -5,45 +5,42 @@ import { join } from 'node:path';
 import { ChildProgram } from '@longshore/common/child-program';
 import { serviceProgram } from '@longshore/common/service-program';
 import { FaultProxy } from './fault-proxy.js';
-import { RuleBroken } from './kit-error.js';
+import { RuleViolation, type Scenario } from './scenario.js';
 import { KitRuns } from './kit-runs.js';
 import { ProgramTraces, WORKER_KEY_START } from './program-traces.js';
-import type { Scenario } from './scenario.js';
 import { slowPullSeconds } from './scenarios/liveness.js';
-import { Stage, type StageParts } from './stage.js';
-import { demandStandingRules } from './standing-rules.js';
+import { ScenarioContext, type ScenarioParts } from './scenario-context.js';
+import { checkInvariants } from './invariants.js';
 
 const LISTENING = /listening on (https?:\/\/[^\s"\\]+)/;
 const STOP_MS = 30_000;
 
-/** Short enough for a kit of a minute, long enough for a machine that is busy. */
 const WORKER_TIMEOUT_S = 3;
 const REAPER_INTERVAL_S = 0.25;
-const PATIENCE_MS = 20_000;
+const LIMIT_MS = 20_000;
 
-/** How a scenario came out. */
 export interface ScenarioResult {
   readonly name: string;
   readonly promise: string;
   readonly seconds: number;
-  /** The rule that was broken, in words; null when it passed. */
+  /** The violated rule; null: passed. */
   readonly problem: string | null;
-  /** The end of what the worker printed, when it did not pass. */
+  /** The end of the worker's output after a failure. */
   readonly printed: string;
 }
 
-/** A service with a proxy before it, on which workers are put to the test. */
+/** A service and a fault proxy for testing workers. */
 export class ConformanceKit {
-  private stage: Stage | null = null;
+  private context: ScenarioContext | null = null;
 
   private constructor(
     private readonly service: ChildProgram,
-    private readonly parts: Omit<StageParts, 'command'>,
+    private readonly parts: Omit<ScenarioParts, 'command'>,
   ) {}
 
   /**
    * Starts the service on the embedded PostgreSQL in a new folder, and the proxy.
-   * @param env where PATH and the like come from; settings of a service or a worker in it are left out
+   * @param env base environment; settings of services and workers are removed
    * @throws ChildEnded when the service does not start
    */
   static async start(env: NodeJS.ProcessEnv): Promise<ConformanceKit> {
@@ -74,10 +71,10 @@ export class ConformanceKit {
         adminKey,
         workerKey,
         proxy: await FaultProxy.start(Number(new URL(serviceUrl).port)),
-        runs: new KitRuns(serviceUrl, adminKey, PATIENCE_MS),
+        runs: new KitRuns(serviceUrl, adminKey, LIMIT_MS),
         traces: await ProgramTraces.make(base, slowPullSeconds(WORKER_TIMEOUT_S)),
         workerTimeoutS: WORKER_TIMEOUT_S,
-        patienceMs: PATIENCE_MS,
+        limitMs: LIMIT_MS,
       });
     } catch (error) {
       await service.stop(STOP_MS);
@@ -86,31 +83,31 @@ export class ConformanceKit {
     }
   }
 
-  /** Plays one scenario with workers that the command starts. Only a broken rule is a result; anything else is thrown. */
-  async play({ name, promise, play }: Scenario, command: string): Promise<ScenarioResult> {
-    const stage = new Stage({ ...this.parts, command }, name);
-    this.stage = stage;
+  /** Runs one scenario with workers that the command starts. A violated rule is a result; other errors are thrown. */
+  async run({ name, promise, run }: Scenario, command: string): Promise<ScenarioResult> {
+    const context = new ScenarioContext({ ...this.parts, command }, name);
+    this.context = context;
     const startedMs = performance.now();
     let problem: string | null = null;
     try {
-      await Promise.race([play(stage), this.service.lost]);
-      demandStandingRules(this.parts.proxy.exchanges, {
+      await Promise.race([run(context), this.service.lost]);
+      checkInvariants(this.parts.proxy.exchanges, {
         workerTimeoutS: this.parts.workerTimeoutS,
-        firstSignalMs: stage.firstSignalMs,
+        firstSignalMs: context.firstSignalMs,
       });
     } catch (error) {
-      if (!(error instanceof RuleBroken)) throw error;
+      if (!(error instanceof RuleViolation)) throw error;
       problem = error.message;
     } finally {
-      await stage.clear();
+      await context.clear();
     }
     const seconds = (performance.now() - startedMs) / 1000;
-    return { name, promise, seconds, problem, printed: problem === null ? '' : await stage.printed() };
+    return { name, promise, seconds, problem, printed: problem === null ? '' : await context.printed() };
   }
 
-  /** Stops everything, the workers of a scenario under way included, and removes the folder. */
+  /** Stops everything, including the workers of a running scenario, and removes the folder. */
   async close(): Promise<void> {
-    await this.stage?.endWorkers();
+    await this.context?.endWorkers();
     await this.parts.proxy.close();
     await this.service.stop(STOP_MS);
     await rm(this.parts.base, { recursive: true, force: true, maxRetries: 5 });

@@ -1,7 +1,6 @@
 #!/usr/bin/env node
 import { parseArgs } from 'node:util';
 import { ConformanceKit, type ScenarioResult } from './kit.js';
-import { reportLine, summaryLine } from './report.js';
 import type { Scenario } from './scenario.js';
 import { SCENARIOS } from './scenarios/all.js';
 
@@ -10,7 +9,7 @@ const USAGE = `Usage: npm run worker:conformance -- --command "python3 worker.py
 Puts a worker to the test against a real service on the embedded PostgreSQL: docs/worker-protocol.md.
 
   --command   Starts the worker; a shell command for one program.
-  --only      Plays these scenarios alone.
+  --only      Runs only these scenarios.
   --list      Prints the scenarios.
   --help, -h  Print this text.
 
@@ -41,7 +40,7 @@ async function main(argv: readonly string[]): Promise<number> {
   interrupted.catch(() => undefined);
   const kit = await ConformanceKit.start(process.env);
   try {
-    const results = await Promise.race([playAll(kit, chosen(only), command), interrupted]);
+    const results = await Promise.race([runAll(kit, selectScenarios(only), command), interrupted]);
     process.stdout.write(`${summaryLine(results)}\n`);
     return results.every(({ problem }) => problem === null) ? 0 : 1;
   } finally {
@@ -49,21 +48,21 @@ async function main(argv: readonly string[]): Promise<number> {
   }
 }
 
-async function playAll(
+async function runAll(
   kit: ConformanceKit,
   scenarios: readonly Scenario[],
   command: string,
 ): Promise<ScenarioResult[]> {
   const results: ScenarioResult[] = [];
   for (const scenario of scenarios) {
-    const result = await kit.play(scenario, command);
+    const result = await kit.run(scenario, command);
     process.stdout.write(`${reportLine(result)}\n`);
     results.push(result);
   }
   return results;
 }
 
-function chosen(only: string): readonly Scenario[] {
+function selectScenarios(only: string): readonly Scenario[] {
   if (only === '') return SCENARIOS;
   const names = only.split(',').map((name) => name.trim());
   const unknown = names.filter((name) => SCENARIOS.every((scenario) => scenario.name !== name));
@@ -91,6 +90,21 @@ function readArguments(argv: readonly string[]): {
   } catch (error) {
     throw new UsageError(error instanceof Error ? error.message : String(error));
   }
+}
+
+/** A line per scenario; after a failure also the reason and the end of the worker's output. */
+function reportLine({ name, promise, seconds, problem, printed }: ScenarioResult): string {
+  const head = `${problem === null ? 'ok  ' : 'FAIL'}  ${name.padEnd(18)} ${seconds.toFixed(1).padStart(5)} s  ${promise}`;
+  if (problem === null) return head;
+  const log = printed.trimEnd() === '' ? '(it printed nothing)' : printed.trimEnd();
+  return `${head}\n      ${problem}\n      What the worker printed last:\n${log.replaceAll(/^/gm, '      | ')}`;
+}
+
+function summaryLine(results: readonly ScenarioResult[]): string {
+  const failed = results.filter(({ problem }) => problem !== null).map(({ name }) => name);
+  const seconds = results.reduce((sum, result) => sum + result.seconds, 0);
+  const verdict = failed.length === 0 ? 'the worker conforms' : `it does not conform: ${failed.join(', ')}`;
+  return `${results.length - failed.length} of ${results.length} passed in ${seconds.toFixed(0)} s: ${verdict}`;
 }
 
 try {

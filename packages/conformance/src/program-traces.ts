@@ -27,11 +27,10 @@ export interface ProgramStart {
   readonly hasKey: boolean;
   /** Where it found its inputs. */
   readonly inputPath: string;
-  /** What it was told of the trace that it belongs to. */
   readonly traceparent?: string;
 }
 
-/** Begins every key that the kit gives to workers: how the program knows one when it sees it. */
+/** Prefix of the workers' API keys, by which the program recognises one. */
 export const WORKER_KEY_START = 'kit-worker-';
 
 /** File of the traces with a line for each start. */
@@ -94,19 +93,19 @@ export class ProgramTraces {
       .map((line): ProgramStart => JSON.parse(line));
   }
 
-  /** Forgets the starts and closes the gates, once the programs have ended. */
+  /** Clears starts and gates. Call it after the programs have ended. */
   async clear(): Promise<void> {
     for (const name of await readdir(this.folder)) await rm(join(this.folder, name));
     await writeFile(join(this.folder, STARTS_FILE), '');
   }
 
-  /** Ends the programs that are still there, whoever started them. */
+  /** Kills all programs that are still running. */
   async endAll(): Promise<void> {
     for (const { pid } of await this.starts()) if (isRunning(pid)) process.kill(pid, 'SIGKILL');
   }
 }
 
-/** Whether the program is running under that process id. Dead ones that nobody has taken notice of have no command line. */
+/** Whether the pid is a running program of the kit. Zombies have no command line. */
 export function isRunning(pid: number): boolean {
   if (existsSync('/proc/self/cmdline')) {
     try {

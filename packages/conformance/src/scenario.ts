@@ -1,11 +1,19 @@
-import type { Stage } from './stage.js';
+import type { ScenarioContext } from './scenario-context.js';
 
-/** One thing that a worker must do right. */
+/** A test of one part of the worker protocol. */
 export interface Scenario {
   /** Kebab-case; what `--only` names. */
   readonly name: string;
-  /** What a worker that passes has shown. */
+  /** The rule that a passing worker keeps. */
   readonly promise: string;
-  /** @throws RuleBroken when the worker breaks a rule */
-  readonly play: (stage: Stage) => Promise<void>;
+  /** @throws RuleViolation when the worker violates a rule */
+  readonly run: (context: ScenarioContext) => Promise<void>;
+}
+
+/** A violated rule of the protocol; the message names it for the worker's author. */
+export class RuleViolation extends Error {}
+
+/** @throws RuleViolation unless the condition holds */
+export function check(condition: boolean, message: string): asserts condition {
+  if (!condition) throw new RuleViolation(message);
 }

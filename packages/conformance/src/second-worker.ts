@@ -1,10 +1,10 @@
 import { createLongshoreClient, type LongshoreClient } from '@longshore/client';
-import { demand } from './kit-error.js';
+import { check } from './scenario.js';
 
 const HEARTBEAT_MS = 300;
 const CLAIM_WAIT_S = 2;
 
-/** Another worker, of the kit's own and past the proxy: it takes over what the worker under test has lost. */
+/** The kit's own worker, without the proxy: takes over a run that the worker under test has lost. */
 export class SecondWorker {
   private readonly client: LongshoreClient;
   private readonly held = new Set<string>();
@@ -18,13 +18,13 @@ export class SecondWorker {
     this.client = createLongshoreClient({ baseUrl, apiKey });
   }
 
-  /** Registers, claims that run and reports it started. @throws RuleBroken when another run comes, or none in time */
-  async takeOver(runId: string, attempt: number, patienceMs: number): Promise<void> {
+  /** Registers, claims that run and reports it started. @throws RuleViolation when another run comes, or none in time */
+  async takeOver(runId: string, attempt: number, limitMs: number): Promise<void> {
     await this.heartbeat();
     this.timer = setInterval(() => void this.heartbeat().catch(() => undefined), HEARTBEAT_MS);
-    const deadline = performance.now() + patienceMs;
+    const deadline = performance.now() + limitMs;
     while (!this.held.has(runId)) {
-      demand(performance.now() < deadline, 'the run was not to be had for a second worker');
+      check(performance.now() < deadline, 'the run was not to be had for a second worker');
       const params = { path: { worker_id: this.id }, query: { wait: CLAIM_WAIT_S } };
       const { data } = await this.client.POST('/workers/{worker_id}/claim', { params });
       for (const { id } of data?.ops ?? []) this.held.add(id);
@@ -38,7 +38,7 @@ export class SecondWorker {
     this.held.delete(runId);
   }
 
-  /** Heartbeats no more. */
+  /** Stops the heartbeats. */
   end(): void {
     if (this.timer !== null) clearInterval(this.timer);
   }
@@ -66,7 +66,7 @@ export class SecondWorker {
       params: { path: { id: runId }, header },
       body: { type, msg: 'by the second worker', payload },
     });
-    demand(
+    check(
       error === undefined,
       `the second worker's ${type} was refused: ${error?.detail}. Did a late report of the worker end the run?`,
     );

@@ -4,18 +4,16 @@ import { readFile } from 'node:fs/promises';
 
 const TAIL_CHARACTERS = 4000;
 
-/** How a worker ended. */
 export interface WorkerExit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
 }
 
-/** How a worker is started. */
 export interface WorkerPlan {
   /** A shell command for one program; the shell becomes that program. */
   readonly command: string;
   readonly env: NodeJS.ProcessEnv;
-  /** File that gets everything it prints, after what is there. */
+  /** Its output is appended to this file. */
   readonly logFile: string;
 }
 
@@ -46,7 +44,6 @@ export class WorkerUnderTest {
     });
   }
 
-  /** Whether it has ended. */
   get hasEnded(): boolean {
     return this.over;
   }
@@ -76,7 +73,7 @@ export class WorkerUnderTest {
     await this.exited;
   }
 
-  /** The end of what it has printed. */
+  /** The end of its output. */
   async printed(): Promise<string> {
     return (await readFile(this.plan.logFile, 'utf8')).slice(-TAIL_CHARACTERS);
   }

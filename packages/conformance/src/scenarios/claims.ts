@@ -1,9 +1,8 @@
 import { isJsonObject } from '@longshore/common/json/json-value';
-import { handedOut, kindOf, namedRuns, type Exchange } from '../exchange.js';
-import { demand } from '../kit-error.js';
-import { demandTimeline } from '../kit-runs.js';
+import { claimedRuns, kindOf, namedRuns, type Exchange } from '../exchange.js';
+import { check, type Scenario } from '../scenario.js';
+import { checkTimeline } from '../kit-runs.js';
 import { IMAGES } from '../program-traces.js';
-import type { Scenario } from '../scenario.js';
 
 /** Seconds that the first of several runs takes: time for a heartbeat. */
 const FIRST_S = 1.5;
@@ -18,29 +17,29 @@ export const CLAIMS: readonly Scenario[] = [
   {
     name: 'several-runs',
     promise: 'every run of an answer is named and executed once, also one that is listed twice',
-    async play(stage) {
-      const { runs, proxy, workerId } = stage;
+    async run(context) {
+      const { runs, proxy, workerId } = context;
       let given: Exchange | null = null;
       proxy.faults = {
         async onAnswer(asked) {
-          if (given !== null || handedOut(asked).length !== 1) return null;
+          if (given !== null || claimedRuns(asked).length !== 1) return null;
           given = asked;
           const [first] = opsOf(asked.answer?.body);
           const others = asked.query.get('max') === '1' ? [] : await runs.claimFor(workerId);
           return { kind: 'alter', body: { ops: [first, ...others, first] } };
         },
       };
-      await stage.startWorker();
+      await context.startWorker();
       const ids = [
         await runs.create(IMAGES.plain, { mark: MARKS[0], sleep_s: FIRST_S }),
         await runs.create(IMAGES.plain, { mark: MARKS[1] }),
       ];
-      for (const id of ids) demandTimeline(await runs.untilState(id, 'COMPLETED'), '1 STARTED, 1 COMPLETED');
-      for (const mark of MARKS) await stage.demandStarts(mark, 1);
+      for (const id of ids) checkTimeline(await runs.untilState(id, 'COMPLETED'), '1 STARTED, 1 COMPLETED');
+      for (const mark of MARKS) await context.checkStarts(mark, 1);
       for (const id of ids) {
-        const claim = proxy.exchanges.find((asked) => handedOut(asked).includes(id)) ?? given;
+        const claim = proxy.exchanges.find((asked) => claimedRuns(asked).includes(id)) ?? given;
         const fromMs = (claim?.doneAtMs ?? 0) + CROSSING_MS;
-        const toMs = stage.reportsOf(id, 'COMPLETED').at(-1)?.atMs ?? 0;
+        const toMs = context.reportsOf(id, 'COMPLETED').at(-1)?.atMs ?? 0;
         const silent = proxy.exchanges.filter(
           (asked) =>
             kindOf(asked) === 'heartbeat' &&
@@ -48,7 +47,7 @@ export const CLAIMS: readonly Scenario[] = [
             asked.atMs < toMs &&
             !namedRuns(asked).includes(id),
         ).length;
-        demand(silent === 0, `${silent} heartbeats did not name a run of a claim's answer in running_ops`);
+        check(silent === 0, `${silent} heartbeats did not name a run of a claim's answer in running_ops`);
       }
     },
   },

@@ -1,9 +1,8 @@
 import { eventTypeOf, kindOf, namedRuns, runOf } from '../exchange.js';
-import { demand } from '../kit-error.js';
-import { demandTimeline, TERMINAL, type Run } from '../kit-runs.js';
+import { check, type Scenario } from '../scenario.js';
+import { checkTimeline, TERMINAL, type Run } from '../kit-runs.js';
 import { IMAGES, isRunning } from '../program-traces.js';
-import type { Scenario } from '../scenario.js';
-import type { Stage } from '../stage.js';
+import type { ScenarioContext } from '../scenario-context.js';
 
 /** How much longer than the worker timeout something takes that must not cost the worker its run. */
 const LONGER = 1.4;
@@ -30,63 +29,63 @@ export const LIVENESS: readonly Scenario[] = [
   {
     name: 'long-run',
     promise: 'heartbeats go on and name the run while its program works longer than the worker timeout',
-    async play(stage) {
-      await stage.startWorker();
-      const program = { mark: 'long-run', sleep_s: (stage.timeoutMs / 1000) * LONGER };
-      const id = await stage.runs.create(IMAGES.plain, program);
-      demandTimeline(await stage.runs.untilState(id, 'COMPLETED'), '1 STARTED, 1 COMPLETED');
-      demandNamed(stage, id);
-      demandPace(stage);
+    async run(context) {
+      await context.startWorker();
+      const program = { mark: 'long-run', sleep_s: (context.timeoutMs / 1000) * LONGER };
+      const id = await context.runs.create(IMAGES.plain, program);
+      checkTimeline(await context.runs.untilState(id, 'COMPLETED'), '1 STARTED, 1 COMPLETED');
+      checkNamed(context, id);
+      checkPace(context);
     },
   },
   {
     name: 'slow-pull',
     promise:
       'the same while the image is pulled and while the service is slow; nothing starts before STARTED is taken',
-    async play(stage) {
-      const { runs, proxy, traces } = stage;
+    async run(context) {
+      const { runs, proxy, traces } = context;
       let held = false;
       proxy.faults = {
         onAnswer: (asked) => {
           if (held || kindOf(asked) !== 'event') return null;
           held = true;
-          return { kind: 'hold', ms: stage.timeoutMs * SLOW };
+          return { kind: 'hold', ms: context.timeoutMs * SLOW };
         },
       };
-      await stage.startWorker();
+      await context.startWorker();
       const id = await runs.create(IMAGES.slowPull, { mark: 'slow-pull' });
-      await stage.until('STARTED was sent', async () => {
-        demandHeld(await runs.get(id));
-        return stage.reportsOf(id, 'STARTED').length > 0;
+      await context.until('STARTED was sent', async () => {
+        checkHeld(await runs.get(id));
+        return context.reportsOf(id, 'STARTED').length > 0;
       });
-      while (stage.reportsOf(id, 'STARTED').every(({ delivered }) => !delivered)) {
+      while (context.reportsOf(id, 'STARTED').every(({ delivered }) => !delivered)) {
         const early = await traces.startsOf('slow-pull');
-        demand(early.length === 0, 'the program was started before STARTED was taken');
-        demandHeld(await runs.get(id));
+        check(early.length === 0, 'the program was started before STARTED was taken');
+        checkHeld(await runs.get(id));
         await new Promise((resolve) => setTimeout(resolve, 100));
       }
-      demandTimeline(await runs.untilState(id, 'COMPLETED'), '1 STARTED, 1 COMPLETED');
-      await stage.demandStarts('slow-pull', 1);
-      demandNamed(stage, id);
+      checkTimeline(await runs.untilState(id, 'COMPLETED'), '1 STARTED, 1 COMPLETED');
+      await context.checkStarts('slow-pull', 1);
+      checkNamed(context, id);
     },
   },
   {
     name: 'unanswered-end',
     promise: 'a final event without an answer is repeated with growing pauses while heartbeats name the run',
-    async play(stage) {
-      const { runs, proxy } = stage;
+    async run(context) {
+      const { runs, proxy } = context;
       let cuts = 0;
       proxy.faults = {
         onRequest: (asked) => (eventTypeOf(asked) === 'COMPLETED' && cuts++ < CUTS ? { kind: 'cut' } : null),
       };
-      await stage.startWorker();
+      await context.startWorker();
       const id = await runs.create(IMAGES.plain, { mark: 'unanswered-end' });
       const run = await runs.until(id, 'has ended', ({ state }) => TERMINAL.has(state));
-      demandNamed(stage, id);
-      demandTimeline(run, '1 STARTED, 1 COMPLETED');
-      const tries = stage.reportsOf(id, 'COMPLETED');
+      checkNamed(context, id);
+      checkTimeline(run, '1 STARTED, 1 COMPLETED');
+      const tries = context.reportsOf(id, 'COMPLETED');
       const pausesMs = tries.slice(1).map(({ atMs }, index) => atMs - (tries[index]?.atMs ?? 0));
-      demand(
+      check(
         (pausesMs[CUTS - 1] ?? 0) >= LEAST_THIRD_PAUSE_MS,
         `the pauses between tries do not grow: ${pausesMs.map((ms) => `${Math.round(ms)} ms`).join(', ')}`,
       );
@@ -95,19 +94,19 @@ export const LIVENESS: readonly Scenario[] = [
   {
     name: 'killed-same-id',
     promise: 'after kill -9 and a start under the same id no run is lost, and none is executed twice at once',
-    play: (stage) => killed(stage, stage.workerId),
+    run: (context) => killed(context, context.workerId),
   },
   {
     name: 'killed-other-id',
     promise: 'the same when a worker with another id comes instead',
-    play: (stage) => killed(stage, `${stage.workerId}-2`),
+    run: (context) => killed(context, `${context.workerId}-2`),
   },
 ];
 
-async function killed(stage: Stage, nextId: string): Promise<void> {
-  const { runs, traces } = stage;
-  const first = await stage.startWorker();
-  const mark = stage.name;
+async function killed(context: ScenarioContext, nextId: string): Promise<void> {
+  const { runs, traces } = context;
+  const first = await context.startWorker();
+  const mark = context.name;
   const gate = `${mark}-gate`;
   const id = await runs.create(IMAGES.plain, { mark, gate, outputs: { done: true } });
   const others = [
@@ -115,51 +114,51 @@ async function killed(stage: Stage, nextId: string): Promise<void> {
     await runs.create(IMAGES.plain, { mark: `${mark}-b` }),
   ];
   await runs.untilState(id, 'RUNNING');
-  await stage.until('the program works', async () => (await traces.startsOf(mark)).length === 1);
+  await context.until('the program works', async () => (await traces.startsOf(mark)).length === 1);
   await first.kill();
-  await stage.startWorker(nextId);
+  await context.startWorker(nextId);
   for (const other of others) await runs.untilState(other, 'COMPLETED');
   await runs.until(id, 'is taken back', (run) => run.current_attempt === 2);
   await runs.untilState(id, 'RUNNING', 2);
-  await stage.until('the program works again', async () => (await traces.startsOf(mark)).length === 2);
+  await context.until('the program works again', async () => (await traces.startsOf(mark)).length === 2);
   const [old] = await traces.startsOf(mark);
-  const isLeft = nextId === stage.workerId && old !== undefined && isRunning(old.pid);
-  demand(!isLeft, 'the program of the earlier life still works beside the new one');
+  const isLeft = nextId === context.workerId && old !== undefined && isRunning(old.pid);
+  check(!isLeft, 'the program of the earlier life still works beside the new one');
   await traces.openGate(gate);
   const run = await runs.untilState(id, 'COMPLETED', 2);
-  demandTimeline(run, '1 STARTED, 1 RECLAIMED, 2 STARTED, 2 COMPLETED');
+  checkTimeline(run, '1 STARTED, 1 RECLAIMED, 2 STARTED, 2 COMPLETED');
   for (const other of others) {
     const ended = await runs.get(other);
     const completions = ended.events.filter(({ type }) => type === 'COMPLETED').length;
-    demand(completions === 1, `a run that waited was completed ${completions} times`);
+    check(completions === 1, `a run that waited was completed ${completions} times`);
   }
 }
 
-/** @throws RuleBroken unless heartbeats after the claim named the run until the service had its end */
-function demandNamed({ proxy }: Stage, id: string): void {
+/** @throws RuleViolation unless heartbeats after the claim named the run until the service had its end */
+function checkNamed({ proxy }: ScenarioContext, id: string): void {
   const reports = proxy.exchanges.filter((asked) => kindOf(asked) === 'event' && runOf(asked) === id);
   const [from, to] = [reports[0]?.atMs ?? 0, reports.at(-1)?.atMs ?? 0];
   const between = proxy.exchanges.filter(
     (asked) => kindOf(asked) === 'heartbeat' && asked.atMs > from && asked.atMs < to,
   );
-  demand(between.length > 0, 'there were no heartbeats while the run was in work');
+  check(between.length > 0, 'there were no heartbeats while the run was in work');
   const silent = between.filter((asked) => !namedRuns(asked).includes(id)).length;
-  demand(silent === 0, `${silent} of ${between.length} heartbeats did not name the run in running_ops`);
+  check(silent === 0, `${silent} of ${between.length} heartbeats did not name the run in running_ops`);
 }
 
-/** @throws RuleBroken when heartbeats come too seldom for two of three to get lost; a late one alone is no matter */
-function demandPace({ proxy, timeoutMs }: Stage): void {
+/** @throws RuleViolation when heartbeats come too seldom for two of three to get lost; a late one alone is no matter */
+function checkPace({ proxy, timeoutMs }: ScenarioContext): void {
   const beats = proxy.exchanges.filter((asked) => kindOf(asked) === 'heartbeat');
   const pauses = beats.slice(1).map(({ atMs }, index) => atMs - (beats[index]?.atMs ?? 0));
   const middle = pauses.toSorted((a, b) => a - b)[Math.floor(pauses.length / 2)] ?? timeoutMs;
-  demand(
+  check(
     middle <= timeoutMs * LONGEST_PAUSE,
     `heartbeats came ${Math.round(middle)} ms apart; a third of the worker timeout is ${timeoutMs / 3} ms`,
   );
 }
 
-function demandHeld(run: Run): void {
-  demand(
+function checkHeld(run: Run): void {
+  check(
     run.current_attempt === 1,
     'the service took the run back: heartbeats stood still, or did not name it',
   );

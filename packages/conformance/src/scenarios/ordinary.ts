@@ -1,9 +1,8 @@
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { eventTypeOf, headerOf, kindOf } from '../exchange.js';
-import { demand } from '../kit-error.js';
-import { demandTimeline, TERMINAL } from '../kit-runs.js';
+import { check, type Scenario } from '../scenario.js';
+import { checkTimeline, TERMINAL } from '../kit-runs.js';
 import { IMAGES } from '../program-traces.js';
-import type { Scenario } from '../scenario.js';
 
 const MAX_MESSAGE_BYTES = 4096;
 
@@ -23,62 +22,62 @@ export const ORDINARY: readonly Scenario[] = [
   {
     name: 'completes',
     promise: 'inputs, template, outputs and trace are passed on; the program does not see the key',
-    async play(stage) {
-      const { runs, traces } = stage;
-      await stage.startWorker();
+    async run(context) {
+      const { runs, traces } = context;
+      await context.startWorker();
       const outputs = { text: 'grüße ✓', list: [1, { deep: null }] };
       const template = { upload: 'https://upload.example/1' };
       const program = { mark: 'completes', outputs };
       const id = await runs.create(IMAGES.plain, program, { outputs: template }, TRACEPARENT);
       const run = await runs.untilState(id, 'COMPLETED');
-      demandTimeline(run, '1 STARTED, 1 COMPLETED');
+      checkTimeline(run, '1 STARTED, 1 COMPLETED');
       const expected = JSON.stringify({ ...outputs, template });
       const got = sorted(run.outputs);
-      demand(got === sorted(JSON.parse(expected)), `the outputs should be ${expected} and are ${got}`);
-      await stage.demandStarts('completes', 1);
+      check(got === sorted(JSON.parse(expected)), `the outputs should be ${expected} and are ${got}`);
+      await context.checkStarts('completes', 1);
       const [start] = await traces.startsOf('completes');
-      demand(
+      check(
         start?.hasKey === false,
         'the program saw the key (SERVICE_API_KEY) in its environment or arguments',
       );
-      demand(
+      check(
         start.traceparent?.startsWith(`00-${TRACE}-`) === true,
         `the program should find the run's trace in TRACEPARENT, and found ${start.traceparent ?? 'nothing'}`,
       );
-      await stage.demandAnotherRun();
+      await context.checkAnotherRun();
       const [other] = (await traces.starts()).filter(({ mark }) => mark !== 'completes');
-      demand(other?.traceparent === undefined, 'TRACEPARENT was given to a run that nobody traces');
-      await stage.untilFolderGone('completes');
+      check(other?.traceparent === undefined, 'TRACEPARENT was given to a run that nobody traces');
+      await context.untilFolderGone('completes');
     },
   },
   {
     name: 'fails',
     promise: 'exit code and bad outputs make a run FAILED with the reason; a retry is the next attempt',
-    async play(stage) {
-      const { runs } = stage;
-      await stage.startWorker();
+    async run(context) {
+      const { runs } = context;
+      await context.startWorker();
       const program = { mark: 'fails', exit: 3, print: ['what went wrong'] };
       const id = await runs.create(IMAGES.plain, program, { retry_policy: { max_attempts: 2 } });
       const run = await runs.untilState(id, 'FAILED', 2);
-      demandTimeline(run, '1 STARTED, 1 FAILED, 1 RETRIED, 2 STARTED, 2 FAILED');
+      checkTimeline(run, '1 STARTED, 1 FAILED, 1 RETRIED, 2 STARTED, 2 FAILED');
       const message = run.execution_summary.error_message ?? '';
       const isFine = message.includes('3') && message.includes('what went wrong');
-      demand(isFine, `error_message should hold exit code and last lines, and says "${message}"`);
-      demand(Buffer.byteLength(message) <= MAX_MESSAGE_BYTES, 'error_message is longer than 4 KiB');
-      await stage.demandStarts('fails', 2);
+      check(isFine, `error_message should hold exit code and last lines, and says "${message}"`);
+      check(Buffer.byteLength(message) <= MAX_MESSAGE_BYTES, 'error_message is longer than 4 KiB');
+      await context.checkStarts('fails', 2);
       const bad = await runs.create(IMAGES.plain, { mark: 'fails-outputs', raw_output: '[1, 2' });
       const ended = await runs.untilState(bad, 'FAILED');
-      demand((ended.execution_summary.error_message ?? '') !== '', 'bad outputs: error_message is empty');
-      await stage.demandAnotherRun();
-      await stage.untilFolderGone('fails');
+      check((ended.execution_summary.error_message ?? '') !== '', 'bad outputs: error_message is empty');
+      await context.checkAnotherRun();
+      await context.untilFolderGone('fails');
     },
   },
   {
     name: 'log-events',
     promise: 'lines of the log become events in their order; none of them ends the run',
-    async play(stage) {
-      const { runs } = stage;
-      await stage.startWorker();
+    async run(context) {
+      const { runs } = context;
+      await context.startWorker();
       const print = [
         'plain text',
         '{"type":"PROGRESS","msg":40}',
@@ -91,23 +90,23 @@ export const ORDINARY: readonly Scenario[] = [
       ];
       const id = await runs.create(IMAGES.plain, { mark: 'log-events', print, sleep_s: 0.2 });
       const run = await runs.until(id, 'has ended', ({ state }) => TERMINAL.has(state));
-      const forwarded = stage
+      const forwarded = context
         .reportsOf(id)
         .find(({ body }) => isJsonObject(body) && body['msg'] === BY_THE_LOG);
-      demand(
+      check(
         forwarded === undefined,
         `a ${forwarded && eventTypeOf(forwarded)} that the program printed was reported`,
       );
-      demandTimeline(run, '1 STARTED, 1 PROGRESS 40, 1 CHECKPOINT, 1 PROGRESS 80, 1 COMPLETED');
+      checkTimeline(run, '1 STARTED, 1 PROGRESS 40, 1 CHECKPOINT, 1 PROGRESS 80, 1 COMPLETED');
       const payload = JSON.stringify(run.events.find(({ type }) => type === 'CHECKPOINT')?.payload);
-      demand(payload === '{"step":2}', `the payload of CHECKPOINT is ${payload}`);
+      check(payload === '{"step":2}', `the payload of CHECKPOINT is ${payload}`);
     },
   },
   {
     name: 'headers',
     promise: 'claims and reports carry their keys, reports both fencing headers, heartbeats the held run',
-    async play(stage) {
-      const { runs, proxy } = stage;
+    async run(context) {
+      const { runs, proxy } = context;
       let held = false;
       proxy.faults = {
         // Shows whether a claim waits for the answer.
@@ -117,7 +116,7 @@ export const ORDINARY: readonly Scenario[] = [
           return { kind: 'hold', ms: REGISTERING_MS };
         },
       };
-      await stage.startWorker();
+      await context.startWorker();
       const print = ['{"type":"PROGRESS","msg":10}', '{"type":"PROGRESS","msg":20}'];
       const program = { mark: 'headers', print, exit: 1 };
       const id = await runs.create(IMAGES.plain, program, { retry_policy: { max_attempts: 2 } });
@@ -127,17 +126,17 @@ export const ORDINARY: readonly Scenario[] = [
         const about = eventTypeOf(asked) ?? kindOf(asked);
         if (!['claim', 'event'].includes(kindOf(asked))) continue;
         const key = headerOf(asked, 'Idempotency-Key') ?? '';
-        demand(key !== '', `${about} was sent without an Idempotency-Key`);
+        check(key !== '', `${about} was sent without an Idempotency-Key`);
         if (kindOf(asked) === 'claim') continue;
-        demand(!keys.has(key), `two events were sent under the key ${key}`);
+        check(!keys.has(key), `two events were sent under the key ${key}`);
         keys.add(key);
         const from = headerOf(asked, 'X-Worker-Id');
-        demand(from === stage.workerId, `${about} was sent with X-Worker-Id ${from ?? '(none)'}`);
+        check(from === context.workerId, `${about} was sent with X-Worker-Id ${from ?? '(none)'}`);
         const attempt = headerOf(asked, 'X-Run-Attempt');
         const expected = keys.size <= 4 ? '1' : '2';
-        demand(attempt === expected, `${about} was sent with X-Run-Attempt ${attempt ?? '(none)'}`);
+        check(attempt === expected, `${about} was sent with X-Run-Attempt ${attempt ?? '(none)'}`);
       }
-      demand(keys.size === 8, `there should be 8 reports, and were ${keys.size}`);
+      check(keys.size === 8, `there should be 8 reports, and were ${keys.size}`);
     },
   },
 ];

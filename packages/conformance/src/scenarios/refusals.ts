@@ -1,10 +1,9 @@
 import { eventTypeOf, headerOf, runOf } from '../exchange.js';
 import type { RequestFault } from '../fault-proxy.js';
-import { demand } from '../kit-error.js';
-import { demandTimeline } from '../kit-runs.js';
+import { check, type Scenario } from '../scenario.js';
+import { checkTimeline } from '../kit-runs.js';
 import { IMAGES } from '../program-traces.js';
-import type { Scenario } from '../scenario.js';
-import type { Stage } from '../stage.js';
+import type { ScenarioContext } from '../scenario-context.js';
 
 const PROGRESS = '{"type":"PROGRESS","msg":10}';
 
@@ -13,23 +12,23 @@ export const REFUSALS: readonly Scenario[] = [
   {
     name: 'lost-attempt',
     promise: 'a report that is answered with 409, or 400 for a run that has ended, stops the program',
-    async play(stage) {
-      await stage.startWorker();
-      await lostAttempt(stage, 'conflict', { kind: 'answer', status: 409 });
+    async run(context) {
+      await context.startWorker();
+      await lostAttempt(context, 'conflict', { kind: 'answer', status: 409 });
       const detail = 'Run is already in terminal state CANCELLED';
-      await lostAttempt(stage, 'ended', { kind: 'answer', status: 400, detail });
-      await stage.demandAnotherRun();
+      await lostAttempt(context, 'ended', { kind: 'answer', status: 400, detail });
+      await context.checkAnotherRun();
     },
   },
   {
     name: 'refused-end',
     promise: 'a COMPLETED that is refused becomes FAILED, and a FAILED that is refused a plain one',
-    async play(stage) {
-      const { runs, proxy } = stage;
-      await stage.startWorker();
+    async run(context) {
+      const { runs, proxy } = context;
+      await context.startWorker();
       // No text that the service stores may hold this character.
       const bad = await runs.create(IMAGES.plain, { mark: 'bad', raw_output: '{"text":"\\u0000"}' });
-      demandTimeline(await runs.untilState(bad, 'FAILED'), '1 STARTED, 1 FAILED');
+      checkTimeline(await runs.untilState(bad, 'FAILED'), '1 STARTED, 1 FAILED');
       for (const [type, status] of [
         ['COMPLETED', 413],
         ['FAILED', 400],
@@ -42,39 +41,39 @@ export const REFUSALS: readonly Scenario[] = [
         const mark = `refused-${status}`;
         const id = await runs.create(IMAGES.plain, { mark, exit: type === 'FAILED' ? 1 : 0 });
         const run = await runs.untilState(id, 'FAILED');
-        demandTimeline(run, '1 STARTED, 1 FAILED');
-        demand((run.execution_summary.error_message ?? '') !== '', 'error_message is empty');
-        const keys = stage.reportsOf(id).map((asked) => headerOf(asked, 'Idempotency-Key'));
-        demand(new Set(keys).size === 3, `a FAILED after a refused ${type} needs a key of its own`);
+        checkTimeline(run, '1 STARTED, 1 FAILED');
+        check((run.execution_summary.error_message ?? '') !== '', 'error_message is empty');
+        const keys = context.reportsOf(id).map((asked) => headerOf(asked, 'Idempotency-Key'));
+        check(new Set(keys).size === 3, `a FAILED after a refused ${type} needs a key of its own`);
       }
     },
   },
   {
     name: 'key-refused',
     promise: 'a key that is refused stops the program and ends the worker, and nothing is reported',
-    async play(stage) {
-      const { proxy, runs } = stage;
-      const worker = await stage.startWorker();
-      const id = await stage.endlessRun('key-refused');
+    async run(context) {
+      const { proxy, runs } = context;
+      const worker = await context.startWorker();
+      const id = await context.endlessRun('key-refused');
       await runs.untilState(id, 'RUNNING');
       const fromMs = performance.now();
       proxy.faults = { onRequest: () => ({ kind: 'answer', status: 401 }) };
-      await stage.until(
+      await context.until(
         'the worker, whose key is refused with 401, has ended',
         () => worker.hasEnded,
-        stage.timeoutMs * 2,
+        context.timeoutMs * 2,
       );
       const { code } = await worker.exited;
-      demand(code !== 0, 'the worker exited with 0, as if all were well');
-      await stage.untilProgramEnded('key-refused');
-      stage.demandNoReports(id, fromMs, 'though the key was refused');
+      check(code !== 0, 'the worker exited with 0, as if all were well');
+      await context.untilProgramEnded('key-refused');
+      context.checkNoReports(id, fromMs, 'though the key was refused');
     },
   },
 ];
 
 /** The first PROGRESS is refused so: the program has to end, and nothing more is reported. */
-async function lostAttempt(stage: Stage, mark: string, fault: RequestFault): Promise<void> {
-  const { runs, proxy } = stage;
+async function lostAttempt(context: ScenarioContext, mark: string, fault: RequestFault): Promise<void> {
+  const { runs, proxy } = context;
   let refusedAtMs: number | null = null;
   proxy.faults = {
     onRequest: (asked) => {
@@ -83,10 +82,10 @@ async function lostAttempt(stage: Stage, mark: string, fault: RequestFault): Pro
       return fault;
     },
   };
-  const id = await stage.endlessRun(mark, [PROGRESS]);
-  await stage.until('the worker has reported what the program printed', () => refusedAtMs !== null);
-  await stage.untilProgramEnded(mark);
-  stage.demandNoReports(id, refusedAtMs ?? 0, 'after the attempt was lost');
+  const id = await context.endlessRun(mark, [PROGRESS]);
+  await context.until('the worker has reported what the program printed', () => refusedAtMs !== null);
+  await context.untilProgramEnded(mark);
+  context.checkNoReports(id, refusedAtMs ?? 0, 'after the attempt was lost');
   await runs.cancel(id);
   proxy.faults = {};
 }

@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { kindOf, type Exchange } from '../exchange.js';
-import { demand } from '../kit-error.js';
-import { demandTimeline } from '../kit-runs.js';
+import { check, type Scenario } from '../scenario.js';
+import { checkTimeline } from '../kit-runs.js';
 import { IMAGES } from '../program-traces.js';
-import type { Scenario } from '../scenario.js';
-import type { Stage } from '../stage.js';
+import type { ScenarioContext } from '../scenario-context.js';
 import type { WorkerUnderTest } from '../worker-under-test.js';
 
 /** SIGTERM. */
@@ -12,72 +11,72 @@ export const SHUTDOWN: readonly Scenario[] = [
   {
     name: 'drain',
     promise: 'at SIGTERM the run goes on to its end, no other is claimed, and the worker exits with 0',
-    async play(stage) {
-      const { runs, traces } = stage;
-      const worker = await stage.startWorker();
+    async run(context) {
+      const { runs, traces } = context;
+      const worker = await context.startWorker();
       const id = await runs.create(IMAGES.plain, { mark: 'drain', gate: 'drain-gate', outputs: {} });
       await runs.untilState(id, 'RUNNING');
-      await stage.until('the program works', async () => (await traces.startsOf('drain')).length === 1);
+      await context.until('the program works', async () => (await traces.startsOf('drain')).length === 1);
       worker.terminate();
       const waiting = await runs.create(IMAGES.plain, { mark: 'drain-waiting' });
-      await sleep(stage.timeoutMs * 1.2);
-      demand(!worker.hasEnded, `the worker ended before its run: ${worker.signals()}`);
+      await sleep(context.timeoutMs * 1.2);
+      check(!worker.hasEnded, `the worker ended before its run: ${worker.signals()}`);
       await traces.openGate('drain-gate');
-      demandTimeline(await runs.untilState(id, 'COMPLETED'), '1 STARTED, 1 COMPLETED');
-      await demandExit(stage, worker);
+      checkTimeline(await runs.untilState(id, 'COMPLETED'), '1 STARTED, 1 COMPLETED');
+      await checkExit(context, worker);
       const { state } = await runs.get(waiting);
-      demand(state === 'PENDING', `a run was claimed after SIGTERM: it is ${state}`);
-      await stage.demandStarts('drain-waiting', 0);
+      check(state === 'PENDING', `a run was claimed after SIGTERM: it is ${state}`);
+      await context.checkStarts('drain-waiting', 0);
     },
   },
   {
     name: 'drain-too-long',
     promise: 'a run that takes longer than the drain time is stopped and reported FAILED',
-    async play(stage) {
-      const { runs, traces } = stage;
-      const worker = await stage.startWorker(stage.workerId, { SERVICE_WORKER_DRAIN: '0.5' });
+    async run(context) {
+      const { runs, traces } = context;
+      const worker = await context.startWorker(context.workerId, { SERVICE_WORKER_DRAIN: '0.5' });
       const id = await runs.create(IMAGES.plain, { mark: 'drain-too-long', gate: 'never' });
       await runs.untilState(id, 'RUNNING');
-      await stage.until(
+      await context.until(
         'the program works',
         async () => (await traces.startsOf('drain-too-long')).length === 1,
       );
       worker.terminate();
       const run = await runs.untilState(id, 'FAILED');
-      demandTimeline(run, '1 STARTED, 1 FAILED');
-      demand((run.execution_summary.error_message ?? '') !== '', 'error_message is empty');
-      await demandExit(stage, worker);
-      await stage.untilProgramEnded('drain-too-long');
+      checkTimeline(run, '1 STARTED, 1 FAILED');
+      check((run.execution_summary.error_message ?? '') !== '', 'error_message is empty');
+      await checkExit(context, worker);
+      await context.untilProgramEnded('drain-too-long');
     },
   },
   {
     name: 'idle-stop',
     promise: 'an idle worker that waits for work ends at once at SIGTERM',
-    async play(stage) {
-      const worker = await stage.startWorker();
-      await stage.demandAnotherRun();
-      const claims = (): Exchange[] => stage.proxy.exchanges.filter((asked) => kindOf(asked) === 'claim');
+    async run(context) {
+      const worker = await context.startWorker();
+      await context.checkAnotherRun();
+      const claims = (): Exchange[] => context.proxy.exchanges.filter((asked) => kindOf(asked) === 'claim');
       // A time limit that is too short for the wait shows when there is no work.
-      await stage.until('a claim has waited', () => claims().some(hasWaited));
-      await stage.until(
+      await context.until('a claim has waited', () => claims().some(hasWaited));
+      await context.until(
         'a claim waits',
         () => claims().at(-1)?.doneAtMs === null || !claims().some(isWaiting),
       );
       worker.terminate();
       worker.terminate();
-      await demandExit(stage, worker);
+      await checkExit(context, worker);
     },
   },
 ];
 
-async function demandExit(stage: Stage, worker: WorkerUnderTest): Promise<void> {
-  const deadline = performance.now() + stage.patienceMs;
+async function checkExit(context: ScenarioContext, worker: WorkerUnderTest): Promise<void> {
+  const deadline = performance.now() + context.limitMs;
   while (!worker.hasEnded) {
-    demand(performance.now() < deadline, `waited in vain until the worker has ended: ${worker.signals()}`);
+    check(performance.now() < deadline, `waited in vain until the worker has ended: ${worker.signals()}`);
     await sleep(50);
   }
   const { code, signal } = await worker.exited;
-  demand(code === 0, `the worker should exit with 0, and ended with ${signal ?? code}: ${worker.signals()}`);
+  check(code === 0, `the worker should exit with 0, and ended with ${signal ?? code}: ${worker.signals()}`);
 }
 
 /** Whether the claim asked to be held. */

@@ -1,47 +1,46 @@
 import { isDeepStrictEqual } from 'node:util';
 import { describeExchange, headerOf, kindOf, type Exchange } from './exchange.js';
 import { REDIRECTED } from './fault-proxy.js';
-import { demand } from './kit-error.js';
+import { check } from './scenario.js';
 
-/** How much earlier than asked for a request may seem to come, in milliseconds: two clocks never agree. */
+/** Tolerance of Retry-After, in milliseconds. */
 const TOLERANCE_MS = 150;
 
-/** What the rules are measured by. */
-export interface StandingLimits {
+export interface InvariantLimits {
   readonly workerTimeoutS: number;
-  /** From when on a worker may break off its claims, on the clock of `Exchange.atMs`. */
+  /** The worker may abort claims from here on, on the clock of `Exchange.atMs`. */
   readonly firstSignalMs: number;
 }
 
-/** What holds in every scenario. @throws RuleBroken with the first rule that was broken */
-export function demandStandingRules(exchanges: readonly Exchange[], limits: StandingLimits): void {
-  demandNoRedirects(exchanges);
-  demandRegistered(exchanges);
-  demandWaits(exchanges, limits);
-  demandPatience(exchanges);
-  demandLogs(exchanges);
+/** Checks the rules that hold in every scenario. @throws RuleViolation with the first violation */
+export function checkInvariants(exchanges: readonly Exchange[], limits: InvariantLimits): void {
+  checkNoRedirects(exchanges);
+  checkRegistered(exchanges);
+  checkWaits(exchanges, limits);
+  checkRetryAfter(exchanges);
+  checkLogs(exchanges);
 }
 
-function demandNoRedirects(exchanges: readonly Exchange[]): void {
+function checkNoRedirects(exchanges: readonly Exchange[]): void {
   const followed = exchanges.some(({ path }) => path.startsWith(REDIRECTED));
-  demand(!followed, 'a redirect was followed: it may lead the key to somebody else');
+  check(!followed, 'a redirect was followed: it may lead the key to somebody else');
 }
 
 /** No claim before the worker's first heartbeat was answered. */
-function demandRegistered(exchanges: readonly Exchange[]): void {
+function checkRegistered(exchanges: readonly Exchange[]): void {
   const registered = exchanges.find(
     (asked) => kindOf(asked) === 'heartbeat' && asked.delivered && asked.answer?.status === 200,
   );
   const claim = exchanges.find((asked) => kindOf(asked) === 'claim');
   if (claim === undefined) return;
   const isEarly = claim.atMs < (registered?.doneAtMs ?? Number.POSITIVE_INFINITY);
-  demand(!isEarly, 'a claim was sent before the first heartbeat was answered');
+  check(!isEarly, 'a claim was sent before the first heartbeat was answered');
 }
 
-/** A claim waits for less than the worker timeout, and the worker no less than the claim. */
-function demandWaits(
+/** A claim waits less than the worker timeout, and the worker waits at least as long as its claim. */
+function checkWaits(
   exchanges: readonly Exchange[],
-  { workerTimeoutS, firstSignalMs }: StandingLimits,
+  { workerTimeoutS, firstSignalMs }: InvariantLimits,
 ): void {
   const refusedAtMs =
     exchanges.find(({ answer }) => answer?.status === 401)?.atMs ?? Number.POSITIVE_INFINITY;
@@ -49,19 +48,19 @@ function demandWaits(
     if (kindOf(asked) !== 'claim') continue;
     const waitS = Number(asked.query.get('wait') ?? 0);
     const isShort = waitS < workerTimeoutS;
-    demand(isShort, `a claim was to wait ${waitS} s, and the worker timeout is ${workerTimeoutS} s`);
+    check(isShort, `a claim was to wait ${waitS} s, and the worker timeout is ${workerTimeoutS} s`);
     const { atMs, hungUpAtMs } = asked;
     if (hungUpAtMs === null || hungUpAtMs > Math.min(firstSignalMs, refusedAtMs)) continue;
     const heldS = (hungUpAtMs - atMs) / 1000;
-    demand(
+    check(
       heldS > waitS,
       `a claim that was to wait ${waitS} s was broken off after ${heldS.toFixed(1)} s: its time limit is too short`,
     );
   }
 }
 
-/** Who is asked to come back later does so. */
-function demandPatience(exchanges: readonly Exchange[]): void {
+/** The worker honours Retry-After. */
+function checkRetryAfter(exchanges: readonly Exchange[]): void {
   for (const [index, asked] of exchanges.entries()) {
     const { answer, doneAtMs } = asked;
     if (!['claim', 'event'].includes(kindOf(asked))) continue;
@@ -69,7 +68,7 @@ function demandPatience(exchanges: readonly Exchange[]): void {
     const next = exchanges.slice(index + 1).find((later) => isSameRequest(later, asked));
     if (next === undefined) continue;
     const pauseS = (next.atMs - doneAtMs) / 1000;
-    demand(
+    check(
       pauseS * 1000 + TOLERANCE_MS >= answer.retryAfterS * 1000,
       `Retry-After ${answer.retryAfterS} was answered, and the request repeated after ${pauseS.toFixed(1)} s: ${describeExchange(asked)}`,
     );
@@ -81,14 +80,14 @@ function isSameRequest(one: Exchange, other: Exchange): boolean {
   return one.path === other.path && oneKey === otherKey;
 }
 
-/** Chunks of a log count up from 0, carry both fencing headers, and stay the same until they were answered. */
-function demandLogs(exchanges: readonly Exchange[]): void {
+/** Log chunks are numbered from 0, carry both fencing headers, and are repeated unchanged until they are answered. */
+function checkLogs(exchanges: readonly Exchange[]): void {
   const newest = new Map<string, { readonly chunk: Exchange; readonly number: number }>();
   for (const chunk of exchanges) {
     if (kindOf(chunk) !== 'log') continue;
     const attempt = headerOf(chunk, 'X-Run-Attempt');
     const from = headerOf(chunk, 'X-Worker-Id');
-    demand(
+    check(
       attempt !== undefined && from !== undefined,
       'a chunk of a log was sent without X-Worker-Id and X-Run-Attempt',
     );
@@ -98,17 +97,17 @@ function demandLogs(exchanges: readonly Exchange[]): void {
     const before = newest.get(log);
     newest.set(log, { chunk, number });
     if (before === undefined) {
-      demand(number === 0, `the first chunk of a log was sent as number ${last}, not 0`);
+      check(number === 0, `the first chunk of a log was sent as number ${last}, not 0`);
       continue;
     }
     const { status } = before.chunk.answer ?? {};
     const isTaken = before.chunk.delivered && status === 200;
     const expected = isTaken ? before.number + 1 : before.number;
-    demand(number === expected, `chunk ${expected} of a log should be sent, and ${last} was`);
-    // One that was refused as too large may come back in smaller pieces.
+    check(number === expected, `chunk ${expected} of a log should be sent, and ${last} was`);
+    // A chunk that was too large may be split.
     const isRefused = before.chunk.delivered && status !== undefined && status >= 400 && status < 500;
     if (isTaken || isRefused) continue;
     const isSame = isDeepStrictEqual(before.chunk.body, chunk.body);
-    demand(isSame, `chunk ${last} of a log, whose answer was lost, was sent again with other lines`);
+    check(isSame, `chunk ${last} of a log, whose answer was lost, was sent again with other lines`);
   }
 }

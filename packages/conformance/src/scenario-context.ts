@@ -3,19 +3,18 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventTypeOf, kindOf, runOf, type Exchange } from './exchange.js';
 import type { FaultProxy } from './fault-proxy.js';
-import { demand } from './kit-error.js';
+import { check } from './scenario.js';
 import type { KitRuns } from './kit-runs.js';
 import { IMAGES, isRunning, type ProgramTraces } from './program-traces.js';
 import { SecondWorker } from './second-worker.js';
 import { WorkerUnderTest } from './worker-under-test.js';
 
-const LOOK_MS = 25;
+const POLL_MS = 25;
 
-/** What all scenarios of a kit share. */
-export interface StageParts {
+export interface ScenarioParts {
   /** Starts the worker under test. */
   readonly command: string;
-  /** Where it runs; default: the kit's own environment without anything of the service. */
+  /** Base environment of workers. */
   readonly env: NodeJS.ProcessEnv;
   readonly base: string;
   readonly serviceUrl: string;
@@ -24,35 +23,32 @@ export interface StageParts {
   readonly proxy: FaultProxy;
   readonly runs: KitRuns;
   readonly traces: ProgramTraces;
-  /** Seconds of silence after which the service gives a worker up. */
   readonly workerTimeoutS: number;
-  /** How long anything may take, in milliseconds. */
-  readonly patienceMs: number;
+  /** Limit of every wait, in milliseconds. */
+  readonly limitMs: number;
 }
 
-/** What a scenario plays on: the service, the proxy before it, and workers that it starts. */
-export class Stage {
+/** What a scenario uses: the service, the fault proxy, and the workers that it starts. */
+export class ScenarioContext {
   readonly proxy: FaultProxy;
   readonly runs: KitRuns;
   readonly traces: ProgramTraces;
   readonly timeoutMs: number;
-  readonly patienceMs: number;
+  readonly limitMs: number;
   private readonly workers: WorkerUnderTest[] = [];
   private readonly seconds: SecondWorker[] = [];
 
   constructor(
-    private readonly parts: StageParts,
-    /** Tells this scenario's workers and runs from those of others. */
+    private readonly parts: ScenarioParts,
     readonly name: string,
   ) {
     this.proxy = parts.proxy;
     this.runs = parts.runs;
     this.traces = parts.traces;
     this.timeoutMs = parts.workerTimeoutS * 1000;
-    this.patienceMs = parts.patienceMs;
+    this.limitMs = parts.limitMs;
   }
 
-  /** The worker's id, when it has but one life. */
   get workerId(): string {
     return `kit:${this.name}`;
   }
@@ -81,18 +77,17 @@ export class Stage {
     });
     this.workers.push(worker);
     await this.until('the worker has sent a heartbeat that the service takes', () => {
-      demand(!worker.hasEnded, 'the worker ended by itself');
+      check(!worker.hasEnded, 'the worker ended by itself');
       return this.since(from).some((asked) => kindOf(asked) === 'heartbeat' && asked.answer?.status === 200);
     });
     return worker;
   }
 
-  /** When a worker was first told to end, or killed, on the clock of `Exchange.atMs`; infinity when none was. */
+  /** Time of the first signal to a worker, on the clock of `Exchange.atMs`; infinity: none. */
   get firstSignalMs(): number {
     return Math.min(...this.workers.flatMap(({ signalsMs }) => signalsMs));
   }
 
-  /** A worker of the kit's own. */
   secondWorker(): SecondWorker {
     const { serviceUrl, adminKey } = this.parts;
     const second = new SecondWorker(serviceUrl, adminKey, `second:${this.name}`);
@@ -113,20 +108,15 @@ export class Stage {
     });
   }
 
-  /** Waits for something. @throws RuleBroken when it takes too long */
-  async until(
-    what: string,
-    isSo: () => boolean | Promise<boolean>,
-    withinMs = this.patienceMs,
-  ): Promise<void> {
+  /** Waits for something. @throws RuleViolation when it takes too long */
+  async until(what: string, isSo: () => boolean | Promise<boolean>, withinMs = this.limitMs): Promise<void> {
     const deadline = performance.now() + withinMs;
     while (!(await isSo())) {
-      demand(performance.now() < deadline, `waited in vain until ${what}`);
-      await sleep(LOOK_MS);
+      check(performance.now() < deadline, `waited in vain until ${what}`);
+      await sleep(POLL_MS);
     }
   }
 
-  /** Waits until no program of the run is there any more. */
   async untilProgramEnded(mark: string): Promise<void> {
     await this.until(
       'the program has ended',
@@ -135,7 +125,7 @@ export class Stage {
     );
   }
 
-  /** Waits until what the run's programs found as their inputs is deleted, in every attempt. */
+  /** Waits until the folders of all attempts are deleted. */
   async untilFolderGone(mark: string): Promise<void> {
     await this.until(
       'the folder of the run is deleted',
@@ -144,53 +134,52 @@ export class Stage {
     );
   }
 
-  /** Creates a run whose program works until it is stopped, and waits until it does. @returns its id */
+  /** Creates a run whose program runs until it is stopped, and waits for its start. @returns its id */
   async endlessRun(mark: string, print: readonly string[] = []): Promise<string> {
     const id = await this.runs.create(IMAGES.plain, { mark, print, gate: 'never' });
-    await this.untilWorks(mark);
+    await this.untilProgramRuns(mark);
     return id;
   }
 
-  /** Waits until the program of the run works. */
-  async untilWorks(mark: string): Promise<void> {
+  async untilProgramRuns(mark: string): Promise<void> {
     await this.until('the program works', async () => (await this.traces.startsOf(mark)).length > 0);
   }
 
-  /** @throws RuleBroken when the worker reported about the run later than that */
-  demandNoReports(runId: string, sinceMs: number, why: string): void {
+  /** @throws RuleViolation when the worker reported about the run later than that */
+  checkNoReports(runId: string, sinceMs: number, why: string): void {
     const late = this.reportsOf(runId).find(({ atMs }) => atMs > sinceMs);
-    demand(late === undefined, `${late && eventTypeOf(late)} was reported ${why}`);
+    check(late === undefined, `${late && eventTypeOf(late)} was reported ${why}`);
   }
 
-  /** @throws RuleBroken unless the program was started so often */
-  async demandStarts(mark: string, count: number): Promise<void> {
+  /** @throws RuleViolation unless the program was started so often */
+  async checkStarts(mark: string, count: number): Promise<void> {
     const starts = await this.traces.startsOf(mark);
-    demand(
+    check(
       starts.length === count,
       `the program should have been started ${count} time(s), not ${starts.length}`,
     );
   }
 
-  /** Shows that the worker carries on: one more run, to its end. */
-  async demandAnotherRun(): Promise<void> {
+  /** Checks that the worker completes another run. */
+  async checkAnotherRun(): Promise<void> {
     const mark = `${this.name}-next`;
     const id = await this.runs.create('plain', { mark, outputs: { next: true } });
     await this.runs.untilState(id, 'COMPLETED');
   }
 
-  /** What the workers have printed last. */
+  /** The end of the last worker's output. */
   async printed(): Promise<string> {
     return (await this.workers.at(-1)?.printed()) ?? '';
   }
 
-  /** Ends all workers and programs of the scenario; harmless when they have ended. */
+  /** Kills all workers and programs of the scenario. Idempotent. */
   async endWorkers(): Promise<void> {
     for (const worker of this.workers) await worker.kill();
     for (const second of this.seconds) second.end();
     await this.traces.endAll();
   }
 
-  /** Ends everything that the scenario has begun. */
+  /** Cleans up after the scenario. */
   async clear(): Promise<void> {
     await this.endWorkers();
     this.proxy.reset();
