@@ -8,22 +8,22 @@ import { shown } from './stats.mjs';
 
 const PLOTS = join(ROOT, 'docs/performance');
 
-/** Written by hand: what stands in the way of goals that are missed. */
+/** Written by hand: why goals are missed. */
 const NOTES = join(ROOT, 'bench/notes.md');
 
 const INTRODUCTION = `# Performance
 
-Generated from \`bench/results\` by \`npm run bench -- page\`: do not edit. Each benchmark is one run on one machine, and
-what it compares was measured in turn, so that what else the machine did met all of it: compare the lines of a table with
-each other, not with another machine's. A figure is the median of the rounds, ± half the distance between the least and
-the greatest of them. Bars in the plots show the median, their whiskers the least and the greatest round.
+Generated from \`bench/results\` by \`npm run bench -- page\`: do not edit. Each benchmark is one run on one machine. Its variants
+alternate, so that other load on the machine affects all of them: compare the lines of a table with each other, not with those of
+another machine. A figure is the median of the rounds, ± half the distance between the smallest and the largest. Bars in the
+plots show the median, their whiskers the smallest and the largest round.
 
-The service is the built one, as \`npm run start:prod\` runs it, on the PostgreSQL that it brings: \`fsync\` and
-\`synchronous_commit\` are on. What it is compared with uses the same PostgreSQL with the same settings. The load
-generator, in a process of its own, and PostgreSQL share the cores with what is measured.
+The service is the built one, as \`npm run start:prod\` starts it, on its embedded PostgreSQL with \`fsync\` and
+\`synchronous_commit\` on. Peers use the same PostgreSQL with the same settings. The load generator, a separate process, and
+PostgreSQL share the cores with what is measured.
 
-Again: \`npm ci\`, then \`npm run bench -- all\` and \`npm run bench -- page\`, or one benchmark by its name, as each section
-says. [bench/README.md](../bench/README.md) tells more.`;
+To repeat: \`npm ci\`, then \`npm run bench -- all\` and \`npm run bench -- page\`, or a single benchmark, as each section says. See
+[bench/README.md](../bench/README.md).`;
 
 /**
  * Writes docs/performance.md, and the plots that it shows, from the results that are there. The same results give the

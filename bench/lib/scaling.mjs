@@ -8,7 +8,7 @@ import { shown } from './stats.mjs';
 const PAGE = join(ROOT, 'docs/scaling.md');
 const BLOCK = /(<!-- calculated: begin -->\n)[\s\S]*(<!-- calculated: end -->)/;
 
-/** A part of a machine that is planned to be used; the rest is for peaks. */
+/** Planned use of a core; the rest is for peaks. */
 const PLANNED = 0.7;
 const RUNS_A_SECOND = [100, 500, 1000, 2000, 5000, 10_000];
 const WORKERS = [1000, 10_000, 100_000];
@@ -61,7 +61,7 @@ function runsPart(rows) {
     '',
     '### Runs',
     '',
-    `Cores of this kind that are needed so that ${PLANNED * 100} % of them are used, by calls of one item and by bulk calls.`,
+    `Cores of this machine's kind at a planned use of ${PLANNED * 100} %, with single calls and with bulk calls.`,
     '',
     '| runs a second | server cores | with bulk calls | PostgreSQL cores | with bulk calls | WAL MB/s | disk GB a day |',
     '| ---: | ---: | ---: | ---: | ---: | ---: | ---: |',
@@ -86,7 +86,7 @@ function workersPart(rows) {
     '',
     '### Workers',
     '',
-    `A heartbeat every ${HEARTBEAT_S} s each. Part of one core:`,
+    `One heartbeat per worker every ${HEARTBEAT_S} s. Use of one core:`,
     '',
     '| workers | heartbeats a second | server, memory pool | server, shared pool | PostgreSQL, shared pool |',
     '| ---: | ---: | ---: | ---: | ---: |',
