@@ -28,7 +28,7 @@ describe('the page of the audit log', { skip: NO_BROWSER }, () => {
   test('says what it is for while it is empty, and shows a change by itself, field by field', async () => {
     const opened = await show();
     const { page } = opened;
-    await page.getByText('Nobody has changed a run directly').waitFor();
+    await page.getByText('No direct changes').waitFor();
     const { id } = await steps.create({ outputs: { kept: 1, gone: true, url: 'old' } });
     await patch(id, { state: 'FAILED', priority: 7, outputs: { kept: 1, url: 'new', list: [1] } });
     const row = page
@@ -109,7 +109,7 @@ describe('the page of the audit log', { skip: NO_BROWSER }, () => {
   test('is not for keys without admin: no link, and the address says so', async () => {
     const opened = await show({ apiKey: CLIENT_KEY });
     const { page } = opened;
-    await page.getByText('Your key may not see this page').waitFor();
+    await page.getByText('Your key has no access to this page').waitFor();
     await page.getByText('It needs a key with the scope admin.').waitFor();
     assert.equal(await page.getByRole('link', { name: 'Audit' }).count(), 0);
     await opened.close();

@@ -62,7 +62,7 @@ describe('the pages of definitions', { skip: NO_BROWSER }, () => {
     await text.fill('{"id": "made-here", "version": "1.0", "image": "i"}');
     await dialog.getByRole('button', { name: 'Store' }).click();
     await page.waitForURL('**/definitions/made-here?version=1.0');
-    await page.getByText('None are declared: a run may give any.').waitFor();
+    await page.getByText('None declared: all inputs are accepted.').waitFor();
     opened.expectErrors(/400/);
     await opened.close();
   });
@@ -243,7 +243,7 @@ describe('the pages of definitions', { skip: NO_BROWSER }, () => {
     const { page } = opened;
     await page.getByRole('button', { name: 'New version' }).click();
     const dialog = page.getByRole('dialog', { name: 'New version of train' });
-    await dialog.getByText('This version is there already and will be replaced.').waitFor();
+    await dialog.getByText('This version exists and will be replaced.').waitFor();
     const text = dialog.getByLabel('Definition as JSON');
     await text.fill((await text.inputValue()).replace('"2.0"', '"3.0"'));
     await dialog.getByText('will be replaced').waitFor({ state: 'detached' });

@@ -53,7 +53,7 @@ describe('the page of API keys', { skip: NO_BROWSER }, () => {
     assert.ok(days > 29.9 && days < 30.1, String(days));
     // A slip of the hand does not lose it.
     await page.keyboard.press('Escape');
-    await dialog.getByText('closing this a second time loses it for good').waitFor();
+    await dialog.getByText('when you close this dialog again, the key is lost').waitFor();
     assert.equal(await dialog.getByRole('textbox', { name: 'API key' }).inputValue(), key);
     await dialog.getByRole('button', { name: 'I have kept it' }).click();
     await dialog.waitFor({ state: 'detached' });
@@ -135,7 +135,7 @@ describe('the page of API keys', { skip: NO_BROWSER }, () => {
   test('is not for keys without admin: no link, and the address says so', async () => {
     const opened = await show({ apiKey: CLIENT_KEY });
     const { page } = opened;
-    await page.getByText('Your key may not see this page').waitFor();
+    await page.getByText('Your key has no access to this page').waitFor();
     await page.getByText('It needs a key with the scope admin.').waitFor();
     await page.getByRole('link', { name: 'Workers' }).waitFor();
     assert.equal(await page.getByRole('link', { name: 'Keys' }).count(), 0);

@@ -132,7 +132,7 @@ describe('what may be done to a run on its page', { skip: NO_BROWSER }, () => {
     const opened = await show(id);
     const { page } = opened;
     await page.getByRole('button', { name: 'Change', exact: true }).click();
-    const dialog = page.getByRole('dialog', { name: 'Change this run by hand?' });
+    const dialog = page.getByRole('dialog', { name: 'Change this run directly?' });
     await dialog.getByText('It writes no event').waitFor();
     await dialog.getByText('The audit log keeps who did it').waitFor();
     await dialog.getByRole('button', { name: 'Change the run' }).click();

@@ -138,7 +138,7 @@ describe('the log on the page of a run', { skip: NO_BROWSER }, () => {
     assert.equal(await page.getByRole('searchbox').inputValue(), '');
 
     await page.getByRole('searchbox').fill('nowhere to be found');
-    await page.getByText('No line has this text').waitFor();
+    await page.getByText('No line contains this text').waitFor();
     await page.keyboard.press('Escape');
     await log.getByText('line 8999').waitFor();
     await opened.close();

@@ -145,7 +145,7 @@ describe('the page of a run', { skip: NO_BROWSER }, () => {
     const { id } = await steps.running({ image: 'lively' });
     const opened = await show(id);
     const { page } = opened;
-    await page.getByText('Nothing printed so far').waitFor();
+    await page.getByText('No output yet').waitFor();
     const shiftBefore = await opened.layoutShift();
     for (const percent of [10, 50, 90]) {
       await steps.event(id, 'PROGRESS', undefined, percent);

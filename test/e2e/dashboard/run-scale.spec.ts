@@ -73,7 +73,7 @@ describe('the page of a large run', { skip: NO_BROWSER }, () => {
     const { id } = await steps.running();
     const opened = await show(`/runs/${id}`);
     const { page } = opened;
-    await page.getByText('Nothing printed so far').waitFor();
+    await page.getByText('No output yet').waitFor();
     const lines = Array.from({ length: LINES }, () => LINE);
     await logs.print({ run: id, lines: [...lines, 'the very last line'] });
     const log = page.getByRole('log');

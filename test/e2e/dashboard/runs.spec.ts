@@ -104,7 +104,7 @@ describe('the list of runs', { skip: NO_BROWSER }, () => {
     await set('Definition', 'definition-4');
     await set('Image', 'registry.example/team/image-4');
     await set('Topic', 'topic-2');
-    await page.getByText('No run fits these filters').waitFor();
+    await page.getByText('No run matches these filters').waitFor();
     await page.getByRole('button', { name: 'Remove the filter Topic: topic-2' }).click();
     await page.getByRole('row').nth(1).waitFor();
     assert.equal(
@@ -122,7 +122,7 @@ describe('the list of runs', { skip: NO_BROWSER }, () => {
     await page.getByRole('button', { name: '15 minutes' }).click();
     await page.getByRole('button', { name: /^Remove the filter Created from/ }).waitFor();
     await page.getByLabel('Created to').fill('2001-02-03T04:05:06');
-    await page.getByText('No run fits these filters').waitFor();
+    await page.getByText('No run matches these filters').waitFor();
     assert.match(page.url(), /from=20.*&to=2001-02-0[234]T/);
     await page.getByRole('button', { name: /^Remove the filter Created to/ }).click();
     await page.getByRole('row').nth(1).waitFor();
@@ -247,7 +247,7 @@ describe('the list of runs', { skip: NO_BROWSER }, () => {
 
   test('says what to do where there is nothing', async () => {
     const opened = await show({ path: '/runs?image=none/such' });
-    await opened.page.getByText('No run fits these filters').waitFor();
+    await opened.page.getByText('No run matches these filters').waitFor();
     await opened.page.getByText('compared to the letter').waitFor();
     await opened.page.getByRole('button', { name: 'Clear filters' }).last().click();
     await opened.page.getByRole('row').nth(5).waitFor();

@@ -68,7 +68,7 @@ describe('signing in to the dashboard', { skip: NO_BROWSER }, () => {
     opened.expectErrors(/401/);
     await page.getByLabel('API key').fill(service.adminKey);
     await page.keyboard.press('Enter');
-    await page.getByText('No worker fits these filters').waitFor();
+    await page.getByText('No worker matches these filters').waitFor();
     assert.equal(new URL(page.url()).search, '?state=stale');
     await opened.close();
   });
@@ -79,7 +79,7 @@ describe('signing in to the dashboard', { skip: NO_BROWSER }, () => {
       path: '/workers',
       apiKey: (await makeKey('worker')).key,
     });
-    await worker.page.getByText('Your key may not see this page').waitFor();
+    await worker.page.getByText('Your key has no access to this page').waitFor();
     assert.equal(await worker.page.getByRole('link', { name: 'Workers' }).count(), 0);
     await worker.close();
 

@@ -23,7 +23,7 @@ describe('the page of workers', { skip: NO_BROWSER }, () => {
   test('shows what a worker has, what is used and what runs on it, without being asked', async () => {
     const opened = await show({ path: '/workers?q=busy', width: 1920 });
     const { page } = opened;
-    await page.getByText('No worker fits these filters').waitFor();
+    await page.getByText('No worker matches these filters').waitFor();
     await reportRuns(steps, 'busy', []);
     await page.getByRole('button', { name: /^busy/ }).waitFor();
     const row = page.getByRole('row').filter({ hasText: 'busy' });
@@ -174,7 +174,7 @@ describe('the page of workers', { skip: NO_BROWSER }, () => {
 
   test('says that a worker of a link is gone', async () => {
     const opened = await show({ path: '/workers?worker=nobody' });
-    await opened.page.getByRole('dialog', { name: 'nobody' }).getByText('This worker is not there').waitFor();
+    await opened.page.getByRole('dialog', { name: 'nobody' }).getByText('Worker not found').waitFor();
     await opened.page.getByRole('button', { name: 'Close' }).click();
     await opened.page.waitForURL('**/workers');
     await opened.close();

@@ -33,7 +33,7 @@ function OnePage({ route }: { readonly route: PageRoute }) {
   useTitle(route.title);
   if (isAllowed) return <route.page />;
   return (
-    <EmptyState icon="keys" title="Your key may not see this page">
+    <EmptyState icon="keys" title="Your key has no access to this page">
       It needs a key with the scope{' '}
       {route.scopes.length === 0 ? 'admin' : [...route.scopes, 'admin'].join(' or ')}.
     </EmptyState>

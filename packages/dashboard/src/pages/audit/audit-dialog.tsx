@@ -50,7 +50,7 @@ function Details({ entry }: { readonly entry: AuditEntry }) {
         </div>
       </dl>
       {changes.length === 0 ? (
-        <p className="muted">The change set what was there already.</p>
+        <p className="muted">The change had no effect.</p>
       ) : (
         <ChangeList label="What changed" changes={changes} />
       )}

@@ -42,7 +42,7 @@ export default function AuditPage() {
         note={
           <>
             <LiveDot state={isError || data === undefined ? 'waiting' : 'live'} />
-            <span>Changes that admins made to runs directly, newest first</span>
+            <span>Direct changes of runs by admins, newest first</span>
           </>
         }
       />
@@ -57,7 +57,7 @@ export default function AuditPage() {
         onRetry={() => void refetch()}
         empty={
           after === '' ? (
-            <EmptyState icon="audit" title="Nobody has changed a run directly">
+            <EmptyState icon="audit" title="No direct changes">
               A change of state, priority or outputs past the rules of a run (PATCH) is kept here: who did it,
               what it was and what it became.
             </EmptyState>

@@ -26,7 +26,7 @@ export function CompareVersions({ versions, base, chosen, onBase, onChosen }: Pr
   const options = versions.map(({ version }) => [version, version] as const);
   if (before === undefined) {
     return (
-      <EmptyState icon="definitions" title="There is only one version">
+      <EmptyState icon="definitions" title="Only one version">
         Once there is another one, this shows what changed.
       </EmptyState>
     );

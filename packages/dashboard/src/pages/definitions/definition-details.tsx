@@ -108,7 +108,7 @@ function Facts({ definition }: { readonly definition: Definition }) {
 
 function Inputs({ definition: { input_specs: specs } }: { readonly definition: Definition }) {
   const entries = Object.entries(specs);
-  if (entries.length === 0) return <p className="muted">None are declared: a run may give any.</p>;
+  if (entries.length === 0) return <p className="muted">None declared: all inputs are accepted.</p>;
   return (
     <div className={styles.scroll}>
       <table className={styles.table} aria-label="Inputs">

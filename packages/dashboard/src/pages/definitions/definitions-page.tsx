@@ -81,7 +81,7 @@ export default function DefinitionsPage() {
             <NoDefinitions onCreate={create} />
           ) : (
             <EmptyState
-              title={q === '' ? 'There are no more definitions' : 'No definition has this in its name'}
+              title={q === '' ? 'There are no more definitions' : 'No definition with this name'}
               action={<Button onClick={clear}>Show all</Button>}
             />
           )

@@ -73,7 +73,7 @@ function EditForm({ start, known, onClose }: Omit<Props, 'isOpen' | 'title'>) {
         )}
       </Field>
       <p className={styles.note} role="status">
-        {known.includes(replaced) && 'This version is there already and will be replaced.'}
+        {known.includes(replaced) && 'This version exists and will be replaced.'}
       </p>
       <p className={styles.error} role="alert">
         {storing.isError && describeError(storing.error)}

@@ -45,7 +45,7 @@ export function readInput(kind: InputKind, text: string): ReadInput {
       if (!INTEGER.test(text.trim())) return { problem: 'Enter a whole number.' };
       return Number.isSafeInteger(Number(text))
         ? { value: Number(text) }
-        : { problem: 'The number is too large to be kept exactly.' };
+        : { problem: 'The number is too large to be stored exactly.' };
     case 'number':
       return NUMBER.test(text.trim()) && Number.isFinite(Number(text))
         ? { value: Number(text) }

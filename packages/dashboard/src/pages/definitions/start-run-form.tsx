@@ -70,7 +70,7 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
       {draft.isJson ? (
         <Field
           label="Inputs as JSON"
-          hint={names.length === 0 ? 'This version declares no inputs: any are taken.' : undefined}
+          hint={names.length === 0 ? 'This version declares no inputs: all are accepted.' : undefined}
           error={own.json ?? refused.fields.get('inputs')}
         >
           {(control) => (
@@ -104,7 +104,7 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
       <h2>Run</h2>
       <Field
         label="Priority"
-        hint="Higher is scheduled first."
+        hint="Higher is claimed first."
         error={own.priority ?? refused.fields.get('priority')}
       >
         {(control) => (
@@ -124,7 +124,7 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
         <summary>Template of outputs</summary>
         <Field
           label="Outputs as JSON"
-          hint="The container finds it in its output file; optional."
+          hint="Initial content of the output file; optional."
           error={own.outputs ?? refused.fields.get('outputs')}
         >
           {(control) => (
@@ -140,7 +140,7 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
       </details>
       <p className={styles.error} role="alert">
         {start.isError && !isPlaced && describeError(start.error)}
-        {start.isError && isPlaced && 'The service refused some of it, see above.'}
+        {start.isError && isPlaced && 'The service refused some items, see above.'}
       </p>
       <div>
         <Button kind="primary" type="submit" isBusy={start.isPending}>

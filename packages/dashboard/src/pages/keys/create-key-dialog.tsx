@@ -63,7 +63,7 @@ function Secret({
       </p>
       <p className={styles.warning} role="alert">
         {isWarned
-          ? 'Copy the key first: closing this a second time loses it for good.'
+          ? 'Copy the key first: when you close this dialog again, the key is lost.'
           : 'Copy it now. It is shown this once; nobody can show it again.'}
       </p>
       <div className={styles.secret}>

@@ -44,7 +44,7 @@ export default function KeysPage() {
         note={
           <>
             <LiveDot state={isError || data === undefined ? 'waiting' : 'live'} />
-            <span>Keys that the service was started with are not listed</span>
+            <span>Keys from the configuration of the service are not listed</span>
           </>
         }
         actions={

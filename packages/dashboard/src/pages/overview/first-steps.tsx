@@ -12,7 +12,7 @@ export function FirstSteps() {
   return (
     <section className={styles.steps}>
       <h2>Nothing here yet: start a worker and create a run</h2>
-      <p className="muted">This page fills as soon as there is either. Nothing has to be reloaded.</p>
+      <p className="muted">This page updates itself.</p>
       <ol>
         <li>
           <h3>Take a key</h3>

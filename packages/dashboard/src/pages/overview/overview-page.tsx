@@ -65,7 +65,7 @@ function Standing({ overview }: { readonly overview: Schemas['Overview'] }) {
         <p className={styles.hint}>
           {workers.active === 0
             ? 'No worker takes runs now: pending runs wait.'
-            : 'Stale: silent for longer than the worker timeout.'}
+            : 'Stale: no heartbeat within the worker timeout.'}
         </p>
       </Card>
       <Card title="Capacity" note="of the active workers">

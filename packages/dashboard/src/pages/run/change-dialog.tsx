@@ -14,9 +14,9 @@ type State = Run['state'];
 
 const EFFECTS: Readonly<Record<State, string>> = {
   PENDING: 'The run goes back into the queue: the next worker that fits claims it.',
-  ASSIGNED: 'The run counts as handed out, to the first worker that reports its start.',
-  RUNNING: 'The run counts as running, on the first worker that reports its start.',
-  COMPLETED: 'The run ends as completed; its worker stops the container. Only a retry opens it again.',
+  ASSIGNED: 'The run is ASSIGNED; the first worker that reports its start gets it.',
+  RUNNING: 'The run is RUNNING; the first worker that reports its start gets it.',
+  COMPLETED: 'The run ends as completed; its worker stops the container. Only a retry changes it again.',
   FAILED: 'The run ends as failed, whatever retries are left; its worker stops the container.',
   CANCELLED: 'The run ends as cancelled; its worker stops the container.',
 };
@@ -54,7 +54,7 @@ function OpenDialog({ isOpen, onClose, run }: Props) {
     ...(hasOutputs && typed.value !== undefined ? { outputs: { ...typed.value } } : {}),
   };
   const confirm = async (): Promise<void> => {
-    if (number === undefined) throw new Error('The priority has to be a whole number.');
+    if (number === undefined) throw new Error('The priority must be a whole number.');
     if (hasOutputs && typed.error !== undefined) throw new Error(typed.error);
     if (Object.keys(change).length === 0) throw new Error('Nothing is changed yet.');
     const params = { path: { id: run.id } };
@@ -69,7 +69,7 @@ function OpenDialog({ isOpen, onClose, run }: Props) {
     <ConfirmDialog
       isOpen={isOpen}
       onClose={onClose}
-      title="Change this run by hand?"
+      title="Change this run directly?"
       confirmLabel="Change the run"
       isDangerous
       onConfirm={confirm}
@@ -85,7 +85,7 @@ function OpenDialog({ isOpen, onClose, run }: Props) {
         >
           {(control) => <Select {...control} value={state} options={OPTIONS} onChange={setState} />}
         </Field>
-        <Field label="Priority" hint="Higher is handed out first.">
+        <Field label="Priority" hint="Higher is claimed first.">
           {(control) => (
             <TextInput {...control} inputMode="numeric" value={priority} onChange={setPriority} />
           )}

@@ -12,7 +12,7 @@ export function readObject(text: string): Typed {
     return { error: `This is not JSON: ${error instanceof Error ? error.message : String(error)}` };
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    return { error: 'This has to be a JSON object: { … }' };
+    return { error: 'This must be a JSON object: { … }' };
   }
   return { value: Object.fromEntries(Object.entries(value)) };
 }

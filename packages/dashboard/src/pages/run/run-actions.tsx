@@ -102,7 +102,7 @@ function Questions({ run, asked, onClose }: QuestionsProps) {
       >
         {run.state === 'PENDING'
           ? 'No worker will get it.'
-          : 'Its worker stops the container when it sees this, within seconds. What it has printed stays.'}
+          : 'The worker stops the container within seconds. The log is kept.'}
       </ConfirmDialog>
       <ConfirmDialog
         isOpen={asked === 'retry'}

@@ -75,8 +75,8 @@ function Gone({ wasThere }: { readonly wasThere: boolean }) {
       action={hasList && <Link href="/runs">All runs</Link>}
     >
       {wasThere
-        ? 'It was there a moment ago. Runs that have ended are removed after the time that this service keeps them, with their timeline and their logs.'
-        : 'The id may be wrong, or the run was removed after the time that this service keeps runs that have ended.'}
+        ? 'The run has been removed. The service removes ended runs, with their timeline and logs, after its retention time.'
+        : 'The id is wrong, or the run was removed: the service removes ended runs after its retention time.'}
     </EmptyState>
   );
 }

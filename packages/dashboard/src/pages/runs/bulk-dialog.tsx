@@ -75,7 +75,7 @@ export function BulkDialog({ action, runs: seen, onClose, onDone }: Props) {
           <li className={styles.group}>
             <span className={styles.count}>{formatCount(gone)}</span>
             <span>gone</span>
-            <p>Refused: they are no longer there.</p>
+            <p>Refused: no longer there.</p>
           </li>
         )}
       </ul>
@@ -132,7 +132,7 @@ function Results({ action, results, onClose }: ResultsProps) {
         </Button>
       }
     >
-      <ul className={styles.results} aria-label="What became of each run">
+      <ul className={styles.results} aria-label="Result for each run">
         {sorted.map(({ id, refusal }) => (
           <li key={id}>
             <RunLink id={id} />

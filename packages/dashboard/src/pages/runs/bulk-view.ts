@@ -15,16 +15,16 @@ export interface BulkGroup {
 const EFFECTS: Readonly<Record<BulkAction, Readonly<Record<RunState, string>>>> = {
   cancel: {
     PENDING: 'Cancelled before they start.',
-    ASSIGNED: 'Cancelled; the worker is told not to go on.',
+    ASSIGNED: 'Cancelled; the worker does not start them.',
     RUNNING: 'Cancelled; their containers are stopped.',
     COMPLETED: 'Refused: they have completed.',
     FAILED: 'Refused: they have failed.',
-    CANCELLED: 'Refused: they are cancelled already.',
+    CANCELLED: 'Refused: already cancelled.',
   },
   retry: {
-    PENDING: 'Another attempt opens in place of the one that waits.',
-    ASSIGNED: 'Another attempt opens; the present one is given up.',
-    RUNNING: 'Another attempt opens; the present one is given up and its container stopped.',
+    PENDING: 'Another attempt replaces the pending one.',
+    ASSIGNED: 'Another attempt starts; the current one is abandoned.',
+    RUNNING: 'Another attempt starts; the current one is abandoned and its container stopped.',
     COMPLETED: 'Run again, although they have completed; outputs are replaced.',
     FAILED: 'Another attempt opens.',
     CANCELLED: 'Another attempt opens.',

@@ -24,9 +24,9 @@ import {
 /** Fields of one line each, with what holds when they are left empty. */
 const ROWS: readonly (readonly (readonly [field: NewRunField, label: string, hint: string])[])[] = [
   [
-    ['priority', 'Priority', 'Higher goes first; 0 unless given'],
-    ['max_attempts', 'Attempts', 'How many may fail; 1 unless given'],
-    ['backoff_s', 'Retry pause in s', 'Doubled each time; 0 unless given'],
+    ['priority', 'Priority', 'Higher goes first; default 0'],
+    ['max_attempts', 'Attempts', 'Attempts that may fail; default 1'],
+    ['backoff_s', 'Retry pause in s', 'Doubled each time; default 0'],
   ],
   [
     ['cpu', 'CPUs', 'Any unless given'],
@@ -115,7 +115,7 @@ export function NewRunDialog({ isOpen, onClose, images }: Props) {
         </Field>
         <Field
           label="Inputs"
-          hint="A JSON object: what the container finds in its input file."
+          hint="A JSON object; the container reads it from its input file."
           error={shown.inputs}
         >
           {(control) => (
@@ -151,11 +151,7 @@ export function NewRunDialog({ isOpen, onClose, images }: Props) {
             ))}
           </div>
         ))}
-        <Field
-          label="Topic"
-          hint="The feed that mirrors the run's events; none unless given."
-          error={shown.topic}
-        >
+        <Field label="Topic" hint="The feed of the run's events; optional." error={shown.topic}>
           {(control) => (
             <TextInput {...control} autoComplete="off" value={form.topic} onChange={change('topic')} />
           )}

@@ -18,7 +18,7 @@ export function NoRuns({ isFiltered, isNewest, refusal, onClear, onNewest }: Pro
     return (
       <EmptyState
         icon="warning"
-        title={isNewest ? 'The service refused these filters' : 'This page is not there any more'}
+        title={isNewest ? 'The service refused these filters' : 'This page no longer exists'}
         action={isNewest ? clear : newest}
       >
         {refusal}.
@@ -30,7 +30,7 @@ export function NoRuns({ isFiltered, isNewest, refusal, onClear, onNewest }: Pro
   if (!isNewest) return <EmptyState icon="runs" title="No runs on this page" action={newest} />;
   if (isFiltered) {
     return (
-      <EmptyState title="No run fits these filters" action={clear}>
+      <EmptyState title="No run matches these filters" action={clear}>
         Definition, image and topic are compared to the letter.
       </EmptyState>
     );

@@ -40,7 +40,7 @@ export function DrainButton({ worker: { id, draining } }: { readonly worker: Wor
       >
         {asked === 'resume'
           ? 'The worker may claim runs again.'
-          : 'The worker gets no new runs until it is resumed. What it has it finishes.'}
+          : 'The worker gets no new runs until it is resumed. It finishes its current runs.'}
       </ConfirmDialog>
     </>
   );

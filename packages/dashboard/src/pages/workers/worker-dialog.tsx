@@ -30,7 +30,7 @@ export function WorkerDialog({ id, worker, onClose }: Props) {
       {...(worker !== undefined && may() ? { actions: <DrainButton worker={worker} /> } : {})}
     >
       {worker === undefined ? (
-        <EmptyState icon="workers" title="This worker is not there">
+        <EmptyState icon="workers" title="Worker not found">
           Workers are forgotten a day after their last heartbeat, and when the service starts anew.
         </EmptyState>
       ) : (

@@ -98,7 +98,7 @@ export default function WorkersPage() {
         empty={
           isFiltered ? (
             <EmptyState
-              title="No worker fits these filters"
+              title="No worker matches these filters"
               action={<Button onClick={clear}>Clear filters</Button>}
             />
           ) : (

@@ -62,7 +62,7 @@ function Empty({ contains, isEnded, wasHandedOut, window }: Props & { log: Log; 
     return window.hasOlder ? (
       <p className="muted">Searching further up …</p>
     ) : (
-      <EmptyState title="No line has this text">The search looks at every line that is kept.</EmptyState>
+      <EmptyState title="No line contains this text">The search covers all stored lines.</EmptyState>
     );
   }
   if (!wasHandedOut) {
@@ -82,7 +82,7 @@ function Empty({ contains, isEnded, wasHandedOut, window }: Props & { log: Log; 
     );
   }
   return (
-    <EmptyState icon="runs" title="Nothing printed so far">
+    <EmptyState icon="runs" title="No output yet">
       Lines show up here as the container prints them.
     </EmptyState>
   );
