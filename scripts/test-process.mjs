@@ -43,13 +43,15 @@ export async function runSpecs(paths, options) {
     return [{ path, tests, ...rest }];
   }
   const byFile = failure === undefined ? groupByFile(tests, paths) : new Map();
+  const timesByFile = groupByFile(rest.times, paths);
   const results = [];
   for (const path of paths.filter(() => !signal.aborted)) {
     const own = byFile.get(path);
     if (own === undefined && options.name === undefined) {
       results.push(...(await runSpecs([path], options)));
     } else {
-      results.push({ path, tests: own ?? [], ...rest });
+      const ms = (timesByFile.get(path) ?? []).reduce((total, time) => total + time.ms, 0);
+      results.push({ path, tests: own ?? [], ...rest, seconds: ms / 1000 });
     }
   }
   if (
@@ -128,23 +130,24 @@ async function runProcess(paths, { env, folder, name, inspect, coverage }) {
     tests: results.tests,
     failure,
     coverage: results.coverage,
+    times: results.times,
     output: [...results.notes, output].join('\n'),
     seconds: (performance.now() - started) / 1000,
   };
 }
 
-/** The tests of each file by the file that defines them; source maps turn `dist/x.spec.js` into `x.spec.ts`. */
-function groupByFile(tests, paths) {
+/** Results of each file by the file that defines their test; source maps turn `dist/x.spec.js` into `x.spec.ts`. */
+function groupByFile(results, paths) {
   const groups = new Map();
-  for (const test of tests) {
+  for (const result of results) {
     const path =
-      paths.find((one) => test.file === join(ROOT, one)) ??
+      paths.find((one) => result.file === join(ROOT, one)) ??
       paths.find(
         (one) =>
-          test.file !== undefined && compiledPath(test.file.slice(ROOT.length + 1)) === compiledPath(one),
+          result.file !== undefined && compiledPath(result.file.slice(ROOT.length + 1)) === compiledPath(one),
       ) ??
       paths[0];
-    groups.set(path, [...(groups.get(path) ?? []), test]);
+    groups.set(path, [...(groups.get(path) ?? []), result]);
   }
   return groups;
 }
@@ -165,6 +168,7 @@ async function readResults(file) {
   return {
     tests: lines.filter((line) => line.name !== undefined),
     notes: lines.filter((line) => line.status === 'note').map((line) => line.text),
+    times: lines.filter((line) => line.status === 'time'),
     coverage: lines.find((line) => line.status === 'coverage')?.files ?? [],
     complete: lines.some((line) => line.status === 'end'),
   };

@@ -6,7 +6,8 @@ const TOTAL = /^(?:tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) [\
 
 /**
  * Writes {status, name, file, text?} for every test without subtests, and for every suite that fails itself;
- * {status: 'note', text} for a diagnostic; {status: 'coverage', files}; and {status: 'end'} when all tests have ended.
+ * {status: 'time', file, ms} for every test and suite at the top; {status: 'note', text} for a diagnostic;
+ * {status: 'coverage', files}; and {status: 'end'} when all tests have ended.
  */
 export default async function* report(events) {
   const names = [];
@@ -27,6 +28,7 @@ export default async function* report(events) {
         const name = [...names.slice(0, data.nesting), data.name].join(' > ');
         yield toLine({ ...result, name, file });
       }
+      if (data.nesting === 0) yield toLine({ status: 'time', file, ms: data.details?.duration_ms ?? 0 });
     } else if (type === 'test:coverage') {
       yield toLine({ status: 'coverage', files: data.summary.files });
     } else if (type === 'test:diagnostic' && !TOTAL.test(data.message)) {

@@ -88,9 +88,9 @@ function isSmokeTest(path) {
   return path.endsWith('smoke.spec.js');
 }
 
-/** Whether a spec searches longer in the tiers `all` and `soak` (test/support/depth.ts). */
+/** Whether a spec searches longer in the tiers `all` and `soak` (by test/support/depth.ts, or by itself in a package). */
 function usesDepth(path) {
-  return readFileSync(join(ROOT, path), 'utf8').includes('/support/depth.js');
+  return /\/support\/depth\.js|LONGSHORE_TEST_TIER'\] ===/.test(readFileSync(join(ROOT, path), 'utf8'));
 }
 
 /**

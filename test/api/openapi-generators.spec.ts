@@ -26,7 +26,7 @@ interface Validator {
   safeParse(value: unknown): { readonly success: boolean };
 }
 
-describe('tools for OpenAPI, on the API description', () => {
+describe('tools for OpenAPI, on the API description', { concurrency: true }, () => {
   let service: TestApp;
   let document: ApiDocument;
   let folder: string;

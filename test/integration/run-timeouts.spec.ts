@@ -7,14 +7,14 @@ import { RunTimeoutsJob, POSTPONE_MS, RUNS_PER_BATCH } from '../../src/runs/time
 import { RunJournal } from '../../src/runs/journal/run-journal.js';
 import { freshRun } from '../support/journal.js';
 import { letTimePass, until } from '../support/passing-time.js';
-import { logStatements } from '../support/statement-log.js';
+import { logStatementsByDatabase } from '../support/statement-log.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 const FAR_AWAY_S = 31_622_400;
 const QUIET_MS = 1_000;
 
-const statements = logStatements();
+const statementsOf = logStatementsByDatabase();
 
 /** Creates runs that have to be started within so many seconds; answers their ids. */
 async function createRuns(service: TestApp, count: number, startWithinS: number | null): Promise<string[]> {
@@ -50,7 +50,8 @@ async function untilDone(service: TestApp, runIds: readonly string[]): Promise<v
 }
 
 /** Waits until what processes do at their start is over: nothing is sent for a while. */
-async function untilQuiet(): Promise<void> {
+async function untilQuiet({ url }: TestDatabase): Promise<void> {
+  const statements = statementsOf(url);
   for (let sent = -1; sent !== statements.length;) {
     sent = statements.length;
     await sleep(200);
@@ -66,7 +67,7 @@ async function withProcesses(
   const processes: TestApp[] = [];
   try {
     for (let i = 0; i < count; i += 1) processes.push(await startTestApp({ database }));
-    await untilQuiet();
+    await untilQuiet(database);
     await action(processes, database);
   } finally {
     await Promise.all(processes.map((process) => process.close()));
@@ -81,7 +82,8 @@ function first<T>(items: readonly T[]): T {
   return item;
 }
 
-describe('timeouts of runs', () => {
+// Each on a database of its own, waiting most of the time.
+describe('timeouts of runs', { concurrency: 4 }, () => {
   test('that elapse while no process runs are applied by the next one', async () => {
     await withProcesses(0, async (_, database) => {
       const earlier = await startTestApp({ database });
@@ -142,8 +144,9 @@ describe('timeouts of runs', () => {
   });
 
   test('of a thousand runs are applied in bounded batches, with few statements', async () => {
-    await withProcesses(1, async (processes) => {
+    await withProcesses(1, async (processes, database) => {
       const service = first(processes);
+      const statements = statementsOf(database.url);
       const ids = await createRuns(service, 1_000, 60);
       await letTimePass(service.dataSource, ids, 60, false);
       const now = await currentTime(service.dataSource);
@@ -172,8 +175,9 @@ describe('timeouts of runs', () => {
     const warnings: Error[] = [];
     const note = (warning: Error): void => void warnings.push(warning);
     process.on('warning', note);
-    await withProcesses(1, async (processes) => {
+    await withProcesses(1, async (processes, database) => {
       const service = first(processes);
+      const statements = statementsOf(database.url);
       await createRuns(service, 50, 3_600);
       await createRuns(service, 1, FAR_AWAY_S);
       await sleep(500);
@@ -186,8 +190,9 @@ describe('timeouts of runs', () => {
   });
 
   test('with invalid rows do not keep a process busy', async () => {
-    await withProcesses(1, async (processes) => {
+    await withProcesses(1, async (processes, database) => {
       const service = first(processes);
+      const statements = statementsOf(database.url);
       const [pending] = await createRuns(service, 1, null);
       const unknown = uuidv7();
       await service.dataSource.query(
