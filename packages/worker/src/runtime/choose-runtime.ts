@@ -6,7 +6,6 @@ import { DockerRuntime, engineProblem } from './docker/docker.runtime.js';
 import { ProcessRuntime } from './process/process.runtime.js';
 import type { Runtime, RuntimeLog } from './runtime.js';
 
-/** What the choice depends on. */
 export interface RuntimeChoice {
   /** SERVICE_WORKER_RUNTIME; null: not set. */
   readonly runtime: 'docker' | 'process' | null;
@@ -16,7 +15,7 @@ export interface RuntimeChoice {
   readonly env: NodeJS.ProcessEnv;
   readonly workerId: string;
   readonly log: RuntimeLog;
-  /** Folder for the process runtime's notes, the same in every life of this worker; default: under the temporary folder. */
+  /** Folder for the process runtime's notes; default: under the temporary folder. */
   readonly stateDir?: string;
 }
 

@@ -1,7 +1,7 @@
 import type { LogLine } from './runtime.js';
 import type { OutputChunk } from './output-chunks.js';
 
-/** Longest text that is handed on at once, in bytes; a longer line comes in parts. */
+/** Longer lines are split into parts, in bytes. */
 export const MAX_LINE_BYTES = 64 * 1024;
 
 const LINE_FEED = 0x0a;
@@ -56,18 +56,18 @@ class LineBuffer {
     this.inParts = false;
   }
 
-  /** Hands on what is held as soon as more than that belongs to the line. */
+  /** Buffers bytes, and yields a part when the buffer is full. */
   private *hold(bytes: Buffer): Generator<LogLine> {
     const held = (this.held ??= Buffer.allocUnsafeSlow(MAX_LINE_BYTES));
     for (let from = 0; from < bytes.length;) {
-      if (this.length === MAX_LINE_BYTES) yield this.handOn(held);
+      if (this.length === MAX_LINE_BYTES) yield this.emitPart(held);
       const copied = bytes.copy(held, this.length, from);
       this.length += copied;
       from += copied;
     }
   }
 
-  private handOn(held: Buffer): LogLine {
+  private emitPart(held: Buffer): LogLine {
     const { stream } = this;
     const end = MAX_LINE_BYTES - brokenEnd(held);
     const text = held.toString('utf8', 0, end);

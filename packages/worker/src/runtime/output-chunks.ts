@@ -1,18 +1,16 @@
 import type { Readable } from 'node:stream';
 
-/** Bytes that arrived on one stream. */
 export interface OutputChunk<S> {
   readonly stream: S;
   readonly bytes: Buffer;
 }
 
-/** A stream to read, under the name that its chunks carry. */
 export interface OutputSource<S> {
   readonly stream: S;
   readonly readable: Readable;
 }
 
-/** How long a stream may stay open without a byte after the program behind it has ended, in milliseconds. */
+/** How long a stream may stay open and silent after the end of its program, in milliseconds. */
 export const QUIET_AFTER_END_MS = 5_000;
 
 /**

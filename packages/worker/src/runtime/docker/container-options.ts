@@ -13,7 +13,7 @@ const SMALLEST_MEMORY_MB = 6;
 
 const MB = 1024 * 1024;
 
-/** Label that names the worker a container belongs to. */
+/** Labels of a container. */
 export const WORKER_LABEL = 'longshore.worker';
 export const RUN_LABEL = 'longshore.run';
 export const ATTEMPT_LABEL = 'longshore.attempt';
@@ -45,7 +45,7 @@ export function containerOptions(spec: ContainerSpec, workerId: string): Dockero
       [ATTEMPT_LABEL]: String(spec.attempt),
     },
     HostConfig: {
-      // Z gives the folder to this container where SELinux guards it, and means nothing elsewhere.
+      // Z labels the folder for this container under SELinux, and has no effect elsewhere.
       Binds: [`${spec.folder}:${CONTAINER_FOLDER}:rw,Z`],
       CapDrop: ['ALL'],
       SecurityOpt: ['no-new-privileges'],

@@ -8,13 +8,13 @@ const MAX_MESSAGE_LENGTH = 1_000;
 const LIBRARY_PREFIX = /^\(HTTP code [0-9]{3}\) [^-]* - /;
 
 /**
- * A client of the engine at `address`. The library is loaded here, on first use, because that is slow. Every call gets
- * a connection of its own: a pooled one would be dead after a restart of the engine.
- * @param idleMs gives up connections on which nothing happens for that long; not for calls that wait
+ * A client of the engine. Loads the library on first use, because that is slow. Every call uses a new connection: a
+ * pooled one would be dead after a restart of the engine.
+ * @param idleMs closes connections without traffic; not for waiting calls
  */
 export async function connectEngine(address: EngineAddress, idleMs?: number): Promise<Dockerode> {
   const { default: Docker } = await import('dockerode');
-  // Absent options are spelled out: the library would fill them in from its own reading of the environment.
+  // Explicitly undefined: the library would read absent options from the environment.
   const nowhere = { host: undefined, port: undefined, socketPath: undefined, ca: undefined, cert: undefined };
   const common = { ...nowhere, key: undefined, pathPrefix: '/', timeout: idleMs };
   if (address.kind === 'socket') {
@@ -26,7 +26,7 @@ export async function connectEngine(address: EngineAddress, idleMs?: number): Pr
   return new Docker({ ...common, ...tls, protocol: 'https', host, port, ...agent(new https.Agent(tls)) });
 }
 
-/** The library takes an agent, its types do not know. */
+/** The library accepts an agent, its types do not. */
 function agent(value: http.Agent): object {
   return { agent: value };
 }

@@ -9,11 +9,11 @@ import type { ContainerExit, LogLine, RunningContainer, RuntimeLog } from '../ru
 
 /** Time limits of the calls about one container, in milliseconds. */
 export interface ContainerTiming {
-  /** One call that the engine answers at once. */
+  /** Timeout of a call that the engine answers at once. */
   readonly callMs: number;
-  /** One call that waits for the end; then the state is looked at, in case the answer got lost. */
+  /** Timeout of a `wait` call; then the state is inspected, in case the answer was lost. */
   readonly waitMs: number;
-  /** How long the engine may be away before nobody believes that it can still tell how the container ended. */
+  /** How long the engine may be unreachable before the exit counts as unknown. */
   readonly outageMs: number;
   /** First pause after a failed call; it doubles up to 16 times as long. */
   readonly retryMs: number;
@@ -28,7 +28,7 @@ export const CONTAINER_TIMING: ContainerTiming = {
 
 const REMOVE_TRIES = 6;
 
-/** How much longer than the grace an engine may take to stop a container before it is told to kill it. */
+/** Time beyond the grace period after which a stop is followed by a kill, in milliseconds. */
 const STOP_MARGIN_MS = 3_000;
 
 const KILLED = 137;
@@ -38,13 +38,13 @@ export async function attachOutput(container: Dockerode.Container, limitMs: numb
   const stream = await withLimit(limitMs, 'attach', (abortSignal) =>
     container.attach({ stream: true, stdout: true, stderr: true, abortSignal }),
   );
-  // Without hijacking, the library answers with the plain response: a Readable that ends with the container.
+  // Without hijacking, the library returns the response: a Readable that ends with the container.
   if (!(stream instanceof Readable)) throw new Error('the container engine gave no output stream');
   return stream;
 }
 
 /**
- * Removes a container and its anonymous volumes, running or not. Harmless when it is gone.
+ * Removes a container and its anonymous volumes, running or not. Idempotent.
  * @throws Error when the engine keeps refusing
  */
 export async function removeContainer(
@@ -86,7 +86,7 @@ export class DockerContainer implements RunningContainer {
     private readonly log: RuntimeLog,
   ) {
     this.current = attached;
-    this.exit = this.watch().finally(() => {
+    this.exit = this.waitForExit().finally(() => {
       this.hasEnded = true;
     });
     this.exit.catch(() => undefined);
@@ -98,15 +98,15 @@ export class DockerContainer implements RunningContainer {
     this.stopAsked = true;
     const t = Math.max(0, Math.ceil(graceSeconds));
     const deadline = Date.now() + this.timing.outageMs;
-    const stopped = await this.tell('stop', t * 1000 + STOP_MARGIN_MS, (abortSignal) =>
+    const stopped = await this.request('stop', t * 1000 + STOP_MARGIN_MS, (abortSignal) =>
       this.container.stop({ t, abortSignal }),
     );
-    // After a stop that went well, all that is left is to hear of the end.
+    // After a successful stop only the exit is awaited.
     let pauseMs = stopped ? this.timing.retryMs * 16 : this.timing.retryMs;
     while (!(await this.endsWithin(pauseMs))) {
       if (Date.now() > deadline)
         throw new Error('the container could not be stopped: the engine does not end it');
-      await this.tell('kill', this.timing.callMs, (abortSignal) => this.container.kill({ abortSignal }));
+      await this.request('kill', this.timing.callMs, (abortSignal) => this.container.kill({ abortSignal }));
       pauseMs = Math.min(pauseMs * 2, this.timing.retryMs * 16);
     }
   }
@@ -117,10 +117,10 @@ export class DockerContainer implements RunningContainer {
   }
 
   /**
-   * A call whose failure is only noted: what counts is whether the container ends.
-   * @returns whether the engine did it, or had nothing left to do
+   * Logs a failure instead of throwing it.
+   * @returns whether the engine did it, or had nothing to do
    */
-  private async tell(
+  private async request(
     what: string,
     limitMs: number,
     call: (signal: AbortSignal) => Promise<unknown>,
@@ -140,10 +140,10 @@ export class DockerContainer implements RunningContainer {
   }
 
   /**
-   * Finds out how the container ended. The engine's answer to `wait` is only the signal to look at the state: connections
-   * break, engines restart and answers get lost, and the state survives all three.
+   * Waits for the exit. An answer to `wait` only triggers an inspection of the state, which survives lost answers and
+   * restarts of the engine.
    */
-  private async watch(): Promise<ContainerExit> {
+  private async waitForExit(): Promise<ContainerExit> {
     let awaySince: number | null = null;
     let pauseMs = this.timing.retryMs;
     let answered: number | null = null;
@@ -178,8 +178,7 @@ export class DockerContainer implements RunningContainer {
   }
 
   /**
-   * Waits for the end once. `not-running` asked after the start cannot miss a short container; `next-exit` could, when
-   * the engine reads the question after the end.
+   * Waits for the end once, with `not-running`: `next-exit` could miss a short container.
    */
   private async waitOnce(): Promise<number | null> {
     try {
@@ -199,7 +198,7 @@ export class DockerContainer implements RunningContainer {
     if (state.Running) return null;
     const suspicious = state.ExitCode === KILLED && !state.OOMKilled && !this.stopAsked;
     if (suspicious) await sleep(this.timing.retryMs);
-    // The engine learns of the memory limit's kill and of the end in two messages, in either order.
+    // The engine receives the out-of-memory kill and the exit separately, in either order.
     const { ExitCode, OOMKilled } = suspicious ? await this.inspectState() : state;
     return { exitCode: ExitCode, outOfMemory: OOMKilled && ExitCode !== 0 };
   }

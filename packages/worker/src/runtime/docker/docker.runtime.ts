@@ -22,18 +22,15 @@ import {
 
 const PING_MS = 3_000;
 
-/** Starting may have to wait for a busy disk. */
 const START_MS = 120_000;
 
-/** What a Docker runtime needs to know. */
 export interface DockerRuntimeOptions {
-  /** DOCKER_HOST and what belongs to it. */
+  /** DOCKER_HOST, DOCKER_TLS_VERIFY, DOCKER_CERT_PATH. */
   readonly env: NodeJS.ProcessEnv;
-  /** The worker whose containers these are. */
   readonly workerId: string;
   readonly log: RuntimeLog;
   readonly timing?: ContainerTiming;
-  /** How long a pull may stand still before it counts as failed, in milliseconds. */
+  /** Longest time without progress of a pull, in milliseconds. */
   readonly pullStallMs?: number;
 }
 
@@ -58,7 +55,7 @@ export async function engineProblem(env: NodeJS.ProcessEnv): Promise<string | nu
 
 /**
  * Runs containers on a Docker Engine API. The engine must see the run's folder under the same path as the worker does,
- * and the folder must be open to every user: without capabilities not even a container's root may pass over file modes.
+ * and the folder must be open to every user: without capabilities even a container's root is subject to file modes.
  */
 export class DockerRuntime implements Runtime {
   readonly name = 'docker';
@@ -66,7 +63,7 @@ export class DockerRuntime implements Runtime {
   private readonly timing: ContainerTiming;
   private connected: Promise<Dockerode> | null = null;
 
-  /** @throws Error when DOCKER_HOST makes no sense */
+  /** @throws Error when DOCKER_HOST is invalid */
   constructor(private readonly options: DockerRuntimeOptions) {
     this.address = readEngineAddress(options.env);
     this.timing = options.timing ?? CONTAINER_TIMING;
@@ -98,7 +95,7 @@ export class DockerRuntime implements Runtime {
   }
 
   private async create(engine: Dockerode, spec: ContainerSpec): Promise<Dockerode.Container> {
-    // Split in two, or the library repeats the whole body in the query.
+    // Otherwise the library repeats the body in the query.
     const request = { _query: {}, _body: containerOptions(spec, this.options.workerId) };
     try {
       return await withLimit(START_MS, 'create', (abortSignal) => {
@@ -106,7 +103,7 @@ export class DockerRuntime implements Runtime {
         return engine.createContainer(cancellable);
       });
     } catch (error) {
-      // Without an answer of the engine, it may have made the container all the same.
+      // Without an answer, the engine may have created the container.
       if (engineStatus(error) === null) await this.discardAttempt(spec);
       throw startProblem('created', error);
     }
@@ -150,7 +147,7 @@ export class DockerRuntime implements Runtime {
   }
 }
 
-/** An image whose command cannot be executed; engines disagree about the status of that answer. */
+/** The image's command cannot be executed; engines answer with different statuses. */
 const BAD_COMMAND = /executable file not found|exec format error|attempted to invoke a command that was not/i;
 
 function startProblem(what: 'created' | 'started', error: unknown): Error {

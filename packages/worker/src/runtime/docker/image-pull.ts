@@ -5,23 +5,23 @@ import { splitLines } from '../log-lines.js';
 import type { OutputChunk } from '../output-chunks.js';
 import { RunFault, type RuntimeLog } from '../runtime.js';
 
-/** How long a pull may stand still before it counts as failed, in milliseconds. */
+/** Longest time without progress of a pull, in milliseconds. */
 export const PULL_STALL_MS = 120_000;
 
 const LOOKUP_MS = 30_000;
 
-/** A failed pull, in the engine's or the registry's own words. */
+/** A failed pull, with the message of the engine or the registry. */
 class PullError extends Error {
   constructor(
     message: string,
-    /** The registry answered that there is no such image (or none that may be seen without a password). */
+    /** The registry reports that the image does not exist or is private. */
     readonly missing: boolean,
   ) {
     super(message);
   }
 }
 
-/** One pull of one image: the newest from the registry, else what the engine has. */
+/** Pulls the newest image, else falls back to the local one. */
 export class ImagePull {
   constructor(
     private readonly engine: Dockerode,
@@ -30,8 +30,6 @@ export class ImagePull {
   ) {}
 
   /**
-   * Pulls the newest image. When that fails for whatever reason (registry away, or an image that was only ever built on
-   * this machine) and the engine has an image of that name, that one will do.
    * @throws RunFault when the registry says that there is no such image
    * @throws Error fit for a run's error_message when it could not be pulled for another reason
    */
@@ -53,15 +51,14 @@ export class ImagePull {
     }
   }
 
-  /** Follows the engine's progress report to its end. */
   private async pull(signal: AbortSignal): Promise<void> {
     const abort = new AbortController();
-    const give = () => abort.abort();
-    signal.addEventListener('abort', give, { once: true });
+    const cancel = () => abort.abort();
+    signal.addEventListener('abort', cancel, { once: true });
     let stalled = false;
     const watchdog = setTimeout(() => {
       stalled = true;
-      give();
+      cancel();
     }, this.options.stallMs);
     try {
       signal.throwIfAborted();
@@ -83,7 +80,7 @@ export class ImagePull {
       throw new PullError(message, engineStatus(error) === 404 || isMissing(message));
     } finally {
       clearTimeout(watchdog);
-      signal.removeEventListener('abort', give);
+      signal.removeEventListener('abort', cancel);
     }
   }
 
@@ -105,7 +102,7 @@ async function* asChunks(
   }
 }
 
-/** The error that a line of the report carries, or null. */
+/** The error in a line of the report, or null. */
 function problemOf(line: string): string | null {
   let report: unknown;
   try {

@@ -1,13 +1,13 @@
 import { lstatSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** What is remembered of a child process, so that a later life of the worker can end it. */
+/** Identifies a child process, so that the worker's next process can kill it. */
 export interface ProcessNote {
-  /** The child, which leads a process group of its own. */
+  /** The child, leader of its own process group. */
   readonly pid: number;
-  /** Its stamp, or null when it had ended before it was taken. */
+  /** Its `processStamp`; null: it had ended already. */
   readonly stamp: string | null;
-  /** Entry of the environment that only the processes of this run have. */
+  /** Environment entry that is unique to the processes of this run. */
   readonly mark: string;
 }
 
@@ -18,7 +18,7 @@ const NOTE_NAME = /^([0-9]+)\.json$/;
  * folder is there only as long as it holds notes.
  */
 export class ProcessNotes {
-  /** @throws Error when the folder cannot be had, or somebody else could write in it */
+  /** @throws Error when the folder cannot be created or other users may write to it */
   constructor(private readonly folder: string) {
     this.open();
     this.tidy();

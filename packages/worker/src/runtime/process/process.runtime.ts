@@ -20,13 +20,12 @@ const DEFAULT_PATH = '/usr/local/bin:/usr/bin:/bin';
 /** How long leftovers may take to end after SIGKILL, in milliseconds. */
 const KILL_MS = 5_000;
 
-/** What a process runtime needs to know. */
 export interface ProcessRuntimeOptions {
   /** Folder with one folder per image, each holding the executable file `program`. */
   readonly imagesDir: string;
-  /** Folder for notes about running processes: the same in every life of one worker id, another for each worker id. */
+  /** Folder for notes about running processes, one per worker id. */
   readonly stateDir: string;
-  /** Where PATH, LANG and TZ are taken from; nothing else of it reaches a program. */
+  /** Source of PATH, LANG and TZ; programs get no other variable of it. */
   readonly env: NodeJS.ProcessEnv;
 }
 
@@ -119,8 +118,8 @@ function inputEntry(folder: string): string {
 }
 
 /**
- * Whether processes of the note are alive. Its pid may belong to somebody else by now: the leader is known by its stamp;
- * a group whose leader has ended, by an environment with the run's folder.
+ * Whether processes of the note are alive. The pid may be reused: the stamp identifies the leader, and an environment with
+ * the run's folder identifies a group whose leader has ended.
  */
 function isAlive({ pid, stamp, mark }: ProcessNote): boolean {
   const now = processStamp(pid);
@@ -132,7 +131,7 @@ function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-/** What no other machine would do better with: no interpreter, no permission, no program. */
+/** Errors that every machine would report: no interpreter, no permission, no program. */
 const BAD_PROGRAM: ReadonlySet<unknown> = new Set(['ENOENT', 'EACCES', 'ENOEXEC']);
 
 async function startProblem(image: string, child: ReturnType<typeof spawn>): Promise<Error> {
