@@ -64,7 +64,7 @@ describe('the page of workers', { skip: NO_BROWSER }, () => {
     const { page } = opened;
     await page.getByRole('button', { name: 'Drain worker-77' }).click();
     const dialog = page.getByRole('dialog', { name: 'Drain worker-77?' });
-    await dialog.getByText('What it has it finishes').waitFor();
+    await dialog.getByText('It finishes its current runs').waitFor();
     await dialog.getByRole('button', { name: 'Back' }).click();
     await dialog.waitFor({ state: 'detached' });
     assert.equal((await steps.heartbeat('worker-77')).draining, false);
