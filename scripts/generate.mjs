@@ -68,12 +68,13 @@ async function withPart(name, part) {
 }
 
 await buildIfNeeded({ parts: ['libraries', 'service'] });
-const { describeTransitions, sketchTransitions } = await load('src/runs/machine/describe-transitions.js');
+const { RUN_STATES: states, TERMINAL_STATES: terminalStates } = await load('src/runs/machine/run-state.js');
+const { TRANSITIONS: transitions } = await load('src/runs/machine/transitions.js');
 const document = await openapi();
 const files = {
   'openapi.json': document,
-  'docs/run-states.md': describeTransitions(),
-  'docs/architecture.md': await withPart('docs/architecture.md', sketchTransitions()),
+  'docs/run-states.md': describeTransitions({ transitions, states, terminalStates }),
+  'docs/architecture.md': await withPart('docs/architecture.md', sketchTransitions({ transitions })),
   'migrations/schema.txt': await schema(),
 };
 

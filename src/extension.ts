@@ -19,8 +19,8 @@ export {
 export type { OpRunDto } from './runs/http/dto/op-run.dto.js';
 export type { CommittedEvent } from './runs/events/committed-event.js';
 export { RunEvents, type EventPage } from './runs/events/run-events.js';
-export type { RunRequest } from './runs/storage/new-run.js';
-export { RunReader } from './runs/storage/run.reader.js';
+export type { RunRequest } from './runs/http/new-run.js';
+export { RunReader } from './runs/http/run.reader.js';
 export { IdempotencyMismatch, RunNotFound, RunRejected } from './runs/run.errors.js';
 export { RunsService, type AnsweredRun } from './runs/runs.service.js';
 export type {

@@ -7,7 +7,7 @@ import { BODY_EXAMPLES, DEFINITION_NAME_PARAM, namedExamples } from '../bootstra
 import { OpRunDto } from '../runs/http/dto/op-run.dto.js';
 import { answerRun, ApiIdempotentCreation, IdempotencyOf } from '../runs/idempotency/idempotency.js';
 import type { Idempotency } from '../runs/journal/idempotency-ledger.js';
-import { ApiTraceparent, TraceOf } from '../runs/events/trace-of.js';
+import { ApiTraceparent, TraceOf } from '../runs/http/request-headers.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { DefinitionsService } from './definitions.service.js';
 import { CreateDefinitionDto, CreateDefinitionRunDto } from './dto/create-definition.dto.js';

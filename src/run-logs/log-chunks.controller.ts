@@ -11,7 +11,7 @@ import {
   RUN_ID_PARAM,
 } from '../bootstrap/openapi/examples.js';
 import type { Reporter } from '../runs/machine/run-command.js';
-import { ReportedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER } from '../runs/storage/reporter.js';
+import { ReportedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER } from '../runs/http/request-headers.js';
 import { LogChunkDto, LogPositionDto, toLogLine } from './dto/log-chunk.dto.js';
 import { LAST_CHUNK } from './log-line.js';
 import { LogWriter, type ChunkAddress } from './log-writer.js';

@@ -4,7 +4,7 @@ import type { EventStreamResponse } from '../common/http/server/event-stream-res
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { retryWhileUnavailable } from '../database/unavailable.js';
 import { RunNotFound } from '../runs/run.errors.js';
-import { isRunId } from '../runs/storage/run.reader.js';
+import { isRunId } from '../runs/storage/new-id.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
 import { LogNotifications, topicOf } from './log-notifications.js';
 import { toFrames, type LogPage } from './log-page.js';

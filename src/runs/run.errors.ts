@@ -1,5 +1,5 @@
 import { DomainError, type ErrorKind } from '../common/http/errors/domain-error.js';
-import { rejectionDetail, type Rejection } from './machine/rejection.js';
+import type { Rejection } from './machine/run-command.js';
 
 /** No run has this id. */
 export class RunNotFound extends DomainError {
@@ -47,7 +47,7 @@ export class JournalOverloaded extends DomainError {
 }
 
 /** An earlier command of the same request failed; nothing has changed. */
-export class HeldBack extends DomainError {
+export class PrecedingEventFailed extends DomainError {
   readonly kind = 'unavailable';
 
   constructor(readonly runId: string) {
@@ -61,5 +61,27 @@ export class IdempotencyMismatch extends DomainError {
 
   constructor() {
     super('Idempotency-Key was used with another request body');
+  }
+}
+
+/** The error detail of a rejected command. */
+export function rejectionDetail(runId: string, rejection: Rejection): string {
+  switch (rejection.reason) {
+    case 'locked':
+      return `Run is already in terminal state ${rejection.state}`;
+    case 'other-worker':
+      return `Run '${runId}' is not assigned to worker '${rejection.workerId}'`;
+    case 'stale-attempt':
+      return `Run '${runId}' attempt ${rejection.attempt} is not current`;
+    case 'not-in-execution':
+      return `Run '${runId}' is not assigned to a worker`;
+    case 'not-pending':
+      return `Run '${runId}' is not pending`;
+    case 'nothing-due':
+      return `Run '${runId}' has no timer that is due`;
+    case 'retries-used-up':
+      return `Run '${runId}' has no retries left`;
+    case 'attempt-limit':
+      return `Run '${runId}' has reached the limit of 1000 attempts`;
   }
 }

@@ -8,18 +8,15 @@ import { HealthModule } from '../health/health.module.js';
 import { AuditController } from './audit/audit.controller.js';
 import { BulkRunsController } from './bulk/bulk-runs.controller.js';
 import { BulkRunsService } from './bulk/bulk-runs.service.js';
-import { CommittedEventRepository } from './events/committed-event.repository.js';
 import { RunTimeoutsJob } from './timeouts/run-timeouts.job.js';
 import { EventRepository } from './events/event.repository.js';
 import { HeldRunRepository } from './storage/held-run.repository.js';
 import { IdempotencyRetentionJob } from './idempotency/idempotency-retention.job.js';
 import { IdempotencyRepository } from './idempotency/idempotency.repository.js';
-import { LostRunRepository } from './storage/lost-run.repository.js';
 import { RunRetention } from './retention/run-retention.js';
 import { RunRetentionRepository } from './retention/run-retention.repository.js';
 import { RunCountsRepository } from './counts/run-counts.repository.js';
 import { RunCountsRollUp } from './counts/run-counts.roll-up.js';
-import { RunDemandRepository } from './counts/run-demand.repository.js';
 import { RunDemandReader } from './counts/run-demand.reader.js';
 import { RunDemandRollUp } from './counts/run-demand.roll-up.js';
 import { LowWaterMarks } from './queue/low-water-marks.js';
@@ -31,15 +28,27 @@ import { CandidateSelector } from './journal/candidate-selector.js';
 import { ClaimAllocator } from './journal/claim-allocator.js';
 import { GroupWriter } from './journal/group-writer.js';
 import { RunJournal } from './journal/run-journal.js';
-import { RunViews } from './http/run-view.js';
+import { RunViews } from './storage/run-views.js';
 import { RunEvents } from './events/run-events.js';
 import { RunListReader } from './list/run-list.reader.js';
-import { RunReader } from './storage/run.reader.js';
+import { RunReader } from './http/run.reader.js';
 import { RunRepository } from './storage/run.repository.js';
 import { QueueReader } from './queue/queue.reader.js';
 import { RunsController } from './http/runs.controller.js';
 import { RunsService } from './runs.service.js';
 import { RunCountsMetrics } from './counts/run-counts.metrics.js';
+
+const EXPORTS = [
+  RunJournal,
+  RunEvents,
+  HeldRunRepository,
+  RunCountsRepository,
+  RunDemandReader,
+  QueueReader,
+  RunReader,
+  RunsService,
+  BulkRunsService,
+];
 
 /** Runs: their state machine, the journal that every change goes through, and their HTTP. */
 @Module({
@@ -47,25 +56,20 @@ import { RunCountsMetrics } from './counts/run-counts.metrics.js';
   // The routes of many runs first: `batch` is no run's id.
   controllers: [BulkRunsController, RunsController, AuditController],
   providers: [
+    ...EXPORTS,
     RunRepository,
-    LostRunRepository,
     EventRepository,
-    CommittedEventRepository,
     {
       provide: LowWaterMarks,
       inject: [Notifications],
       useFactory: (notifications: Notifications) => new LowWaterMarks(notifications),
     },
     QueueRepository,
-    HeldRunRepository,
     IdempotencyRepository,
     IdempotencyRetentionJob,
     RunTimeoutsJob,
     RunListReader,
-    RunCountsRepository,
     RunCountsRollUp,
-    RunDemandRepository,
-    RunDemandReader,
     RunDemandRollUp,
     RunRetentionRepository,
     RunRetention,
@@ -76,26 +80,9 @@ import { RunCountsMetrics } from './counts/run-counts.metrics.js';
     ClaimReplays,
     ClaimAllocator,
     RunViews,
-    RunJournal,
-    RunEvents,
-    RunReader,
-    QueueReader,
-    RunsService,
     RunCountsMetrics,
-    BulkRunsService,
   ],
-  exports: [
-    RunJournal,
-    RunEvents,
-    LostRunRepository,
-    HeldRunRepository,
-    RunCountsRepository,
-    RunDemandReader,
-    QueueReader,
-    RunReader,
-    RunsService,
-    BulkRunsService,
-  ],
+  exports: EXPORTS,
 })
 export class RunsModule {
   constructor(journal: RunJournal, checks: HealthChecks) {

@@ -1,18 +1,26 @@
 import { Injectable } from '@nestjs/common';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
+import { InvalidRequest } from '../common/http/errors/domain-error.js';
+import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import type { AddEventDto } from './http/dto/event.dto.js';
 import { toOpRunDto, type OpRunDto } from './http/dto/op-run.dto.js';
 import type { UpdateRunDto } from './http/dto/run-requests.dto.js';
-import { checkedEvent, eventCommand } from './events/event-command.js';
-import { newRun, type RunRequest } from './storage/new-run.js';
-import type { Reporter } from './machine/run-command.js';
-import { MANUAL_RETRY, USER_CANCEL, type RunEvent } from './machine/run-event.js';
+import { newRun, type RunRequest } from './http/new-run.js';
+import type { Reporter, RunCommand } from './machine/run-command.js';
+import {
+  MANUAL_RETRY,
+  readEvent,
+  USER_CANCEL,
+  type ReportedEvent,
+  type RunEvent,
+} from './machine/run-event.js';
 import type { Idempotency } from './journal/idempotency-ledger.js';
-import type { ChangeOptions, Effect } from './journal/pending-command.js';
+import type { Effect } from './journal/pending-command.js';
 import { RunJournal } from './journal/run-journal.js';
 import { checkedState } from './list/run-filter.js';
 import { RunNotFound } from './run.errors.js';
-import { isRunId, RunReader } from './storage/run.reader.js';
+import { newId } from './storage/new-id.js';
+import { RunReader } from './http/run.reader.js';
 
 /** A run after a request. */
 export interface AnsweredRun {
@@ -35,7 +43,7 @@ export class RunsService {
     trace: TraceContext | null = null,
     idempotency?: Idempotency,
   ): Promise<AnsweredRun> {
-    return viewed(await this.journal.create(newRun(request, trace), idempotency));
+    return answerOf(await this.journal.create(newRun(request, trace), idempotency));
   }
 
   /** The run of an earlier request with this key, or null. @throws IdempotencyMismatch */
@@ -47,20 +55,19 @@ export class RunsService {
   /** An admin's direct change: it is written to the audit log and not to the timeline. */
   async patch(id: string, body: UpdateRunDto, keyName: string): Promise<OpRunDto> {
     const state = body.state === undefined ? undefined : checkedState(body.state);
-    if (!isRunId(id)) throw new RunNotFound(id);
     const { priority, outputs } = body;
     const command = { type: 'patch', keyName, state, priority, outputs } as const;
-    return viewed(await this.journal.change(id, command, { wantsView: true })).run;
+    return answerOf(await this.journal.change(id, command, { wantsView: true })).run;
   }
 
   /** Opens another attempt, from any state. */
   async retry(id: string): Promise<OpRunDto> {
-    return viewed(await this.#record(id, MANUAL_RETRY, {}, { wantsView: true })).run;
+    return answerOf(await this.journal.change(id, eventCommand(MANUAL_RETRY), { wantsView: true })).run;
   }
 
   /** Cancels a run that is not locked. */
   async cancel(id: string): Promise<OpRunDto> {
-    return viewed(await this.#record(id, USER_CANCEL, {}, { wantsView: true })).run;
+    return answerOf(await this.journal.change(id, eventCommand(USER_CANCEL), { wantsView: true })).run;
   }
 
   /**
@@ -73,7 +80,8 @@ export class RunsService {
     reporter: Reporter,
     idempotency?: Idempotency,
   ): Promise<{ readonly replayed: boolean }> {
-    const effect = await this.#record(id, checkedEvent(body), reporter, { idempotency });
+    const command = eventCommand(checkedEvent(body), reporter);
+    const effect = await this.journal.change(id, command, { idempotency });
     return { replayed: 'replayOf' in effect };
   }
 
@@ -84,17 +92,25 @@ export class RunsService {
     reporter: Reporter,
     idempotency?: Idempotency,
   ): Promise<AnsweredRun> {
-    return viewed(await this.#record(id, checkedEvent(body), reporter, { idempotency, wantsView: true }));
-  }
-
-  async #record(id: string, event: RunEvent, reporter: Reporter, options: ChangeOptions): Promise<Effect> {
-    if (!isRunId(id)) throw new RunNotFound(id);
-    return this.journal.change(id, eventCommand(event, reporter), options);
+    const command = eventCommand(checkedEvent(body), reporter);
+    return answerOf(await this.journal.change(id, command, { idempotency, wantsView: true }));
   }
 }
 
 /** The run of an effect. @throws RunNotFound when the run of an earlier request was removed */
-export function viewed(effect: Effect): AnsweredRun {
+export function answerOf(effect: Effect): AnsweredRun {
   if (!effect.view) throw new RunNotFound('run' in effect ? effect.run.id : effect.replayOf);
   return { run: toOpRunDto(effect.view.run, effect.view.events), replayed: 'replayOf' in effect };
+}
+
+/** The event as the state machine reads it. @throws InvalidRequest when it breaks a rule of its type */
+export function checkedEvent(reported: ReportedEvent): RunEvent {
+  const event = readEvent(reported);
+  if ('problems' in event) throw new InvalidRequest(VALIDATION_FAILED, event.problems);
+  return event;
+}
+
+/** The command that puts an event on a run's timeline and carries out its effect. */
+export function eventCommand(event: RunEvent, reporter: Reporter = {}): RunCommand {
+  return { type: 'event', event, reporter, nextAttempt: { id: newId(), jitter: Math.random() } };
 }

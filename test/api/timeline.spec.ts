@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { RunJournal } from '../../src/runs/journal/run-journal.js';
-import { RunReader } from '../../src/runs/storage/run.reader.js';
+import { RunReader } from '../../src/runs/http/run.reader.js';
 import { assertInvalid, bodyOf } from '../support/answer-shapes.js';
 import { eventCommand } from '../support/journal.js';
 import { RunSteps } from '../support/run-steps.js';

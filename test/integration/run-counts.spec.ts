@@ -91,11 +91,11 @@ describe('the counts of runs', () => {
 
   /** Counts a run that was created so many minutes before `now` and is in the state. */
   async function put(now: Date, minutes: number, state: RunState): Promise<void> {
-    const tally = new StateCountDelta();
-    tally.create();
-    tally.move('PENDING', state);
+    const delta = new StateCountDelta();
+    delta.create();
+    delta.move('PENDING', state);
     const at = new Date(now.getTime() - minutes * 60_000);
-    await addRunCounts(database.dataSource.manager, tally, at);
+    await addRunCounts(database.dataSource.manager, delta, at);
   }
 
   test('equal what counting the table says, whatever two processes do at once', async () => {

@@ -7,7 +7,7 @@ import { MIGRATIONS } from '../../migrations/all.js';
 import { connectDatabase } from '../../src/database/connect.js';
 import { migrate } from '../../src/database/migrate.js';
 import { rows } from '../../src/database/sql.js';
-import { RunDemandRepository } from '../../src/runs/counts/run-demand.repository.js';
+import { readDemand } from '../../src/runs/counts/run-demand.reader.js';
 import { changeOn, claimOn, createOn, eventCommand, journalOn } from '../support/journal.js';
 import { until } from '../support/service-process.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
@@ -45,7 +45,7 @@ describe('the migration that begins to count pending runs by their shape', () =>
     );
 
   const told = async (): Promise<object[]> => {
-    const { shapes } = await new RunDemandRepository().read(database.dataSource, 100);
+    const { shapes } = await readDemand(database.dataSource, 100);
     return shapes
       .filter(({ ready, waiting }) => ready + waiting > 0)
       .toSorted((a, b) => a.cpu - b.cpu)

@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { execute, rows } from '../../src/database/sql.js';
-import { RunDemandRepository, type RunDemand } from '../../src/runs/counts/run-demand.repository.js';
+import { readDemand, type RunDemand } from '../../src/runs/counts/run-demand.reader.js';
 import { RunDemandRollUp } from '../../src/runs/counts/run-demand.roll-up.js';
 import type { RunJournal } from '../../src/runs/journal/run-journal.js';
 import { changeOn, claimOn, createOn, eventCommand, journalOn } from '../support/journal.js';
@@ -20,7 +20,6 @@ const MUCH_LATER = new Date('2100-01-01T00:00:00.000Z');
 describe('the tables that hold the counts of pending runs by what they ask for', () => {
   let database: TestDatabase;
   let journal: RunJournal;
-  const demand = new RunDemandRepository();
 
   before(async () => {
     database = await openTestDatabase();
@@ -33,7 +32,7 @@ describe('the tables that hold the counts of pending runs by what they ask for',
   });
   after(() => database.close());
 
-  const read = (limit = 100): Promise<RunDemand> => demand.read(database.dataSource, limit);
+  const read = (limit = 100): Promise<RunDemand> => readDemand(database.dataSource, limit);
   const rollUp = (): RunDemandRollUp => new RunDemandRollUp(database.dataSource);
   const rowsKept = async (): Promise<number> =>
     (

@@ -4,7 +4,7 @@ import { after, afterEach, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { v7 as uuidv7 } from 'uuid';
 import { execute, rows } from '../../src/database/sql.js';
-import { RunDemandRepository, type RunDemand } from '../../src/runs/counts/run-demand.repository.js';
+import { readDemand, type RunDemand } from '../../src/runs/counts/run-demand.reader.js';
 import { RunDemandRollUp } from '../../src/runs/counts/run-demand.roll-up.js';
 import type { RunJournal } from '../../src/runs/journal/run-journal.js';
 import type { RunCommand } from '../../src/runs/machine/run-command.js';
@@ -71,7 +71,6 @@ function anyStep(): fc.Arbitrary<Step> {
 describe('the counts of pending runs by what they ask for', () => {
   let database: TestDatabase;
   let journals: RunJournal[];
-  const demand = new RunDemandRepository();
 
   before(async () => {
     database = await openTestDatabase();
@@ -86,7 +85,7 @@ describe('the counts of pending runs by what they ask for', () => {
   });
   after(() => database.close());
 
-  const read = (limit = 100): Promise<RunDemand> => demand.read(database.dataSource, limit);
+  const read = (limit = 100): Promise<RunDemand> => readDemand(database.dataSource, limit);
   const journal = (n = 0): RunJournal => {
     const found = journals[n];
     assert.ok(found);

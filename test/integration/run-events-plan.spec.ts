@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { DataSource } from 'typeorm';
 import { execute } from '../../src/database/sql.js';
-import { CommittedEventRepository } from '../../src/runs/events/committed-event.repository.js';
+import { listCommittedEvents } from '../../src/runs/events/committed-event.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 interface Plan {
@@ -46,7 +46,7 @@ describe('a page of 200,000 events of 20,000 runs', () => {
         return { records: [], affected: 0, raw: [] };
       };
       const place = { commitOrder, runId: '80000000-0000-0000-0000-000000000000', index: 0 };
-      await new CommittedEventRepository().list(runner.manager, place, { events: 100, bytes: 1_000_000 });
+      await listCommittedEvents(runner.manager, place, { events: 100, bytes: 1_000_000 });
       await runner.release();
       assert.ok(plan);
       const nodes = flatten(plan);

@@ -5,8 +5,7 @@ import { Registry } from 'prom-client';
 import type { DataSource, QueryRunner } from 'typeorm';
 import { execute, rows } from '../../src/database/sql.js';
 import { detectRestore } from '../../src/feed/detect-restore.js';
-import type { CommittedEvent } from '../../src/runs/events/committed-event.js';
-import { CommittedEventRepository } from '../../src/runs/events/committed-event.repository.js';
+import { type CommittedEvent } from '../../src/runs/events/committed-event.js';
 import { encodeEventCursor, FIRST_PLACE } from '../../src/runs/events/event-cursor.js';
 import { RunEvents } from '../../src/runs/events/run-events.js';
 import { JournalMetrics } from '../../src/runs/journal/journal-metrics.js';
@@ -19,7 +18,7 @@ const note = (msg: number) => eventCommand({ type: 'NOTE', msg });
 
 function eventsOf(dataSource: DataSource): RunEvents {
   const instrumentation = new JournalInstrumentation(new JournalMetrics(new Registry()), null);
-  return new RunEvents(dataSource, new CommittedEventRepository(), instrumentation);
+  return new RunEvents(dataSource, instrumentation);
 }
 
 const keyOf = ({ run_id, index }: CommittedEvent): string => `${run_id} ${index}`;

@@ -51,7 +51,7 @@ describe('a stored run', () => {
     );
     const { manager } = database.dataSource;
     assert.deepEqual({ ...(await manager.findOneByOrFail(RunEntity, { id: CREATED.id })) }, expected);
-    assert.deepEqual({ ...(await repository.find(manager, CREATED.id)) }, expected);
+    assert.deepEqual({ ...(await repository.get(manager, CREATED.id)) }, expected);
   });
 
   it('has everything that a command changes, and keeps the rest', async () => {
@@ -78,7 +78,7 @@ describe('a stored run', () => {
     };
     const { manager } = database.dataSource;
     await repository.update(manager, [changed]);
-    assert.deepEqual({ ...(await repository.find(manager, CREATED.id)) }, { ...changed });
+    assert.deepEqual({ ...(await repository.get(manager, CREATED.id)) }, { ...changed });
     const [locked] = await manager.transaction((inner) => repository.lock(inner, [CREATED.id]));
     const fields: readonly string[] = [...FIXED_FIELDS, ...CHANGING_FIELDS];
     const expected = Object.entries(changed).filter(([field]) => fields.includes(field));

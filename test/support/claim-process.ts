@@ -2,7 +2,7 @@ import type { DataSource } from 'typeorm';
 import { WorkerDrainEntity } from '../../src/database/entities/worker.entity.js';
 import { Notifications } from '../../src/database/notifications.js';
 import { createLog } from '../../src/common/logging/logger.js';
-import { LostRunRepository } from '../../src/runs/storage/lost-run.repository.js';
+import { HeldRunRepository } from '../../src/runs/storage/held-run.repository.js';
 import type { Claim, ClaimOutcome } from '../../src/runs/journal/claim.js';
 import type { Idempotency } from '../../src/runs/journal/idempotency-ledger.js';
 import type { RunJournal } from '../../src/runs/journal/run-journal.js';
@@ -23,12 +23,12 @@ import { beat } from './worker-pools.js';
 const VALID_FOR_MS = 100;
 
 /** Counts what an predictor asks the database. */
-class CountedHolders extends LostRunRepository {
+class CountedHolders extends HeldRunRepository {
   asked = 0;
 
   override listHolders(
-    ...args: Parameters<LostRunRepository['listHolders']>
-  ): ReturnType<LostRunRepository['listHolders']> {
+    ...args: Parameters<HeldRunRepository['listHolders']>
+  ): ReturnType<HeldRunRepository['listHolders']> {
     this.asked += 1;
     return super.listHolders(...args);
   }

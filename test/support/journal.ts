@@ -19,7 +19,7 @@ import type { RunCommand } from '../../src/runs/machine/run-command.js';
 import type { NewRun, Run } from '../../src/runs/machine/run.js';
 import { readEvent, type ReportedEvent } from '../../src/runs/machine/run-event.js';
 import { RunRepository } from '../../src/runs/storage/run.repository.js';
-import { RunViews } from '../../src/runs/http/run-view.js';
+import { RunViews } from '../../src/runs/storage/run-views.js';
 import type { ClaimContext } from '../../src/runs/scheduling-strategy.js';
 import { DirectStrategy } from '../../src/workers/strategies/direct.strategy.js';
 

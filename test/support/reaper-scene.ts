@@ -5,7 +5,7 @@ import { WorkerDrainEntity } from '../../src/database/entities/worker.entity.js'
 import { execute, rows } from '../../src/database/sql.js';
 import { createLog } from '../../src/common/logging/logger.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
-import { LostRunRepository, type RunInHands } from '../../src/runs/storage/lost-run.repository.js';
+import { HeldRunRepository, type HeldAttempt } from '../../src/runs/storage/held-run.repository.js';
 import type { RunJournal } from '../../src/runs/journal/run-journal.js';
 import type { NewRun, Run } from '../../src/runs/machine/run.js';
 import { HealthChecks } from '../../src/health/health-checks.js';
@@ -34,17 +34,17 @@ export interface SceneOptions {
   readonly pool?: PoolKind;
   readonly maxReclaims?: number;
   /** Stands between the reaper and the tables. */
-  readonly runs?: LostRunRepository;
+  readonly runs?: HeldRunRepository;
 }
 
 /** Lets something happen at the moments at which others are faster than the reaper. */
-export class InterruptedRuns extends LostRunRepository {
+export class InterruptedRuns extends HeldRunRepository {
   /** After the workers were judged, before their runs are read. */
   afterJudging: () => Promise<unknown> = () => Promise.resolve();
   /** After the runs were read, before they are reclaimed. */
   afterFinding: () => Promise<unknown> = () => Promise.resolve();
 
-  override async listHeld(...args: Parameters<LostRunRepository['listHeld']>): Promise<RunInHands[]> {
+  override async listHeld(...args: Parameters<HeldRunRepository['listHeld']>): Promise<HeldAttempt[]> {
     await this.afterJudging();
     const found = await super.listHeld(...args);
     await this.afterFinding();
@@ -65,7 +65,7 @@ export class ReaperScene {
   private constructor(
     readonly dataSource: DataSource,
     readonly pool: WorkerPool,
-    { maxReclaims = 3, runs = new LostRunRepository() }: SceneOptions,
+    { maxReclaims = 3, runs = new HeldRunRepository() }: SceneOptions,
   ) {
     const settings = loadSettings([], {
       SERVICE_MAX_RECLAIMS: String(maxReclaims),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { decide } from '../../src/runs/machine/decide.js';
-import { isRejected, type RunCommand } from '../../src/runs/machine/run-command.js';
-import { rejectionDetail, type Rejection } from '../../src/runs/machine/rejection.js';
+import { isRejected, type RunCommand, type Rejection } from '../../src/runs/machine/run-command.js';
+import { rejectionDetail } from '../../src/runs/run.errors.js';
 import type { EndedAttempt, Run, TimelineEntry } from '../../src/runs/machine/run.js';
 import { assertError, bodyOf } from './answer-shapes.js';
 import type { Send, TestAnswer } from './test-app.js';

@@ -6,7 +6,7 @@ import { PrefersMinimal } from '../../common/http/request/handler-inputs.js';
 import { BODY_EXAMPLES, namedExamples } from '../../bootstrap/openapi/examples.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { ApiIdempotencyKey, BulkKeysOf, type BulkKeys } from '../idempotency/idempotency.js';
-import { ApiTraceparent, TraceOf } from '../events/trace-of.js';
+import { ApiTraceparent, TraceOf } from '../http/request-headers.js';
 import { MANUAL_RETRY, USER_CANCEL } from '../machine/run-event.js';
 import { BulkRunsService } from './bulk-runs.service.js';
 import { ChangeRunsDto, ChangeRunsResultDto, CreateRunsDto, CreateRunsResultDto } from './bulk-runs.dto.js';

@@ -5,17 +5,14 @@ import { DomainError, InvalidRequest } from '../../common/http/errors/domain-err
 import { toItemError, type ItemError } from '../../common/http/errors/error-response.js';
 import { readItem } from '../../common/http/validation/bulk-items.js';
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
-import { checkedEvent, eventCommand } from '../events/event-command.js';
+import { checkedEvent, eventCommand, answerOf } from '../runs.service.js';
 import { CreateRunDto } from '../http/dto/run-requests.dto.js';
 import type { BulkKeys } from '../idempotency/idempotency.js';
 import type { Effect } from '../journal/pending-command.js';
 import { RunJournal } from '../journal/run-journal.js';
 import type { RunEvent } from '../machine/run-event.js';
-import { RunNotFound } from '../run.errors.js';
-import { viewed } from '../runs.service.js';
-import { newRun } from '../storage/new-run.js';
-import { LONGEST_WORKER_ID } from '../storage/reporter.js';
-import { isRunId } from '../storage/run.reader.js';
+import { newRun } from '../http/new-run.js';
+import { LONGEST_WORKER_ID } from '../http/request-headers.js';
 import {
   ReportedEventDto,
   type ChangedRunDto,
@@ -47,7 +44,7 @@ export class BulkRunsService {
       const fresh = newRun(readItem(CreateRunDto, item), trace);
       const effect = await this.journal.create(fresh, keys.of(item, index));
       if (minimal && 'run' in effect) return { status: 201, id: effect.run.id };
-      const { run, replayed } = viewed(effect);
+      const { run, replayed } = answerOf(effect);
       return { status: 201, ...(minimal ? { id: run.id } : { run }), ...(replayed && { replayed }) };
     });
   }
@@ -55,15 +52,14 @@ export class BulkRunsService {
   /** Records one event on runs. */
   record(event: RunEvent, ids: readonly string[], keys: BulkKeys): Promise<(ChangedRunDto | ItemError)[]> {
     return settleItems(ids, async (id, index) => {
-      if (!isRunId(id)) throw new RunNotFound(id);
       const idempotency = keys.of(id, index);
-      return recorded(await this.journal.change(id, eventCommand(event, {}), { idempotency }));
+      return recorded(await this.journal.change(id, eventCommand(event), { idempotency }));
     });
   }
 
   /**
    * Records events that a worker reports. Those of one run keep their order: after one that could not be recorded, the
-   * later ones are held back. A refused event holds back nothing.
+   * later ones are refused, too. A rejected event does not stop the later ones.
    * @throws InvalidRequest for an invalid worker id
    */
   async report(
@@ -79,14 +75,13 @@ export class BulkRunsService {
       const reported = readItem(ReportedEventDto, item);
       const { run_id: runId, attempt } = reported;
       const event = checkedEvent(reported);
-      if (!isRunId(runId)) throw new RunNotFound(runId);
       const earlier = orders.get(runId);
       const order = earlier ?? { isBroken: false };
       orders.set(runId, order);
       try {
         const effect = await this.journal.change(runId, eventCommand(event, { workerId, attempt }), {
           idempotency: keys.of(item, index),
-          isHeldBack: earlier && (() => earlier.isBroken),
+          hasPrecedingFailed: earlier && (() => earlier.isBroken),
         });
         return recorded(effect);
       } catch (error) {

@@ -46,14 +46,9 @@ type MinuteRow = { readonly at: Date; readonly minute: Date | number | null } & 
 /**
  * Adds to the counts, in the transaction that changes the runs. Each connection has its own row for each second, so that
  * transactions do not wait for each other.
- * @param at the transaction's time
  */
-export async function addRunCounts(
-  manager: EntityManager,
-  { counts }: StateCountDelta,
-  at: Date,
-): Promise<void> {
-  await execute(manager, ADD, [at.toISOString(), ...COUNT_COLUMNS.map((column) => counts[column])]);
+export async function addRunCounts(manager: EntityManager, delta: StateCountDelta, at: Date): Promise<void> {
+  await execute(manager, ADD, [at.toISOString(), ...COUNT_COLUMNS.map((column) => delta.get(column))]);
 }
 
 /** SQL of the table `run_counts`, and of the oldest pending run. */

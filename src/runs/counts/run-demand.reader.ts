@@ -1,11 +1,76 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { execute } from '../../database/sql.js';
+import { execute, rows, type SqlExecutor } from '../../database/sql.js';
 import { QueueReader } from '../queue/queue.reader.js';
-import type { HeldRun } from '../scheduling-strategy.js';
+import type { HeldRun, Shape } from '../scheduling-strategy.js';
 import { HeldRunRepository } from '../storage/held-run.repository.js';
 import { RunCountsRepository } from './run-counts.repository.js';
-import { RunDemandRepository, type RunDemand } from './run-demand.repository.js';
+
+/** Numbers of runs. */
+export interface RunNumbers {
+  /** Pending and in the queue. */
+  readonly ready: number;
+  /** Pending and in back-off. */
+  readonly waiting: number;
+  /** Assigned or running. */
+  readonly inExecution: number;
+}
+
+/** Runs that ask for the same. */
+export interface ShapeDemand extends RunNumbers, Shape {}
+
+/** The total of what runs ask for. */
+export interface DemandSum extends Shape {
+  readonly runs: number;
+  /** Runs that ask for GPU memory; each takes it from one GPU. */
+  readonly gpus: number;
+}
+
+/** What the runs that have not ended ask for. */
+export interface RunDemand {
+  /** The database's time. */
+  readonly at: Date;
+  /** Those with the most pending runs first, then those with the most in execution. */
+  readonly shapes: readonly ShapeDemand[];
+  readonly ready: DemandSum;
+  readonly waiting: DemandSum;
+  readonly inExecution: DemandSum;
+}
+
+/** What a run adds to each of the sums. */
+const MEASURES = {
+  runs: '1',
+  cpu: 'cpu',
+  ram_mb: 'ram_mb',
+  vram_mb: 'vram_mb',
+  gpus: 'sign(vram_mb)',
+} as const;
+
+type Stage = 'ready' | 'waiting' | 'in_execution';
+
+/** The expression of each sum of the stage, over rows that have its number of runs of a shape. */
+function sumsOf(stage: Stage): { readonly name: string; readonly sum: string }[] {
+  return Object.entries(MEASURES).map(([measure, each]) => ({
+    name: `${stage}_${measure}`,
+    sum: `coalesce(sum(${stage} * ${each}), 0)`,
+  }));
+}
+
+/** Sums over pending runs, which `run_demand_sums` holds. */
+export const PENDING_SUMS = [...sumsOf('ready'), ...sumsOf('waiting')];
+
+const SUMS_OF_ALL = [
+  ...PENDING_SUMS.map(
+    ({ name, sum }) => `(select ${name} from run_demand_sums) + (select ${sum} from recent) as ${name}`,
+  ),
+  ...sumsOf('in_execution').map(({ name, sum }) => `(select ${sum} from held) as ${name}`),
+].join(',\n                ');
+
+/** A `DemandSum` of the columns of `sums s`. */
+function jsonSum(stage: Stage): string {
+  return `json_build_object('runs', s.${stage}_runs, 'cpu', s.${stage}_cpu, 'ramMb', s.${stage}_ram_mb,
+                                'vramMb', s.${stage}_vram_mb, 'gpus', s.${stage}_gpus)`;
+}
 
 /** What the runs that have not ended ask for, and what the workers hold. */
 export interface DemandSnapshot {
@@ -23,7 +88,6 @@ export interface DemandSnapshot {
 export class RunDemandReader {
   constructor(
     private readonly dataSource: DataSource,
-    private readonly demand: RunDemandRepository,
     private readonly counts: RunCountsRepository,
     private readonly heldRuns: HeldRunRepository,
     private readonly queue: QueueReader,
@@ -41,7 +105,7 @@ export class RunDemandReader {
         manager,
         `select set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)`,
       );
-      const demand = await this.demand.read(manager, limit);
+      const demand = await readDemand(manager, limit);
       const pending = demand.ready.runs + demand.waiting.runs;
       return {
         demand,
@@ -51,4 +115,82 @@ export class RunDemandReader {
       };
     });
   }
+}
+
+/**
+ * What pending runs and runs in execution ask for, as one snapshot. It reads only the shapes with the most runs, those
+ * that changed lately, and those in execution.
+ * @param limit shapes at most that are listed one by one
+ */
+export async function readDemand(executor: SqlExecutor, limit: number): Promise<RunDemand> {
+  const [demand] = await rows<RunDemand>(
+    executor,
+    `with recent as materialized (
+       select cpu, ram_mb, vram_mb, sum(ready) as ready, sum(waiting) as waiting
+         from run_demand_changes
+        group by cpu, ram_mb, vram_mb
+     ),
+     held as materialized (
+       select cpu, ram_mb, vram_mb, count(*) as in_execution
+         from runs
+        where state in ('ASSIGNED', 'RUNNING')
+          and worker_id is not null
+        group by cpu, ram_mb, vram_mb
+     ),
+     likely as materialized (
+       (select cpu, ram_mb, vram_mb
+          from run_demand
+         order by ready + waiting desc
+         limit $1::integer + (select count(*) from recent))
+        union
+       select cpu, ram_mb, vram_mb
+         from recent
+        union
+       select cpu, ram_mb, vram_mb
+         from held
+     ),
+     shapes as materialized (
+       select cpu, ram_mb, vram_mb,
+              coalesce(d.ready, 0) + coalesce(r.ready, 0) as ready,
+              coalesce(d.waiting, 0) + coalesce(r.waiting, 0) as waiting,
+              coalesce(h.in_execution, 0) as in_execution
+         from likely l
+         left join lateral (
+           select ready, waiting
+             from run_demand d
+            where (d.cpu, d.ram_mb, d.vram_mb) = (l.cpu, l.ram_mb, l.vram_mb)
+            limit 1
+         ) d on true
+         left join recent r using (cpu, ram_mb, vram_mb)
+         left join held h using (cpu, ram_mb, vram_mb)
+     ),
+     largest as materialized (
+       select *
+         from shapes
+        where ready <> 0
+           or waiting <> 0
+           or in_execution <> 0
+        order by ready + waiting desc, in_execution desc, cpu, ram_mb, vram_mb
+        limit $1::integer
+     ),
+     sums as materialized (
+       select date_trunc('milliseconds', statement_timestamp()) as at,
+              ${SUMS_OF_ALL}
+     )
+     select s.at,
+            coalesce((
+              select json_agg(json_build_object(
+                       'cpu', cpu, 'ramMb', ram_mb, 'vramMb', vram_mb,
+                       'ready', ready, 'waiting', waiting, 'inExecution', in_execution
+                     ) order by ready + waiting desc, in_execution desc, cpu, ram_mb, vram_mb)
+                from largest
+            ), '[]') as shapes,
+            ${jsonSum('ready')} as ready,
+            ${jsonSum('waiting')} as waiting,
+            ${jsonSum('in_execution')} as "inExecution"
+       from sums s`,
+    [limit],
+  );
+  if (demand === undefined) throw new Error('the database returned no sums');
+  return demand;
 }

@@ -3,7 +3,7 @@ import { DataSource, type EntityManager } from 'typeorm';
 import { inBatches } from '../../database/in-batches.js';
 import { execute, rows } from '../../database/sql.js';
 import { whenAlone } from '../../database/advisory-locks.js';
-import { PENDING_SUMS } from './run-demand.repository.js';
+import { PENDING_SUMS } from './run-demand.reader.js';
 
 /** Rows of one transaction, at most. */
 export const ROWS_PER_BATCH = 2000;

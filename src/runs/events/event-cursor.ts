@@ -1,4 +1,4 @@
-import type { EventPlace } from './committed-event.repository.js';
+import type { EventPlace } from './committed-event.js';
 
 const RUN_AT = 8;
 const INDEX_AT = 24;

@@ -3,8 +3,12 @@ import { config, type Observable } from 'rxjs';
 import { DataSource, type EntityManager } from 'typeorm';
 import { FeedEpochEntity } from '../../database/entities/feed.entity.js';
 import { InvalidRequest } from '../../common/http/errors/domain-error.js';
-import { toCommittedEvent, type CommittedEvent } from './committed-event.js';
-import { CommittedEventRepository, type EventPlace } from './committed-event.repository.js';
+import {
+  listCommittedEvents,
+  toCommittedEvent,
+  type CommittedEvent,
+  type EventPlace,
+} from './committed-event.js';
 import { decodeEventCursor, encodeEventCursor, FIRST_PLACE, epochOf } from './event-cursor.js';
 import { JournalInstrumentation } from '../journal/journal-instrumentation.js';
 
@@ -38,10 +42,9 @@ export class RunEvents implements OnModuleInit {
 
   constructor(
     private readonly dataSource: DataSource,
-    private readonly repository: CommittedEventRepository,
-    watch: JournalInstrumentation,
+    instrumentation: JournalInstrumentation,
   ) {
-    this.committed$ = watch.committed.asObservable();
+    this.committed$ = instrumentation.committed.asObservable();
   }
 
   onModuleInit(): void {
@@ -70,30 +73,30 @@ export class RunEvents implements OnModuleInit {
     if (!Number.isInteger(limit) || limit < 1 || limit > MAX_EVENTS) {
       throw new InvalidRequest(`limit must be an integer from 1 to ${MAX_EVENTS}`);
     }
-    const branches = await manager.find(FeedEpochEntity);
-    const found = await this.repository.list(manager, placeBehind(after, branches), {
+    const epochs = await manager.find(FeedEpochEntity);
+    const found = await listCommittedEvents(manager, placeBehind(after, epochs), {
       events: limit,
       bytes: MAX_BYTES,
     });
     const last = found.at(-1);
     return {
       events: found.map((row) => toCommittedEvent(row, row)),
-      next_cursor: last ? encodeEventCursor(last, tokenOf(last, branches)) : after,
+      next_cursor: last ? encodeEventCursor(last, tokenOf(last, epochs)) : after,
       has_more: Number(last?.found ?? 0) > found.length,
     };
   }
 }
 
 /** @throws InvalidRequest for a malformed cursor */
-function placeBehind(after: string | null, branches: readonly FeedEpochEntity[]): EventPlace {
+function placeBehind(after: string | null, epochs: readonly FeedEpochEntity[]): EventPlace {
   if (after === null) return FIRST_PLACE;
   const cursor = decodeEventCursor(after);
   if (!cursor) throw new InvalidRequest('Malformed cursor');
-  return cursor.token === tokenOf(cursor.place, branches) ? cursor.place : FIRST_PLACE;
+  return cursor.token === tokenOf(cursor.place, epochs) ? cursor.place : FIRST_PLACE;
 }
 
 /** Token of the restore after which an event was recorded; null: it was before any. */
-function tokenOf(place: EventPlace, branches: readonly FeedEpochEntity[]): string | null {
+function tokenOf(place: EventPlace, epochs: readonly FeedEpochEntity[]): string | null {
   const epoch = epochOf(place);
-  return branches.find(({ number }) => number === epoch)?.token ?? null;
+  return epochs.find(({ number }) => number === epoch)?.token ?? null;
 }

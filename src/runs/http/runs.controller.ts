@@ -36,14 +36,19 @@ import {
   IdempotencyOf,
   markReplayed,
 } from '../idempotency/idempotency.js';
-import { ReportedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER } from '../storage/reporter.js';
+import {
+  ApiTraceparent,
+  ReportedBy,
+  RUN_ATTEMPT_HEADER,
+  TraceOf,
+  WORKER_ID_HEADER,
+} from './request-headers.js';
 import type { Reporter } from '../machine/run-command.js';
 import type { Idempotency } from '../journal/idempotency-ledger.js';
 import { ListRunsQueryDto, OpRunListDto } from '../list/list-runs.dto.js';
 import { RunListReader } from '../list/run-list.reader.js';
-import { RunReader } from '../storage/run.reader.js';
+import { RunReader } from './run.reader.js';
 import { RunsService } from '../runs.service.js';
-import { ApiTraceparent, TraceOf } from '../events/trace-of.js';
 
 /** HTTP of runs. */
 @ApiTags('runs')

@@ -17,110 +17,90 @@ const RETRY_REASONS = ['failure', 'attempt_timeout', 'loss', 'request'] as const
 /** Metrics of the journal, and of what happens to runs. Only what is committed is counted. */
 @Injectable()
 export class JournalMetrics {
-  readonly #created: Counter;
-  readonly #transitions: Counter<'from' | 'to'>;
-  readonly #events: Counter<'type'>;
-  readonly #retries: Counter<'reason'>;
-  readonly #timers: Counter<'kind'>;
-  readonly #refusedEvents: Counter<'reason' | 'reporter'>;
-  readonly #queued: Histogram;
-  readonly #feedEntries: Counter;
-  readonly #size: Histogram;
-  readonly #seconds: Histogram;
-  readonly #rollbacks: Counter;
-  readonly #refusedCommands: Counter<'reason'>;
+  private readonly created = this.counter('longshore_runs_created_total', 'Runs created');
+  private readonly transitions = this.counter(
+    'longshore_run_transitions_total',
+    'Changes of the state of runs',
+    ['from', 'to'],
+  );
+  private readonly events = this.counter(
+    'longshore_events_total',
+    'Events recorded on timelines, by type; types that the service does not handle as custom',
+    ['type'],
+  );
+  private readonly retries = this.counter(
+    'longshore_run_retries_total',
+    'Attempts that were followed by another one, by cause',
+    ['reason'],
+  );
+  private readonly timers = this.counter(
+    'longshore_run_timers_total',
+    'Back-offs and timeouts of runs that elapsed',
+    ['kind'],
+  );
+  private readonly refusedEvents = this.counter(
+    'longshore_refused_events_total',
+    'Reported events that runs rejected, by reason and reporter',
+    ['reason', 'reporter'],
+  );
+  private readonly queued = this.histogram(
+    'longshore_run_queue_seconds',
+    'Time from when a run could be claimed until it was assigned',
+    [0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300, 1_800, 7_200, 43_200],
+  );
+  private readonly feedEntries = this.counter('longshore_feed_entries_total', 'Entries written to feeds');
+  private readonly size = this.histogram(
+    'longshore_journal_group_size',
+    'Commands committed together in one transaction',
+    [1, 2, 4, 8, 16, 32, 64, 128, 200],
+  );
+  private readonly seconds = this.histogram(
+    'longshore_journal_commit_seconds',
+    'Duration of the transaction of a group',
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5],
+  );
+  private readonly rollbacks = this.counter(
+    'longshore_journal_rollbacks_total',
+    'Failed transactions of groups; no other metric counts their commands',
+  );
+  private readonly refusedCommands = this.counter(
+    'longshore_journal_refused_commands_total',
+    'Commands refused because too many others wait or because a commit is stuck',
+    ['reason'],
+  );
 
   constructor(private readonly registry: Registry) {
-    const registers = [registry];
-    const counter = <L extends string = never>(
-      name: string,
-      help: string,
-      labelNames: L[] = [],
-    ): Counter<L> => new Counter({ name, help, labelNames, registers });
-    const histogram = (name: string, help: string, buckets: number[]): Histogram =>
-      new Histogram({ name, help, buckets, registers });
-    this.#created = counter('longshore_runs_created_total', 'Runs created');
-    this.#transitions = counter('longshore_run_transitions_total', 'Changes of the state of runs', [
-      'from',
-      'to',
-    ]);
-    this.#events = counter(
-      'longshore_events_total',
-      'Events recorded on timelines, by type; types that the service does not handle as custom',
-      ['type'],
-    );
-    this.#retries = counter(
-      'longshore_run_retries_total',
-      'Attempts that were followed by another one, by cause',
-      ['reason'],
-    );
-    this.#timers = counter('longshore_run_timers_total', 'Back-offs and timeouts of runs that elapsed', [
-      'kind',
-    ]);
-    this.#refusedEvents = counter(
-      'longshore_refused_events_total',
-      'Reported events that runs rejected, by reason and reporter',
-      ['reason', 'reporter'],
-    );
-    this.#queued = histogram(
-      'longshore_run_queue_seconds',
-      'Time from when a run could be claimed until it was assigned',
-      [0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300, 1_800, 7_200, 43_200],
-    );
-    this.#feedEntries = counter('longshore_feed_entries_total', 'Entries written to feeds');
-    this.#size = histogram(
-      'longshore_journal_group_size',
-      'Commands committed together in one transaction',
-      [1, 2, 4, 8, 16, 32, 64, 128, 200],
-    );
-    this.#seconds = histogram(
-      'longshore_journal_commit_seconds',
-      'Duration of the transaction of a group',
-      [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5],
-    );
-    this.#rollbacks = counter(
-      'longshore_journal_rollbacks_total',
-      'Failed transactions of groups; no other metric counts their commands',
-    );
-    this.#refusedCommands = counter(
-      'longshore_journal_refused_commands_total',
-      'Commands refused because too many others wait or because a commit is stuck',
-      ['reason'],
-    );
     this.#startAtZero();
   }
 
   /** Exports the length of the queue. */
   observeQueue(queue: { readonly waiting: number; readonly waitingBytes: number }): void {
-    const registers = [this.registry];
-    const commands: Gauge = new Gauge({
-      name: 'longshore_journal_waiting_commands',
-      help: 'Commands that wait for the next group',
-      registers,
-      collect: () => commands.set(queue.waiting),
-    });
-    const bytes: Gauge = new Gauge({
-      name: 'longshore_journal_waiting_bytes',
-      help: 'Bytes of the waiting commands',
-      registers,
-      collect: () => bytes.set(queue.waitingBytes),
-    });
+    const gauge = (name: string, help: string, read: () => number): Gauge =>
+      new Gauge({
+        name,
+        help,
+        registers: [this.registry],
+        collect() {
+          this.set(read());
+        },
+      });
+    gauge('longshore_journal_waiting_commands', 'Commands that wait for the next group', () => queue.waiting);
+    gauge('longshore_journal_waiting_bytes', 'Bytes of the waiting commands', () => queue.waitingBytes);
   }
 
   /** Counts a committed group. @param seconds duration of its transaction */
   committed(commands: readonly PendingCommand[], committed: CommittedGroup, seconds: number): void {
     const { group, outcomes, feedEntries } = committed;
-    this.#size.observe(commands.length);
-    this.#seconds.observe(seconds);
-    this.#created.inc(group.created.length);
-    this.#feedEntries.inc(feedEntries);
+    this.size.observe(commands.length);
+    this.seconds.observe(seconds);
+    this.created.inc(group.created.length);
+    this.feedEntries.inc(feedEntries);
     for (const { command, before, run, entries, endedAttempt } of group.changes) {
       this.#transition(before.state, run.state);
-      for (const { type } of entries)
-        this.#events.inc({ type: EVENT_TYPES.includes(type) ? type : 'custom' });
-      if (endedAttempt) this.#retries.inc({ reason: retryReason(command) });
+      for (const { type } of entries) this.events.inc({ type: EVENT_TYPES.includes(type) ? type : 'custom' });
+      if (endedAttempt) this.retries.inc({ reason: retryReason(command) });
       const timer = command.type === 'elapse' ? timerOf(before) : null;
-      if (timer) this.#timers.inc({ kind: timer.kind });
+      if (timer) this.timers.inc({ kind: timer.kind });
     }
     for (const [at, outcome] of outcomes.entries()) {
       if ('error' in outcome) this.#refuse(commands[at], outcome.error);
@@ -129,11 +109,19 @@ export class JournalMetrics {
   }
 
   rolledBack(): void {
-    this.#rollbacks.inc();
+    this.rollbacks.inc();
   }
 
   refused(reason: QueueRefusal): void {
-    this.#refusedCommands.inc({ reason });
+    this.refusedCommands.inc({ reason });
+  }
+
+  private counter<L extends string = never>(name: string, help: string, labelNames: L[] = []): Counter<L> {
+    return new Counter({ name, help, labelNames, registers: [this.registry] });
+  }
+
+  private histogram(name: string, help: string, buckets: number[]): Histogram {
+    return new Histogram({ name, help, buckets, registers: [this.registry] });
   }
 
   #claim(result: Result): void {
@@ -141,33 +129,33 @@ export class JournalMetrics {
     for (const { run } of result.runs) {
       this.#transition('PENDING', 'ASSIGNED');
       const { queuedAt, assignedAt } = run;
-      if (assignedAt) this.#queued.observe(Math.max(0, assignedAt.getTime() - queuedAt.getTime()) / 1000);
+      if (assignedAt) this.queued.observe(Math.max(0, assignedAt.getTime() - queuedAt.getTime()) / 1000);
     }
   }
 
   #transition(from: RunState, to: RunState): void {
-    if (from !== to) this.#transitions.inc({ from, to });
+    if (from !== to) this.transitions.inc({ from, to });
   }
 
   #refuse(pending: PendingCommand | undefined, error: unknown): void {
     if (pending?.kind !== 'change' || pending.command.type !== 'event') return;
     const reporter = pending.command.reporter.workerId === undefined ? 'client' : 'worker';
-    if (error instanceof RunRejected) this.#refusedEvents.inc({ reason: error.rejection.reason, reporter });
-    else if (error instanceof RunNotFound) this.#refusedEvents.inc({ reason: 'not-found', reporter });
+    if (error instanceof RunRejected) this.refusedEvents.inc({ reason: error.rejection.reason, reporter });
+    else if (error instanceof RunNotFound) this.refusedEvents.inc({ reason: 'not-found', reporter });
   }
 
   /** Creates all series: the first increase of a series that did not exist is lost to rate(). */
   #startAtZero(): void {
     for (const { from, to } of TRANSITIONS) {
-      for (const state of from) if (state !== to) this.#transitions.inc({ from: state, to }, 0);
+      for (const state of from) if (state !== to) this.transitions.inc({ from: state, to }, 0);
     }
-    for (const type of [...EVENT_TYPES, 'custom']) this.#events.inc({ type }, 0);
-    for (const reason of RETRY_REASONS) this.#retries.inc({ reason }, 0);
-    for (const kind of TIMER_KINDS) this.#timers.inc({ kind }, 0);
+    for (const type of [...EVENT_TYPES, 'custom']) this.events.inc({ type }, 0);
+    for (const reason of RETRY_REASONS) this.retries.inc({ reason }, 0);
+    for (const kind of TIMER_KINDS) this.timers.inc({ kind }, 0);
     for (const reason of [...REJECTION_REASONS, 'not-found']) {
-      for (const reporter of ['worker', 'client']) this.#refusedEvents.inc({ reason, reporter }, 0);
+      for (const reporter of ['worker', 'client']) this.refusedEvents.inc({ reason, reporter }, 0);
     }
-    for (const reason of QUEUE_REFUSALS) this.#refusedCommands.inc({ reason }, 0);
+    for (const reason of QUEUE_REFUSALS) this.refusedCommands.inc({ reason }, 0);
   }
 }
 

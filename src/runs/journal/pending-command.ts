@@ -1,9 +1,9 @@
 import { jsonText } from '@longshore/common/json/json-text';
-import type { RunView } from '../http/run-view.js';
+import type { RunView } from '../storage/run-views.js';
 import type { IdempotencyKey } from '../idempotency/idempotency.repository.js';
 import type { RunCommand } from '../machine/run-command.js';
 import type { NewRun, Run } from '../machine/run.js';
-import { HeldBack } from '../run.errors.js';
+import { PrecedingEventFailed } from '../run.errors.js';
 import { REFUSED, type Claim, type ClaimOutcome } from './claim.js';
 import type { CommandOutcome } from './group-commit-queue.js';
 import type { Idempotency, IdempotencyLedger } from './idempotency-ledger.js';
@@ -16,7 +16,7 @@ export interface ChangeOptions {
   /** Whether the effect includes a view of the whole run, read in the same transaction. */
   readonly wantsView?: boolean;
   /** Called when the command is decided: true when a command that must precede it has failed. */
-  readonly isHeldBack?: (() => boolean) | undefined;
+  readonly hasPrecedingFailed?: (() => boolean) | undefined;
 }
 
 /** A command in the journal's queue. */
@@ -57,7 +57,8 @@ export function decidePending(
     if (pending.kind === 'claim') return { value: REFUSED };
     const replayOf = keys.replayOf(pending.idempotency);
     if (replayOf !== null) return { value: { replayOf } };
-    if (pending.kind === 'change' && pending.isHeldBack?.()) throw new HeldBack(pending.runId);
+    if (pending.kind === 'change' && pending.hasPrecedingFailed?.())
+      throw new PrecedingEventFailed(pending.runId);
     const value = apply(group, pending);
     keys.use(pending.idempotency);
     return { value };

@@ -11,8 +11,9 @@ import {
 } from '../../database/unavailable.js';
 import type { RunCommand } from '../machine/run-command.js';
 import type { NewRun } from '../machine/run.js';
-import { JournalOverloaded } from '../run.errors.js';
-import { RunViews } from '../http/run-view.js';
+import { JournalOverloaded, RunNotFound } from '../run.errors.js';
+import { isRunId } from '../storage/new-id.js';
+import { RunViews } from '../storage/run-views.js';
 import { ClaimAllocator } from './claim-allocator.js';
 import type { Claim, ClaimOutcome } from './claim.js';
 import { GroupCommitQueue, QueueFull, type CommandOutcome, type QueueState } from './group-commit-queue.js';
@@ -74,8 +75,9 @@ export class RunJournal {
     return effectOf(await creation);
   }
 
-  /** @throws RunNotFound, RunRejected, IdempotencyMismatch, HeldBack, JournalOverloaded, database errors */
+  /** Changes a run. @throws RunNotFound, RunRejected, IdempotencyMismatch, PrecedingEventFailed, JournalOverloaded, database errors */
   async change(runId: string, command: RunCommand, options: ChangeOptions = {}): Promise<Effect> {
+    if (!isRunId(runId)) throw new RunNotFound(runId);
     return effectOf(await this.#submit({ kind: 'change', runId, command, ...options }));
   }
 

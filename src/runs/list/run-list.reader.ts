@@ -3,19 +3,16 @@ import { DataSource, type EntityManager } from 'typeorm';
 import { InvalidRequest } from '../../common/http/errors/domain-error.js';
 import { rows } from '../../database/sql.js';
 import { toOpRunDto } from '../http/dto/op-run.dto.js';
-import { RunViews } from '../http/run-view.js';
+import { RunViews } from '../storage/run-views.js';
 import { RUN_STATES } from '../machine/run-state.js';
 import { RECORD_COLUMNS, RUNS } from '../storage/run-columns.js';
 import type { RunRecord } from '../machine/run.js';
-import { isRunId } from '../storage/run.reader.js';
+import { isRunId } from '../storage/new-id.js';
 import type { ListRunsQueryDto, OpRunListDto } from './list-runs.dto.js';
 import { CREATED_BOUNDS, readFilter, readPage, type CreatedBound, type RunFilter } from './run-filter.js';
 
 /** A place in the list. */
-export interface RunPlace {
-  readonly createdAt: Date;
-  readonly id: string;
-}
+export type RunPlace = Pick<RunRecord, 'createdAt' | 'id'>;
 
 /** A walk through the list. */
 export interface RunWalk {
@@ -24,20 +21,13 @@ export interface RunWalk {
   readonly direction: 'older' | 'newer';
 }
 
-const OPERATORS: Record<CreatedBound, string> = { gte: '>=', lte: '<=', gt: '>', lt: '<' };
-
-const KEEPS: Record<CreatedBound, (time: Date, bound: Date) => boolean> = {
-  gte: (time, bound) => time >= bound,
-  lte: (time, bound) => time <= bound,
-  gt: (time, bound) => time > bound,
-  lt: (time, bound) => time < bound,
-};
-
-/** Bounds on the side where the walk starts. */
-const BEHIND: Record<RunWalk['direction'], readonly CreatedBound[]> = {
-  older: ['lte', 'lt'],
-  newer: ['gte', 'gt'],
-};
+/** The conditions on the time of creation: operator, and the direction of the walks that start at the bound. */
+const BOUNDS = {
+  gte: { operator: '>=', direction: 'newer', keeps: (time: Date, bound: Date) => time >= bound },
+  lte: { operator: '<=', direction: 'older', keeps: (time: Date, bound: Date) => time <= bound },
+  gt: { operator: '>', direction: 'newer', keeps: (time: Date, bound: Date) => time > bound },
+  lt: { operator: '<', direction: 'older', keeps: (time: Date, bound: Date) => time < bound },
+} as const satisfies Record<CreatedBound, object>;
 
 /**
  * True for every run, and the predicate of the index `runs_by_state`. A list with a field leaves it out, so that the
@@ -150,13 +140,13 @@ function fieldConditions({ definitionId, image, topic }: RunFilter, bind: Bind):
 function timeConditions({ created }: RunFilter, { place, direction }: RunWalk, bind: Bind): string[] {
   const given = CREATED_BOUNDS.flatMap((name) => {
     const time = created[name];
-    return time ? [{ name, time, isBehind: BEHIND[direction].includes(name) }] : [];
+    return time ? [{ name, time, isBehind: BOUNDS[name].direction === direction }] : [];
   });
   const bounds = given.filter(
-    ({ name, time, isBehind }) => !(place && isBehind && KEEPS[name](place.createdAt, time)),
+    ({ name, time, isBehind }) => !(place && isBehind && BOUNDS[name].keeps(place.createdAt, time)),
   );
   const conditions = bounds.map(
-    ({ name, time }) => `created_at ${OPERATORS[name]} ${bind(time.toISOString(), 'timestamptz')}`,
+    ({ name, time }) => `created_at ${BOUNDS[name].operator} ${bind(time.toISOString(), 'timestamptz')}`,
   );
   if (!place || bounds.some(({ isBehind }) => isBehind)) return conditions;
   const at = `(${bind(place.createdAt.toISOString(), 'timestamptz')}, ${bind(place.id, 'uuid')})`;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { decide } from './decide.js';
-import { rejectionDetail } from './rejection.js';
+import { rejectionDetail } from '../run.errors.js';
 import { isRejected, type Decision, type Outcome, type RunCommand } from './run-command.js';
 import { createRun, type Run } from './run.js';
 import { readEvent, USER_CANCEL, type ReportedEvent, type RunEvent } from './run-event.js';

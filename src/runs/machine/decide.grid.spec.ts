@@ -12,7 +12,7 @@ import {
   RETRY_POLITELY,
   STARTED,
 } from './decide.fixtures.js';
-import { rejectionDetail } from './rejection.js';
+import { rejectionDetail } from '../run.errors.js';
 import { isRejected, type RunCommand } from './run-command.js';
 import { MANUAL_RETRY, USER_CANCEL } from './run-event.js';
 import { RUN_STATES, type RunState } from './run-state.js';

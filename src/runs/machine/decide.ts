@@ -1,8 +1,7 @@
 import { assertNever } from '@longshore/common/json/assert-never';
 import { decideFailed, decideReclaim } from './failure.js';
 import { openAttempt, record, transitionOf } from './record.js';
-import type { Rejection } from './rejection.js';
-import type { Command, Outcome, Reporter, RunCommand } from './run-command.js';
+import type { Rejection, Command, Outcome, Reporter, RunCommand } from './run-command.js';
 import { MAX_ATTEMPTS_OF_A_RUN, type NextAttempt, type Run } from './run.js';
 import type { RunEvent } from './run-event.js';
 import { isInExecution, isTerminal } from './run-state.js';

@@ -1,8 +1,7 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
-import type { Rejection } from './rejection.js';
 import type { EndedAttempt, NextAttempt, Run, TimelineEntry } from './run.js';
 import type { RunEvent } from './run-event.js';
-import type { RunState } from './run-state.js';
+import type { RunState, TerminalState } from './run-state.js';
 
 /** The fencing headers of a report; an event is rejected when a given value does not match the run. */
 export interface Reporter {
@@ -50,6 +49,17 @@ export interface Decision {
   readonly entries: readonly TimelineEntry[];
   readonly endedAttempt?: EndedAttempt;
 }
+
+/** Why the state machine rejects a command. */
+export type Rejection =
+  | { readonly reason: 'locked'; readonly state: TerminalState }
+  | { readonly reason: 'other-worker'; readonly workerId: string }
+  | { readonly reason: 'stale-attempt'; readonly attempt: number }
+  | { readonly reason: 'not-in-execution' }
+  | { readonly reason: 'not-pending' }
+  | { readonly reason: 'nothing-due' }
+  | { readonly reason: 'retries-used-up' }
+  | { readonly reason: 'attempt-limit' };
 
 /** Result of a rejected command, which changes nothing. */
 export interface Rejected {

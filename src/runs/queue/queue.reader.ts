@@ -3,11 +3,9 @@ import type { EntityManager } from 'typeorm';
 import { currentTime, rows } from '../../database/sql.js';
 import type { QueueEntryEntity } from '../../database/entities/queue.entity.js';
 import { EventRepository, type TimelineRow } from '../events/event.repository.js';
-import { RunNotFound } from '../run.errors.js';
 import type { QueuedRun } from '../scheduling-strategy.js';
 import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
 import type { RunRecord } from '../machine/run.js';
-import { isRunId } from '../storage/run.reader.js';
 import { RunRepository } from '../storage/run.repository.js';
 
 /** Positions in the queue that are counted exactly. */
@@ -50,8 +48,7 @@ export class QueueReader {
    * @throws RunNotFound
    */
   async getStatus(manager: EntityManager, id: string): Promise<RunStatus> {
-    const run = isRunId(id) ? await this.runs.find(manager, id) : null;
-    if (!run) throw new RunNotFound(id);
+    const run = await this.runs.get(manager, id);
     const last = { runId: id, from: run.eventCount - 1, to: run.eventCount };
     const [lastEvent = null] = await this.events.listPage(manager, last, ENTRY_BYTES);
     const place = run.state === 'PENDING' ? await this.#findPlace(manager, id) : null;

@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { inBatches } from '../../database/in-batches.js';
 import { execute, rows } from '../../database/sql.js';
+import type { Run } from '../machine/run.js';
 import type { TerminalState } from '../machine/run-state.js';
 
 /**
@@ -12,10 +13,7 @@ import type { TerminalState } from '../machine/run-state.js';
 const CHILD_TABLES: Readonly<Record<string, string>> = { events: 'run_id', attempts: 'run_id' };
 
 /** A place in the list of ended runs of one state. */
-export interface EndedPlace {
-  readonly createdAt: Date;
-  readonly id: string;
-}
+export type EndedPlace = Pick<Run, 'createdAt' | 'id'>;
 
 /** A run that has ended. */
 export interface EndedRun extends EndedPlace {

@@ -1,9 +1,46 @@
 import { Injectable } from '@nestjs/common';
 import { rows, type SqlExecutor } from '../../database/sql.js';
-import { RUNS } from './run-columns.js';
+import { QUEUE, RUNS } from './run-columns.js';
 import type { HeldRun } from '../scheduling-strategy.js';
 
-/** SQL of runs in execution, by worker. */
+/** A worker that holds runs. */
+export interface Holder {
+  readonly workerId: string;
+  /** True when it has held one of them for longer than the given time. */
+  readonly holdsLong: boolean;
+}
+
+/** Some of the workers that hold runs, in the database's order. */
+export interface HolderPage {
+  readonly holders: readonly Holder[];
+  /** The database's time. */
+  readonly now: Date;
+  readonly isQueueEmpty: boolean;
+}
+
+/** The attempt of a run that a worker holds. */
+export interface HeldAttempt {
+  readonly id: string;
+  readonly workerId: string;
+  readonly attempt: number;
+}
+
+/** Selects runs by their workers, `first` to `last` in the database's order, and by the time of their assignment. */
+export interface HeldRunQuery {
+  readonly first: string;
+  readonly last: string;
+  /** Workers whose runs must have been assigned before `silentBefore`; those of all others before `heldBefore`. */
+  readonly silent: readonly string[];
+  readonly silentBefore: Date;
+  readonly heldBefore: Date;
+  /** The last run of the page before. */
+  readonly after?: HeldAttempt | undefined;
+  readonly limit: number;
+}
+
+const LEAST_UUID = '00000000-0000-0000-0000-000000000000';
+
+/** SQL of runs in execution, by worker. It reads the index of runs by worker and locks nothing. */
 @Injectable()
 export class HeldRunRepository {
   /** The runs in execution on the workers, by worker id; workers without runs are left out. */
@@ -13,7 +50,15 @@ export class HeldRunRepository {
   ): Promise<ReadonlyMap<string, readonly HeldRun[]>> {
     const byWorker = new Map<string, HeldRun[]>();
     if (workerIds.length === 0) return byWorker;
-    for (const run of await this.listHeld(executor, workerIds)) {
+    const held = await rows<HeldRun>(
+      executor,
+      `select r.id as "runId", ${RUNS.select('r', ['workerId', 'cpu', 'ramMb', 'vramMb', 'gpuId'])}
+         from ${RUNS.name} r
+        where r.state in ('ASSIGNED', 'RUNNING')
+          and r.worker_id = any($1::text[])`,
+      [workerIds],
+    );
+    for (const run of held) {
       const others = byWorker.get(run.workerId);
       if (others) others.push(run);
       else byWorker.set(run.workerId, [run]);
@@ -21,15 +66,85 @@ export class HeldRunRepository {
     return byWorker;
   }
 
-  /** The runs in execution on any of the workers, in no order. */
-  async listHeld(executor: SqlExecutor, workerIds: readonly string[]): Promise<HeldRun[]> {
-    return rows(
+  /**
+   * The workers that hold runs. Costs a step in the index for each worker, not for each run.
+   * @param after only workers after this one; '' for all
+   * @param longMs milliseconds after which a run counts as held long
+   */
+  async listHolders(
+    executor: SqlExecutor,
+    after: string,
+    longMs: number,
+    limit: number,
+  ): Promise<HolderPage> {
+    const found = await rows<Omit<HolderPage, 'holders'> & { workerId: string | null; holdsLong: boolean }>(
       executor,
-      `select r.id as "runId", ${RUNS.select('r', ['workerId', 'cpu', 'ramMb', 'vramMb', 'gpuId'])}
+      `with recursive holders (worker_id, n) as (
+         (select r.worker_id, 1
+            from ${RUNS.name} r
+           where r.state in ('ASSIGNED', 'RUNNING')
+             and r.worker_id > $1::text
+           order by r.worker_id
+           limit 1)
+         union all
+         select (select r.worker_id
+                   from ${RUNS.name} r
+                  where r.state in ('ASSIGNED', 'RUNNING')
+                    and r.worker_id > h.worker_id
+                  order by r.worker_id
+                  limit 1),
+                h.n + 1
+           from holders h
+          where h.worker_id is not null
+            and h.n < $3::integer
+       ),
+       present as materialized (
+         select date_trunc('milliseconds', clock_timestamp()) as now
+       )
+       select h.worker_id as "workerId",
+              exists (
+                select
+                  from ${RUNS.name} r
+                 where r.state in ('ASSIGNED', 'RUNNING')
+                   and r.worker_id = h.worker_id
+                   and r.assigned_at < p.now - make_interval(secs => $2::double precision / 1000)
+              ) as "holdsLong",
+              p.now,
+              not exists (select from ${QUEUE.name}) as "isQueueEmpty"
+         from present p
+         left join holders h on h.worker_id is not null
+        order by h.n`,
+      [after, longMs, limit],
+    );
+    const [first] = found;
+    if (!first) throw new Error('the database did not tell the time');
+    const holders = found.flatMap(({ workerId, holdsLong }) =>
+      workerId === null ? [] : [{ workerId, holdsLong }],
+    );
+    return { holders, now: first.now, isQueueEmpty: first.isQueueEmpty };
+  }
+
+  /** The runs that the query describes, by worker and id. */
+  listHeld(executor: SqlExecutor, query: HeldRunQuery): Promise<HeldAttempt[]> {
+    return rows<HeldAttempt>(
+      executor,
+      `select ${RUNS.select('r', ['id', 'workerId', 'attempt'])}
          from ${RUNS.name} r
         where r.state in ('ASSIGNED', 'RUNNING')
-          and r.worker_id = any($1::text[])`,
-      [workerIds],
+          and r.worker_id <= $2::text
+          and (r.worker_id, r.id) > ($1::text, $3::uuid)
+          and r.assigned_at < case when r.worker_id = any($4::text[]) then $5::timestamptz else $6::timestamptz end
+        order by r.worker_id, r.id
+        limit $7::integer`,
+      [
+        query.after?.workerId ?? query.first,
+        query.last,
+        query.after?.id ?? LEAST_UUID,
+        query.silent,
+        query.silentBefore.toISOString(),
+        query.heldBefore.toISOString(),
+        query.limit,
+      ],
     );
   }
 }

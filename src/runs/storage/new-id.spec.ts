@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { newId } from './new-id.js';
-import { isRunId } from './run.reader.js';
+import { newId, isRunId } from './new-id.js';
 
 describe('new ids', () => {
   test('are UUIDs of version 7, each greater than the one before', () => {

@@ -1,6 +1,8 @@
 import { randomFillSync } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
 const ID_BYTES = 16;
 const pool = new Uint8Array(ID_BYTES * 256);
 let used = pool.length;
@@ -27,4 +29,9 @@ export function newId(): string {
 /** A random start of the sequence of a millisecond, of bytes that the rest of the id does not use. */
 function firstOfMillisecond(random: Uint8Array): number {
   return random.subarray(0, 3).reduce((number, byte) => number * 256 + byte, 0) * 64;
+}
+
+/** True when the text has the form of a run's id. */
+export function isRunId(text: string): boolean {
+  return UUID.test(text);
 }

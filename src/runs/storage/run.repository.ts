@@ -11,6 +11,8 @@ import {
   type RunRecord,
 } from '../machine/run.js';
 import type { RunState } from '../machine/run-state.js';
+import { RunNotFound } from '../run.errors.js';
+import { isRunId } from './new-id.js';
 import { MACHINE_COLUMNS, RECORD_COLUMNS, RUNS } from './run-columns.js';
 
 /** Fields that a claim returns besides those of `Run`. */
@@ -60,10 +62,11 @@ const INSERT_ATTEMPTS = `insert into ${ATTEMPTS.name} (${ATTEMPTS.columns(COPIED
 /** SQL of the tables `runs` and `attempts`, which holds the attempts before the current one. */
 @Injectable()
 export class RunRepository {
-  /** The run with its current attempt, or null. */
-  async find(manager: EntityManager, id: string): Promise<RunRecord | null> {
-    const [run] = await this.findAll(manager, [id]);
-    return run ?? null;
+  /** The run with its current attempt. @throws RunNotFound */
+  async get(manager: EntityManager, id: string): Promise<RunRecord> {
+    const [run] = isRunId(id) ? await this.findAll(manager, [id]) : [];
+    if (!run) throw new RunNotFound(id);
+    return run;
   }
 
   /** The runs with these ids, in no order; unknown ids are left out. */

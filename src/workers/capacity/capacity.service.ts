@@ -1,6 +1,11 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { RunDemandReader, type DemandSnapshot } from '../../runs/counts/run-demand.reader.js';
-import type { DemandSum, RunNumbers, ShapeDemand } from '../../runs/counts/run-demand.repository.js';
+import {
+  RunDemandReader,
+  type DemandSnapshot,
+  type DemandSum,
+  type RunNumbers,
+  type ShapeDemand,
+} from '../../runs/counts/run-demand.reader.js';
 import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { WorkerPool } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import type { Claim, ClaimOutcome } from '../../runs/journal/claim.js';
 import { RunJournal } from '../../runs/journal/run-journal.js';
-import { LostRunRepository, type HolderPage } from '../../runs/storage/lost-run.repository.js';
+import { HeldRunRepository, type HolderPage } from '../../runs/storage/held-run.repository.js';
 import { ServedNotifications } from './served-notifications.js';
 import { WaitingClaims } from './waiting-claims.js';
 
@@ -46,7 +46,7 @@ export class EmptyClaimPredictor {
     @Inject(RunJournal) private readonly journal: Pick<RunJournal, 'claim'>,
     private readonly waiting: WaitingClaims,
     private readonly served: ServedNotifications,
-    private readonly repository: LostRunRepository,
+    private readonly repository: HeldRunRepository,
     private readonly dataSource: DataSource,
   ) {}
 

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { LostRunRepository, type Holder, type RunInHands } from '../../runs/storage/lost-run.repository.js';
+import { HeldRunRepository, type Holder, type HeldAttempt } from '../../runs/storage/held-run.repository.js';
 import { EmptyClaimPredictor } from '../claims/empty-claim-predictor.js';
 import { WorkerPool } from '../pool/worker-pool.js';
 import { GracePeriod } from './grace-period.js';
@@ -31,7 +31,7 @@ export const RUNS_PER_PAGE = 1000;
 export class LostRunSearch {
   constructor(
     private readonly dataSource: DataSource,
-    private readonly runs: LostRunRepository,
+    private readonly runs: HeldRunRepository,
     private readonly pool: WorkerPool,
     private readonly grace: GracePeriod,
     @Inject(EmptyClaimPredictor) private readonly predictor: Pick<EmptyClaimPredictor, 'observe'>,
@@ -67,9 +67,9 @@ export class LostRunSearch {
     const lost = new Map(silent.map(({ id, lastHeartbeatAt }) => [id, lastHeartbeatAt]));
     const known = silent.filter(({ lastHeartbeatAt }) => lastHeartbeatAt !== null);
     if (known.length === 0 && !owners.some(({ holdsLong }) => holdsLong)) return;
-    let after: RunInHands | undefined;
+    let after: HeldAttempt | undefined;
     do {
-      const page: readonly RunInHands[] = await this.runs.listHeld(this.dataSource, {
+      const page: readonly HeldAttempt[] = await this.runs.listHeld(this.dataSource, {
         first: owners[0]?.workerId ?? '',
         last: owners.at(-1)?.workerId ?? '',
         silent: known.map(({ id }) => id),
@@ -89,7 +89,7 @@ export class LostRunSearch {
 
   /** @param lost last heartbeats of the lost workers */
   async #lostAmong(
-    page: readonly RunInHands[],
+    page: readonly HeldAttempt[],
     lost: ReadonlyMap<string, Date | null>,
     now: Date,
   ): Promise<readonly LostRun[]> {
@@ -108,7 +108,7 @@ export class LostRunSearch {
   }
 
   /** Runs that their worker does not report, with its last heartbeat. */
-  async #unreportedAmong(assigned: readonly RunInHands[]): Promise<ReadonlyMap<string, Date | null>> {
+  async #unreportedAmong(assigned: readonly HeldAttempt[]): Promise<ReadonlyMap<string, Date | null>> {
     if (assigned.length === 0) return new Map();
     const unreported = await this.pool.findUnreported(
       assigned.map(({ id: runId, workerId }) => ({ runId, workerId })),

@@ -1,22 +1,19 @@
 import { Injectable } from '@nestjs/common';
-import { DataSource, type EntityManager } from 'typeorm';
-import { toOpAttemptDto, type OpAttemptDto, recordOfCurrentAttempt } from '../http/dto/op-attempt.dto.js';
-import { toOpRunDto, type OpRunDto } from '../http/dto/op-run.dto.js';
-import { toPolledEventDto, type PolledEventDto } from '../http/dto/event.dto.js';
+import { DataSource } from 'typeorm';
+import { toOpAttemptDto, type OpAttemptDto, recordOfCurrentAttempt } from './dto/op-attempt.dto.js';
+import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
+import { toPolledEventDto, type PolledEventDto } from './dto/event.dto.js';
 import { EventRepository, type TimelineRow } from '../events/event.repository.js';
 import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
 import { IdempotencyLedger, type Idempotency } from '../journal/idempotency-ledger.js';
-import { RunNotFound } from '../run.errors.js';
-import { RunRepository } from './run.repository.js';
+import { RunRepository } from '../storage/run.repository.js';
 import type { RunRecord } from '../machine/run.js';
-import { EMBEDDED_BYTES, newestOf } from '../http/run-view.js';
+import { EMBEDDED_BYTES, newestOf, RunViews } from '../storage/run-views.js';
 
 /** Timeline entries read at once for a poll. */
 const POLL_PAGE = 1000;
 /** Bytes of messages and payloads after which such a page ends. */
 const POLL_PAGE_BYTES = 4 * 1024 * 1024;
-
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /** Reads runs, their timelines and their attempts. Every method throws RunNotFound for an unknown id. */
 @Injectable()
@@ -25,15 +22,16 @@ export class RunReader {
     private readonly dataSource: DataSource,
     private readonly runs: RunRepository,
     private readonly events: EventRepository,
+    private readonly views: RunViews,
     private readonly idempotency: IdempotencyRepository,
   ) {}
 
   /** The run as clients see it; without events its timeline is left empty. */
   async getRun(id: string, includeEvents = true): Promise<OpRunDto> {
-    const run = await this.#get(this.dataSource.manager, id);
-    if (!includeEvents || run.eventCount === 0) return toOpRunDto(run, []);
-    const newest = newestOf({ runId: id, from: 0, to: run.eventCount });
-    return toOpRunDto(run, await this.events.listNewest(this.dataSource.manager, [newest], EMBEDDED_BYTES));
+    const { manager } = this.dataSource;
+    const run = await this.runs.get(manager, id);
+    const events = includeEvents ? await this.views.newestEvents(manager, [run]) : undefined;
+    return toOpRunDto(run, events?.get(id) ?? []);
   }
 
   /**
@@ -53,7 +51,7 @@ export class RunReader {
   async listAttempts(id: string): Promise<Iterable<OpAttemptDto>> {
     // One snapshot, so that an attempt opened meanwhile is neither missed nor shown twice.
     return this.dataSource.transaction('REPEATABLE READ', async (manager) => {
-      const run = await this.#get(manager, id);
+      const run = await this.runs.get(manager, id);
       const ended = await this.runs.findEndedAttempts(manager, id);
       const attempts = [...ended, recordOfCurrentAttempt(run)];
       const ranges = attempts.map(({ firstEvent, endEvent }) =>
@@ -74,7 +72,7 @@ export class RunReader {
    * @param after only entries with a greater index; -1 for all
    */
   async pollEvents(id: string, after: number): Promise<AsyncIterable<PolledEventDto[]>> {
-    const run = await this.#get(this.dataSource.manager, id);
+    const run = await this.runs.get(this.dataSource.manager, id);
     return this.#pages(run, after + 1);
   }
 
@@ -87,19 +85,8 @@ export class RunReader {
       from += page.length;
     }
   }
-
-  async #get(manager: EntityManager, id: string): Promise<RunRecord> {
-    const run = isRunId(id) ? await this.runs.find(manager, id) : null;
-    if (!run) throw new RunNotFound(id);
-    return run;
-  }
 }
 
 function* oneByOne<T, R>(items: readonly T[], make: (item: T) => R): Generator<R> {
   for (const item of items) yield make(item);
-}
-
-/** True when the text has the form of a run's id. */
-export function isRunId(text: string): boolean {
-  return UUID.test(text);
 }

@@ -1,12 +1,9 @@
-import { RUN_STATES, TERMINAL_STATES } from './run-state.js';
-import { TRANSITIONS, type Transition } from './transitions.js';
-
 /** The page docs/run-states.md: a diagram and a table of all transitions. */
-export function describeTransitions(): string {
-  const edges = TRANSITIONS.flatMap((row) =>
+export function describeTransitions({ transitions, states, terminalStates }) {
+  const edges = transitions.flatMap((row) =>
     row.from.map((from) => `    ${from} --> ${row.to}: ${label(row)}`),
   );
-  const rows = TRANSITIONS.map(
+  const rows = transitions.map(
     (row) =>
       `| ${row.from.join(', ')} | ${label(row)} | ${row.to} | ${row.to === 'PENDING' ? 'yes' : ''} | ${row.reason} |`,
   );
@@ -20,22 +17,22 @@ export function describeTransitions(): string {
     'stateDiagram-v2',
     '    [*] --> PENDING',
     ...edges,
-    ...TERMINAL_STATES.map((state) => `    ${state} --> [*]`),
+    ...terminalStates.map((state) => `    ${state} --> [*]`),
     '```',
     '',
     '| from | by | to | new attempt | why |',
     '| --- | --- | --- | --- | --- |',
     ...rows,
     '',
-    `${RUN_STATES.length} states. ${TERMINAL_STATES.join(', ')} lock a run: only a forced retry leaves them.`,
+    `${states.length} states. ${terminalStates.join(', ')} lock a run: only a forced retry leaves them.`,
     '',
   ].join('\n');
 }
 
 /** A smaller diagram: one arrow for each pair of states, with all its triggers. */
-export function sketchTransitions(): string {
-  const arrows = new Map<string, Set<string>>();
-  for (const { from, to, trigger } of TRANSITIONS) {
+export function sketchTransitions({ transitions }) {
+  const arrows = new Map();
+  for (const { from, to, trigger } of transitions) {
     for (const state of from) {
       const arrow = `${state} --> ${to}`;
       arrows.set(arrow, (arrows.get(arrow) ?? new Set()).add(trigger));
@@ -51,6 +48,6 @@ export function sketchTransitions(): string {
   ].join('\n');
 }
 
-function label({ trigger, when }: Transition): string {
+function label({ trigger, when }) {
   return when === undefined ? trigger : `${trigger} (${when})`;
 }

@@ -5,8 +5,8 @@ import {
   type EventDeliveryDto,
   type RetryPolicyInputDto,
   type TimeoutsDto,
-} from '../http/dto/run-options.dto.js';
-import { newId } from './new-id.js';
+} from './dto/run-options.dto.js';
+import { newId } from '../storage/new-id.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { NewRun } from '../machine/run.js';
 

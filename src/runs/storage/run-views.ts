@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { EventRepository, type TimelineRange, type TimelineRow } from '../events/event.repository.js';
-import { RunRepository } from '../storage/run.repository.js';
+import { RunRepository } from './run.repository.js';
 import type { RunRecord } from '../machine/run.js';
 
 /** Timeline entries in the response of a run or an attempt, at most. */
