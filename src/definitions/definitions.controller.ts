@@ -5,7 +5,7 @@ import { AllowScopes } from '../auth/access.js';
 import { ApiErrors } from '../common/http/errors/error.dto.js';
 import { BODY_EXAMPLES, DEFINITION_NAME_PARAM, namedExamples } from '../bootstrap/openapi/examples.js';
 import { OpRunDto } from '../runs/http/dto/op-run.dto.js';
-import { answerRun, ApiIdempotentCreation, IdempotencyOf } from '../runs/idempotency/idempotency.js';
+import { sendRun, ApiIdempotentCreation, IdempotencyOf } from '../runs/idempotency/idempotency.js';
 import type { Idempotency } from '../runs/journal/idempotency-ledger.js';
 import { ApiTraceparent, TraceOf } from '../runs/http/request-headers.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
@@ -108,7 +108,7 @@ export class DefinitionsController {
   ): Promise<OpRunDto> {
     const { version } = query;
     const created = await this.definitions.createRun(name, version, body, trace, idempotency);
-    return answerRun(response, created);
+    return sendRun(response, created);
   }
 
   @Get('latest-definitions')

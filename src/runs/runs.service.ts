@@ -70,10 +70,7 @@ export class RunsService {
     return answerOf(await this.journal.change(id, eventCommand(USER_CANCEL), { wantsView: true })).run;
   }
 
-  /**
-   * Appends an event to the timeline and applies its effect, once for each idempotency key.
-   * @throws InvalidRequest when the event breaks a rule of its type
-   */
+  /** Appends an event and applies its effect, once for each idempotency key. @throws InvalidRequest */
   async addEvent(
     id: string,
     body: AddEventDto,

@@ -31,7 +31,7 @@ export class DefinitionDto {
   constraints: ConstraintsDto;
   @ApiProperty({ type: RetryPolicyDto })
   retry_policy: RetryPolicyDto;
-  /** Time budgets of its runs; absent when there are none. */
+  /** Timeouts of its runs; absent when there are none. */
   @ApiProperty({ type: TimeoutsDto, required: false })
   timeouts?: TimeoutsDto;
   @ApiProperty({ type: EventDeliveryDto, nullable: true })

@@ -93,9 +93,8 @@ export class BulkRunsService {
 }
 
 /**
- * Executes the items of a bulk request and responds to each at its index. `execute` runs for every item, up to its first
- * `await`, before anything else can happen: the commands enter the journal in order and, if they fit, in one commit.
- * @throws the first item's error when every item failed because the service is unavailable
+ * Executes the items and responds to each at its index. `execute` runs for every item, up to its first `await`, before
+ * anything else can happen: the commands enter the journal in order and, if they fit, in one commit.
  */
 export async function settleItems<I, R extends { readonly status: number }>(
   items: readonly I[],

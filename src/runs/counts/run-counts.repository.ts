@@ -29,7 +29,7 @@ export interface RunMinute {
   readonly cancelled: number;
 }
 
-/** How many runs there are, and what happened lately. */
+/** How many runs there are, and what happened in the last minutes. */
 export interface RunCounts {
   /** The database's time. */
   readonly at: Date;
@@ -93,10 +93,7 @@ export class RunCountsRepository {
     };
   }
 
-  /**
-   * When the oldest PENDING run was created; null when the counts say that there is none. The query has the predicate of
-   * the index `runs_by_state`.
-   */
+  /** When the oldest PENDING run was created, or null. Has the predicate of the index `runs_by_state`. */
   async findOldestPending(executor: SqlExecutor, pending: number): Promise<Date | null> {
     if (pending === 0) return null;
     const [row] = await rows<{ createdAt: Date }>(

@@ -23,12 +23,7 @@ const SETTLED_MINUTES = 2;
 export class RunCountsRollUp {
   constructor(private readonly dataSource: DataSource) {}
 
-  /**
-   * One pass, in short transactions. One process at a time works; the others do nothing.
-   * @param now the database's time
-   * @param stop ends the pass between two batches
-   * @returns how many rows were rolled up
-   */
+  /** One pass, in short transactions, by one process at a time. @returns how many rows were rolled up */
   runOnce(now: Date, stop?: AbortSignal): Promise<number> {
     const minute = Math.floor(now.getTime() / MINUTE_MS);
     const seconds = new Date((minute - SETTLED_MINUTES) * MINUTE_MS);

@@ -93,11 +93,7 @@ export class RunDemandReader {
     private readonly queue: QueueReader,
   ) {}
 
-  /**
-   * One snapshot, so that a run that is claimed meanwhile is either pending or held.
-   * @param workerIds the workers whose runs are read
-   * @param limit shapes at most that are listed one by one
-   */
+  /** Reads one snapshot, so a run that is claimed meanwhile is either pending or held. @param limit shapes at most */
   read(workerIds: readonly string[], limit: number): Promise<DemandSnapshot> {
     return this.dataSource.transaction('REPEATABLE READ', async (manager) => {
       // Statistics lag behind a queue that grows by a million, so the planner would choose sequential scans.
@@ -118,9 +114,8 @@ export class RunDemandReader {
 }
 
 /**
- * What pending runs and runs in execution ask for, as one snapshot. It reads only the shapes with the most runs, those
- * that changed lately, and those in execution.
- * @param limit shapes at most that are listed one by one
+ * What pending runs and runs in execution ask for, as one snapshot. Reads only the `limit` shapes with the most runs,
+ * those that changed recently, and those in execution.
  */
 export async function readDemand(executor: SqlExecutor, limit: number): Promise<RunDemand> {
   const [demand] = await rows<RunDemand>(

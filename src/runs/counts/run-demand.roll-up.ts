@@ -18,12 +18,7 @@ const ROLL_UP_LOCK = '6031175942280515';
 export class RunDemandRollUp {
   constructor(private readonly dataSource: DataSource) {}
 
-  /**
-   * One pass, in short transactions. One process at a time works; the others do nothing.
-   * @param now the database's time
-   * @param stop ends the pass between two batches
-   * @returns how many rows were rolled up
-   */
+  /** One pass, in short transactions, by one process at a time. @returns how many rows were rolled up */
   async runOnce(now: Date, stop?: AbortSignal): Promise<number> {
     const before = new Date(now.getTime() - SETTLED_MS);
     const removed = await inBatches(ROWS_PER_BATCH, stop, () =>

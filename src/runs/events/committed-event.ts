@@ -60,7 +60,7 @@ export interface CommittedEventRow extends TimelineRow {
   readonly found: string;
 }
 
-/** What a page may hold at most. */
+/** Limits of a page. */
 export interface EventPageLimits {
   readonly events: number;
   /** Bytes of messages and payloads at which the page ends; it holds one event at least. */

@@ -18,10 +18,7 @@ export const LONGEST_WORKER_ID = 128;
 
 const ATTEMPT = /^[1-9][0-9]{0,3}$/;
 
-/**
- * Reads the fencing headers; both are optional.
- * @throws InvalidRequest when one is given and is no worker id or no attempt number
- */
+/** Reads the fencing headers; both are optional. @throws InvalidRequest for a malformed one */
 export function readReporter(headers: Request['headers']): Reporter {
   const workerId = headers[WORKER_ID_HEADER.toLowerCase()];
   const attempt = headers[RUN_ATTEMPT_HEADER.toLowerCase()];

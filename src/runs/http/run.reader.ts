@@ -34,20 +34,14 @@ export class RunReader {
     return toOpRunDto(run, events?.get(id) ?? []);
   }
 
-  /**
-   * The run of the request that was carried out under an idempotency key, as it is now; null when there was none.
-   * @throws IdempotencyMismatch when that request had another content
-   */
+  /** The run of an earlier request with this key, as it is now, or null. @throws IdempotencyMismatch */
   async findReplay(idempotency: Idempotency): Promise<OpRunDto | null> {
     const key = await this.idempotency.find(this.dataSource.manager, idempotency.scope);
     const id = new IdempotencyLedger(new Map(key ? [[key.scope, key]] : [])).replayOf(idempotency);
     return id === null ? null : this.getRun(id);
   }
 
-  /**
-   * All attempts, oldest first, each with its own newest events. They are made one by one as they are taken, because
-   * each repeats the inputs of the run.
-   */
+  /** All attempts, oldest first, each with its newest events; made one by one, because each repeats the inputs. */
   async listAttempts(id: string): Promise<Iterable<OpAttemptDto>> {
     // One snapshot, so that an attempt opened meanwhile is neither missed nor shown twice.
     return this.dataSource.transaction('REPEATABLE READ', async (manager) => {
@@ -67,9 +61,8 @@ export class RunReader {
   }
 
   /**
-   * The timeline after an index as it is now, in pages of bounded size, all with the run's present state. Resolves
-   * once the run is found, so an unknown id is an error and not a broken stream.
-   * @param after only entries with a greater index; -1 for all
+   * The timeline after an index (-1: all) in pages of bounded size, with the present state of the run. Resolves once the
+   * run is found, so an unknown id is an error and not a broken stream.
    */
   async pollEvents(id: string, after: number): Promise<AsyncIterable<PolledEventDto[]>> {
     const run = await this.runs.get(this.dataSource.manager, id);

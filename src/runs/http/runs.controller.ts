@@ -30,7 +30,7 @@ import { OpRunDto } from './dto/op-run.dto.js';
 import { CreateRunDto, GetRunQueryDto, UpdateRunDto } from './dto/run-requests.dto.js';
 import { answerList, answerPoll } from './json-stream.js';
 import {
-  answerRun,
+  sendRun,
   ApiIdempotentCreation,
   ApiIdempotentEvent,
   IdempotencyOf,
@@ -77,7 +77,7 @@ export class RunsController {
     @TraceOf() trace: TraceContext | null,
     @Res({ passthrough: true }) response: Response,
   ): Promise<OpRunDto> {
-    return answerRun(response, await this.runs.create(body, trace, idempotency));
+    return sendRun(response, await this.runs.create(body, trace, idempotency));
   }
 
   @Get()
@@ -217,8 +217,7 @@ export class RunsController {
     @IdempotencyOf() idempotency: Idempotency | undefined,
     @Res({ passthrough: true }) response: Response,
   ): Promise<OpRunDto | undefined> {
-    if (!minimal)
-      return answerRun(response, await this.runs.addEventAndRead(id, body, reporter, idempotency));
+    if (!minimal) return sendRun(response, await this.runs.addEventAndRead(id, body, reporter, idempotency));
     const { replayed } = await this.runs.addEvent(id, body, reporter, idempotency);
     markReplayed(response, replayed);
     response.status(204);

@@ -17,12 +17,7 @@ export class IdempotencyRetentionJob {
     private readonly keys: IdempotencyRepository,
   ) {}
 
-  /**
-   * One pass, in short statements. Processes may run it at the same time: each skips what another one has locked.
-   * @param now the database's time
-   * @param stop ends the pass between two batches
-   * @returns how many keys were removed
-   */
+  /** One pass; several processes may run it at the same time. @returns how many keys were removed */
   runOnce(now: Date, stop?: AbortSignal): Promise<number> {
     const before = new Date(now.getTime() - KEEP_KEYS_MS);
     return inBatches(KEYS_PER_BATCH, stop, () =>

@@ -52,9 +52,8 @@ const INSERT_CLAIMS = `insert into ${KEYS.name} (${KEYS.columns(['scope', 'reque
 @Injectable()
 export class IdempotencyRepository {
   /**
-   * Registers keys; returns the entries by scope, new or earlier. Waits for a transaction that is registering or removing
-   * one of the keys, and locks them until the end of this one. The keys are locked in order and before anything else, so
-   * that transactions cannot deadlock.
+   * Registers keys; returns the entries by scope, new or earlier, and locks them until the transaction ends: in order and
+   * before anything else, so that transactions cannot deadlock.
    */
   async register(
     manager: EntityManager,
@@ -75,10 +74,7 @@ export class IdempotencyRepository {
     );
   }
 
-  /**
-   * Stores which runs claims got. Waits for another transaction that serves a claim with the same key.
-   * @throws QueryFailedError 23505 when that one commits
-   */
+  /** Stores which runs claims got. @throws QueryFailedError 23505 when another transaction served the same key */
   async insertClaims(manager: EntityManager, keys: readonly ClaimKey[]): Promise<void> {
     const params = NEW_CLAIMS.params(keys, { claimed: ({ runIds }) => JSON.stringify(runIds) });
     await execute(manager, INSERT_CLAIMS, params);
@@ -116,10 +112,7 @@ export class IdempotencyRepository {
     return key ?? null;
   }
 
-  /**
-   * Removes up to `limit` keys that are older than the time, and returns how many. In SQL because the query builder has
-   * no `delete` with a limit and `skip locked`.
-   */
+  /** Removes up to `limit` keys that are older than the time, except locked ones. @returns how many */
   removeBefore(manager: EntityManager, time: Date, limit: number): Promise<number> {
     return execute(
       manager,

@@ -20,10 +20,7 @@ import type { AnsweredRun } from '../runs.service.js';
 const KEY = /^[\x20-\x7e]{1,255}$/;
 const REPLAYED_HEADER = 'Idempotency-Replayed';
 
-/**
- * Digest of the request's `Idempotency-Key` together with its API key, method and path; undefined without a key.
- * @throws InvalidRequest when the key is not 1-255 printable ASCII characters
- */
+/** Digest of the `Idempotency-Key`, API key, method and path; undefined without a key. @throws InvalidRequest */
 function readKeyScope(request: Request): string | undefined {
   const key = request.headers['idempotency-key'];
   if (key === undefined) return undefined;
@@ -69,7 +66,7 @@ export function markReplayed(response: Response, replayed: boolean): void {
 }
 
 /** The run as the response's body, marked if the request repeats an earlier one. */
-export function answerRun(response: Response, { run, replayed }: AnsweredRun): OpRunDto {
+export function sendRun(response: Response, { run, replayed }: AnsweredRun): OpRunDto {
   markReplayed(response, replayed);
   return run;
 }

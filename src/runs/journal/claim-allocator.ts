@@ -34,11 +34,7 @@ export class ClaimAllocator {
     private readonly replays: ClaimReplays,
   ) {}
 
-  /**
-   * Serves claims with a number of statements that does not depend on their number.
-   * @param now the time of the group
-   * @returns one outcome per claim, in order
-   */
+  /** Serves claims, in a fixed number of statements per context. @returns one outcome per claim, in order */
   async serve(manager: EntityManager, claims: readonly Claim[], now: Date): Promise<ClaimOutcome[]> {
     const outcomes = claims.map(() => REFUSED);
     const open = await this.replays.answer(manager, claims, outcomes);

@@ -12,11 +12,7 @@ export class ClaimReplays {
     private readonly runs: RunRepository,
   ) {}
 
-  /**
-   * Answers the claims whose key was served before.
-   * @param outcomes one per claim; written for the claims that are answered
-   * @returns indexes of the claims that remain to be served
-   */
+  /** Writes the outcomes of claims whose key was served before. @returns indexes of the claims still to be served */
   async answer(
     manager: EntityManager,
     claims: readonly Claim[],

@@ -54,9 +54,8 @@ const RETRIES = 3;
 const STUCK_AFTER_MS = 5_000;
 
 /**
- * Group commit: commands that arrive during a commit form the next group. There is no timer, so a single command is
- * committed at once. If the commit of a group fails, its commands are committed one by one, so that a failing command
- * does not affect the others.
+ * Group commit: commands that arrive during a commit form the next group, without a timer. If the commit of a group
+ * fails, its commands are committed one by one, so that a failing command does not affect the others.
  */
 export class GroupCommitQueue<C, R> {
   #waiting: Waiting<C, R>[] = [];

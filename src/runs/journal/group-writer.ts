@@ -44,9 +44,8 @@ export class GroupWriter {
   }
 
   /**
-   * Writes what the group decided, before its claims are served. The statements are sent at once and run in this order:
-   * attempts and audit records copy outputs from rows of runs that `update` overwrites.
-   * @param unusedKeys scopes of idempotency keys that are released because their requests were rejected
+   * Writes what the group decided, before its claims are served. The statements run in this order: attempts and audit
+   * records copy outputs from rows of runs that `update` overwrites.
    */
   async write(manager: EntityManager, group: RunGroup, unusedKeys: readonly string[]): Promise<void> {
     const { created, endedAttempts, auditRecords, changed, entries, toDequeue, toEnqueue, timers } = group;
@@ -66,11 +65,7 @@ export class GroupWriter {
     ]);
   }
 
-  /**
-   * Notifies other processes and adds to the counts of runs, after claims are served.
-   * @param assigned ids of the runs that claims of the group got
-   * @param announceFree whether to announce workers with free capacity
-   */
+  /** Notifies other processes and adds to the counts. @param assigned ids of the runs that claims of the group got */
   async announce(
     manager: EntityManager,
     { now, toEnqueue, freedWorkers, countDelta }: RunGroup,
@@ -81,7 +76,7 @@ export class GroupWriter {
     await Promise.all([
       claimable > 0 && this.queue.announce(manager, toEnqueue, claimable),
       !countDelta.isEmpty && addRunCounts(manager, countDelta, now),
-      announceFree && freedWorkers.length > 0 && this.queue.announceRoom(manager, freedWorkers),
+      announceFree && freedWorkers.length > 0 && this.queue.announceFreeWorkers(manager, freedWorkers),
     ]);
   }
 

@@ -16,10 +16,7 @@ export class IdempotencyLedger {
   /** @param registered the stored keys by scope, whether this group inserted or found them */
   constructor(private readonly registered: ReadonlyMap<string, RegisteredKey>) {}
 
-  /**
-   * Id of the run of an earlier request with this key, or null.
-   * @throws IdempotencyMismatch when that request had another content
-   */
+  /** Id of the run of an earlier request with this key, or null. @throws IdempotencyMismatch */
   replayOf(idempotency: Idempotency | undefined): string | null {
     const key = idempotency && this.registered.get(idempotency.scope);
     if (!key) return null;

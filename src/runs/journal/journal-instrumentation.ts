@@ -38,11 +38,7 @@ export class JournalInstrumentation implements OnApplicationShutdown {
     if (span?.isRecorded === true) this.#submissions.set(pending, { span, at: performance.now() });
   }
 
-  /**
-   * Instruments one try to commit a group.
-   * @param tries 1 for the first
-   * @param commit receives the tracer of its statements; undefined when the group is not traced
-   */
+  /** Instruments one try to commit a group. @param commit receives the tracer of its statements, if it is traced */
   async commit(
     commands: readonly PendingCommand[],
     tries: number,
@@ -112,7 +108,7 @@ export class JournalInstrumentation implements OnApplicationShutdown {
     return requests;
   }
 
-  /** Never throws: the group is committed, whatever a subscriber does. */
+  /** Never throws: the group is committed even if a subscriber fails. */
   #publish({ group }: CommittedGroup): void {
     if (!this.committed.observed) return;
     try {

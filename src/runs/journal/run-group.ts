@@ -23,10 +23,7 @@ export interface Change extends Decision {
   readonly before: Run;
 }
 
-/**
- * Decides the commands of one group in order, each on the result of those before it, and derives the rows to write.
- * Does not access the database.
- */
+/** Decides the commands of a group in order, each on the result of those before it; derives the rows to write. Pure. */
 export class RunGroup {
   readonly created: RunRecord[] = [];
   readonly changes: Change[] = [];

@@ -65,10 +65,7 @@ export class RunJournal {
     instrumentation.metrics.observeQueue(this.#queue);
   }
 
-  /**
-   * Creates a run, or finds the run of an earlier request with the same key.
-   * @throws IdempotencyMismatch, JournalOverloaded, database errors
-   */
+  /** Creates a run or finds the earlier one. @throws IdempotencyMismatch, JournalOverloaded, database errors */
   async create(fresh: NewRun, idempotency?: Idempotency): Promise<Effect> {
     const creation = this.#submit({ kind: 'create', fresh, idempotency });
     for (const listener of this.#createListeners) listener();
@@ -89,9 +86,8 @@ export class RunJournal {
   }
 
   /**
-   * Calls the listener whenever a creation is submitted. A claim that the listener submits at once is in the same group
-   * and can get the new run.
-   * @returns a function that unsubscribes
+   * Calls the listener for each submitted creation; a claim that it submits at once is in the same group and can get the
+   * run. @returns a function that unsubscribes
    */
   onCreate(listener: () => void): () => void {
     this.#createListeners.add(listener);

@@ -78,11 +78,9 @@ async function findPlace(manager: EntityManager, id: string): Promise<RunPlace> 
 }
 
 /**
- * Runs that pass the filter, in the order of the walk.
- *
- * Every index of the list has the state before the time. A list of one state reads a range of one index; a list of all
- * states reads the first runs of each state and merges them. So the cost depends on the limit and not on the size of the
- * table, for each filter alone and together with a state.
+ * Runs that pass the filter, in the order of the walk. Every index of the list has the state before the time: a list of
+ * one state reads a range of one index, a list of all states merges the first runs of each state. So the cost depends on
+ * the limit and not on the size of the table.
  */
 export function listRuns(
   manager: EntityManager,

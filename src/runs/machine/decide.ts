@@ -8,10 +8,7 @@ import { isInExecution, isTerminal } from './run-state.js';
 import { decideElapse } from './timers.js';
 import { findTransition } from './transitions.js';
 
-/**
- * The state machine: what a command does to a run, or why it is rejected. Pure.
- * @param now the database's time; a run's time never goes back, so its `updatedAt` counts when it is later
- */
+/** What a command does to a run, or why it is rejected. Pure. A `now` before the run's `updatedAt` is ignored. */
 export function decide(run: Run, command: RunCommand, now: Date): Outcome {
   const t = now < run.updatedAt ? run.updatedAt : now;
   switch (command.type) {
@@ -145,10 +142,7 @@ function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
   };
 }
 
-/**
- * Rejects a reporter that does not hold the run. STARTED assigns a run in execution that has no worker.
- * @param startedBy the worker that STARTED names; null for another event
- */
+/** Rejects a reporter that does not hold the run. STARTED (`startedBy`) assigns a run in execution without a worker. */
 function checkFence(run: Run, reporter: Reporter, startedBy: string | null): Rejection | undefined {
   const { workerId, attempt } = reporter;
   if (workerId !== undefined && !(isInExecution(run.state) && workerId === (run.workerId ?? startedBy))) {

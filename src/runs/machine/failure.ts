@@ -28,10 +28,7 @@ export function decideFailed(
   return { ...retried, run: { ...retried.run, notBefore: new Date(t.getTime() + pauseMs) } };
 }
 
-/**
- * Takes a run from a lost worker, unless the run has ended or has gone to another worker or attempt. The retries of the
- * retry policy are not used up.
- */
+/** Takes a run from a lost worker if that worker still holds it at that attempt. Uses up no retry of the policy. */
 export function decideReclaim(run: Run, command: Command<'reclaim'>, t: Date): Outcome {
   const { workerId, attempt, lastHeartbeatAt, maxReclaims, nextAttempt } = command;
   if (isInExecution(run.state)) {
@@ -52,10 +49,7 @@ export function decideReclaim(run: Run, command: Command<'reclaim'>, t: Date): O
   return remain ? openAttempt(lost, 'FAILED', [event], nextAttempt, t) : record(lost, event, {});
 }
 
-/**
- * Milliseconds before the next attempt: doubled with each failure up to the policy's bound. Between half and the whole
- * of it is waited, so that runs which failed together are not retried together.
- */
+/** Milliseconds before the next attempt: doubled with each failure up to the bound, with a jitter of up to half. */
 function backoffMs({ backoffS, maxBackoffS, failures }: Run, jitter: number): number {
   const bound = maxBackoffS === 0 ? MAX_BACKOFF_S : maxBackoffS;
   const seconds = Math.min(bound, backoffS * 2 ** Math.min(failures - 1, 30));

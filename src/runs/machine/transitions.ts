@@ -25,10 +25,7 @@ export interface Transition {
 
 const LIVE: readonly RunState[] = ['PENDING', ...IN_EXECUTION_STATES];
 
-/**
- * Every change of a run's state, except by an admin's PATCH, which may set any state.
- * `decide` and the diagram in docs/run-states.md use this table.
- */
+/** Every change of a run's state, except by an admin's PATCH; `decide` and docs/run-states.md use this table. */
 export const TRANSITIONS: readonly Transition[] = [
   {
     trigger: 'CLAIM',

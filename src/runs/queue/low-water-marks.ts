@@ -38,14 +38,12 @@ const ABOVE_ALL = -(2 ** 31) - 1;
 export const WHOLE_QUEUE: readonly QueueRange[] = [{ below: BELOW_ALL, above: ABOVE_ALL, from: null }];
 
 /**
- * The low-water mark of each priority: the part of the queue before it is known to be empty. A claim that starts at the
- * marks skips the deleted rows before them, which vacuum has not removed yet or cannot remove while a long transaction
- * is open.
+ * The low-water mark of each priority: the queue before it is known to be empty. A claim that starts there skips deleted
+ * rows, which vacuum cannot remove while a long transaction is open.
  *
  * The rule: no run is in the queue before the mark of its priority, except one whose notification has not arrived yet.
- * A mark advances only to what a scan saw as the first run, or past runs that this process claimed and that a later scan
- * does not see any more. It moves back at once for a run that is put before it. A notification received during a scan
- * overrides the scan's result.
+ * A mark advances only to what a scan saw as the first run, or past runs that this process claimed and a later scan does
+ * not see. It moves back for a run that is put before it, also for one that is announced during a scan.
  */
 export class LowWaterMarks implements OnModuleInit, OnModuleDestroy {
   readonly #marks = new Map<number, QueuePosition>();
@@ -59,10 +57,7 @@ export class LowWaterMarks implements OnModuleInit, OnModuleDestroy {
   #fullScanAt = 0;
   #nextFullScanAt = 0;
 
-  /**
-   * @param notifications those of other processes; without them the marks are never used
-   * @param clock monotonic, in milliseconds
-   */
+  /** @param notifications of other processes; without them the marks are not used. @param clock monotonic ms */
   constructor(
     private readonly notifications?: Pick<Notifications, 'subscribe' | 'isListening'>,
     private readonly clock: () => number = () => performance.now(),
@@ -150,9 +145,8 @@ export class LowWaterMarks implements OnModuleInit, OnModuleDestroy {
   }
 
   /**
-   * Advances the marks.
-   * @param scan finds the first run of each range, locked or not, null for none, by one snapshot that shows nothing of
-   * what an unfinished transaction of this process has removed
+   * Advances the marks. @param scan finds the first run of each range, locked or not, or null, by a snapshot that shows
+   * nothing of what an unfinished transaction of this process has removed
    */
   async advance(
     scan: (ranges: readonly QueueRange[]) => Promise<readonly (QueuePosition | null)[]>,

@@ -38,10 +38,7 @@ export function lockHeads(
   return rows(manager, LOCK, [...rangeParams(ranges), limit]);
 }
 
-/**
- * The first run of each range, locked or not; null for an empty one.
- * @param limit ranges after which it stops: the others are null
- */
+/** The first run of each range, locked or not, or null; null also beyond the first `limit` runs found. */
 export async function findHeads(
   manager: EntityManager,
   ranges: readonly QueueRange[],

@@ -4,7 +4,7 @@ import type { QueuePosition } from './low-water-marks.js';
 export const QUEUE_CHANNEL = 'longshore_queue';
 
 /** Channel that announces, by id, workers that no longer hold a run. */
-export const ROOM_CHANNEL = 'longshore_room';
+export const FREE_WORKERS_CHANNEL = 'longshore_room';
 
 /** Priorities that one notification names; one about more names none. */
 const MAX_PRIORITIES = 50;

@@ -43,10 +43,7 @@ export class QueueReader {
     private readonly events: EventRepository,
   ) {}
 
-  /**
-   * @param manager in a transaction that reads one snapshot
-   * @throws RunNotFound
-   */
+  /** Must run in a transaction that reads one snapshot. @throws RunNotFound */
   async getStatus(manager: EntityManager, id: string): Promise<RunStatus> {
     const run = await this.runs.get(manager, id);
     const last = { runId: id, from: run.eventCount - 1, to: run.eventCount };

@@ -3,7 +3,7 @@ import type { EntityManager } from 'typeorm';
 import { execute, rows, unnestRows } from '../../database/sql.js';
 import { LowWaterMarks, WHOLE_QUEUE, type QueuePosition } from './low-water-marks.js';
 import { findHeads, lockHeads } from './queue-head.js';
-import { formatQueueNotification, QUEUE_CHANNEL, ROOM_CHANNEL } from './queue-notifications.js';
+import { formatQueueNotification, QUEUE_CHANNEL, FREE_WORKERS_CHANNEL } from './queue-notifications.js';
 import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
 import type { Run } from '../machine/run.js';
 import type { CandidateQuery, QueuedRun, Reservation, Shape } from '../scheduling-strategy.js';
@@ -42,19 +42,15 @@ export class QueueRepository {
     );
   }
 
-  /**
-   * Notifies every process, at the commit, of runs that became claimable.
-   * @param put the runs that the transaction put into the queue
-   * @param count how many of them are still in it
-   */
+  /** Notifies every process, at the commit, of runs that were put; `count` of them are still claimable. */
   async announce(manager: EntityManager, put: readonly QueuePosition[], count: number): Promise<void> {
     const text = formatQueueNotification(count, put);
     await execute(manager, `select pg_notify('${QUEUE_CHANNEL}', $1::text)`, [text]);
   }
 
   /** Notifies every process, at the commit, of workers that no longer hold a run. */
-  async announceRoom(manager: EntityManager, workerIds: readonly string[]): Promise<void> {
-    await execute(manager, `select pg_notify('${ROOM_CHANNEL}', id) from unnest($1::text[]) as id`, [
+  async announceFreeWorkers(manager: EntityManager, workerIds: readonly string[]): Promise<void> {
+    await execute(manager, `select pg_notify('${FREE_WORKERS_CHANNEL}', id) from unnest($1::text[]) as id`, [
       workerIds,
     ]);
   }
@@ -82,10 +78,7 @@ export class QueueRepository {
     return found;
   }
 
-  /**
-   * The candidates that a strategy asks for, and the runs that are reserved for these workers; locks nothing.
-   * @param except ids of runs to leave out
-   */
+  /** Candidates for a strategy and the runs reserved for these workers, without the ids in `except`; locks nothing. */
   list(
     manager: EntityManager,
     { limit, capacity = [UNLIMITED], free = [], passedOverBefore }: CandidateQuery,

@@ -27,9 +27,8 @@ export interface EndedRun extends EndedPlace {
 @Injectable()
 export class RunRetentionRepository {
   /**
-   * Runs of the state that were created before the time, oldest first, among them all that ended before it. The query has
-   * the predicate of the index `runs_by_state`.
-   * @param after where the previous batch ended; null for the beginning
+   * Runs of the state that were created before the time, oldest first, among them all that ended before it. Has the
+   * predicate of the index `runs_by_state`. @param after end of the previous batch
    */
   listEnded(
     manager: EntityManager,
@@ -86,10 +85,7 @@ export class RunRetentionRepository {
     return locked.map(({ id }) => id);
   }
 
-  /**
-   * Removes runs that the transaction has locked, and everything that belongs to them.
-   * @param limit rows of a child table that one statement removes, at most
-   */
+  /** Removes locked runs with all that belongs to them. @param limit rows of a child table per statement */
   async remove(manager: EntityManager, ids: readonly string[], limit: number): Promise<void> {
     for (const [table, column] of Object.entries(CHILD_TABLES)) {
       await inBatches(limit, undefined, () =>

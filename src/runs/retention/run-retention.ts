@@ -47,12 +47,7 @@ export class RunRetention {
     @Inject(Settings) private readonly settings: Pick<Settings, 'runRetentionDays'>,
   ) {}
 
-  /**
-   * One pass, in short transactions. One process at a time works; the others do nothing.
-   * @param now the database's time
-   * @param stop ends the pass between two batches
-   * @returns how many runs were removed
-   */
+  /** One pass, in short transactions, by one process at a time. @returns how many runs were removed */
   async runOnce(now: Date, stop?: AbortSignal): Promise<number> {
     const { runRetentionDays } = this.settings;
     if (runRetentionDays === 0) return 0;

@@ -66,11 +66,7 @@ export class HeldRunRepository {
     return byWorker;
   }
 
-  /**
-   * The workers that hold runs. Costs a step in the index for each worker, not for each run.
-   * @param after only workers after this one; '' for all
-   * @param longMs milliseconds after which a run counts as held long
-   */
+  /** Workers after `after` that hold runs, at the cost of an index step per worker. @param longMs in milliseconds */
   async listHolders(
     executor: SqlExecutor,
     after: string,

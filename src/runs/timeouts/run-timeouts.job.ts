@@ -58,11 +58,8 @@ export class RunTimeoutsJob implements OnModuleInit, OnModuleDestroy {
   }
 
   /**
-   * Applies the due timers in bounded batches and schedules the next run for the next timer. The state machine checks
-   * each timer under the lock of its run, so it is applied once, however many processes run this. A timer that cannot be
-   * applied is postponed, so it delays no others.
-   * @param now the database's time
-   * @param stop ends the run after the batch in progress
+   * Applies the due timers in batches and schedules the next run. The state machine checks each timer under the lock of
+   * its run, so it is applied once. A timer that cannot be applied is postponed, so it delays no others.
    * @throws JournalOverloaded, or database errors while the database is unavailable; finished batches stay applied
    */
   async runOnce(now: Date, stop?: AbortSignal): Promise<TimeoutCounts> {

@@ -60,10 +60,7 @@ export async function nextDueInMs(manager: EntityManager): Promise<number | null
   return next?.inMs ?? null;
 }
 
-/**
- * Moves timers that were due at `now` to a later time; timers set since then stay. Skips rows that are locked by other
- * transactions, so it never waits.
- */
+/** Postpones timers that were due at `now`; timers set since then stay. Skips locked rows, so it never waits. */
 export async function postponeTimers(
   manager: EntityManager,
   runIds: readonly string[],

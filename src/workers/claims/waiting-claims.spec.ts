@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { NotificationListener } from '../../database/notifications.js';
-import { ROOM_CHANNEL } from '../../runs/queue/queue-notifications.js';
+import { FREE_WORKERS_CHANNEL } from '../../runs/queue/queue-notifications.js';
 import { DirectStrategy } from '../strategies/direct.strategy.js';
 import { FitStrategy } from '../strategies/fit.strategy.js';
 import { WaitingClaims, type WakeUp } from './waiting-claims.js';
@@ -20,7 +20,7 @@ function setUp(strategy: 'direct' | 'fit' = 'direct') {
   const claims = new WaitingClaims(
     {
       subscribe: (channel, listener) => {
-        if (channel === ROOM_CHANNEL) notifyCapacity = listener;
+        if (channel === FREE_WORKERS_CHANNEL) notifyCapacity = listener;
         else notify = listener;
         return () => undefined;
       },

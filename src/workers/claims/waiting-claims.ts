@@ -4,7 +4,11 @@ import { untilWoken } from '../../common/notifications/until-woken.js';
 import { Notifications } from '../../database/notifications.js';
 import type { ClaimOutcome } from '../../runs/journal/claim.js';
 import { RunJournal } from '../../runs/journal/run-journal.js';
-import { parseQueueNotification, QUEUE_CHANNEL, ROOM_CHANNEL } from '../../runs/queue/queue-notifications.js';
+import {
+  parseQueueNotification,
+  QUEUE_CHANNEL,
+  FREE_WORKERS_CHANNEL,
+} from '../../runs/queue/queue-notifications.js';
 import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 
@@ -167,7 +171,7 @@ export class WaitingClaims implements OnModuleDestroy {
     if (this.#unsubscribe.length > 0) return;
     this.#unsubscribe = [
       this.notifications.subscribe(QUEUE_CHANNEL, (payload) => this.#onQueue(payload)),
-      this.notifications.subscribe(ROOM_CHANNEL, (workerId) => {
+      this.notifications.subscribe(FREE_WORKERS_CHANNEL, (workerId) => {
         if (workerId !== null) this.#workers.emit(`capacity:${workerId}`);
       }),
       // A claim that is woken now is committed together with the creation.

@@ -71,7 +71,7 @@ export class OpRunDto {
   execution_summary: ExecutionSummaryDto;
   constraints: ConstraintsDto;
   retry_policy: RetryPolicyDto;
-  /** Time budgets; absent when the run has none. */
+  /** Timeouts; absent when the run has none. */
   timeouts?: TimeoutsDto;
   @ApiProperty({ type: EventDeliveryDto, nullable: true })
   event_delivery: EventDeliveryDto | null;
@@ -80,7 +80,7 @@ export class OpRunDto {
   op_definition: string | null;
   @ApiProperty({ type: 'string', nullable: true })
   op_definition_version: string | null;
-  /** Where in a trace the run belongs (W3C Trace Context); absent when nobody traces it. */
+  /** Trace that the run belongs to (W3C Trace Context); absent when it has none. */
   traceparent?: string;
   @ApiProperty({ type: 'string', format: 'date-time' })
   createdAt: string;
