@@ -64,7 +64,6 @@ export class IdempotencyMismatch extends DomainError {
   }
 }
 
-/** The error detail of a rejected command. */
 export function rejectionDetail(runId: string, rejection: Rejection): string {
   switch (rejection.reason) {
     case 'locked':

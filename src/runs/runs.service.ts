@@ -22,7 +22,6 @@ import { RunNotFound } from './run.errors.js';
 import { newId } from './storage/new-id.js';
 import { RunReader } from './http/run.reader.js';
 
-/** A run after a request. */
 export interface AnsweredRun {
   readonly run: OpRunDto;
   /** True when the request repeats an earlier one with the same idempotency key. */
@@ -65,7 +64,6 @@ export class RunsService {
     return answerOf(await this.journal.change(id, eventCommand(MANUAL_RETRY), { wantsView: true })).run;
   }
 
-  /** Cancels a run that is not locked. */
   async cancel(id: string): Promise<OpRunDto> {
     return answerOf(await this.journal.change(id, eventCommand(USER_CANCEL), { wantsView: true })).run;
   }

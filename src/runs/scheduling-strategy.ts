@@ -1,7 +1,6 @@
 import type { SqlExecutor } from '../database/sql.js';
 import type { Run } from './machine/run.js';
 
-/** A GPU of a worker. */
 export interface Gpu {
   readonly id: number;
   readonly vramMb: number;
@@ -37,7 +36,6 @@ export interface Claimant extends ClaimingWorker {
   readonly keptFor?: string | null;
 }
 
-/** A claimable run. */
 export interface QueuedRun extends Run {
   /** Since when runs behind this one have been assigned before it; null: never. */
   readonly passedOverAt: Date | null;
@@ -45,7 +43,6 @@ export interface QueuedRun extends Run {
   readonly reservedFor: string | null;
 }
 
-/** An amount of each resource. */
 export interface Shape {
   readonly cpu: number;
   readonly ramMb: number;
@@ -67,7 +64,6 @@ export interface CandidateQuery {
   readonly passedOverBefore?: Date;
 }
 
-/** Why a worker cannot get a run now. */
 export interface Obstacle {
   /** `cpu`, `ram_mb`, `vram_mb`, or a name that the strategy defines. */
   readonly resource: string;
@@ -93,7 +89,6 @@ export interface Reservation {
   readonly workerId: string | null;
 }
 
-/** What a strategy decides. */
 export interface Choice {
   /** Each run at most once; a claim may get several runs or none. */
   readonly assignments: readonly Assignment[];
@@ -102,7 +97,6 @@ export interface Choice {
   readonly passedOver?: readonly string[];
 }
 
-/** The context of a choice. */
 export interface ChoiceContext {
   /** The database's time. */
   readonly now: Date;

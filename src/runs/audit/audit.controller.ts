@@ -7,7 +7,6 @@ import { AuditEntryEntity } from '../../database/entities/audit-entry.entity.js'
 import { ApiErrors } from '../../common/http/errors/error.dto.js';
 import { AuditEntryDto, DEFAULT_AUDIT_LIMIT, ListAuditQueryDto, toAuditEntryDto } from './audit.dto.js';
 
-/** HTTP of the audit log. */
 @ApiTags('operations')
 @Controller('audit')
 export class AuditController {

@@ -24,7 +24,6 @@ export class AuditEntryDto {
   after: JsonObject;
 }
 
-/** Query of GET /audit. */
 export class ListAuditQueryDto {
   /** Entries of a page; 100 unless given. */
   @IsOptional()

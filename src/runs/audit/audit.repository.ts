@@ -6,7 +6,6 @@ import { execute } from '../../database/sql.js';
 import type { Run } from '../machine/run.js';
 import { RUNS } from '../storage/run-columns.js';
 
-/** A direct change of a run. */
 export interface AuditRecord {
   readonly keyName: string;
   readonly before: Run;

@@ -49,7 +49,6 @@ export class BulkRunsService {
     });
   }
 
-  /** Records one event on runs. */
   record(event: RunEvent, ids: readonly string[], keys: BulkKeys): Promise<(ChangedRunDto | ItemError)[]> {
     return settleItems(ids, async (id, index) => {
       const idempotency = keys.of(id, index);

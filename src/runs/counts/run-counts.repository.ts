@@ -19,7 +19,6 @@ const ADD = `insert into run_counts as c (since, slot, ${COUNT_COLUMNS.join(', '
            on conflict (since, slot) do update
           set ${ADD_EXCLUDED}`;
 
-/** What happened in one minute. */
 export interface RunMinute {
   /** Its beginning. */
   readonly minute: Date;

@@ -9,7 +9,6 @@ import { COUNT_COLUMNS } from './state-count-delta.js';
 /** Minutes that are shown one by one. */
 export const SHOWN_MINUTES = 60;
 
-/** Rows of one transaction, at most. */
 export const ROWS_PER_BATCH = 2000;
 
 const MINUTE_MS = 60_000;

@@ -6,7 +6,6 @@ import type { HeldRun, Shape } from '../scheduling-strategy.js';
 import { HeldRunRepository } from '../storage/held-run.repository.js';
 import { RunCountsRepository } from './run-counts.repository.js';
 
-/** Numbers of runs. */
 export interface RunNumbers {
   /** Pending and in the queue. */
   readonly ready: number;
@@ -16,10 +15,8 @@ export interface RunNumbers {
   readonly inExecution: number;
 }
 
-/** Runs that ask for the same. */
 export interface ShapeDemand extends RunNumbers, Shape {}
 
-/** The total of what runs ask for. */
 export interface DemandSum extends Shape {
   readonly runs: number;
   /** Runs that ask for GPU memory; each takes it from one GPU. */

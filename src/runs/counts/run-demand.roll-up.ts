@@ -5,7 +5,6 @@ import { execute, rows } from '../../database/sql.js';
 import { whenAlone } from '../../database/advisory-locks.js';
 import { PENDING_SUMS } from './run-demand.reader.js';
 
-/** Rows of one transaction, at most. */
 export const ROWS_PER_BATCH = 2000;
 
 /** Milliseconds after which no transaction writes to the rows of a second any more. */

@@ -13,7 +13,6 @@ export interface CommittedEvent {
   readonly attempt: number;
   readonly type: string;
   readonly msg: string | number;
-  /** When it was recorded, ISO 8601. */
   readonly t: string;
   /** State of the run after the event. */
   readonly state: string;
@@ -24,7 +23,6 @@ export interface CommittedEvent {
   readonly worker_id: string | null;
 }
 
-/** Builds the event of a timeline entry. */
 export function toCommittedEvent(
   { runId, index, attempt, type, msg, t, state, payload }: Readonly<TimelineRow>,
   { topic, workerId }: { readonly topic: string | null; readonly workerId: string | null },
@@ -60,7 +58,6 @@ export interface CommittedEventRow extends TimelineRow {
   readonly found: string;
 }
 
-/** Limits of a page. */
 export interface EventPageLimits {
   readonly events: number;
   /** Bytes of messages and payloads at which the page ends; it holds one event at least. */

@@ -10,7 +10,6 @@ const FORM = /^[A-Za-z0-9_-]{38}(?:[A-Za-z0-9_-]{8})?$/;
 /** Bits of `events.commit_order` below the number of the restore. */
 const EPOCH_SHIFT = 48n;
 
-/** What a cursor of `RunEvents.read` says. */
 export interface EventCursor {
   readonly place: EventPlace;
   /** Token of the restore after which the event was recorded; null: it was before any. */
@@ -29,7 +28,6 @@ export function epochOf({ commitOrder }: EventPlace): number {
   return Number(BigInt(commitOrder) >> EPOCH_SHIFT);
 }
 
-/** The cursor behind an event. */
 export function encodeEventCursor({ commitOrder, runId, index }: EventPlace, token: string | null): string {
   const bytes = Buffer.alloc(TOKEN_AT);
   bytes.writeBigInt64BE(BigInt(commitOrder));

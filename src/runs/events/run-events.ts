@@ -18,7 +18,6 @@ export interface EventPage {
   readonly events: readonly CommittedEvent[];
   /** Pass it as `after` to read on, now or later. On an empty page it is the `after` that was given. */
   readonly next_cursor: string | null;
-  /** More events can be read already. */
   readonly has_more: boolean;
 }
 

@@ -15,7 +15,6 @@ export interface RunRequest {
   readonly image: string;
   readonly priority?: number | undefined;
   readonly inputs?: JsonObject | undefined;
-  /** Template of the outputs. */
   readonly outputs?: JsonObject | undefined;
   readonly constraints?: ConstraintsInputDto | undefined;
   readonly retry_policy?: RetryPolicyInputDto | undefined;

@@ -50,7 +50,6 @@ import { RunListReader } from '../list/run-list.reader.js';
 import { RunReader } from './run.reader.js';
 import { RunsService } from '../runs.service.js';
 
-/** HTTP of runs. */
 @ApiTags('runs')
 @Controller('runs')
 export class RunsController {

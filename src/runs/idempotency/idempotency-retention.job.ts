@@ -9,7 +9,6 @@ export const KEEP_KEYS_MS = 48 * 60 * 60 * 1000;
 /** Keys that one statement removes, at most. */
 export const KEYS_PER_BATCH = 1000;
 
-/** Removes expired idempotency keys. */
 @Injectable()
 export class IdempotencyRetentionJob {
   constructor(

@@ -8,13 +8,11 @@ import type { Idempotency } from '../journal/idempotency-ledger.js';
 /** Channel on which processes announce, by name, that they serve claims with keys. */
 export const SERVED_CHANNEL = 'longshore_served';
 
-/** A request's key, to be registered. */
 export interface IdempotencyKey extends Idempotency {
   /** The run that the request creates or changes. */
   readonly runId: string;
 }
 
-/** The stored entry of a key. */
 export interface RegisteredKey extends Idempotency {
   /** Null for the key of a claim. */
   readonly runId: string | null;
@@ -22,7 +20,6 @@ export interface RegisteredKey extends Idempotency {
   readonly isNew: boolean;
 }
 
-/** The key of a claim that got runs. */
 export interface ClaimKey extends Idempotency {
   readonly runIds: readonly string[];
 }
@@ -48,7 +45,6 @@ const INSERT_CLAIMS = `insert into ${KEYS.name} (${KEYS.columns(['scope', 'reque
          from ${NEW_CLAIMS.sql}
         order by scope`;
 
-/** SQL of the table `idempotency_keys`. */
 @Injectable()
 export class IdempotencyRepository {
   /**

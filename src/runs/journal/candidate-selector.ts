@@ -7,9 +7,7 @@ import type { Assignment, Claimant, ClaimContext, HeldRun, QueuedRun } from '../
 /** How often a strategy chooses again after other transactions took runs that it had chosen. */
 const ROUNDS = 3;
 
-/** A run that a strategy chose for a claimant. */
 export interface Candidate {
-  /** Index of the claimant. */
   readonly claim: number;
   readonly worker: Claimant;
   readonly run: Run;
@@ -119,7 +117,6 @@ function matched(
   });
 }
 
-/** The claimant after it got these runs. */
 function withRuns(claimant: Claimant, candidates: readonly Candidate[]): Claimant {
   const { held, max } = claimant;
   const added = candidates.map(({ run, worker, gpuId }): HeldRun => {

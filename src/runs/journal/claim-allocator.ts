@@ -13,7 +13,6 @@ import { CONTENDED, NOTHING, REFUSED, type Claim, type ClaimedRun, type ClaimOut
 /** Maximum number of runs for all claims of a group that ask for several: bounds the size of the commit. */
 const MAX_RUNS_PER_GROUP = 2000;
 
-/** Claims of a group with the same context. */
 interface Batch {
   readonly context: ClaimContext;
   readonly claims: readonly Claim[];

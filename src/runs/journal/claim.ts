@@ -4,7 +4,6 @@ import type { ClaimContext } from '../scheduling-strategy.js';
 import type { ClaimedFields } from '../storage/run.repository.js';
 import type { Idempotency } from './idempotency-ledger.js';
 
-/** A worker's request for runs. */
 export interface Claim {
   readonly workerId: string;
   /** Maximum number of runs; undefined: the strategy decides. */
@@ -22,7 +21,6 @@ export interface ClaimedRun extends ClaimedFields {
   readonly run: Run;
 }
 
-/** The trace that a run belongs to, or null. */
 export function traceOf({
   traceparent,
   tracestate,

@@ -1,14 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** The outcome of one command of a group. */
 export type CommandOutcome<R> = { readonly value: R } | { readonly error: unknown };
 
 export interface GroupCommitOptions<C, R> {
-  /** Maximum number of commands in a group. */
   readonly maxGroup: number;
   /** Maximum number of waiting commands; more are refused. */
   readonly maxWaiting: number;
-  /** Size of a command in bytes. */
   readonly weigh: (command: C) => number;
   /** Maximum size of a group in bytes; a larger command forms a group of its own. */
   readonly maxGroupBytes: number;
@@ -65,7 +62,6 @@ export class GroupCommitQueue<C, R> {
 
   constructor(private readonly options: GroupCommitOptions<C, R>) {}
 
-  /** Number of commands that wait for the next group. */
   get waiting(): number {
     return this.#waiting.length;
   }

@@ -1,7 +1,6 @@
 import { IdempotencyMismatch } from '../run.errors.js';
 import type { RegisteredKey } from '../idempotency/idempotency.repository.js';
 
-/** The idempotency key of a request. */
 export interface Idempotency {
   /** Digest of the key, API key, method and path. */
   readonly scope: string;
@@ -24,7 +23,6 @@ export class IdempotencyLedger {
     return key.isNew && !this.#used.has(key.scope) ? null : key.runId;
   }
 
-  /** Marks the key of an accepted request as used. */
   use(idempotency: Idempotency | undefined): void {
     if (idempotency) this.#used.add(idempotency.scope);
   }

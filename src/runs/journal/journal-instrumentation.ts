@@ -8,7 +8,6 @@ import type { CommittedEvent } from '../events/committed-event.js';
 import { JournalMetrics } from './journal-metrics.js';
 import { bytesOf, type CommittedGroup, type PendingCommand } from './pending-command.js';
 
-/** The commands of one request in a group. */
 interface RequestPart {
   /** `performance.now()` at the first command. */
   readonly submittedAt: number;

@@ -73,7 +73,6 @@ export class JournalMetrics {
     this.#startAtZero();
   }
 
-  /** Exports the length of the queue. */
   observeQueue(queue: { readonly waiting: number; readonly waitingBytes: number }): void {
     const gauge = (name: string, help: string, read: () => number): Gauge =>
       new Gauge({

@@ -19,7 +19,6 @@ export interface ChangeOptions {
   readonly hasPrecedingFailed?: (() => boolean) | undefined;
 }
 
-/** A command in the journal's queue. */
 export type PendingCommand =
   | { readonly kind: 'create'; readonly fresh: NewRun; readonly idempotency: Idempotency | undefined }
   | ({ readonly kind: 'change'; readonly runId: string; readonly command: RunCommand } & ChangeOptions)
@@ -32,12 +31,10 @@ export type Effect = ({ readonly run: Run } | { readonly replayOf: string }) & {
 
 export type Result = Effect | ClaimOutcome;
 
-/** A group whose transaction was committed. */
 export interface CommittedGroup {
   readonly group: RunGroup;
   /** One per command, in order. */
   readonly outcomes: readonly CommandOutcome<Result>[];
-  /** Number of entries appended to feeds. */
   readonly feedEntries: number;
 }
 

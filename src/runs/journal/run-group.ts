@@ -17,7 +17,6 @@ import { isClaimable, timerOf } from '../machine/timers.js';
 import { RunNotFound, RunRejected } from '../run.errors.js';
 import type { RunTimer } from '../timeouts/run-timers.js';
 
-/** An accepted command. */
 export interface Change extends Decision {
   readonly command: RunCommand;
   readonly before: Run;

@@ -11,7 +11,6 @@ import {
 export const CREATED_BOUNDS = ['gte', 'lte', 'gt', 'lt'] as const;
 export type CreatedBound = (typeof CREATED_BOUNDS)[number];
 
-/** All given parts must match. */
 export interface RunFilter {
   readonly state?: RunState | undefined;
   readonly definitionId?: string | undefined;

@@ -11,10 +11,8 @@ import { isRunId } from '../storage/new-id.js';
 import type { ListRunsQueryDto, OpRunListDto } from './list-runs.dto.js';
 import { CREATED_BOUNDS, readFilter, readPage, type CreatedBound, type RunFilter } from './run-filter.js';
 
-/** A place in the list. */
 export type RunPlace = Pick<RunRecord, 'createdAt' | 'id'>;
 
-/** A walk through the list. */
 export interface RunWalk {
   /** The walk starts behind this run; null: at the end of the list. */
   readonly place: RunPlace | null;

@@ -13,7 +13,6 @@ export function transitionOf(run: Run, trigger: Trigger, when?: Condition): Tran
     : { rejection: { reason: 'not-in-execution' } };
 }
 
-/** Content of a timeline entry. */
 export type EventContent = Pick<RunEvent, 'type' | 'msg' | 'payload'>;
 
 /** Appends one entry to the timeline of the current attempt. */

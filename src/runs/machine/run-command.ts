@@ -9,7 +9,6 @@ export interface Reporter {
   readonly attempt?: number | undefined;
 }
 
-/** A change that is asked of a run. */
 export type RunCommand =
   | {
       readonly type: 'event';
@@ -50,7 +49,6 @@ export interface Decision {
   readonly endedAttempt?: EndedAttempt;
 }
 
-/** Why the state machine rejects a command. */
 export type Rejection =
   | { readonly reason: 'locked'; readonly state: TerminalState }
   | { readonly reason: 'other-worker'; readonly workerId: string }
@@ -68,7 +66,6 @@ export interface Rejected {
 
 export type Outcome = Decision | Rejected;
 
-/** The command of one type. */
 export type Command<T extends RunCommand['type']> = Extract<RunCommand, { type: T }>;
 
 export function isRejected(outcome: Outcome): outcome is Rejected {

@@ -15,7 +15,6 @@ export const EVENT_TYPE_PATTERN = /^[A-Z][A-Z0-9_]{0,63}$/;
 
 const INT32_MAX = 2 ** 31 - 1;
 
-/** The effect of an event on its run. */
 export type EventEffect =
   | { readonly kind: 'STARTED'; readonly workerId: string; readonly gpuId: number | null }
   | { readonly kind: 'PROGRESS'; readonly progress: number }
@@ -25,7 +24,6 @@ export type EventEffect =
   | { readonly kind: 'RETRIED'; readonly force: boolean }
   | { readonly kind: 'NOTE' };
 
-/** A valid event. */
 export interface RunEvent {
   readonly type: string;
   readonly msg: string | number;
@@ -33,7 +31,6 @@ export interface RunEvent {
   readonly effect: EventEffect;
 }
 
-/** An event as a client sent it. */
 export interface ReportedEvent {
   readonly type: string;
   readonly msg: string | number;

@@ -44,7 +44,6 @@ export const CHANGING_FIELDS = [
 
 type MachineField = (typeof FIXED_FIELDS | typeof CHANGING_FIELDS)[number];
 
-/** A row of `runs`. */
 export type RunRecord = Readonly<Omit<RunEntity, 'state'>> & { readonly state: RunState };
 
 /** The part of a run that the state machine decides by, with its current attempt. All other fields are only stored. */
@@ -84,7 +83,6 @@ export function createRun(fresh: NewRun, now: Date): RunRecord {
   return { createdAt: now, queuedAt: now, updatedAt: now, ...INITIAL_VALUES, ...fresh };
 }
 
-/** An entry of the timeline. */
 export interface TimelineEntry {
   readonly runId: string;
   /** Position in the timeline of the run, from 0, without gaps. */

@@ -3,7 +3,6 @@ import { record, transitionOf, type EventContent } from './record.js';
 import type { Command, Outcome } from './run-command.js';
 import type { Run } from './run.js';
 
-/** Kinds of timers. */
 export const TIMER_KINDS = ['back_off', 'start_timeout', 'attempt_timeout'] as const;
 export type TimerKind = (typeof TIMER_KINDS)[number];
 

@@ -1,6 +1,5 @@
 import { IN_EXECUTION_STATES, RUN_STATES, type RunState } from './run-state.js';
 
-/** Causes of a change of state. */
 export type Trigger =
   'CLAIM' | 'STARTED' | 'COMPLETED' | 'FAILED' | 'CANCELLED' | 'RETRIED' | 'RECLAIMED' | 'START TIMEOUT';
 

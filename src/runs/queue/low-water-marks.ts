@@ -34,7 +34,6 @@ const MAX_PRIORITIES = 8;
 const BELOW_ALL = 2 ** 31;
 const ABOVE_ALL = -(2 ** 31) - 1;
 
-/** The whole queue as one range. */
 export const WHOLE_QUEUE: readonly QueueRange[] = [{ below: BELOW_ALL, above: ABOVE_ALL, from: null }];
 
 /**
@@ -113,7 +112,6 @@ export class LowWaterMarks implements OnModuleInit, OnModuleDestroy {
     return this.mayScanFully && this.clock() - this.#fullScanAt >= FULL_SCAN_INTERVAL_MS;
   }
 
-  /** Whether a full scan stays within its share of the time. */
   get mayScanFully(): boolean {
     return this.clock() >= this.#nextFullScanAt;
   }

@@ -11,9 +11,7 @@ const MAX_PRIORITIES = 50;
 
 const LEAST_ID = '00000000-0000-0000-0000-000000000000';
 
-/** A notification of the queue. */
 export interface QueueNotification {
-  /** Runs that became claimable. */
   readonly count: number;
   /** For each priority a position before which nothing was put; null: unknown. */
   readonly from: readonly QueuePosition[] | null;

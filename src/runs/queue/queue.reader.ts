@@ -24,7 +24,6 @@ export interface QueuePlace extends QueueEntry {
   readonly isExact: boolean;
 }
 
-/** A run with its place in the queue. */
 export interface RunStatus {
   readonly run: RunRecord;
   /** The database's time. */
@@ -52,7 +51,6 @@ export class QueueReader {
     return { run, now: await currentTime(manager), place, lastEvent };
   }
 
-  /** Ids of the workers that are reserved for runs. */
   async listReservedWorkers(manager: EntityManager): Promise<string[]> {
     const found = await rows<{ workerId: string }>(
       manager,

@@ -31,7 +31,6 @@ export class QueueRepository {
     await execute(manager, PUT, NEW_ENTRIES.params(pending, { runId: (run) => run.id }));
   }
 
-  /** Takes runs out of the queue. */
   async remove(manager: EntityManager, runIds: readonly string[]): Promise<void> {
     this.#removed.add(manager);
     await execute(
@@ -205,7 +204,6 @@ function firstWithin(shape: string, condition = ''): string {
                limit $1::integer`;
 }
 
-/** One array for each resource. */
 function columnsOf(shapes: readonly Shape[]): number[][] {
   return [shapes.map(({ cpu }) => cpu), shapes.map(({ ramMb }) => ramMb), shapes.map(({ vramMb }) => vramMb)];
 }

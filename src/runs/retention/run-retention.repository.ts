@@ -15,15 +15,12 @@ const CHILD_TABLES: Readonly<Record<string, string>> = { events: 'run_id', attem
 /** A place in the list of ended runs of one state. */
 export type EndedPlace = Pick<Run, 'createdAt' | 'id'>;
 
-/** A run that has ended. */
 export interface EndedRun extends EndedPlace {
   /** Whether it ended before the given time. */
   readonly isDue: boolean;
-  /** Entries of its timeline. */
   readonly events: number;
 }
 
-/** SQL of the retention of runs. */
 @Injectable()
 export class RunRetentionRepository {
   /**

@@ -10,7 +10,6 @@ import { RunRetentionRepository, type EndedPlace, type EndedRun } from './run-re
 const DAY_MS = 86_400_000;
 const RETENTION_LOCK = '2954417083366102';
 
-/** Runs that one transaction reads. */
 export const RUNS_PER_BATCH = 500;
 
 /** Timeline entries after which a transaction takes no further run, and that one statement removes at most. */
@@ -19,7 +18,6 @@ export const EVENTS_PER_BATCH = 20_000;
 /** Runs of each state that one pass reads; the next pass continues behind them. */
 const RUNS_PER_PASS = 200_000;
 
-/** The runs of one state that are removed. */
 interface Due {
   readonly state: TerminalState;
   /** They ended before this time. */
@@ -27,7 +25,6 @@ interface Due {
   readonly now: Date;
 }
 
-/** The result of one transaction. */
 interface Batch {
   readonly removed: number;
   readonly read: number;

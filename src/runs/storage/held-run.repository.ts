@@ -3,7 +3,6 @@ import { rows, type SqlExecutor } from '../../database/sql.js';
 import { QUEUE, RUNS } from './run-columns.js';
 import type { HeldRun } from '../scheduling-strategy.js';
 
-/** A worker that holds runs. */
 export interface Holder {
   readonly workerId: string;
   /** True when it has held one of them for longer than the given time. */

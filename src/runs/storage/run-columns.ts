@@ -3,16 +3,13 @@ import { RunEntity } from '../../database/entities/run.entity.js';
 import { EntityTable } from '../../database/entity-table.js';
 import { CHANGING_FIELDS, FIXED_FIELDS } from '../machine/run.js';
 
-/** The table `runs`. */
 export const RUNS = new EntityTable(RunEntity);
 
-/** The table `run_queue`. */
 export const QUEUE = new EntityTable(QueueEntryEntity);
 
 /** Columns of `runs r` that the state machine reads: the fields of `Run`, except its outputs. */
 export const MACHINE_COLUMNS = RUNS.select('r', [...FIXED_FIELDS, ...CHANGING_FIELDS]);
 
-/** All columns of `runs r`. */
 export const RECORD_COLUMNS = RUNS.select('r');
 
 /** Columns of `run_queue q` that scheduling strategies use. */

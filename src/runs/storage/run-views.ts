@@ -17,7 +17,6 @@ export interface RunView {
   readonly events: readonly TimelineRow[];
 }
 
-/** Reads runs with their newest events. */
 @Injectable()
 export class RunViews {
   constructor(

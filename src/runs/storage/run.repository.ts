@@ -19,7 +19,6 @@ import { MACHINE_COLUMNS, RECORD_COLUMNS, RUNS } from './run-columns.js';
 const CLAIMED_FIELDS = ['image', 'inputs', 'traceparent', 'tracestate'] as const;
 export type ClaimedFields = Pick<RunRecord, (typeof CLAIMED_FIELDS)[number]>;
 
-/** A row of `attempts`. */
 export type AttemptRow = Omit<AttemptEntity, 'state'> & { readonly state: RunState };
 
 // A new run is sent without the columns that have the same value in every new run.

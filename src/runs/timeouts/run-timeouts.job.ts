@@ -9,10 +9,8 @@ import { JournalOverloaded, RunNotFound, RunRejected } from '../run.errors.js';
 import { newId } from '../storage/new-id.js';
 import { listDue, nextDueInMs, postponeTimers, removeTimers, TIMER_CHANNEL } from './run-timers.js';
 
-/** Name of the job in the registry. */
 export const RUN_TIMEOUTS = 'run_timeouts';
 
-/** Runs per batch. */
 export const RUNS_PER_BATCH = 200;
 
 /** Milliseconds until the next try after the timer of a run could not be applied. */
@@ -21,7 +19,6 @@ export const POSTPONE_MS = 10_000;
 /** Pause after a run of the job that found only runs that another process handled. */
 const OTHERS_PAUSE_MS = 250;
 
-/** Numbers of runs. */
 export interface TimeoutCounts {
   /** Their timers were applied. */
   readonly applied: number;

@@ -45,7 +45,6 @@ export class TimelineEventDto {
   attempt: number;
   /** @example PROGRESS */
   type: string;
-  /** When it was recorded, ISO 8601. */
   @ApiProperty({ type: 'string', format: 'date-time' })
   t: string;
   @ApiProperty({ oneOf: [{ type: 'string' }, { type: 'integer' }] })
@@ -69,7 +68,6 @@ export class PolledEventsDto {
   events: PolledEventDto[];
 }
 
-/** Query of a poll. */
 export class PollEventsQueryDto {
   /** Only events with a greater index are returned; -1 means all. */
   @IsOptional()

@@ -80,7 +80,6 @@ export class UpdateRunDto {
   priority?: number;
 }
 
-/** Query of GET /runs/{id}. */
 export class GetRunQueryDto {
   /** false leaves `events` empty, for callers who poll the state. */
   @IsOptional()
