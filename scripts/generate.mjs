@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { buildIfNeeded } from './build-if-needed.mjs';
+import { describeTransitions, sketchTransitions } from './describe-transitions.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const run = promisify(execFile);

@@ -45,6 +45,7 @@ export class TimelineEventDto {
   attempt: number;
   /** @example PROGRESS */
   type: string;
+  /** When it was recorded, ISO 8601. */
   @ApiProperty({ type: 'string', format: 'date-time' })
   t: string;
   @ApiProperty({ oneOf: [{ type: 'string' }, { type: 'integer' }] })
