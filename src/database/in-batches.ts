@@ -1,7 +1,6 @@
 /**
- * Removes something batch by batch until a batch is not full, or the signal aborts.
- * @param remove one batch; answers how many it removed
- * @returns how many it removed altogether
+ * Calls `remove` until a batch is smaller than the limit, or the signal aborts.
+ * @returns the sum of its results
  */
 export async function inBatches(
   limit: number,

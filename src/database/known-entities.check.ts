@@ -2,7 +2,6 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { DiscoveryService } from '@nestjs/core';
 import { EntitySchema, Repository, type EntityTarget } from 'typeorm';
 
-/** An entity is used that the data source does not have. */
 export class UnknownEntities extends Error {
   constructor(names: readonly string[]) {
     super(`TypeOrmModule.forFeature: the data source was opened without the entity ${names.join(', ')}`);

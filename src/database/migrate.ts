@@ -5,56 +5,50 @@ import type { MigrationClass } from './data-source.js';
 import { rows } from './sql.js';
 import { isRetryable, isStatementGivenUp } from './unavailable.js';
 
-/** Key of the advisory lock that a migrating process holds; any number nobody else uses. */
+/** Advisory lock of the migrating process. */
 const MIGRATION_LOCK = '7161023518446744';
 
 const OLDEST_SERVER = 140_000;
 const POLL_MS = 100;
-const USUAL_DEADLINE_MS = 600_000;
+const DEFAULT_TIMEOUT_MS = 600_000;
 
 /**
- * Longest wait of a migration for a lock on a table, in milliseconds. Who serves meanwhile waits behind a migration that
- * waits: this is less than the longest wait for a lock of the service's own statements, so none of them fails for it.
+ * Lock timeout of a migration, in milliseconds. Statements of serving processes queue behind it: it is shorter than
+ * their own lock timeout, so that none of them fails.
  */
 const TABLE_LOCK_MS = 1_000;
 
-/** Pause before a migration that did not get its locks is tried again, in milliseconds; others go on meanwhile. */
+/** Pause before a blocked migration is retried, in milliseconds. */
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 5_000;
 
 export interface MigrateOptions {
-  /** Those to run. Default: all of the data source. */
+  /** Default: those of the data source. */
   readonly migrations?: readonly MigrationClass[];
-  /**
-   * How long another process may hold the migration lock, and how long a migration may be tried for the locks it needs on
-   * tables, before this one gives up; in milliseconds. Default 10 minutes.
-   */
+  /** Timeout of the wait for the migration lock, and of the retries of a migration, in milliseconds. Default 10 minutes. */
   readonly timeoutMs?: number;
-  /** Called once when another process is migrating and this one waits for it. */
+  /** Called once when another process is migrating. */
   readonly onWait?: () => void;
-  /** Called before the first migration is run, with the names of all that are to be run. */
+  /** Called before the first migration with all names. */
   readonly onBegin?: (pending: readonly string[]) => void;
-  /** Called each time a migration did not get a lock that somebody else holds, before it is tried again. */
+  /** Called before each retry of a migration that could not lock a table. */
   readonly onBlocked?: (blocked: BlockedMigration) => void;
 }
 
-/** A migration that could not have the locks it needs. */
 export interface BlockedMigration {
   readonly migration: string;
-  /** The longest transaction that held a lock on one of the tables at the time: most likely it is in the way. */
+  /** The longest open transaction with a lock on one of the tables: most likely the cause. */
   readonly oldest: OpenTransaction | undefined;
 }
 
-/** A transaction of another session of the database. */
 export interface OpenTransaction {
   readonly pid: number;
-  /** Null for a session of a role that this one may not look at. */
+  /** Null, like `seconds`, for a session that this role may not see. */
   readonly application: string | null;
-  /** How long it had been open; null as above. */
   readonly seconds: number | null;
 }
 
-/** A migration failed. The schema is what the migrations before it made. */
+/** A migration failed; those before it are applied. */
 export class MigrationFailed extends Error {
   override readonly name = 'MigrationFailed';
 
@@ -65,15 +59,14 @@ export class MigrationFailed extends Error {
 }
 
 /**
- * Brings the database to the data source's last migration, and answers the names of those it ran. Several
- * processes may call this at once: one migrates, the others wait and find nothing left to do. Uses two
- * connections of its own, without limits on the duration of statements.
+ * Runs the pending migrations on two connections of its own, without a statement timeout. Several processes may call this
+ * at once: one migrates, the others wait for it.
  *
- * Other processes serve meanwhile, also those of an earlier version. A migration that waits for a lock on a table has
- * everybody else wait for that table: it gives up after a second, lets them go on, and is tried again. One that runs
- * without a transaction cannot be tried again like that: it sets its own `lock_timeout`.
- * @throws Error when the server is older than PostgreSQL 14, or when the migration lock was not to be had in time;
- * MigrationFailed when a migration fails (those before it stay)
+ * Other processes may serve meanwhile. Their statements queue behind a migration that waits for a lock on a table, so it
+ * gives up after a second and is retried. One that runs without a transaction cannot be retried like that: it sets its
+ * own `lock_timeout`.
+ * @returns the names of the applied migrations
+ * @throws MigrationFailed; Error for a server older than PostgreSQL 14, or after the timeout of the migration lock
  */
 export async function migrate(dataSource: DataSource, options: MigrateOptions = {}): Promise<string[]> {
   const source = new DataSource({
@@ -91,7 +84,7 @@ export async function migrate(dataSource: DataSource, options: MigrateOptions = 
   }
 }
 
-/** Options for migrations: a statement may take any time, a lock on a table is waited for only briefly. */
+/** Options for migrations: no timeout but a short one for locks. */
 export function withoutTimeouts(
   options: DataSourceOptions,
 ): Extract<DataSourceOptions, { type: 'postgres' }> {
@@ -108,7 +101,7 @@ export function withoutTimeouts(
   };
 }
 
-/** @throws Error when a server of this version (as `server_version_num` and `server_version` tell it) is too old. */
+/** @param number `server_version_num` @param version `server_version` @throws Error for a server that is too old */
 export function requireSupportedServer(number: number, version: string): void {
   if (number >= OLDEST_SERVER) return;
   throw new Error(`PostgreSQL 14 or newer is needed; the database server runs ${version}`);
@@ -123,7 +116,7 @@ async function checkServerVersion(source: DataSource): Promise<void> {
 }
 
 async function runPending(source: DataSource, options: MigrateOptions): Promise<string[]> {
-  const { timeoutMs = USUAL_DEADLINE_MS, onBegin, onBlocked } = options;
+  const { timeoutMs = DEFAULT_TIMEOUT_MS, onBegin, onBlocked } = options;
   const deadline = Date.now() + timeoutMs;
   const pending = await findPending(source);
   if (pending.length === 0) return [];
@@ -143,7 +136,7 @@ async function runPending(source: DataSource, options: MigrateOptions): Promise<
   }
 }
 
-/** Names of the migrations that the database has not had, in their order. */
+/** Names of the pending migrations, in order. */
 async function findPending(source: DataSource): Promise<string[]> {
   const names = source.migrations.map(({ name, constructor }) => name ?? constructor.name);
   const [table] = await rows<{ exists: boolean }>(
@@ -193,7 +186,7 @@ export async function underMigrationLock<T>(
     try {
       return await action();
     } finally {
-      // The lock goes with the connection anyway: losing it here must not hide what the action threw.
+      // An error here must not hide that of the action; the lock ends with the connection anyway.
       await rows(holder, 'select pg_advisory_unlock($1::bigint)', [MIGRATION_LOCK]).catch(() => undefined);
     }
   } finally {
@@ -202,12 +195,12 @@ export async function underMigrationLock<T>(
 }
 
 /**
- * Asks again and again instead of waiting in the server: a statement that waits holds a snapshot, and a
- * `create index concurrently` of the process that has the lock would wait for that snapshot for ever.
+ * Polls instead of waiting in the server: a waiting statement holds a snapshot, for which a `create index concurrently` of
+ * the lock's holder would wait for ever.
  */
 async function lock(
   holder: QueryRunner,
-  { timeoutMs = USUAL_DEADLINE_MS, onWait }: MigrateOptions,
+  { timeoutMs = DEFAULT_TIMEOUT_MS, onWait }: MigrateOptions,
 ): Promise<void> {
   const deadline = Date.now() + timeoutMs;
   for (let attempt = 0; ; attempt += 1) {

@@ -2,13 +2,12 @@ import { Client } from 'pg';
 import { QueryFailedError, type DataSource, type EntityManager, type QueryRunner } from 'typeorm';
 import type { StatementTracer } from './statement-tracer.js';
 
-/** What came of a statement: its rows, and how many it wrote or found. */
 export interface StatementResult {
   readonly rows: object[];
   readonly rowCount: number | null;
 }
 
-/** Prepared statements of one connection at most; texts beyond them are sent unprepared. */
+/** Prepared statements per connection; further texts are sent unprepared. */
 const MAX_PREPARED = 500;
 
 const names = new Map<string, string>();
@@ -16,9 +15,8 @@ const names = new Map<string, string>();
 const pipelines = new WeakMap<QueryRunner, Pipeline>();
 
 /**
- * A transaction whose statements are sent without waiting for the answers to those before them, in the order in which
- * they are handed in; what one turn of the event loop hands in goes out in one piece. Statements are prepared once a
- * connection. When one fails the server carries out none of those behind it.
+ * A transaction that sends its statements in order without waiting for earlier results; those of one turn of the event
+ * loop go out in one packet. Statements are prepared once per connection. After a failure the server skips the rest.
  */
 export class Pipeline {
   #failure: { readonly error: unknown } | undefined;
@@ -29,17 +27,15 @@ export class Pipeline {
     private readonly tracer: StatementTracer | undefined,
   ) {}
 
-  /** The pipeline that a query runner belongs to, if it does. */
+  /** The pipeline of a query runner, if it has one. */
   static of(runner: QueryRunner): Pipeline | undefined {
     return pipelines.get(runner);
   }
 
   /**
-   * Runs `work` as one transaction. Everything that it hands in through its manager is committed, whether it waits for
-   * the answers or not; the transaction is over when all of them have come.
-   * @param tracer makes a span of every statement; nobody does unless it is given
-   * @param source a data source whose connections take statements behind unanswered ones (`pipeline`)
-   * @throws what the first statement that failed did, else what `work` throws; nothing was committed, as far as is known
+   * Runs `work` as one transaction, which commits after all its statements, awaited or not.
+   * @param source whose connections have the driver's option `pipeline`
+   * @throws the error of the first failed statement, else of `work`; as far as known, nothing is committed then
    */
   static async transaction<T>(
     source: DataSource,
@@ -75,8 +71,8 @@ export class Pipeline {
   }
 
   /**
-   * Hands statements in whose answers nobody waits for: they succeed, or the whole transaction fails. A failure before
-   * anything is sent has to come by the end of the turn of the event loop.
+   * Adds statements that are not awaited: if one fails, the transaction fails. An error before sending must occur in the
+   * current turn of the event loop.
    */
   also(statements: Promise<unknown>): void {
     statements.catch((error: unknown) => {
@@ -89,7 +85,7 @@ export class Pipeline {
     let result: T;
     try {
       result = await work();
-      // What could not even be sent is heard of by then; the server knows nothing of it, and would commit the rest.
+      // Collects errors before sending: the server does not know of them and would commit the rest.
       await new Promise((resolve) => process.nextTick(resolve));
       this.#throwIfFailed();
     } catch (error) {
@@ -97,7 +93,7 @@ export class Pipeline {
       this.#throwIfFailed();
       throw error;
     }
-    // Its answer comes after those to all others. In an aborted transaction it rolls back, without a word.
+    // Its result comes last. In an aborted transaction it rolls back without an error.
     await this.send('commit').catch(() => undefined);
     this.#throwIfFailed();
     return result;
@@ -127,7 +123,6 @@ function nameOf(text: string): string | undefined {
   return name;
 }
 
-/** What a statement that failed is reported as. */
 export function queryFailed(text: string, values: readonly unknown[], error: unknown): QueryFailedError {
   return new QueryFailedError(text, [...values], error instanceof Error ? error : new Error(String(error)));
 }

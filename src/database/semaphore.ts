@@ -1,14 +1,12 @@
-/** Has a bounded number of things done at a time, the others in the order in which they came. */
+/** Limits how many actions run at the same time; the others wait in order of arrival. */
 export class Semaphore {
   readonly #waiting: (() => void)[] = [];
   #busy = 0;
 
-  /** @param most that are done at the same time */
-  constructor(private readonly most: number) {}
+  constructor(private readonly limit: number) {}
 
-  /** Does it when it is its turn. */
   async take<T>(action: () => Promise<T>): Promise<T> {
-    if (this.#busy < this.most) this.#busy += 1;
+    if (this.#busy < this.limit) this.#busy += 1;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
     try {
       return await action();

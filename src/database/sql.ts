@@ -6,7 +6,7 @@ import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value
 import { Pipeline, queryFailed } from './pipeline.js';
 import { DatabaseUnreachable } from './unavailable.js';
 
-/** What SQL can be run on: a transaction's manager or query runner, or the data source for a statement alone. */
+/** A transaction's manager or query runner, or the data source for a single statement. */
 export type SqlExecutor = EntityManager | DataSource | QueryRunner;
 
 /**
@@ -23,11 +23,7 @@ export interface UnnestedRows {
   readonly params: readonly unknown[];
 }
 
-/**
- * Rows of a `select`, or of an `insert`, `update`, `delete` with `returning`, whichever it is; TypeORM's own
- * `query` answers in a different shape for each.
- * @throws QueryFailedError
- */
+/** Rows of any statement; TypeORM's own `query` returns a different shape for each kind. @throws QueryFailedError */
 export async function rows<T>(
   executor: SqlExecutor,
   sql: string,
@@ -37,11 +33,7 @@ export async function rows<T>(
   return records;
 }
 
-/**
- * Runs a statement and answers the number of rows that it inserted, updated, deleted or selected; 0 for one that
- * does not count rows.
- * @throws QueryFailedError
- */
+/** @returns the number of rows that were inserted, updated, deleted or selected. @throws QueryFailedError */
 export async function execute(
   executor: SqlExecutor,
   sql: string,
@@ -52,30 +44,27 @@ export async function execute(
 }
 
 /**
- * The database's clock at this instant, to the millisecond. Unlike `now()` it does not stand still during a
- * transaction: asked after locks were taken, it is not before the time that their last holder saw.
+ * The database's clock, to the millisecond. Unlike `now()` it advances during a transaction: read after locks are taken, it
+ * is not before the time that their last holder saw.
  */
 export async function currentTime(executor: SqlExecutor): Promise<Date> {
   const [row] = await rows<{ now: Date }>(
     executor,
     `select date_trunc('milliseconds', clock_timestamp()) as now`,
   );
-  if (row === undefined) throw new Error('the database did not tell the time');
+  if (row === undefined) throw new Error('the database did not return its time');
   return row.now;
 }
 
 /**
- * Turns row objects into a table expression named `v`, so that a statement handles any number of rows with a fixed
- * text and one parameter per column:
+ * Turns row objects into a table expression `v`, so that a statement takes any number of rows with one parameter per column:
  *
  *     const source = unnestRows({ id: 'uuid', msg: 'text' }, [{ id, msg }], 2);
  *     await execute(manager, `update runs r set msg = v.msg from ${source.sql} where r.id = v.id and r.n = $1`,
  *       [n, ...source.params]);
  *
- * `columns` maps a column to its type, which must not be an array type itself; `firstParam` is the number of the
- * first parameter. The rows keep their order in a plain `select ... from`.
- * @throws TypeError when a row lacks a column; RangeError for an invalid Date and for names and types that are no
- * plain SQL names (both are part of the statement's text, so they never come from outside).
+ * @param columns maps a column to its type, which is not an array; both become part of the text
+ * @throws TypeError when a row lacks a column; RangeError for an invalid Date, or a name or type that is no plain SQL name
  */
 export function unnestRows<C extends Record<string, string>>(
   columns: C,
@@ -87,8 +76,8 @@ export function unnestRows<C extends Record<string, string>>(
   return { sql: unnest.sql, params: unnest.params(source) };
 }
 
-/** A column of a table expression: `key` is the property that row objects have its value in. */
 export interface UnnestColumn {
+  /** The property of row objects. */
   readonly key: string;
   readonly name: string;
   readonly type: string;
@@ -113,8 +102,8 @@ export class UnnestColumns<K extends string> {
   }
 
   /**
-   * The array literals of the columns, read from the rows or computed for each of them. Copying rows to add properties
-   * would cost more than all the rest.
+   * The array literals of the columns.
+   * @param computed functions for columns that are no properties of the rows: copying rows to add them is expensive
    * @throws TypeError when a row lacks a column; RangeError for an invalid Date
    */
   params<R extends Readonly<Record<Exclude<K, C>, UnnestValue>>, C extends K = never>(
@@ -131,14 +120,13 @@ export class UnnestColumns<K extends string> {
   }
 }
 
-/** What a statement answered, as the driver and TypeORM both have it. */
 interface Outcome {
-  // oxlint-disable-next-line typescript/no-explicit-any -- rows have the shape that the statement's author says
+  // oxlint-disable-next-line typescript/no-explicit-any -- the caller declares the shape of rows
   readonly records: any[];
   readonly affected?: number | null | undefined;
 }
 
-/** The array literal of one column, written here because the driver's own escaping costs several times as much. */
+/** The array literal of one column: several times as fast as the driver's own. */
 function arrayLiteral(
   values: readonly (UnnestValue | undefined)[],
   column: string,
@@ -168,7 +156,7 @@ function escaped(text: string): string {
   return `"${text.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`;
 }
 
-/** In JSON text there are no control characters, so the escapes of a JSON string are exactly those of an array element. */
+/** JSON text has no control characters, so a JSON string escapes it as an array element requires. */
 function jsonElement(value: UnnestValue): string {
   if (value === null) return 'NULL';
   return JSON.stringify(isJsonObject(value) ? jsonText(value) : value);
@@ -178,7 +166,7 @@ function isJson(type: string): boolean {
   return type === 'json' || type === 'jsonb';
 }
 
-/** Hands the statement in before it waits for anything, so that statements of a pipeline keep their order. */
+/** Sends the statement before it awaits anything, so that statements of a pipeline keep their order. */
 async function run(executor: SqlExecutor, sql: string, params: readonly unknown[]): Promise<Outcome> {
   const place = placeOf(executor);
   if (!('runner' in place)) return runAlone(place.source, sql, params);
@@ -188,7 +176,7 @@ async function run(executor: SqlExecutor, sql: string, params: readonly unknown[
   return { records, affected: rowCount };
 }
 
-/** A statement outside of any transaction, on a connection of the pool, past TypeORM's own layers. */
+/** A statement outside of transactions, on a connection of the pool, without TypeORM's overhead. */
 async function runAlone(source: DataSource, sql: string, params: readonly unknown[]): Promise<Outcome> {
   const pool = poolOf(source);
   if (!pool) throw new DatabaseUnreachable('the data source is not open');

@@ -1,25 +1,23 @@
 import { errorType, type Span, type Tracing } from '@longshore/common/tracing/tracing';
 
-/** Names of statements that are remembered at most. */
+/** Cached statement names. */
 const MAX_NAMES = 500;
 
 const names = new Map<string, StatementName>();
 
-/** What a statement does, without any of its values. */
 interface StatementName {
   readonly operation: string;
-  /** The table it is about; undefined for none. */
   readonly table: string | undefined;
 }
 
-/** Makes a span of every statement of one transaction. */
+/** Creates a span for each statement of a transaction. */
 export class StatementTracer {
   constructor(
     private readonly tracing: Tracing,
     private readonly parent: Span,
   ) {}
 
-  /** Says that a statement is sent. @returns to be told when it is answered, and with which error if it failed */
+  /** Starts the span of a statement. @returns ends it, with the error if the statement failed */
   begin(text: string): (error?: unknown) => void {
     const { operation, table } = nameOf(text);
     const summary = table === undefined ? operation : `${operation} ${table}`;
@@ -48,7 +46,7 @@ function nameOf(text: string): StatementName {
   return name;
 }
 
-/** Reads the first words that say it; the parts of a `with` come before them. */
+/** Reads operation and table from the text; skips the common table expressions of a `with`. */
 function readName(text: string): StatementName {
   const write = /\b(insert\s+into|update(?!\s+(?:skip|of)\b)|delete\s+from)\s+([a-z_]+)/i.exec(text);
   if (write !== null)

@@ -4,18 +4,17 @@ import { createInterface } from 'node:readline';
 
 const TAIL_LINES = 25;
 
-/** What a child program is and how it is started. */
 export interface ChildPlan {
-  /** What it is called in messages. */
+  /** For messages. */
   readonly name: string;
   /** Script that is run by this Node. */
   readonly script: string;
   readonly env: NodeJS.ProcessEnv;
-  /** File that gets everything it prints; emptied first. */
+  /** File for its output; truncated at the start. */
   readonly logFile: string;
 }
 
-/** A child program ended that was to go on. */
+/** A child program ended without being stopped. */
 export class ChildEnded extends Error {
   constructor(
     readonly child: string,
@@ -29,17 +28,14 @@ export class ChildEnded extends Error {
   }
 }
 
-/**
- * A program that runs beside this one, in a session of its own: Ctrl-C reaches this program alone, which then stops its
- * children in the right order.
- */
+/** A child process in its own session: Ctrl-C reaches only this process, which stops its children in the right order. */
 export class ChildProgram {
-  /** Rejects with {@link ChildEnded} when the program ends without having been told to; never resolves before that. */
+  /** Rejects with {@link ChildEnded} when the program ends before `stop`; never resolves. */
   readonly lost: Promise<never>;
   private readonly child: ChildProcess;
   private readonly log: WriteStream;
   private readonly tail: string[] = [];
-  private readonly watchers = new Set<(line: string) => void>();
+  private readonly listeners = new Set<(line: string) => void>();
   private readonly ended: Promise<string>;
   private stopping = false;
   private lostAlready = false;
@@ -60,29 +56,29 @@ export class ChildProgram {
       this.child.once('error', (error) => resolve(error.message));
       this.child.once('close', (code, signal) => resolve(signal ?? `exit code ${code}`));
     });
-    this.lost = this.watch();
-    // Whoever waits for it hears of it; nobody has to.
+    this.lost = this.waitForLoss();
+    // It may have no listener.
     this.lost.catch(() => undefined);
   }
 
   /** Waits for a line that matches. @throws ChildEnded when the program ends first */
   async untilLine(pattern: RegExp): Promise<RegExpExecArray> {
-    let watcher: ((line: string) => void) | undefined;
+    let listener: ((line: string) => void) | undefined;
     const found = new Promise<RegExpExecArray>((resolve) => {
-      watcher = (line) => {
+      listener = (line) => {
         const match = pattern.exec(line);
         if (match !== null) resolve(match);
       };
-      this.watchers.add(watcher);
+      this.listeners.add(listener);
     });
     try {
       return await Promise.race([found, this.lost]);
     } finally {
-      if (watcher !== undefined) this.watchers.delete(watcher);
+      if (listener !== undefined) this.listeners.delete(listener);
     }
   }
 
-  /** Whether it ended without having been told to. */
+  /** Whether it ended before `stop`. */
   get isLost(): boolean {
     return this.lostAlready;
   }
@@ -90,7 +86,7 @@ export class ChildProgram {
   /**
    * Stops the program; harmless when it has ended.
    * @param graceMs time between SIGTERM and SIGKILL
-   * @returns how it ended when that was not as it should be, else null
+   * @returns how it ended, unless as expected
    */
   async stop(graceMs: number): Promise<string | null> {
     this.stopping = true;
@@ -102,7 +98,7 @@ export class ChildProgram {
       this.log.end(() => resolve(undefined));
       this.log.once('error', resolve);
     });
-    // A program that does not listen for signals yet has started nothing yet.
+    // SIGTERM: a program without signal handlers has not started anything yet.
     return how === 'exit code 0' || how === 'SIGTERM' ? null : how;
   }
 
@@ -110,12 +106,11 @@ export class ChildProgram {
     this.tail.push(line);
     if (this.tail.length > TAIL_LINES) this.tail.shift();
     this.log.write(`${line}\n`);
-    for (const watcher of this.watchers) watcher(line);
+    for (const listener of this.listeners) listener(line);
   }
 
-  private async watch(): Promise<never> {
+  private async waitForLoss(): Promise<never> {
     const how = await this.ended;
-    // One that was told to stop is not lost: nothing that waits for `lost` is to go on.
     if (this.stopping) return new Promise<never>(() => undefined);
     this.lostAlready = true;
     throw new ChildEnded(this.plan.name, how, this.tail);

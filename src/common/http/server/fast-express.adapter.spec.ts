@@ -1,0 +1,20 @@
+import 'reflect-metadata';
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Request, Response } from 'express';
+import { FastExpressAdapter } from './fast-express.adapter.js';
+
+test("responses follow Express's JSON settings", async () => {
+  const adapter = new FastExpressAdapter();
+  adapter.set('json spaces', 2);
+  adapter.initHttpServer({});
+  adapter.get('/team', (_: Request, response: Response) => adapter.reply(response, { a: 1 }));
+  await new Promise<void>((resolve) => void adapter.listen(0, '127.0.0.1', resolve));
+  try {
+    const { port } = Object(adapter.getHttpServer().address());
+    const response = await fetch(`http://127.0.0.1:${port}/team`);
+    assert.equal(await response.text(), '{\n  "a": 1\n}');
+  } finally {
+    await adapter.close();
+  }
+});
