@@ -44,7 +44,12 @@ data: {}
 
 `;
 
-const BOOLEAN = { type: 'string' as const, enum: ['true', 'false'] };
+const TEXT = { type: 'string' };
+const BOOLEAN = { type: 'string', enum: ['true', 'false'] };
+
+function header(description: string, schema: object) {
+  return { required: true, description, schema };
+}
 
 @ApiTags('logs')
 @Controller('runs')
@@ -78,36 +83,12 @@ export class LogLinesController {
       [PLAIN]: { schema: { type: 'string' }, example: 'hi\n[... 1000 lines left out ...]\n' },
     },
     headers: {
-      'X-Log-Attempt': {
-        required: true,
-        description: 'The attempt whose log it is.',
-        schema: { type: 'integer', minimum: 1 },
-      },
-      'X-Log-Next-Cursor': {
-        required: true,
-        description: 'Continues the log behind the page, also when the page is empty.',
-        schema: { type: 'string' },
-      },
-      'X-Log-Previous-Cursor': {
-        required: true,
-        description: 'Give it as `before` for what is in front of the page.',
-        schema: { type: 'string' },
-      },
-      'X-Log-Has-Previous': {
-        required: true,
-        description: 'Whether the page begins behind the first line.',
-        schema: BOOLEAN,
-      },
-      'X-Log-Complete': {
-        required: true,
-        description: 'Whether nothing will come after this page.',
-        schema: BOOLEAN,
-      },
-      'X-Log-Has-More': {
-        required: true,
-        description: 'Whether more is there already.',
-        schema: BOOLEAN,
-      },
+      'X-Log-Attempt': header('The attempt whose log it is.', { type: 'integer', minimum: 1 }),
+      'X-Log-Next-Cursor': header('Continues the log behind the page, also when the page is empty.', TEXT),
+      'X-Log-Previous-Cursor': header('Give it as `before` for what is in front of the page.', TEXT),
+      'X-Log-Has-Previous': header('Whether the page begins behind the first line.', BOOLEAN),
+      'X-Log-Complete': header('Whether nothing will come after this page.', BOOLEAN),
+      'X-Log-Has-More': header('Whether more is there already.', BOOLEAN),
     },
   })
   @ApiErrors(400, 404, 503)
