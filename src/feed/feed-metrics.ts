@@ -11,26 +11,21 @@ export class FeedMetrics {
 
   constructor(registry: Registry) {
     const registers = [registry];
+    const counter = (name: string, help: string): Counter => new Counter({ name, help, registers });
     this.openReaders = new Gauge({
       name: 'longshore_feed_readers',
       help: 'Open streams and waiting polls',
       registers,
     });
-    this.queries = new Counter({
-      name: 'longshore_feed_queries_total',
-      help: 'Queries made for readers of the feed',
-      registers,
-    });
-    this.stalledStreams = new Counter({
-      name: 'longshore_feed_stalled_streams_total',
-      help: 'Streams cut off because their readers were too slow',
-      registers,
-    });
-    this.expiredEntries = new Counter({
-      name: 'longshore_feed_expired_entries_total',
-      help: 'Feed entries removed by retention',
-      registers,
-    });
+    this.queries = counter('longshore_feed_queries_total', 'Queries made for readers of the feed');
+    this.stalledStreams = counter(
+      'longshore_feed_stalled_streams_total',
+      'Streams cut off because their readers were too slow',
+    );
+    this.expiredEntries = counter(
+      'longshore_feed_expired_entries_total',
+      'Feed entries removed by retention',
+    );
     this.#lag = new Histogram({
       name: 'longshore_feed_delivery_lag_seconds',
       help: 'Time from an event to its delivery to a reader who had read everything before',

@@ -9,12 +9,6 @@ const DAY_MS = 86_400_000;
 const BATCH = 500;
 const RETENTION_LOCK = '7420958811263390';
 
-/** What one pass did. */
-export interface FeedRetentionCounts {
-  /** Entries removed. */
-  readonly entries: number;
-}
-
 /** Removes entries that have been on the feeds for longer than the settings say. */
 @Injectable()
 export class FeedRetention {
@@ -25,18 +19,18 @@ export class FeedRetention {
   ) {}
 
   /**
-   * One pass, in batches that are each a short transaction. If several processes run it, one of them works.
+   * Removes entries in batches that are each a short transaction. If several processes run it, one of them works.
    * @param now the database's time
    * @param stop ends the pass between two batches
+   * @returns the number of removed entries
    */
-  async runOnce(now: Date, stop?: AbortSignal): Promise<FeedRetentionCounts> {
+  async runOnce(now: Date, stop?: AbortSignal): Promise<{ readonly entries: number }> {
     const { feedRetentionDays } = this.settings;
     if (feedRetentionDays === 0) return { entries: 0 };
     const before = new Date(now.getTime() - feedRetentionDays * DAY_MS);
     let from = new Date(0);
     let entries = 0;
-    for (;;) {
-      if (stop?.aborted === true) break;
+    while (stop?.aborted !== true) {
       const batch = await whenAlone(this.dataSource, RETENTION_LOCK, (manager) =>
         removeHeads(manager, from, before),
       );
@@ -51,9 +45,8 @@ export class FeedRetention {
   }
 }
 
-/** What one batch did. */
 interface Batch {
-  /** Entries looked at, oldest first, and the time of the newest of them. */
+  /** Number of examined entries, oldest first, and the time of the newest. */
   readonly examined: number;
   readonly newest: Date | null;
   readonly deleted: number;

@@ -2,11 +2,10 @@ import { Module } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { FeedEpochEntity, FeedEpochStartEntity } from '../database/entities/feed.entity.js';
 import { FeedCursors } from './feed-cursors.js';
-import { DEFAULT_FEED_LIMITS, FEED_LIMITS } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedRetention } from './feed-retention.js';
 import { FeedController } from './feed.controller.js';
-import { FeedReader } from './feed.reader.js';
+import { DEFAULT_FEED_LIMITS, FEED_LIMITS, FeedReader } from './feed.reader.js';
 import { FeedRepository } from './feed.repository.js';
 import { FeedNotifications, FeedService } from './feed.service.js';
 

@@ -6,10 +6,9 @@ import { DataSource } from 'typeorm';
 import { FeedEpochEntity, FeedEpochStartEntity } from '../database/entities/feed.entity.js';
 import { FeedCursors } from './feed-cursors.js';
 import { encodeCursor } from './feed-cursor.js';
-import { DEFAULT_FEED_LIMITS } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedCursorGone, FeedCursorInvalid } from './feed.errors.js';
-import { FeedReader } from './feed.reader.js';
+import { DEFAULT_FEED_LIMITS, FeedReader } from './feed.reader.js';
 import { FeedRepository, type FeedRange, type FeedRows } from './feed.repository.js';
 
 const RANGE: FeedRange = { topic: 'a', after: 3, limit: 10, maxBytes: 1000 };

@@ -1,12 +1,25 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
+import { READER_LIMITS, type ReaderLimits } from '../common/http/server/bounded-readers.js';
 import { Semaphore } from '../database/semaphore.js';
 import { FeedCursors } from './feed-cursors.js';
-import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedSlice } from './feed-slice.js';
 import { FeedCursorGone, FeedCursorInvalid } from './feed.errors.js';
 import { FeedRepository, type FeedRange } from './feed.repository.js';
+
+/** Limits of the readers of feeds, per process. */
+export interface FeedLimits extends ReaderLimits {
+  /** Concurrent queries of readers; the other connections of the pool stay free. */
+  readonly maxQueries: number;
+  /** Events written to a stream at once. */
+  readonly streamEvents: number;
+}
+
+/** Injection token of {@link FeedLimits}. */
+export const FEED_LIMITS = Symbol('FEED_LIMITS');
+
+export const DEFAULT_FEED_LIMITS: FeedLimits = { ...READER_LIMITS, maxQueries: 4, streamEvents: 500 };
 
 /** Reads slices of feeds, with a bounded number of queries at a time. */
 @Injectable()

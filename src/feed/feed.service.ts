@@ -1,14 +1,14 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { EventStreamResponse } from '../common/http/server/event-stream-response.js';
+import type { EventStreamResponse } from '../common/http/server/bounded-readers.js';
 import { ChannelNotifications } from '../common/notifications/channel-notifications.js';
 import { Notifications } from '../database/notifications.js';
 import { retryWhileUnavailable } from '../database/unavailable.js';
+import type { FeedStreamQueryDto } from './dto/feed-query.dto.js';
 import { FeedCursors } from './feed-cursors.js';
-import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedSlice } from './feed-slice.js';
 import { FeedCursorGone } from './feed.errors.js';
-import { FeedReader } from './feed.reader.js';
+import { FEED_LIMITS, type FeedLimits, FeedReader } from './feed.reader.js';
 import { FEED_CHANNEL, type FeedRange } from './feed.repository.js';
 
 /** Wakes readers when a feed has grown. */
@@ -17,13 +17,6 @@ export class FeedNotifications extends ChannelNotifications {
   constructor(notifications: Notifications) {
     super(notifications, FEED_CHANNEL);
   }
-}
-
-/** Which feed, and where in it. */
-export interface FeedPlace {
-  readonly topic: string;
-  /** Cursor; undefined for the oldest event that is kept. */
-  readonly after?: string | undefined;
 }
 
 /** Reads feeds. Every method throws FeedCursorInvalid, FeedCursorGone and FeedCursorLost for an unusable cursor. */
@@ -37,7 +30,7 @@ export class FeedService {
     @Inject(FEED_LIMITS) private readonly limits: FeedLimits,
   ) {}
 
-  async getPage(place: FeedPlace, limit: number): Promise<FeedSlice> {
+  async getPage(place: FeedStreamQueryDto, limit: number): Promise<FeedSlice> {
     return this.reader.read(await this.#range(place, limit, this.limits.pageBytes));
   }
 
@@ -47,7 +40,12 @@ export class FeedService {
   }
 
   /** Reads a page, and waits for an event while it is empty, until the time is over or the signal aborts. */
-  async awaitPage(place: FeedPlace, limit: number, forMs: number, signal: AbortSignal): Promise<FeedSlice> {
+  async awaitPage(
+    place: FeedStreamQueryDto,
+    limit: number,
+    forMs: number,
+    signal: AbortSignal,
+  ): Promise<FeedSlice> {
     const range = await this.#range(place, limit, this.limits.pageBytes);
     const deadline = performance.now() + forMs;
     const topic = this.notifications.subscribe(place.topic);
@@ -75,7 +73,7 @@ export class FeedService {
    * Sends all events behind the place and then every new one, until the signal aborts or retention overtakes the
    * reader. Retries while the database is unavailable. Errors before `stream.begin()` can still be answered.
    */
-  async stream(place: FeedPlace, stream: EventStreamResponse, signal: AbortSignal): Promise<void> {
+  async stream(place: FeedStreamQueryDto, stream: EventStreamResponse, signal: AbortSignal): Promise<void> {
     const { streamEvents, streamBytes } = this.limits;
     const range = await this.#range(place, streamEvents, streamBytes);
     const topic = this.notifications.subscribe(place.topic);
@@ -113,7 +111,7 @@ export class FeedService {
     if (oldest) this.metrics.observeDelivery(oldest.t);
   }
 
-  async #range({ topic, after }: FeedPlace, limit: number, maxBytes: number): Promise<FeedRange> {
+  async #range({ topic, after }: FeedStreamQueryDto, limit: number, maxBytes: number): Promise<FeedRange> {
     const position = after === undefined ? null : await this.cursors.positionOf(topic, after);
     return { topic, after: position, limit, maxBytes };
   }

@@ -1,10 +1,11 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { InvalidRequest } from '../common/http/errors/domain-error.js';
-import type { EventStreamResponse } from '../common/http/server/event-stream-response.js';
+import type { EventStreamResponse } from '../common/http/server/bounded-readers.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { retryWhileUnavailable } from '../database/unavailable.js';
 import { RunNotFound } from '../runs/run.errors.js';
 import { isRunId } from '../runs/storage/new-id.js';
+import type { LogPageQueryDto } from './dto/log-query.dto.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
 import { LogNotifications, topicOf } from './log-notifications.js';
 import { toFrames, type LogPage } from './log-page.js';
@@ -14,16 +15,8 @@ const DEFAULT_LIMIT = 1000;
 
 const END_FRAME = Buffer.from('event: end\ndata: {}\n\n');
 
-/** What a client asks for; the fields are those of LogPageQueryDto. */
-export interface LogRequest {
-  readonly runId: string;
-  readonly attempt?: number | undefined;
-  readonly after?: string | undefined;
-  readonly before?: string | undefined;
-  readonly tail?: number | undefined;
-  readonly limit?: number | undefined;
-  readonly contains?: string | undefined;
-}
+/** What a client asks for. */
+export type LogRequest = Omit<LogPageQueryDto, 'wait'> & { readonly runId: string };
 
 /**
  * Reads logs. Every method throws RunNotFound and AttemptNotFound, LogCursorInvalid for an unusable cursor, and
@@ -76,28 +69,19 @@ export class LogService {
       let version: number | undefined;
       while (page !== undefined && !signal.aborted) {
         if (page.entries.length > 0) await stream.send(toFrames(page));
-        if (page.isComplete) {
-          await stream.send(END_FRAME);
-          return;
-        }
+        if (page.isComplete) return await stream.send(END_FRAME);
         if (!page.hasMore && version !== undefined) {
           await topic.waitForChange(page.nextChunk, version, { signal });
         }
         ({ version } = topic);
-        page = await this.#readNext(rangeBehind(page, range), signal);
+        const next = rangeBehind(page, range);
+        page = await retryWhileUnavailable(() => this.reader.read(next), this.limits, signal);
       }
+    } catch (error) {
+      // Retention has removed the run: ends the stream.
+      if (!(error instanceof RunNotFound)) throw error;
     } finally {
       this.notifications.unsubscribe(topic);
-    }
-  }
-
-  /** The next page of an open stream; undefined to end the stream. */
-  async #readNext(range: LogRange, signal: AbortSignal): Promise<LogPage | undefined> {
-    try {
-      return await retryWhileUnavailable(() => this.reader.read(range), this.limits, signal);
-    } catch (error) {
-      if (error instanceof RunNotFound) return undefined;
-      throw error;
     }
   }
 

@@ -1,19 +1,18 @@
 import { Module } from '@nestjs/common';
 import { DEFAULT_LOG_LIMITS, LOG_LIMITS } from './log-limits.js';
-import { LogChunksController } from './log-chunks.controller.js';
-import { LogLinesController } from './log-lines.controller.js';
 import { LogMetrics } from './log-metrics.js';
 import { ClosedLogCheck, LogNotifications } from './log-notifications.js';
 import { LogReader } from './log-reader.js';
 import { LogRemovalJob } from './log-removal.job.js';
 import { LogRowRepository } from './log-row.repository.js';
 import { LogService } from './log.service.js';
+import { LogsController } from './logs.controller.js';
 import { LogWriter } from './log-writer.js';
 import { RunLogRepository } from './run-log.repository.js';
 
 /** Logs of attempts: stored in compressed rows within a size limit, read in pages or followed as a stream. */
 @Module({
-  controllers: [LogChunksController, LogLinesController],
+  controllers: [LogsController],
   providers: [
     { provide: LOG_LIMITS, useValue: DEFAULT_LOG_LIMITS },
     RunLogRepository,

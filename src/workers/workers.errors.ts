@@ -1,14 +1,5 @@
 import { DomainError } from '../common/http/errors/domain-error.js';
 
-/** A heartbeat with contradictory fields. */
-export class InvalidHeartbeat extends DomainError {
-  readonly kind = 'invalid';
-
-  constructor(problems: readonly string[]) {
-    super('Request validation failed', { errors: problems });
-  }
-}
-
 /** The worker is not registered. */
 export class WorkerNotFound extends DomainError {
   readonly kind = 'not-found';

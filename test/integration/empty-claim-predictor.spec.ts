@@ -60,8 +60,8 @@ describe('a waiting claim on an empty queue', () => {
       here.claim('w', { wait: 1, ...(n % 2 ? { key: `k${n}` } : {}) }),
     );
     assert.deepEqual((await Promise.all(claims)).flat(), []);
-    assert.equal(here.looks, 0);
-    assert.equal(here.holders.asked, 0);
+    assert.equal(here.submitted, 0);
+    assert.equal(here.repository.queries, 0);
   });
 
   test('gets the run that another process creates at any moment', async () => {
@@ -110,7 +110,7 @@ describe('a waiting claim on an empty queue', () => {
     await here.settle();
     const claim = here.claim('w');
     await until(() => here.waiting.size === 1, 'it waits');
-    assert.equal(here.looks, 0);
+    assert.equal(here.submitted, 0);
     await database.dataSource.query(
       `with cut as materialized (
          select pg_terminate_backend(pid)
@@ -141,7 +141,7 @@ describe('a waiting claim on an empty queue', () => {
     letPass(t, 10_001);
     const claims = ['w', 'other'].map((worker) => here.claim(worker, { wait: 1, key: 'k' }));
     assert.deepEqual((await soon(Promise.all(claims))).flat(), [id]);
-    assert.equal(here.holders.asked, 1);
+    assert.equal(here.repository.queries, 1);
   });
 
   test('stops querying after another process has emptied the queue', async () => {
@@ -150,9 +150,9 @@ describe('a waiting claim on an empty queue', () => {
     await until(async () => !(await here.predictor.predictsNothing('w', false)), 'the creation is heard');
     assert.deepEqual(await there.claim('other', { wait: 0 }), [id]);
     assert.deepEqual(await here.claim('w', { wait: 1 }), []);
-    assert.equal(here.looks, 1);
+    assert.equal(here.submitted, 1);
     assert.deepEqual(await here.claim('w', { wait: 1 }), []);
-    assert.equal(here.looks, 1);
+    assert.equal(here.submitted, 1);
   });
 
   test('with a key that another process has served gets those runs at once', async () => {
@@ -194,12 +194,12 @@ describe('a waiting claim on an empty queue', () => {
       assert.deepEqual(await here.claim('other', { wait: 0 }), []);
       return here.predictor.predictsNothing('other', true);
     }, 'the queue is known to be empty');
-    assert.equal(here.holders.asked, 0);
+    assert.equal(here.repository.queries, 0);
     assert.deepEqual(await soon(here.claim('w', { key: 'k' })), [id]);
     await complete(id);
     await here.settle();
     assert.deepEqual(await here.claim('w', { key: 'k', wait: 1 }), []);
-    assert.equal(here.looks, 0);
+    assert.equal(here.submitted, 0);
   });
 
   test('queries while a run is queued that fits no claiming worker', async () => {
@@ -208,10 +208,10 @@ describe('a waiting claim on an empty queue', () => {
     await here.know('w', 'other');
     await here.settle();
     assert.deepEqual(await here.claim('w', { wait: 1 }), []);
-    assert.equal(here.looks, 0);
+    assert.equal(here.submitted, 0);
     await createOn(there.journal, { cpu: 10_000 });
     await until(async () => !(await here.predictor.predictsNothing('w', false)), 'the creation is heard');
     assert.deepEqual(await here.claim('w', { wait: 1 }), []);
-    assert.ok(here.looks > 0);
+    assert.ok(here.submitted > 0);
   });
 });

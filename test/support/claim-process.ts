@@ -22,15 +22,15 @@ import { beat } from './worker-pools.js';
 /** Time for which an announcement of another process counts in these tests, in milliseconds. */
 const VALID_FOR_MS = 100;
 
-/** Counts what an predictor asks the database. */
-class CountedHolders extends HeldRunRepository {
-  asked = 0;
+/** Counts the queries of a predictor. */
+class CountedRepository extends HeldRunRepository {
+  queries = 0;
 
-  override listHolders(
-    ...args: Parameters<HeldRunRepository['listHolders']>
-  ): ReturnType<HeldRunRepository['listHolders']> {
-    this.asked += 1;
-    return super.listHolders(...args);
+  override listAssignedWorkers(
+    ...args: Parameters<HeldRunRepository['listAssignedWorkers']>
+  ): ReturnType<HeldRunRepository['listAssignedWorkers']> {
+    this.queries += 1;
+    return super.listAssignedWorkers(...args);
   }
 }
 
@@ -43,9 +43,9 @@ export interface ClaimOptions {
 
 /** The claims of one server process on a real database, and how often they ask it. */
 export class ClaimProcess {
-  /** Claims handed in to the journal. */
-  looks = 0;
-  readonly holders = new CountedHolders();
+  /** Claims submitted to the journal. */
+  submitted = 0;
+  readonly repository = new CountedRepository();
   readonly predictor: EmptyClaimPredictor;
   readonly waiting: WaitingClaims;
   readonly #claims: ClaimService;
@@ -60,14 +60,21 @@ export class ClaimProcess {
     strategy: SchedulingStrategy,
   ) {
     this.waiting = new WaitingClaims(notifications, journal, strategy);
-    this.#served = new ServedNotifications(notifications, { announceEvery: 0, validFor: VALID_FOR_MS });
+    this.#served = new ServedNotifications(notifications);
+    Object.assign(this.#served.times, { announceEvery: 0, validFor: VALID_FOR_MS });
     const counted = {
       claim: (claim: Claim): Promise<ClaimOutcome> => {
-        this.looks += 1;
+        this.submitted += 1;
         return journal.claim(claim);
       },
     };
-    this.predictor = new EmptyClaimPredictor(counted, this.waiting, this.#served, this.holders, dataSource);
+    this.predictor = new EmptyClaimPredictor(
+      counted,
+      this.waiting,
+      this.#served,
+      this.repository,
+      dataSource,
+    );
     this.#claims = new ClaimService(pool, this.predictor, this.waiting, strategy);
   }
 
@@ -112,14 +119,14 @@ export class ClaimProcess {
   async settle(): Promise<void> {
     const isHopeless = (): Promise<boolean> => this.predictor.predictsNothing('nobody', true);
     const look = (): Promise<unknown> =>
-      this.predictor.observe(1_000, () => this.holders.listHolders(this.dataSource, '', 0, 1_000));
+      this.predictor.observe(1_000, () => this.repository.listAssignedWorkers(this.dataSource, '', 0, 1_000));
     await until(async () => {
       void this.waiting.version;
       await look();
       return isHopeless();
     }, 'the process knows that there is nothing');
-    this.looks = 0;
-    this.holders.asked = 0;
+    this.submitted = 0;
+    this.repository.queries = 0;
   }
 
   /** Ends its claims and closes it. */

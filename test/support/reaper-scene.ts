@@ -5,7 +5,7 @@ import { WorkerDrainEntity } from '../../src/database/entities/worker.entity.js'
 import { execute, rows } from '../../src/database/sql.js';
 import { createLog } from '../../src/common/logging/logger.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
-import { HeldRunRepository, type HeldAttempt } from '../../src/runs/storage/held-run.repository.js';
+import { HeldRunRepository, type AssignedRun } from '../../src/runs/storage/held-run.repository.js';
 import type { RunJournal } from '../../src/runs/journal/run-journal.js';
 import type { NewRun, Run } from '../../src/runs/machine/run.js';
 import { HealthChecks } from '../../src/health/health-checks.js';
@@ -44,9 +44,11 @@ export class InterruptedRuns extends HeldRunRepository {
   /** After the runs were read, before they are reclaimed. */
   afterFinding: () => Promise<unknown> = () => Promise.resolve();
 
-  override async listHeld(...args: Parameters<HeldRunRepository['listHeld']>): Promise<HeldAttempt[]> {
+  override async listAssignedRuns(
+    ...args: Parameters<HeldRunRepository['listAssignedRuns']>
+  ): Promise<AssignedRun[]> {
     await this.afterJudging();
-    const found = await super.listHeld(...args);
+    const found = await super.listAssignedRuns(...args);
     await this.afterFinding();
     return found;
   }

@@ -27,12 +27,9 @@ export class DefinitionDto {
   input_specs: Record<string, InputSpecDto>;
   @ApiProperty({ type: 'object', additionalProperties: { $ref: getSchemaPath(OutputSpecDto) } })
   output_specs: Record<string, OutputSpecDto>;
-  @ApiProperty({ type: ConstraintsDto })
   constraints: ConstraintsDto;
-  @ApiProperty({ type: RetryPolicyDto })
   retry_policy: RetryPolicyDto;
   /** Timeouts of its runs; absent when there are none. */
-  @ApiProperty({ type: TimeoutsDto, required: false })
   timeouts?: TimeoutsDto;
   @ApiProperty({ type: EventDeliveryDto, nullable: true })
   event_delivery: EventDeliveryDto | null;
@@ -69,14 +66,16 @@ export class ListDefinitionsQueryDto {
   after?: string;
 }
 
-/** Query of GET /definitions/{name}/versions. */
-export class ListVersionsQueryDto {
-  /** Versions of a page; 100 unless given. A page that holds fewer is the last. */
+class PageQueryDto {
+  /** Entries of a page; 100 unless given. A page that holds fewer is the last. */
   @IsOptional()
   @QueryInteger({ min: 1, max: 1000 })
   @ApiProperty({ required: false, default: DEFAULT_LIMIT })
   limit?: number;
+}
 
+/** Query of GET /definitions/{name}/versions. */
+export class ListVersionsQueryDto extends PageQueryDto {
   /** Version of the last entry of the page before; the page continues with older ones. */
   @IsOptional()
   @QueryString({ max: 128 })
@@ -84,19 +83,13 @@ export class ListVersionsQueryDto {
 }
 
 /** Query of GET /latest-definitions. */
-export class ListLatestQueryDto {
-  /** Definitions of a page; 100 unless given. A page that holds fewer is the last. */
-  @IsOptional()
-  @QueryInteger({ min: 1, max: 1000 })
-  @ApiProperty({ required: false, default: DEFAULT_LIMIT })
-  limit?: number;
-
+export class ListLatestQueryDto extends PageQueryDto {
   /** Id of the last entry of the page before; the page continues behind it. */
   @IsOptional()
   @QueryString({ max: 128 })
   after?: string;
 
-  /** Only definitions with this text in their id, whatever the case of its letters. @example count */
+  /** Only definitions with this text in their id, ignoring case. @example count */
   @IsOptional()
   @QueryString({ max: 128 })
   search?: string;

@@ -10,12 +10,14 @@ const TOPIC = {
   form: 'a string without control characters',
 } as const;
 
-export class FeedStreamQueryDto {
+class TopicQueryDto {
   /** Topic that runs name in their event_delivery. */
   @QueryString(TOPIC)
   @ApiProperty({ example: 'orders' })
   topic: string;
+}
 
+export class FeedStreamQueryDto extends TopicQueryDto {
   /** Only events behind this cursor; without it from the oldest event that is kept. */
   @IsOptional()
   @QueryString()
@@ -23,12 +25,7 @@ export class FeedStreamQueryDto {
   after?: string;
 }
 
-export class FeedCursorQueryDto {
-  /** Topic that runs name in their event_delivery. */
-  @QueryString(TOPIC)
-  @ApiProperty({ example: 'orders' })
-  topic: string;
-
+export class FeedCursorQueryDto extends TopicQueryDto {
   /** How many of the newest events are to follow the cursor; 0 unless given: only those to come. */
   @IsOptional()
   @QueryInteger({ min: 0, max: 1_000_000 })

@@ -3,29 +3,29 @@ import { rows, type SqlExecutor } from '../../database/sql.js';
 import { QUEUE, RUNS } from './run-columns.js';
 import type { HeldRun } from '../scheduling-strategy.js';
 
-export interface Holder {
+export interface AssignedWorker {
   readonly workerId: string;
   /** True when it has held one of them for longer than the given time. */
-  readonly holdsLong: boolean;
+  readonly isOverdue: boolean;
 }
 
 /** Some of the workers that hold runs, in the database's order. */
-export interface HolderPage {
-  readonly holders: readonly Holder[];
+export interface AssignedWorkerPage {
+  readonly workers: readonly AssignedWorker[];
   /** The database's time. */
   readonly now: Date;
   readonly isQueueEmpty: boolean;
 }
 
 /** The attempt of a run that a worker holds. */
-export interface HeldAttempt {
+export interface AssignedRun {
   readonly id: string;
   readonly workerId: string;
   readonly attempt: number;
 }
 
 /** Selects runs by their workers, `first` to `last` in the database's order, and by the time of their assignment. */
-export interface HeldRunQuery {
+export interface AssignedRunQuery {
   readonly first: string;
   readonly last: string;
   /** Workers whose runs must have been assigned before `silentBefore`; those of all others before `heldBefore`. */
@@ -33,7 +33,7 @@ export interface HeldRunQuery {
   readonly silentBefore: Date;
   readonly heldBefore: Date;
   /** The last run of the page before. */
-  readonly after?: HeldAttempt | undefined;
+  readonly after?: AssignedRun | undefined;
   readonly limit: number;
 }
 
@@ -65,16 +65,16 @@ export class HeldRunRepository {
     return byWorker;
   }
 
-  /** Workers after `after` that hold runs, at the cost of an index step per worker. @param longMs in milliseconds */
-  async listHolders(
+  /** Workers after `after` that hold runs, at the cost of an index step per worker. @param overdueMs in milliseconds */
+  async listAssignedWorkers(
     executor: SqlExecutor,
     after: string,
-    longMs: number,
+    overdueMs: number,
     limit: number,
-  ): Promise<HolderPage> {
-    const found = await rows<Omit<HolderPage, 'holders'> & { workerId: string | null; holdsLong: boolean }>(
+  ): Promise<AssignedWorkerPage> {
+    const found = await rows<Omit<AssignedWorkerPage, 'workers'> & { workerId: string | null; isOverdue: boolean }>(
       executor,
-      `with recursive holders (worker_id, n) as (
+      `with recursive workers (worker_id, n) as (
          (select r.worker_id, 1
             from ${RUNS.name} r
            where r.state in ('ASSIGNED', 'RUNNING')
@@ -89,7 +89,7 @@ export class HeldRunRepository {
                   order by r.worker_id
                   limit 1),
                 h.n + 1
-           from holders h
+           from workers h
           where h.worker_id is not null
             and h.n < $3::integer
        ),
@@ -103,25 +103,25 @@ export class HeldRunRepository {
                  where r.state in ('ASSIGNED', 'RUNNING')
                    and r.worker_id = h.worker_id
                    and r.assigned_at < p.now - make_interval(secs => $2::double precision / 1000)
-              ) as "holdsLong",
+              ) as "isOverdue",
               p.now,
               not exists (select from ${QUEUE.name}) as "isQueueEmpty"
          from present p
-         left join holders h on h.worker_id is not null
+         left join workers h on h.worker_id is not null
         order by h.n`,
-      [after, longMs, limit],
+      [after, overdueMs, limit],
     );
     const [first] = found;
     if (!first) throw new Error('the database did not tell the time');
-    const holders = found.flatMap(({ workerId, holdsLong }) =>
-      workerId === null ? [] : [{ workerId, holdsLong }],
+    const workers = found.flatMap(({ workerId, isOverdue }) =>
+      workerId === null ? [] : [{ workerId, isOverdue }],
     );
-    return { holders, now: first.now, isQueueEmpty: first.isQueueEmpty };
+    return { workers, now: first.now, isQueueEmpty: first.isQueueEmpty };
   }
 
   /** The runs that the query describes, by worker and id. */
-  listHeld(executor: SqlExecutor, query: HeldRunQuery): Promise<HeldAttempt[]> {
-    return rows<HeldAttempt>(
+  listAssignedRuns(executor: SqlExecutor, query: AssignedRunQuery): Promise<AssignedRun[]> {
+    return rows<AssignedRun>(
       executor,
       `select ${RUNS.select('r', ['id', 'workerId', 'attempt'])}
          from ${RUNS.name} r

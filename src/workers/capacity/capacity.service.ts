@@ -16,7 +16,7 @@ import type {
   DemandShapeDto,
   DemandSumDto,
 } from './capacity.dto.js';
-import { Placement } from './placement.js';
+import { placementOf } from './placement.js';
 import { summariseSupply, takesRuns } from './supply.js';
 
 /** Compares the demand of runs with the supply of workers. */
@@ -33,21 +33,21 @@ export class CapacityService {
     const workers = await this.pool.list();
     const ids = workers.map(({ id }) => id);
     const { demand, oldestPendingAt, held, reserved } = await this.reader.read(ids, limit);
-    const placement = new Placement(this.strategy, workers.filter(takesRuns), held, reserved);
+    const placement = placementOf(this.strategy, workers.filter(takesRuns), held, reserved);
     return {
       at: demand.at.toISOString(),
       strategy: this.strategy.name,
-      demand: toDemandDto({ demand, oldestPendingAt }, placement),
+      demand: toDemandDto(demand, oldestPendingAt, placement),
       supply: summariseSupply(workers, held, reserved, limit),
     };
   }
 }
 
 function toDemandDto(
-  { demand, oldestPendingAt }: Pick<DemandSnapshot, 'demand' | 'oldestPendingAt'>,
-  placement: Placement,
+  { shapes, ready, waiting, inExecution }: DemandSnapshot['demand'],
+  oldestPendingAt: Date | null,
+  placement: ReturnType<typeof placementOf>,
 ): DemandDto {
-  const { shapes, ready, waiting, inExecution } = demand;
   const other = { ready: ready.runs, waiting: waiting.runs, inExecution: inExecution.runs };
   for (const shape of shapes) {
     other.ready -= shape.ready;
@@ -72,8 +72,8 @@ function toDemandDto(
   };
 }
 
-function toShapeDto(shape: ShapeDemand, placement: Placement): DemandShapeDto {
-  const { isPlaceable, free } = placement.place(shape, shape.ready);
+function toShapeDto(shape: ShapeDemand, placement: ReturnType<typeof placementOf>): DemandShapeDto {
+  const { isPlaceable, free } = placement(shape, shape.ready);
   return {
     cpu: shape.cpu,
     ram_mb: shape.ramMb,

@@ -5,7 +5,7 @@ import type { PooledWorker } from '../pool/worker-pool.js';
 import { DirectStrategy } from '../strategies/direct.strategy.js';
 import { FitStrategy } from '../strategies/fit.strategy.js';
 import { heldBy } from '../strategies/strategy.fixtures.js';
-import { Placement } from './placement.js';
+import { placementOf } from './placement.js';
 import { summariseSupply } from './supply.js';
 
 const NONE = new Set<string>();
@@ -81,33 +81,33 @@ describe('the placement of runs of a shape', () => {
 
   it('counts the runs that fit the free resources, and finds shapes that never fit', () => {
     const held = heldOn(heldBy('b', 'x', { cpu: 3 }));
-    const placement = new Placement(fit, [worker('a'), worker('b')], held, NONE);
-    assert.deepEqual(placement.place(SMALL, 100), { isPlaceable: true, free: 5 });
-    assert.deepEqual(placement.place(SMALL, 2), { isPlaceable: true, free: 2 });
-    assert.deepEqual(placement.place({ ...SMALL, cpu: 0 }, 7), { isPlaceable: true, free: 7 });
-    assert.deepEqual(placement.place(LARGE, 100), { isPlaceable: false, free: 0 });
+    const placement = placementOf(fit, [worker('a'), worker('b')], held, NONE);
+    assert.deepEqual(placement(SMALL, 100), { isPlaceable: true, free: 5 });
+    assert.deepEqual(placement(SMALL, 2), { isPlaceable: true, free: 2 });
+    assert.deepEqual(placement({ ...SMALL, cpu: 0 }, 7), { isPlaceable: true, free: 7 });
+    assert.deepEqual(placement(LARGE, 100), { isPlaceable: false, free: 0 });
   });
 
   it('counts no free place on a reserved worker', () => {
-    const placement = new Placement(fit, [worker('a')], new Map(), new Set(['a']));
-    assert.deepEqual(placement.place(SMALL, 100), { isPlaceable: true, free: 0 });
+    const placement = placementOf(fit, [worker('a')], new Map(), new Set(['a']));
+    assert.deepEqual(placement(SMALL, 100), { isPlaceable: true, free: 0 });
   });
 
   it('counts the idle workers with the strategy direct', () => {
     const held = heldOn(heldBy('b', 'x', {}));
-    const placement = new Placement(new DirectStrategy(), [worker('a'), worker('b')], held, NONE);
-    assert.deepEqual(placement.place(LARGE, 100), { isPlaceable: true, free: 1 });
+    const placement = placementOf(new DirectStrategy(), [worker('a'), worker('b')], held, NONE);
+    assert.deepEqual(placement(LARGE, 100), { isPlaceable: true, free: 1 });
   });
 
   it('is unknown without workers, and for a strategy without roomOf', () => {
     const unknown = { isPlaceable: null, free: null };
-    assert.deepEqual(new Placement(fit, [], new Map(), NONE).place(SMALL, 1), unknown);
+    assert.deepEqual(placementOf(fit, [], new Map(), NONE)(SMALL, 1), unknown);
     const own: SchedulingStrategy = {
       name: 'own',
       candidatesFor: () => ({ limit: 1 }),
       obstacles: () => [],
       choose: () => ({ assignments: [] }),
     };
-    assert.deepEqual(new Placement(own, [worker('a')], new Map(), NONE).place(SMALL, 1), unknown);
+    assert.deepEqual(placementOf(own, [worker('a')], new Map(), NONE)(SMALL, 1), unknown);
   });
 });

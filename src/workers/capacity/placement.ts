@@ -1,46 +1,37 @@
 import type { HeldRun, SchedulingStrategy, Shape } from '../../runs/scheduling-strategy.js';
 import type { PooledWorker } from '../pool/worker-pool.js';
 
-/** How workers fit runs of one shape. */
-export interface Placing {
-  /** Whether any worker without runs could take such a run; null: unknown. */
-  readonly isPlaceable: boolean | null;
-  /** How many such runs the workers could take now if nothing else were queued; null: unknown. */
-  readonly free: number | null;
-}
-
-/** Says, by the rule of the strategy, whether and how often runs of a shape fit the workers. */
-export class Placement {
-  readonly #empty: readonly ((shape: Shape) => number)[];
-  readonly #free: readonly ((shape: Shape) => number)[];
-
-  /**
-   * @param workers those that accept runs
-   * @param held their runs, by worker
-   * @param reserved ids of workers that are reserved for a run: they take no other
-   */
-  constructor(
-    strategy: SchedulingStrategy,
-    workers: readonly PooledWorker[],
-    held: ReadonlyMap<string, readonly HeldRun[]>,
-    reserved: ReadonlySet<string>,
-  ) {
-    const open = workers.filter(({ id }) => !reserved.has(id));
-    this.#empty = workers.flatMap((worker) => strategy.roomOf?.({ ...worker, held: [] }) ?? []);
-    this.#free = open.flatMap(
-      (worker) => strategy.roomOf?.({ ...worker, held: held.get(worker.id) ?? [] }) ?? [],
-    );
-  }
-
-  /** @param most runs above which the free places need not be counted */
-  place(shape: Shape, most: number): Placing {
-    if (this.#empty.length === 0) return { isPlaceable: null, free: null };
-    if (!this.#empty.some((placesFor) => placesFor(shape) > 0)) return { isPlaceable: false, free: 0 };
+/**
+ * Tells, by the rule of the strategy, whether and how often runs of a shape fit the workers; null: unknown.
+ * @param workers those that accept runs
+ * @param held their runs, by worker
+ * @param reserved ids of workers that are reserved for a run: they take no other
+ * @returns function of a shape and of the number of runs above which free places need not be counted
+ */
+export function placementOf(
+  strategy: SchedulingStrategy,
+  workers: readonly PooledWorker[],
+  held: ReadonlyMap<string, readonly HeldRun[]>,
+  reserved: ReadonlySet<string>,
+) {
+  const countersOf = (some: readonly PooledWorker[], runs: typeof held) =>
+    some.flatMap((worker) => strategy.roomOf?.({ ...worker, held: runs.get(worker.id) ?? [] }) ?? []);
+  const ofIdle = countersOf(workers, new Map());
+  const ofFree = countersOf(
+    workers.filter(({ id }) => !reserved.has(id)),
+    held,
+  );
+  return (
+    shape: Shape,
+    most: number,
+  ): { readonly isPlaceable: boolean | null; readonly free: number | null } => {
+    if (ofIdle.length === 0) return { isPlaceable: null, free: null };
+    if (!ofIdle.some((count) => count(shape) > 0)) return { isPlaceable: false, free: 0 };
     let free = 0;
-    for (const placesFor of this.#free) {
+    for (const count of ofFree) {
       if (free >= most) break;
-      free += placesFor(shape);
+      free += count(shape);
     }
     return { isPlaceable: true, free: Math.min(free, most) };
-  }
+  };
 }

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import type { Claim, ClaimOutcome } from '../../runs/journal/claim.js';
 import { RunJournal } from '../../runs/journal/run-journal.js';
-import { HeldRunRepository, type HolderPage } from '../../runs/storage/held-run.repository.js';
+import { HeldRunRepository, type AssignedWorkerPage } from '../../runs/storage/held-run.repository.js';
 import { ServedNotifications } from './served-notifications.js';
 import { WaitingClaims } from './waiting-claims.js';
 
@@ -87,7 +87,7 @@ export class EmptyClaimPredictor {
   }
 
   /** Takes a snapshot from a query of the first page of all workers with assigned runs. @throws what the query throws */
-  async observe(limit: number, query: () => Promise<HolderPage>): Promise<HolderPage> {
+  async observe(limit: number, query: () => Promise<AssignedWorkerPage>): Promise<AssignedWorkerPage> {
     if (!this.#isInUse) return query();
     const at = performance.now();
     const { version } = this.waiting;
@@ -100,7 +100,7 @@ export class EmptyClaimPredictor {
       if (isNewest) {
         if (this.#snapshot) this.#recorders.delete(this.#snapshot.servedSince);
         const owners =
-          page.holders.length < limit ? new Set(page.holders.map(({ workerId }) => workerId)) : null;
+          page.workers.length < limit ? new Set(page.workers.map(({ workerId }) => workerId)) : null;
         this.#snapshot = { at, version, owners, servedSince };
         if (page.isQueueEmpty) this.#empty = { at, version };
       }
@@ -124,7 +124,8 @@ export class EmptyClaimPredictor {
       this.served.listen();
     }
     if (!this.waiting.isListening || (this.#snapshot && isRecent(this.#snapshot))) return;
-    const query = (): Promise<HolderPage> => this.repository.listHolders(this.dataSource, '', 0, MAX_WORKERS);
+    const query = (): Promise<AssignedWorkerPage> =>
+      this.repository.listAssignedWorkers(this.dataSource, '', 0, MAX_WORKERS);
     this.#refreshing ??= this.observe(MAX_WORKERS, query)
       // The claim itself reports the error.
       .catch(() => undefined)

@@ -1,5 +1,6 @@
 import { ApiSchema } from '@nestjs/swagger';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
+import { InvalidRequest } from '../../common/http/errors/domain-error.js';
 import {
   AllowUnknownFields,
   IsText,
@@ -9,8 +10,8 @@ import {
   NestedList,
   OptionalField,
 } from '../../common/http/validation/dto-decorators.js';
+import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 import type { Heartbeat, ReportedRun } from '../pool/worker-pool.js';
-import { InvalidHeartbeat } from '../workers.errors.js';
 import { ResourcesInputDto } from './resources.dto.js';
 
 /** 1-128 characters, the first one alphanumeric. */
@@ -47,19 +48,20 @@ export class HeartbeatDto {
 
   @IsTextList({ max: 128 }, { max: 100 }) tags: string[];
 
-  /** Runs that the worker is executing; left out, what it said before stands. */
+  /** Runs that the worker is executing; without it, those of the heartbeat before stay. */
   @OptionalField()
   @NestedList(() => RunningOpDto, { max: 1000 })
   running_ops?: RunningOpDto[];
 }
 
-/** @throws InvalidHeartbeat when two GPUs have one id */
+/** @throws InvalidRequest when two GPUs have one id */
 export function toHeartbeat(dto: HeartbeatDto): Heartbeat {
   const { resources } = dto;
   const ids = resources.gpus.map(({ id }) => id);
   const repeated = ids.flatMap((id, i) => (ids.indexOf(id) < i ? [i] : []));
   if (repeated.length > 0) {
-    throw new InvalidHeartbeat(
+    throw new InvalidRequest(
+      VALIDATION_FAILED,
       repeated.map((i) => `resources.gpus[${i}].id must not repeat the id of another GPU`),
     );
   }
@@ -73,7 +75,7 @@ export function toHeartbeat(dto: HeartbeatDto): Heartbeat {
   };
 }
 
-/** Inputs and constraints are for display: above the limit they are left out, and the heartbeat still counts. */
+/** Inputs and constraints are for display: above the limit they are dropped and the heartbeat is accepted. */
 function keptOps(ops: readonly RunningOpDto[]): ReportedRun[] {
   const isSmall = JSON.stringify(ops).length <= MAX_KEPT_OPS;
   return ops.map(({ id, image, inputs, constraints }) => ({

@@ -1,6 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { HeldRunRepository, type Holder, type HeldAttempt } from '../../runs/storage/held-run.repository.js';
+import {
+  HeldRunRepository,
+  type AssignedWorker,
+  type AssignedRun,
+} from '../../runs/storage/held-run.repository.js';
 import { EmptyClaimPredictor } from '../claims/empty-claim-predictor.js';
 import { WorkerPool } from '../pool/worker-pool.js';
 import { GracePeriod } from './grace-period.js';
@@ -46,8 +50,9 @@ export class LostRunSearch {
     for (let after = ''; ;) {
       const from = after;
       const askedAt = this.grace.clock.now().steady;
-      const list = () => this.runs.listHolders(this.dataSource, from, this.grace.timeoutMs, WORKERS_PER_PAGE);
-      const { holders: owners, now } =
+      const list = () =>
+        this.runs.listAssignedWorkers(this.dataSource, from, this.grace.timeoutMs, WORKERS_PER_PAGE);
+      const { workers: owners, now } =
         from === '' ? await this.predictor.observe(WORKERS_PER_PAGE, list) : await list();
       this.grace.databaseAnswered(now, askedAt);
       const last = owners.at(-1);
@@ -60,16 +65,19 @@ export class LostRunSearch {
   }
 
   /** @param now the database's time before the pool is asked */
-  async *#lostRunsOf(owners: readonly Holder[], now: Date): AsyncGenerator<readonly LostRun[], void, void> {
+  async *#lostRunsOf(
+    owners: readonly AssignedWorker[],
+    now: Date,
+  ): AsyncGenerator<readonly LostRun[], void, void> {
     const silent = await this.pool.findSilent(owners.map(({ workerId }) => workerId));
     // Checked after the answer: this process may have been paused until now.
     if (!this.grace.isOver()) return;
     const lost = new Map(silent.map(({ id, lastHeartbeatAt }) => [id, lastHeartbeatAt]));
     const known = silent.filter(({ lastHeartbeatAt }) => lastHeartbeatAt !== null);
-    if (known.length === 0 && !owners.some(({ holdsLong }) => holdsLong)) return;
-    let after: HeldAttempt | undefined;
+    if (known.length === 0 && !owners.some(({ isOverdue }) => isOverdue)) return;
+    let after: AssignedRun | undefined;
     do {
-      const page: readonly HeldAttempt[] = await this.runs.listHeld(this.dataSource, {
+      const page: readonly AssignedRun[] = await this.runs.listAssignedRuns(this.dataSource, {
         first: owners[0]?.workerId ?? '',
         last: owners.at(-1)?.workerId ?? '',
         silent: known.map(({ id }) => id),
@@ -89,7 +97,7 @@ export class LostRunSearch {
 
   /** @param lost last heartbeats of the lost workers */
   async #lostAmong(
-    page: readonly HeldAttempt[],
+    page: readonly AssignedRun[],
     lost: ReadonlyMap<string, Date | null>,
     now: Date,
   ): Promise<readonly LostRun[]> {
@@ -108,7 +116,7 @@ export class LostRunSearch {
   }
 
   /** Runs that their worker does not report, with its last heartbeat. */
-  async #unreportedAmong(assigned: readonly HeldAttempt[]): Promise<ReadonlyMap<string, Date | null>> {
+  async #unreportedAmong(assigned: readonly AssignedRun[]): Promise<ReadonlyMap<string, Date | null>> {
     if (assigned.length === 0) return new Map();
     const unreported = await this.pool.findUnreported(
       assigned.map(({ id: runId, workerId }) => ({ runId, workerId })),

@@ -2,10 +2,9 @@ import type { ServerResponse } from 'node:http';
 import { currentSpan } from '@longshore/common/tracing/current-span';
 import type { Counter, Gauge } from 'prom-client';
 import { DomainError } from '../errors/domain-error.js';
-import { EventStreamResponse } from './event-stream-response.js';
 import { HELD, type HeldRequests } from './held-requests.js';
 
-/** What the long polls and event streams of one kind may cost a process. */
+/** Limits of the long polls and event streams of one kind, per process. */
 export interface ReaderLimits {
   /** Open streams and waiting polls together. */
   readonly maxReaders: number;
@@ -32,12 +31,7 @@ export const READER_LIMITS: ReaderLimits = {
   longestRetryMs: 10_000,
 };
 
-export interface ReaderMetrics {
-  readonly openReaders: Gauge;
-  readonly stalledStreams: Counter;
-}
-
-/** This process holds as many waiting readers as it may. */
+/** The process has as many waiting readers as it may. */
 export class TooManyReaders extends DomainError {
   readonly kind = 'unavailable';
 
@@ -53,7 +47,7 @@ export class BoundedReaders {
   constructor(
     private readonly requests: HeldRequests,
     private readonly limits: ReaderLimits,
-    private readonly metrics: ReaderMetrics,
+    private readonly metrics: { readonly openReaders: Gauge; readonly stalledStreams: Counter },
     private readonly refusal: string,
   ) {}
 
@@ -78,7 +72,7 @@ export class BoundedReaders {
   ): Promise<void> {
     return this.hold(response, async (signal) => {
       const onStall = (): void => this.metrics.stalledStreams.inc();
-      const stream = new EventStreamResponse(response, { ...this.limits, signal, onStall });
+      const stream = new EventStreamResponse(response, this.limits, signal, onStall);
       await work(stream, signal);
       stream.end();
     });
@@ -87,5 +81,59 @@ export class BoundedReaders {
   #count(change: number): void {
     this.#open += change;
     this.metrics.openReaders.set(this.#open);
+  }
+}
+
+/** A response of Server-Sent Events; writing waits for the client, up to a limit. */
+export class EventStreamResponse {
+  #comments: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly response: ServerResponse,
+    private readonly limits: ReaderLimits,
+    private readonly signal: AbortSignal,
+    private readonly onStall: () => void,
+  ) {}
+
+  /** Sends the head of the response; after it no error status can be sent. */
+  begin(): void {
+    const { response } = this;
+    response.statusCode = 200;
+    response.setHeader('Content-Type', 'text/event-stream; charset=utf-8');
+    response.setHeader('Cache-Control', 'no-cache');
+    response.setHeader('X-Accel-Buffering', 'no');
+    response.flushHeaders();
+    response.once('close', () => clearInterval(this.#comments));
+    this.#comments = setInterval(() => {
+      if (!response.writableNeedDrain && response.writable) response.write(':\n\n');
+    }, this.limits.commentMs);
+  }
+
+  /** Writes whole events. Resolves when the client has read them or is disconnected, or when the signal aborts. */
+  async send(frames: Buffer): Promise<void> {
+    const { response, signal } = this;
+    if (signal.aborted || response.write(frames)) return;
+    await new Promise<void>((resolve) => {
+      const settle = (): void => {
+        clearTimeout(timer);
+        response.off('drain', settle);
+        signal.removeEventListener('abort', settle);
+        resolve();
+      };
+      const timer = setTimeout(() => {
+        this.onStall();
+        response.destroy();
+        settle();
+      }, this.limits.stallMs);
+      response.on('drain', settle);
+      signal.addEventListener('abort', settle);
+    });
+  }
+
+  /** Ends the response; destroys one whose client reads too slowly to see its end. */
+  end(): void {
+    clearInterval(this.#comments);
+    if (this.response.writableNeedDrain) this.response.destroy();
+    else this.response.end();
   }
 }

@@ -1,5 +1,6 @@
-import { Controller, Get, Headers, Inject, Param, Query, Req, Res } from '@nestjs/common';
+import { Body, Controller, Get, Headers, Inject, Param, Put, Query, Req, Res } from '@nestjs/common';
 import {
+  ApiBody,
   ApiExtraModels,
   ApiHeader,
   ApiOkResponse,
@@ -10,17 +11,29 @@ import {
 } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
+import {
+  BODY_EXAMPLES,
+  EXAMPLE_WORKER_ID,
+  namedExamples,
+  RUN_ID_PARAM,
+} from '../bootstrap/openapi/examples.js';
+import { InvalidRequest } from '../common/http/errors/domain-error.js';
 import { ApiErrors } from '../common/http/errors/error.dto.js';
 import { BoundedReaders } from '../common/http/server/bounded-readers.js';
 import { HeldRequests } from '../common/http/server/held-requests.js';
-import { RUN_ID_PARAM } from '../bootstrap/openapi/examples.js';
+import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
+import type { Reporter } from '../runs/machine/run-command.js';
+import { ReportedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER } from '../runs/http/request-headers.js';
+import { LogChunkDto, LogPositionDto, toLogLine } from './dto/log-chunk.dto.js';
 import { LogGapDto, LogLineDto } from './dto/log-entry.dto.js';
 import { LogPageQueryDto, LogStreamQueryDto } from './dto/log-query.dto.js';
 import { cursorsOf } from './log-cursor.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
+import { LAST_CHUNK } from './log-line.js';
 import { LogMetrics } from './log-metrics.js';
 import { toJsonLines, toPlainText } from './log-page.js';
 import { LogService } from './log.service.js';
+import { LogWriter, type ChunkAddress } from './log-writer.js';
 
 const NDJSON = 'application/x-ndjson';
 const PLAIN = 'text/plain';
@@ -54,16 +67,63 @@ function header(description: string, schema: object) {
 @ApiTags('logs')
 @Controller('runs')
 @ApiExtraModels(LogLineDto, LogGapDto)
-export class LogLinesController {
+export class LogsController {
   readonly #readers: BoundedReaders;
 
   constructor(
     private readonly logs: LogService,
+    private readonly writer: LogWriter,
     requests: HeldRequests,
     metrics: LogMetrics,
     @Inject(LOG_LIMITS) limits: LogLimits,
   ) {
     this.#readers = new BoundedReaders(requests, limits, metrics, 'Too many readers are waiting for lines');
+  }
+
+  @Put(':id/logs/:chunk')
+  @AllowScopes('worker')
+  @ApiOperation({
+    operationId: 'putLogChunk',
+    summary: 'Add the next chunk to the log of an attempt',
+    description:
+      'Chunks of an attempt are numbered from 0. A chunk that is stored already may be sent again and changes nothing; ' +
+      'one that is not the next gets 409. A chunk that got 200 is stored, unless the size limit of the log removes it ' +
+      'from the middle. A worker may send chunks of an attempt that has ended or was taken from it.',
+  })
+  @ApiParam(RUN_ID_PARAM)
+  @ApiParam({
+    name: 'chunk',
+    description: 'Number of the chunk.',
+    schema: { type: 'integer', minimum: 0, maximum: LAST_CHUNK, example: 0 },
+  })
+  @ApiHeader({
+    name: WORKER_ID_HEADER,
+    required: true,
+    description: 'The worker that sends the chunk; 409 if the attempt was never assigned to it.',
+    schema: { type: 'string', minLength: 1, maxLength: 128, example: EXAMPLE_WORKER_ID },
+  })
+  @ApiHeader({
+    name: RUN_ATTEMPT_HEADER,
+    required: true,
+    description: 'The attempt of the log; 409 if the run has no such attempt.',
+    schema: { type: 'integer', minimum: 1, maximum: 1000, example: 1 },
+  })
+  @ApiBody({ type: LogChunkDto, examples: namedExamples(BODY_EXAMPLES.putLogChunk) })
+  @ApiOkResponse({ type: LogPositionDto, description: 'What the log expects next.' })
+  @ApiErrors(400, 404, 409, 413, 415, 503)
+  async put(
+    @Param('id') id: string,
+    @Param('chunk') chunk: string,
+    @ReportedBy() reporter: Reporter,
+    @Body() body: LogChunkDto,
+  ): Promise<LogPositionDto> {
+    const { nextChunk, end } = await this.writer.add(readChunkAddress(id, chunk, reporter), {
+      firstLine: body.first_line,
+      lines: body.lines.map(toLogLine),
+      isLast: body.is_last ?? false,
+      skippedBytes: body.skipped_bytes ?? null,
+    });
+    return { next_chunk: nextChunk, next_line: end.line };
   }
 
   @Get(':id/logs')
@@ -147,11 +207,27 @@ export class LogLinesController {
     @Req() request: Request,
     @Res() response: Response,
   ): Promise<void> {
-    const asked = { runId: id, attempt: query.attempt, after: lastEventId || query.after };
+    const asked = { ...query, runId: id, after: lastEventId || query.after };
     await this.#readers.stream(response, async (stream, signal) => {
       if (request.method !== 'HEAD') return this.logs.stream(asked, stream, signal);
       await this.logs.getPage({ ...asked, limit: 1 });
       stream.begin();
     });
   }
+}
+
+const CHUNK_NUMBER = /^(?:0|[1-9][0-9]{0,9})$/;
+
+/** @throws InvalidRequest if the chunk is not a number, or a header is missing */
+function readChunkAddress(runId: string, chunk: string, { workerId, attempt }: Reporter): ChunkAddress {
+  const number = CHUNK_NUMBER.test(chunk) ? Number(chunk) : Infinity;
+  const problems = [
+    ...(number <= LAST_CHUNK ? [] : [`chunk must be an integer from 0 to ${LAST_CHUNK}`]),
+    ...(workerId === undefined ? [`header ${WORKER_ID_HEADER} is required`] : []),
+    ...(attempt === undefined ? [`header ${RUN_ATTEMPT_HEADER} is required`] : []),
+  ];
+  if (problems.length > 0 || workerId === undefined || attempt === undefined) {
+    throw new InvalidRequest(VALIDATION_FAILED, problems);
+  }
+  return { runId, attempt, workerId, chunk: number };
 }
