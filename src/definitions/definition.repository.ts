@@ -5,10 +5,8 @@ import { DefinitionEntity } from '../database/entities/definition.entity.js';
 import { EntityTable } from '../database/entity-table.js';
 import { rows } from '../database/sql.js';
 
-/** A version to store; the database adds the times. */
 export type DefinitionRow = Omit<DefinitionEntity, 'createdAt' | 'updatedAt' | 'creationOrder'>;
 
-/** The newest version of a definition, and how many versions there are. */
 export type LatestDefinition = DefinitionEntity & { readonly versions: number };
 
 const DEFINITIONS = new EntityTable(DefinitionEntity);
@@ -28,10 +26,7 @@ export class DefinitionRepository {
     @InjectRepository(DefinitionEntity) private readonly definitions: Repository<DefinitionEntity>,
   ) {}
 
-  /**
-   * Stores a version, or replaces it without changing its creation time. In SQL because an upsert of a TypeORM repository does not
-   * tell an insert from an update.
-   */
+  /** Stores a version, or replaces it but for its creation time. TypeORM's upsert does not tell which one it did. */
   async upsert(row: DefinitionRow): Promise<{ readonly row: DefinitionEntity; readonly created: boolean }> {
     const values = {
       ...row,
@@ -73,10 +68,7 @@ export class DefinitionRepository {
     return query.getMany();
   }
 
-  /**
-   * The newest version of every definition whose id is behind `after` and contains `search`, by id. In SQL because the
-   * query builder has no lateral join: each newest version is one step in an index.
-   */
+  /** The newest version of every definition whose id is behind `after` and contains `search`: one index step each. */
   listLatest(limit: number, after: string, search: string): Promise<LatestDefinition[]> {
     return rows<LatestDefinition>(
       this.definitions.manager,

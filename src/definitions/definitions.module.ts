@@ -6,7 +6,6 @@ import { DefinitionRepository } from './definition.repository.js';
 import { DefinitionsController } from './definitions.controller.js';
 import { DefinitionsService } from './definitions.service.js';
 
-/** Versioned templates for runs. */
 @Module({
   imports: [RunsModule, TypeOrmModule.forFeature([DefinitionEntity])],
   controllers: [DefinitionsController],

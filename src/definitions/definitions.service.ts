@@ -53,7 +53,6 @@ export class DefinitionsService {
     return (await this.definitions.list(limit, after)).map(toDefinitionDto);
   }
 
-  /** The newest version of every definition, by id. */
   async listLatest({ limit, after, search }: ListLatestQueryDto): Promise<LatestDefinitionDto[]> {
     const found = await this.definitions.listLatest(limit ?? DEFAULT_LIMIT, after ?? '', search ?? '');
     return found.map((row) => ({ ...toDefinitionDto(row), versions: row.versions }));
@@ -65,7 +64,6 @@ export class DefinitionsService {
     return (await this.definitions.listVersions(id, limit ?? DEFAULT_LIMIT, after)).map(toDefinitionDto);
   }
 
-  /** One version, or the latest. @throws DefinitionNotFound */
   async get(id: string, version?: string): Promise<DefinitionDto> {
     return toDefinitionDto(await this.#row(id, version));
   }

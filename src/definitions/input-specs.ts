@@ -31,11 +31,7 @@ export function checkDefaults(specs: ReadonlyMap<string, InputSpec>): string[] {
   });
 }
 
-/**
- * Checks inputs against the specs and fills in defaults. null for a declared input counts as absent. Without specs all
- * inputs are accepted.
- * @returns the complete inputs, or one line for each input that does not fit
- */
+/** Checks inputs (null: absent) and fills in defaults; one line for each problem. Without specs it accepts all inputs. */
 export function completeInputs(
   specs: ReadonlyMap<string, InputSpec>,
   inputs: JsonObject,

@@ -30,17 +30,13 @@ const PRIVILEGED_MARKS = [
 ] as const;
 
 export interface DetectedRestore {
-  /** Number of the feed epoch that was started. */
   readonly epoch: number;
-  /** Feeds in the backup. */
   readonly topics: number;
 }
 
 /**
- * Starts a new feed epoch if the database was restored from a backup since a process last served it: events that readers
- * saw behind the end of the backup are lost, and new events take their positions. Called before a process listens.
- * A database cannot be restored while other processes serve, so nothing is done then.
- * @returns undefined if the database is the same
+ * Starts a new feed epoch if the database was restored from a backup since a process last served it: new events take the
+ * positions of lost ones. Called before a process listens. Does nothing while other processes serve.
  */
 export async function detectRestore(dataSource: DataSource): Promise<DetectedRestore | undefined> {
   return dataSource.transaction(async (manager) => {
@@ -96,7 +92,6 @@ const EPOCHS = new EntityTable(FeedEpochEntity);
 const STARTS = new EntityTable(FeedEpochStartEntity);
 const TOPICS = new EntityTable(FeedTopicEntity);
 
-/** Starts an epoch at the present ends of all feeds. */
 async function startEpoch(manager: EntityManager): Promise<DetectedRestore> {
   const [row] = await rows<{ number: number; topics: string }>(
     manager,

@@ -6,10 +6,7 @@ import { cursorsOf, decodeCursor } from './feed-cursor.js';
 import { FeedCursorInvalid, FeedCursorLost } from './feed.errors.js';
 import { FeedRepository } from './feed.repository.js';
 
-/**
- * Makes cursors of the current feed epoch and validates those of clients. A cursor of an earlier epoch is valid up to
- * the position where the next epoch starts; the events behind it are lost.
- */
+/** Makes cursors of the current feed epoch. One of an earlier epoch is valid up to the start of the next epoch. */
 @Injectable()
 export class FeedCursors implements OnApplicationBootstrap {
   /** Loaded once: an epoch only starts while no process serves. */
@@ -25,7 +22,6 @@ export class FeedCursors implements OnApplicationBootstrap {
     this.#epochs = await this.epochs.find({ order: { number: 'ASC' } });
   }
 
-  /** Makes cursors of one topic. */
   of(topic: string): (position: number) => string {
     return cursorsOf(topic, this.#current);
   }
@@ -47,7 +43,6 @@ export class FeedCursors implements OnApplicationBootstrap {
     throw new FeedCursorLost(this.of(topic)(Math.max(shared ?? 0, first - 1)));
   }
 
-  /** Token of the current epoch. */
   get #current(): string | null {
     return this.#epochs.at(-1)?.token ?? null;
   }

@@ -30,7 +30,8 @@ export class FeedRetention {
     const before = new Date(now.getTime() - feedRetentionDays * DAY_MS);
     let from = new Date(0);
     let entries = 0;
-    while (stop?.aborted !== true) {
+    for (;;) {
+      if (stop?.aborted === true) break;
       const batch = await whenAlone(this.dataSource, RETENTION_LOCK, (manager) =>
         removeHeads(manager, from, before),
       );
@@ -53,10 +54,8 @@ interface Batch {
 }
 
 /**
- * Removes expired entries from the heads of feeds and raises the feeds' first positions. An old entry behind a younger
- * one is kept until that one expires, so no feed gets a hole. Locks the topics in topic order, as appending does.
- * @param from entries before this time are skipped
- * @param before entries of this time and later are kept
+ * Removes entries recorded from one time to another from the heads of feeds, so that no feed gets a hole: an old entry
+ * behind a younger one is kept. Locks the topics in topic order, as appending does.
  */
 async function removeHeads(manager: EntityManager, from: Date, before: Date): Promise<Batch> {
   const [row] = await rows<{ examined: string; newest: Date | null; deleted: string }>(

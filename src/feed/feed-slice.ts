@@ -27,7 +27,6 @@ export class FeedSlice {
     return new FeedSlice(end, [], false, () => '');
   }
 
-  /** A FeedPage in JSON. */
   get page(): string {
     const next = this.events.at(-1)?.cursor ?? null;
     this.#page ??= `{"events":[${this.#json.join()}],"next_cursor":${JSON.stringify(next)},"has_more":${this.hasMore}}`;

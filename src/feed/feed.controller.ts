@@ -79,7 +79,7 @@ export class FeedController {
     operationId: 'getFeedCursor',
     summary: 'Get a cursor near the end of the feed of a topic',
     description:
-      'For readers that begin with the newest events, or with those to come, instead of the oldest one that is kept.',
+      'For readers that begin with the newest or with future events instead of the oldest stored one.',
   })
   @ApiOkResponse({ type: FeedCursorDto, description: 'The cursor.' })
   @ApiErrors(400)

@@ -9,7 +9,6 @@ import { DEFAULT_FEED_LIMITS, FEED_LIMITS, FeedReader } from './feed.reader.js';
 import { FeedRepository } from './feed.repository.js';
 import { FeedNotifications, FeedService } from './feed.service.js';
 
-/** The feeds of topics. */
 @Module({
   imports: [TypeOrmModule.forFeature([FeedEpochEntity, FeedEpochStartEntity])],
   controllers: [FeedController],

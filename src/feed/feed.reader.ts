@@ -16,7 +16,6 @@ export interface FeedLimits extends ReaderLimits {
   readonly streamEvents: number;
 }
 
-/** Injection token of {@link FeedLimits}. */
 export const FEED_LIMITS = Symbol('FEED_LIMITS');
 
 export const DEFAULT_FEED_LIMITS: FeedLimits = { ...READER_LIMITS, maxQueries: 4, streamEvents: 500 };
@@ -45,10 +44,7 @@ export class FeedReader {
     return Math.max(first - 1, last - newest);
   }
 
-  /**
-   * Reads what is there now.
-   * @throws FeedCursorInvalid for a position behind the end, FeedCursorGone for one whose events retention has removed
-   */
+  /** Reads without waiting. @throws FeedCursorInvalid behind the end, FeedCursorGone where retention removed events */
   async read(range: FeedRange): Promise<FeedSlice> {
     const { topic, after } = range;
     const found = await this.#query(() => this.repository.list(this.dataSource, range));
@@ -59,10 +55,7 @@ export class FeedReader {
     return new FeedSlice(start, found.entries, found.hasMore, toCursor);
   }
 
-  /**
-   * Reads what is there now with one query for all readers of the same range: calls during a query share the next one,
-   * so each of them sees what was acknowledged before it.
-   */
+  /** As `read`, with one query for all readers of a range: calls during a query share the next one. */
   readShared(range: FeedRange): Promise<FeedSlice> {
     const key = [range.after, range.limit, range.maxBytes, range.topic].join(' ');
     const next = this.#next.get(key);

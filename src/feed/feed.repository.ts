@@ -10,7 +10,6 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 /** Channel of the notifications of appends, `<last position> <topic>`. */
 export const FEED_CHANNEL = 'longshore_feed';
 
-/** An event to append to a topic's feed. */
 export interface FeedAppend {
   readonly topic: string;
   readonly runId: string;
@@ -30,21 +29,17 @@ export interface FeedEventRow {
   readonly payload: JsonObject;
 }
 
+/** Positions of the oldest stored entry and of the newest one ever; 1 and 0 for an unused topic. */
 export interface FeedBounds {
-  /** Position of the oldest entry that is kept; 1 for an unused topic. */
   readonly first: number;
-  /** Position of the newest entry ever appended; 0 for none. */
   readonly last: number;
 }
 
-/** Consecutive entries of a feed. */
 export interface FeedRows extends FeedBounds {
   readonly entries: readonly FeedEventRow[];
-  /** More entries follow. */
   readonly hasMore: boolean;
 }
 
-/** Where to read, and how much. */
 export interface FeedRange {
   readonly topic: string;
   /** Only entries behind this position; null for all that are kept. */
@@ -92,7 +87,6 @@ const APPEND = `with added as materialized (
        select pg_notify('${FEED_CHANNEL}', last_position || ' ' || topic)
          from counters`;
 
-/** Columns of the event that an entry references. */
 const CONTENT = ['runId', 'attempt', 'type', 'msg', 't', 'state', 'payload'] as const;
 
 @Injectable()
@@ -100,10 +94,8 @@ export class FeedRepository {
   constructor(@Inject(Settings) private readonly settings: Pick<Settings, 'feedEnabled'>) {}
 
   /**
-   * Appends entries to their topics' feeds in the given order, unless the feed is switched off. It locks the topics'
-   * counters in topic order until the commit, so that positions are in commit order; therefore it is the last
-   * statement of its transaction.
-   * @returns how many it appended
+   * Appends entries to their topics' feeds, unless the feed is switched off, and returns their number. It locks the
+   * topics' counters until the commit, so that positions are in commit order: use it as the last statement.
    */
   async append(manager: EntityManager, entries: readonly FeedAppend[]): Promise<number> {
     if (entries.length === 0 || !this.settings.feedEnabled) return 0;
@@ -122,9 +114,7 @@ export class FeedRepository {
     return { first: Number(bounds?.first ?? 1), last: Number(bounds?.last ?? 0) };
   }
 
-  /**
-   * Entries of a feed, oldest first, read in one snapshot. Deleting an event also deletes the entries that reference it.
-   */
+  /** Entries of a feed, oldest first. Deleting an event also deletes its entries. */
   async list(executor: SqlExecutor, range: FeedRange): Promise<FeedRows> {
     const { topic, after, limit, maxBytes } = range;
     // Reads one entry more than the limit, to know whether any follow.

@@ -11,7 +11,6 @@ import { FeedCursorGone } from './feed.errors.js';
 import { FEED_LIMITS, type FeedLimits, FeedReader } from './feed.reader.js';
 import { FEED_CHANNEL, type FeedRange } from './feed.repository.js';
 
-/** Wakes readers when a feed has grown. */
 @Injectable()
 export class FeedNotifications extends ChannelNotifications {
   constructor(notifications: Notifications) {

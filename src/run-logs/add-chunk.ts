@@ -27,7 +27,6 @@ export const EMPTY_LOG: LogState = {
   isComplete: false,
 };
 
-/** Lines that are stored together. */
 export interface LogRow {
   /** In front of the first line. */
   readonly start: LogPosition;
@@ -47,8 +46,8 @@ export interface LogChange {
 }
 
 /**
- * Adds the next chunk to a log and keeps it within its limit. The head takes lines until it has half of the limit; the
- * tail keeps the newest lines within the other half. A row's weight is its text and one byte for each line end.
+ * Adds the next chunk to a log and keeps it within its limit: the head takes lines up to half of it, the tail keeps the
+ * newest lines in the other half. A row weighs its text and a byte per line.
  */
 export function addChunk(
   log: LogState,

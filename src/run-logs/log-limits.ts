@@ -16,7 +16,6 @@ export interface LogLimits extends ReaderLimits {
   readonly silenceMs: number;
 }
 
-/** Injection token of {@link LogLimits}. */
 export const LOG_LIMITS = Symbol('LOG_LIMITS');
 
 export const DEFAULT_LOG_LIMITS: LogLimits = {

@@ -1,20 +1,15 @@
-/** Streams of a container. */
 export const LOG_STREAMS = ['stdout', 'stderr'] as const;
 export type LogStream = (typeof LOG_STREAMS)[number];
 
 export const MAX_LINES_OF_A_CHUNK = 5000;
 /** Longest text of a line, in characters (code points). */
 export const MAX_TEXT_LENGTH = 16_384;
-/** Highest number of a chunk. */
 export const LAST_CHUNK = 2 ** 31 - 2;
-/** Highest number of a line. */
 export const LAST_LINE = 2 ** 40;
 /** Highest number of bytes of text that a log counts. */
 export const MAX_BYTES = 2 ** 50;
 
-/** A line that a container printed, or a piece of a long one. */
 export interface LogLine {
-  /** Milliseconds since 1970. */
   readonly t: number;
   readonly stream: LogStream;
   readonly text: string;
@@ -26,7 +21,6 @@ export interface LogLine {
 export interface LogChunk {
   readonly firstLine: number;
   readonly lines: readonly LogLine[];
-  /** Nothing follows. */
   readonly isLast: boolean;
   /** Bytes of text that the worker left out before the first line; null if not known. */
   readonly skippedBytes: number | null;

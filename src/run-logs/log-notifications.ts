@@ -4,7 +4,6 @@ import { Notifications } from '../database/notifications.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
 import { LOG_CHANNEL, RunLogRepository, type LogId } from './run-log.repository.js';
 
-/** Wakes readers when a log has grown. */
 @Injectable()
 export class LogNotifications extends ChannelNotifications {
   constructor(notifications: Notifications) {
@@ -12,15 +11,11 @@ export class LogNotifications extends ChannelNotifications {
   }
 }
 
-/** The topic of a log's notifications. */
 export function topicOf({ runId, attempt }: LogId): string {
   return `${runId} ${attempt}`;
 }
 
-/**
- * Wakes readers of logs that ended without a last chunk because their worker was lost. Such a log is complete after a
- * time of silence, for which there is no notification.
- */
+/** Wakes readers of logs that are complete without a last chunk, after a time of silence: their worker was lost. */
 @Injectable()
 export class ClosedLogCheck {
   constructor(

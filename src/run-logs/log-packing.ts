@@ -27,7 +27,6 @@ const KINDS: Readonly<Record<string, Kind>> = {
   E: { stream: 'stderr', continued: true },
 };
 
-/** The lines of a row as they are stored. */
 export function packLines(lines: readonly LogLine[]): Promise<Buffer> {
   const columns: Columns = {
     times: lines.map(({ t }, n) => t - (lines[n - 1]?.t ?? 0)),

@@ -2,7 +2,6 @@ import type { LogEntryDto } from './dto/log-entry.dto.js';
 import { cursorsOf } from './log-cursor.js';
 import type { LogEntry, LogPosition } from './log-position.js';
 
-/** Consecutive entries of a log. */
 export interface LogPage {
   readonly runId: string;
   readonly attempt: number;
@@ -19,14 +18,12 @@ export interface LogPage {
   readonly nextChunk: number;
 }
 
-/** One JSON object a line. */
 export function toJsonLines(page: LogPage): string {
   return toDtos(page)
     .map((entry) => `${JSON.stringify(entry)}\n`)
     .join('');
 }
 
-/** The text alone. */
 export function toPlainText({ entries }: LogPage): string {
   const lines = entries.map((entry) => {
     if ('line' in entry) return entry.line.text;
@@ -36,7 +33,6 @@ export function toPlainText({ entries }: LogPage): string {
   return lines.map((line) => `${line}\n`).join('');
 }
 
-/** Server-Sent Events. */
 export function toFrames(page: LogPage): Buffer {
   const frames = toDtos(page).map((entry) => `id: ${entry.cursor}\ndata: ${JSON.stringify(entry)}\n\n`);
   return Buffer.from(frames.join(''));

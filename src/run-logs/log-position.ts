@@ -14,7 +14,6 @@ export const LOG_START: LogPosition = { line: 0, bytes: 0, unknownGaps: 0 };
 
 /** Lines that were printed and are not stored. */
 export interface LogGap {
-  /** Number of the first of them. */
   readonly line: number;
   readonly lines: number;
   /** Bytes of text; null if not known. */
@@ -33,11 +32,7 @@ export function gapBetween(from: LogPosition, to: LogPosition): LogGap | null {
   return { line: from.line, lines: to.line - from.line, bytes: isKnown ? to.bytes - from.bytes : null };
 }
 
-/**
- * The entries of a stored row for a reader at a position: the gap in front of the row, then the lines behind the
- * position.
- * @param start position of the first line of the row
- */
+/** Entries of a row, which begins at `start`, for a reader at `from`: the gap before the row, then the newer lines. */
 export function* entriesOf(
   start: LogPosition,
   lines: readonly LogLine[],

@@ -11,7 +11,6 @@ import { LogRowRepository } from './log-row.repository.js';
 import { AttemptNotFound, LogCursorInvalid } from './run-logs.errors.js';
 import { RunLogRepository, type LogId } from './run-log.repository.js';
 
-/** What to read of a log. */
 export interface LogRange {
   readonly runId: string;
   /** Undefined for the attempt of the cursor, or else the current one. */
@@ -22,7 +21,6 @@ export interface LogRange {
   readonly before: LogCursor | undefined;
   /** Reads backwards from the end of the log. */
   readonly fromEnd: boolean;
-  /** Entries at most. */
   readonly limit: number;
   /** Bytes of text at most; at least one line. */
   readonly maxBytes: number;
@@ -56,10 +54,7 @@ export class LogReader {
     return cursor;
   }
 
-  /**
-   * Reads what is stored now.
-   * @throws RunNotFound, AttemptNotFound; LogCursorInvalid for a position behind the end of the log
-   */
+  /** @throws RunNotFound, AttemptNotFound; LogCursorInvalid for a position behind the end of the log */
   read(range: LogRange): Promise<LogPage> {
     return this.#semaphore.take(() => this.#read(range));
   }
@@ -85,7 +80,7 @@ export class LogReader {
   }
 
   async #readForwards(log: LogId, from: LogPosition, last: LogPosition, range: LogRange): Promise<Picked> {
-    const budget = new PageBudget(range, this.limits.scanBytes);
+    const limits = new PageLimits(range, this.limits.scanBytes);
     const entries: LogEntry[] = [];
     let end = from;
     while (end.line < last.line) {
@@ -94,8 +89,8 @@ export class LogReader {
       if (found.length === 0) break;
       for (const row of found) {
         for (const entry of entriesOf(row.start, await unpackLines(row.lines), end)) {
-          if (budget.isSpent) return { entries, start: from, end };
-          if (budget.takes(entry)) entries.push(entry);
+          if (limits.areReached) return { entries, start: from, end };
+          if (limits.takes(entry)) entries.push(entry);
           end = entry.end;
         }
       }
@@ -104,7 +99,7 @@ export class LogReader {
   }
 
   async #readBackwards(log: LogId, end: LogPosition, range: LogRange): Promise<Picked> {
-    const budget = new PageBudget(range, this.limits.scanBytes);
+    const limits = new PageLimits(range, this.limits.scanBytes);
     const newestFirst: LogEntry[] = [];
     let start = end;
     for (;;) {
@@ -118,8 +113,8 @@ export class LogReader {
         for (let entry = entries.pop(); entry !== undefined; entry = entries.pop()) {
           // Gaps do not count backwards: the newest 10 lines are 10 lines.
           const isGap = 'gap' in entry;
-          if (!isGap && budget.isSpent) return { entries: newestFirst.toReversed(), start, end };
-          if (isGap || budget.takes(entry)) newestFirst.push(entry);
+          if (!isGap && limits.areReached) return { entries: newestFirst.toReversed(), start, end };
+          if (isGap || limits.takes(entry)) newestFirst.push(entry);
           start = entries.at(-1)?.end ?? row.start;
         }
       }
@@ -131,8 +126,8 @@ export class LogReader {
   }
 }
 
-/** What a page may still take, and still search. */
-class PageBudget {
+/** What is left of the limits of a page and of its search. */
+class PageLimits {
   readonly #contains: string | undefined;
   #entries: number;
   #bytes: number;
@@ -146,7 +141,7 @@ class PageBudget {
     this.#bytes = maxBytes;
   }
 
-  get isSpent(): boolean {
+  get areReached(): boolean {
     return this.#entries <= 0 || this.#bytes <= 0 || this.scanBytes <= 0;
   }
 

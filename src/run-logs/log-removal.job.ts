@@ -40,7 +40,6 @@ const FINISH = `with finished as (
        select run_id
          from finished`;
 
-/** Removes the logs of removed runs. */
 @Injectable()
 export class LogRemovalJob {
   constructor(
@@ -48,12 +47,7 @@ export class LogRemovalJob {
     private readonly metrics: LogMetrics,
   ) {}
 
-  /**
-   * One pass, in batches that are each a short statement. Any number of processes may run it at once.
-   * @param now the database's time
-   * @param stop ends the pass between two batches
-   * @returns of how many runs the logs were removed
-   */
+  /** Removes the logs of removed runs in short statements, and counts these runs. Several processes may run it. */
   async runOnce(now: Date, stop?: AbortSignal): Promise<number> {
     const before = new Date(now.getTime() - SETTLED_MS);
     let runs = 0;

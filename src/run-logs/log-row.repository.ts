@@ -20,7 +20,6 @@ const COLUMNS = LOG_ROWS.except('runId', 'attempt', 'weightBefore');
 const MAX_ROWS = 256;
 const MAX_BYTES = 1024 * 1024;
 
-/** Reads the rows of logs. */
 @Injectable()
 export class LogRowRepository {
   constructor(private readonly dataSource: DataSource) {}

@@ -16,7 +16,6 @@ import { RunLogRepository, type NewRow } from './run-log.repository.js';
 /** Attempts to store a chunk while other requests change the log. */
 const TRIES = 5;
 
-/** Which chunk of which log, and who sends it. */
 export interface ChunkAddress {
   readonly runId: string;
   readonly attempt: number;
@@ -40,10 +39,8 @@ export class LogWriter {
   }
 
   /**
-   * Stores a chunk, unless it is stored already.
-   * @returns the committed state of the log
-   * @throws RunNotFound; LogChunkRefused if it is not the next chunk, or the worker never had the attempt;
-   * LogStoreOverloaded if too much is waiting
+   * Stores a chunk, unless it is stored already, and returns the committed state of the log.
+   * @throws RunNotFound; LogChunkRefused for an unexpected chunk or worker; LogStoreOverloaded
    */
   async add(address: ChunkAddress, chunk: LogChunk): Promise<LogState> {
     if (chunk.lines.length === 0 && !chunk.isLast) {
@@ -91,13 +88,11 @@ export class LogWriter {
     throw new LogStoreOverloaded();
   }
 
-  /** The state of the log; null if it is not opened. */
   async #readState({ runId, attempt, workerId }: ChunkAddress): Promise<LogState | null> {
     const status = await this.repository.findStatus(runId, attempt, this.limits.silenceMs);
     if (status === null) throw new RunNotFound(runId);
     if (status.attempt === null) throw new LogChunkRefused(`OpRun '${runId}' has no attempt ${attempt}`);
-    // The worker that opened the log keeps it even if an admin gives the attempt to another one: two would mix up their
-    // chunks.
+    // Only the worker that opened the log writes it, even if an admin assigns the attempt to another one.
     if ((status.log?.workerId ?? status.workerId) !== workerId) {
       throw new LogChunkRefused(`Attempt ${attempt} of OpRun '${runId}' was not in the hands of this worker`);
     }

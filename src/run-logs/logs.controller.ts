@@ -88,7 +88,7 @@ export class LogsController {
     description:
       'Chunks of an attempt are numbered from 0. A chunk that is stored already may be sent again and changes nothing; ' +
       'one that is not the next gets 409. A chunk that got 200 is stored, unless the size limit of the log removes it ' +
-      'from the middle. A worker may send chunks of an attempt that has ended or was taken from it.',
+      'from the middle. A worker may send chunks of an attempt that has ended or was reclaimed.',
   })
   @ApiParam(RUN_ID_PARAM)
   @ApiParam({
@@ -133,7 +133,7 @@ export class LogsController {
     summary: 'Read a page of the log of an attempt',
     description:
       'Lines in the order in which they were printed, as JSON objects, one a line: LogLine, or LogGap where lines are ' +
-      'missing. With `Accept: text/plain` the text alone. Give `X-Log-Next-Cursor` as `after` to go on.',
+      'missing. With `Accept: text/plain`, the text alone. To continue, send `X-Log-Next-Cursor` as `after`.',
   })
   @ApiParam(RUN_ID_PARAM)
   @ApiOkResponse({
@@ -144,11 +144,11 @@ export class LogsController {
     },
     headers: {
       'X-Log-Attempt': header('The attempt whose log it is.', { type: 'integer', minimum: 1 }),
-      'X-Log-Next-Cursor': header('Continues the log behind the page, also when the page is empty.', TEXT),
-      'X-Log-Previous-Cursor': header('Give it as `before` for what is in front of the page.', TEXT),
+      'X-Log-Next-Cursor': header('Continues the log behind the page, even if the page is empty.', TEXT),
+      'X-Log-Previous-Cursor': header('To read backwards, send it as `before`.', TEXT),
       'X-Log-Has-Previous': header('Whether the page begins behind the first line.', BOOLEAN),
-      'X-Log-Complete': header('Whether nothing will come after this page.', BOOLEAN),
-      'X-Log-Has-More': header('Whether more is there already.', BOOLEAN),
+      'X-Log-Complete': header('Whether the log ends with this page.', BOOLEAN),
+      'X-Log-Has-More': header('Whether more lines are stored.', BOOLEAN),
     },
   })
   @ApiErrors(400, 404, 503)

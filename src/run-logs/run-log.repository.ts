@@ -52,7 +52,6 @@ const STORED_COLUMNS = LOG_ROWS.columns(STORED);
 /** Rows of a chunk, behind the eleven other parameters of the statement that stores it. */
 const NEW_ROWS = LOG_ROWS.unnest(STORED, { firstParam: 12 });
 
-/** A row to store. */
 export type NewRow = Readonly<Record<Exclude<(typeof STORED)[number], 'lines'>, number>> & {
   readonly lines: Buffer;
 };
@@ -65,7 +64,7 @@ export class RunLogRepository {
   /**
    * The status of a log; null for an unknown run.
    * @param attempt null for the current one
-   * @param silenceMs time after the end of the attempt and the last chunk until no more is expected
+   * @param silenceMs time after the end of the attempt and the last chunk after which the log is closed
    */
   async findStatus(runId: string, attempt: number | null, silenceMs: number): Promise<LogStatus | null> {
     const [row] = await rows<StatusRow>(
@@ -124,11 +123,7 @@ export class RunLogRepository {
     );
   }
 
-  /**
-   * Stores the next chunk, drops what exceeds the limit, and notifies the readers, in one statement.
-   * @param newRows the packed rows of the change
-   * @returns false if the log has changed since its state was read, or is removed
-   */
+  /** Stores a chunk, drops rows above the limit and notifies readers. False if the log has changed or is removed. */
   async append(
     { runId, attempt }: LogId,
     { state, dropBelow }: LogChange,

@@ -8,11 +8,7 @@ export interface FreeResources {
   readonly gpus: readonly { readonly id: number; readonly vramMb: number }[];
 }
 
-/**
- * A worker's resources minus those of its runs, at least 0. GPU memory of a run without an assigned GPU counts on every
- * GPU.
- * @param held assigned runs; those of other workers are ignored
- */
+/** Resources minus those of the worker's own runs, at least 0. A run without an assigned GPU counts on every GPU. */
 export function freeResources(worker: ClaimingWorker, held: readonly HeldRun[]): FreeResources {
   let cpu = worker.cpuCores;
   let ramMb = worker.ramMb;

@@ -26,8 +26,8 @@ export class ReportsController {
   @ApiParam(WORKER_ID_PARAM)
   @ApiBody({ type: ReportEventsDto, examples: namedExamples(BODY_EXAMPLES.reportEvents) })
   @ApiIdempotencyKey(
-    'Each item has a key of its own, made of this one and its place: sent again, it is not recorded twice; ' +
-      'with another content: 409 for that item.',
+    'Each item has its own key, made of this one and its index: it is recorded once, however often it is sent; with ' +
+      'another content it gets 409.',
   )
   @ApiOkResponse({ type: ReportEventsResultDto, description: 'One result per event.' })
   @ApiErrors(400, 413, 415, 503)

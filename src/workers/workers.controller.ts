@@ -72,8 +72,7 @@ export class WorkersController {
   @ApiOkResponse({ type: WorkerDto, description: 'The worker.' })
   @ApiErrors(400, 404, 503)
   async drain(@Param('worker_id') workerId: string): Promise<WorkerDto> {
-    const { worker, free } = await this.workers.setDraining(workerId, true);
-    return toWorkerDto(worker, free);
+    return toDto(await this.workers.setDraining(workerId, true));
   }
 
   @Post(':worker_id/resume')
@@ -88,11 +87,14 @@ export class WorkersController {
   @ApiOkResponse({ type: WorkerDto, description: 'The worker.' })
   @ApiErrors(400, 404, 503)
   async resume(@Param('worker_id') workerId: string): Promise<WorkerDto> {
-    const { worker, free } = await this.workers.setDraining(workerId, false);
-    return toWorkerDto(worker, free);
+    return toDto(await this.workers.setDraining(workerId, false));
   }
 }
 
+function toDto({ worker, free }: WorkerStatus): WorkerDto {
+  return toWorkerDto(worker, free);
+}
+
 function* toDtos(workers: Iterable<WorkerStatus>): Generator<WorkerDto> {
-  for (const { worker, free } of workers) yield toWorkerDto(worker, free);
+  for (const worker of workers) yield toDto(worker);
 }

@@ -1,6 +1,5 @@
 import { DomainError } from '../common/http/errors/domain-error.js';
 
-/** The worker is not registered. */
 export class WorkerNotFound extends DomainError {
   readonly kind = 'not-found';
 

@@ -27,7 +27,6 @@ import { ReportsController } from './reports.controller.js';
 import { WorkersController } from './workers.controller.js';
 import { WorkersService } from './workers.service.js';
 
-/** Registered workers, their claims, and the reaper. */
 @Module({
   imports: [TypeOrmModule.forFeature([WorkerDrainEntity]), RunsModule, HealthModule],
   controllers: [

@@ -7,7 +7,6 @@ import { freeResources, type FreeResources } from './free-resources.js';
 import { WorkerPool, type Heartbeat, type PooledWorker } from './pool/worker-pool.js';
 import { WorkerNotFound } from './workers.errors.js';
 
-/** A worker and its free resources. */
 export interface WorkerStatus {
   readonly worker: PooledWorker;
   readonly free: FreeResources;
@@ -29,7 +28,6 @@ export class WorkersService {
     return worker;
   }
 
-  /** All registered workers by id. */
   async list(): Promise<Iterable<WorkerStatus>> {
     const workers = await this.pool.list();
     return statusesOf(workers, await this.#heldBy(workers));

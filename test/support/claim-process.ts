@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { DataSource } from 'typeorm';
 import { WorkerDrainEntity } from '../../src/database/entities/worker.entity.js';
 import { Notifications } from '../../src/database/notifications.js';
@@ -59,6 +60,7 @@ export class ClaimProcess {
     readonly pool: MemoryWorkerPool,
     strategy: SchedulingStrategy,
   ) {
+    setMaxListeners(0, this.#callers.signal);
     this.waiting = new WaitingClaims(notifications, journal, strategy);
     this.#served = new ServedNotifications(notifications);
     Object.assign(this.#served.times, { announceEvery: 0, validFor: VALID_FOR_MS });

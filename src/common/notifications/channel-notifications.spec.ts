@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
+import { setMaxListeners } from 'node:events';
 import { test } from 'node:test';
 import type { NotificationListener } from '../../database/notifications.js';
 import { ChannelNotifications } from './channel-notifications.js';
 
 const NEVER = new AbortController().signal;
+setMaxListeners(0, NEVER);
 
 /** Notifications that the test sends itself. */
 function setUp() {

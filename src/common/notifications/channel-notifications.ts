@@ -5,10 +5,7 @@ import { Topic } from './topic.js';
 /** Topics without readers whose end is remembered. */
 const MAX_REMEMBERED = 10_000;
 
-/**
- * Wakes the readers of topics when a notification on a PostgreSQL channel, `<last position> <topic>`, says that the
- * topic has grown. Waiting readers cost no query.
- */
+/** Wakes the readers of topics by notifications of a PostgreSQL channel, `<last position> <topic>`, without queries. */
 export class ChannelNotifications implements OnModuleDestroy {
   /** Topics without readers are in the order in which they lost the last one. */
   readonly #topics = new Map<string, Topic>();
@@ -19,7 +16,6 @@ export class ChannelNotifications implements OnModuleDestroy {
     private readonly channel: string,
   ) {}
 
-  /** Topics that have readers. */
   get subscribed(): string[] {
     return [...this.#topics.values()].filter(({ readers }) => readers > 0).map(({ name }) => name);
   }
@@ -46,20 +42,15 @@ export class ChannelNotifications implements OnModuleDestroy {
     this.#topics.delete(topic.name);
     if (!topic.knowsEnd) return;
     this.#topics.set(topic.name, topic);
-    if (this.#topics.size > MAX_REMEMBERED) this.#forgetOldest();
+    if (this.#topics.size <= MAX_REMEMBERED) return;
+    for (const { name, readers } of this.#topics.values()) {
+      if (readers === 0) return void this.#topics.delete(name);
+    }
   }
 
   onModuleDestroy(): void {
     this.#unsubscribe?.();
     for (const topic of this.#topics.values()) topic.cancelWake();
-  }
-
-  #forgetOldest(): void {
-    for (const { name, readers } of this.#topics.values()) {
-      if (readers > 0) continue;
-      this.#topics.delete(name);
-      return;
-    }
   }
 
   #receive(payload: string | null): void {

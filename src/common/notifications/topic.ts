@@ -4,20 +4,15 @@ import { untilWoken, type WaitEnds } from './until-woken.js';
 const PAUSE_PER_READER_MS = 1;
 const MAX_PAUSE_MS = 100;
 
-interface Waiter {
-  readonly isDue: () => boolean;
-  readonly wake: () => void;
-}
-
 /**
- * A topic that readers wait for. All of them are woken together: at once for the first change after a quiet time, then
- * after a pause that grows with their number, so that the changes of that time share one query.
+ * A topic that readers wait for. It wakes them together: at once after a quiet time, else after a pause that grows with
+ * their number, so that changes share one query.
  */
 export class Topic {
   readers = 0;
   /** Grows with every notification. Read it before a query, and pass it to `waitForChange` or `noteEnd` after it. */
   version = 0;
-  readonly #waiters = new Set<Waiter>();
+  readonly #waiters = new Set<{ readonly isDue: () => boolean; readonly wake: () => void }>();
   #lastPosition = 0;
   #missedAtVersion = 0;
   #wokenAt = -Infinity;
@@ -29,7 +24,6 @@ export class Topic {
     private readonly isListening: () => boolean,
   ) {}
 
-  /** Handles a notification that entries up to this position exist. */
   announce(position: number): void {
     this.version += 1;
     this.#lastPosition = Math.max(this.#lastPosition, position);
@@ -82,7 +76,6 @@ export class Topic {
     return this.#end?.version === this.version;
   }
 
-  /** Cancels a planned wake-up. */
   cancelWake(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -94,7 +87,7 @@ export class Topic {
 
   async #wait(isDue: () => boolean, ends: WaitEnds): Promise<boolean> {
     const woken = await untilWoken<true>(ends, (wake) => {
-      const waiter: Waiter = { isDue, wake: () => wake(true) };
+      const waiter = { isDue, wake: () => wake(true) };
       this.#waiters.add(waiter);
       if (isDue()) this.#wakeSoon();
       return () => void this.#waiters.delete(waiter);

@@ -1,6 +1,6 @@
-/** What ends a wait early: the signal, or a timeout in milliseconds. */
 export interface WaitEnds {
   readonly signal: AbortSignal;
+  /** Timeout in milliseconds. */
   readonly forMs?: number;
 }
 

@@ -53,7 +53,6 @@ export class DefinitionVersionQueryDto {
   version?: string;
 }
 
-/** Query of GET /definitions. */
 export class ListDefinitionsQueryDto {
   /** Versions of a page; all of them unless given. A page that holds fewer is the last. */
   @IsOptional()
@@ -74,7 +73,6 @@ class PageQueryDto {
   limit?: number;
 }
 
-/** Query of GET /definitions/{name}/versions. */
 export class ListVersionsQueryDto extends PageQueryDto {
   /** Version of the last entry of the page before; the page continues with older ones. */
   @IsOptional()
@@ -82,7 +80,6 @@ export class ListVersionsQueryDto extends PageQueryDto {
   after?: string;
 }
 
-/** Query of GET /latest-definitions. */
 export class ListLatestQueryDto extends PageQueryDto {
   /** Id of the last entry of the page before; the page continues behind it. */
   @IsOptional()

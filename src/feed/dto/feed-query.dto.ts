@@ -18,7 +18,7 @@ class TopicQueryDto {
 }
 
 export class FeedStreamQueryDto extends TopicQueryDto {
-  /** Only events behind this cursor; without it from the oldest event that is kept. */
+  /** Only events behind this cursor; by default from the oldest stored event. */
   @IsOptional()
   @QueryString()
   @ApiProperty({ required: false, example: 'AAAAAAAAAAEm6-5TRbw' })
@@ -26,7 +26,7 @@ export class FeedStreamQueryDto extends TopicQueryDto {
 }
 
 export class FeedCursorQueryDto extends TopicQueryDto {
-  /** How many of the newest events are to follow the cursor; 0 unless given: only those to come. */
+  /** Number of the newest events behind the cursor; 0: only future events. */
   @IsOptional()
   @QueryInteger({ min: 0, max: 1_000_000 })
   @ApiProperty({ required: false, default: 0 })
@@ -40,7 +40,7 @@ export class FeedPageQueryDto extends FeedStreamQueryDto {
   @ApiProperty({ required: false, default: 100 })
   limit?: number;
 
-  /** Seconds to hold an empty page until an event arrives. */
+  /** Seconds to wait for an event before an empty page. */
   @IsOptional()
   @QueryInteger({ min: 0, max: 30 })
   @ApiProperty({ required: false, default: 0 })

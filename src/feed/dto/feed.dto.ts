@@ -33,13 +33,13 @@ export class FeedPageDto {
   /** Continues behind the last event of the page; null for a page without events. */
   @ApiProperty({ type: 'string', nullable: true, example: 'AAAAAAAAAAEm6-5TRbw' })
   next_cursor: string | null;
-  /** Whether more events are there already. */
+  /** Whether more events are stored. */
   has_more: boolean;
 }
 
 @ApiSchema({ name: 'FeedCursor', description: "A position in a topic's feed." })
 export class FeedCursorDto {
-  /** Give it as `after`. @example AAAAAAAAAAEm6-5TRbw */
+  /** To be sent as `after`. @example AAAAAAAAAAEm6-5TRbw */
   cursor: string;
 }
 

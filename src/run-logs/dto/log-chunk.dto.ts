@@ -19,7 +19,7 @@ import {
 
 @ApiSchema({ name: 'LogChunkLine', description: 'A log line, as a worker sends it.' })
 export class LogChunkLineDto {
-  /** When it was printed, ISO 8601 with its zone; kept to the millisecond. @example 2026-01-02T03:04:05.678Z */
+  /** When it was printed, ISO 8601 with a time zone; stored to the millisecond. @example 2026-01-02T03:04:05.678Z */
   @ValidateBy({
     name: 'isLogTime',
     validator: {
@@ -38,7 +38,7 @@ export class LogChunkLineDto {
   @IsText({ max: MAX_TEXT_LENGTH })
   text: string;
 
-  /** True for a piece that goes on where the line before it of the same stream was cut. */
+  /** True if it continues the line before it of the same stream, which was too long. */
   @OptionalField()
   @IsBoolean()
   @ApiProperty({ required: false, default: false })
@@ -50,7 +50,7 @@ export class LogChunkLineDto {
   description: 'Consecutive log lines, in the order in which the container printed them.',
 })
 export class LogChunkDto {
-  /** Number of the first line, from 0; after it they count up by one. More than expected names a gap before it. */
+  /** Number of the first line, from 0. A number above the expected one leaves a gap before it. */
   @IsJsonInteger({ min: 0, max: LAST_LINE })
   first_line: number;
 
@@ -59,13 +59,13 @@ export class LogChunkDto {
   @ApiProperty({ type: [LogChunkLineDto], maxItems: MAX_LINES_OF_A_CHUNK })
   lines: LogChunkLineDto[];
 
-  /** True: nothing follows. */
+  /** True for the last chunk. */
   @OptionalField()
   @IsBoolean()
   @ApiProperty({ required: false, default: false })
   is_last?: boolean;
 
-  /** Bytes of text of the lines that were left out before first_line; without it, their size is not known. */
+  /** Bytes of text of the lines missing before first_line; without it, their size is unknown. */
   @OptionalField()
   @IsJsonInteger({ min: 0, max: MAX_BYTES })
   skipped_bytes?: number;
@@ -73,15 +73,14 @@ export class LogChunkDto {
 
 @ApiSchema({ name: 'LogPosition', description: 'The next chunk and line that the log expects.' })
 export class LogPositionDto {
-  /** Number of the chunk that is expected next. */
+  /** Number of the next chunk. */
   @ApiProperty({ type: 'integer', minimum: 0, example: 4 })
   next_chunk: number;
-  /** Number of the line that is expected next. */
+  /** Number of the next line. */
   @ApiProperty({ type: 'integer', minimum: 0, example: 120 })
   next_line: number;
 }
 
-/** The line as the log keeps it. */
 export function toLogLine({ t, stream, text, continued = false }: LogChunkLineDto): LogLine {
   return { t: readTimestamp(t)?.getTime() ?? 0, stream, text, continued };
 }

@@ -18,7 +18,7 @@ export class LogLineDto {
   })
   stream: LogStream;
   text: string;
-  /** Present on a piece that goes on where the line before it of the same stream was cut. */
+  /** Present if it continues the line before it of the same stream, which was too long. */
   @ApiProperty({ type: 'boolean', enum: [true], required: false })
   continued?: true;
 }
@@ -27,12 +27,12 @@ export class LogLineDto {
 export class LogGapSizeDto {
   @ApiProperty({ type: 'integer', minimum: 1 })
   lines: number;
-  /** Bytes of text; null where that is not known. */
+  /** Bytes of text; null if unknown. */
   @ApiProperty({ type: 'integer', nullable: true, minimum: 0 })
   bytes: number | null;
 }
 
-@ApiSchema({ name: 'LogGap', description: 'Takes the place of log lines that are not stored.' })
+@ApiSchema({ name: 'LogGap', description: 'Stands for log lines that are not stored.' })
 export class LogGapDto {
   /** Continues the log behind the gap. */
   cursor: string;
@@ -43,5 +43,4 @@ export class LogGapDto {
   gap: LogGapSizeDto;
 }
 
-/** What a page and a stream consist of. */
 export type LogEntryDto = LogLineDto | LogGapDto;

@@ -2,12 +2,11 @@ import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import { QueryInteger } from '../../common/http/validation/dto-decorators.js';
 
-/** Shapes of runs, and sizes of workers, that are told one by one unless asked otherwise. */
+/** Default number of listed shapes of runs and sizes of workers. */
 export const DEFAULT_SHAPES = 100;
 
-/** Query of GET /capacity. */
 export class CapacityQueryDto {
-  /** Shapes of runs, and sizes of workers, that are told one by one at most; the others are taken together. */
+  /** Most shapes of runs, and sizes of workers, that are listed; the others are added up. */
   @IsOptional()
   @QueryInteger({ min: 1, max: 500 })
   @ApiProperty({ required: false, default: DEFAULT_SHAPES })
@@ -24,7 +23,7 @@ export class DemandSumDto {
   @ApiProperty({ type: 'integer' }) ram_mb: number;
   /** MB of GPU memory. @example 0 */
   @ApiProperty({ type: 'integer' }) vram_mb: number;
-  /** Runs that ask for GPU memory; each takes it of one GPU. @example 0 */
+  /** Runs that need GPU memory, which is taken from one GPU. @example 0 */
   @ApiProperty({ type: 'integer' }) gpus: number;
 }
 
@@ -36,7 +35,7 @@ export class DemandNumbersDto {
   @ApiProperty({ type: 'integer' }) ready: number;
   /** Those that wait for the end of their back-off. @example 8 */
   @ApiProperty({ type: 'integer' }) waiting: number;
-  /** Runs in the hands of a worker, ASSIGNED or RUNNING. @example 2 */
+  /** Runs that are ASSIGNED or RUNNING. @example 2 */
   @ApiProperty({ type: 'integer' }) in_execution: number;
 }
 
@@ -48,15 +47,9 @@ export class DemandShapeDto extends DemandNumbersDto {
   @ApiProperty({ type: 'integer' }) ram_mb: number;
   /** GPU memory in MB, on one GPU. @example 0 */
   @ApiProperty({ type: 'integer' }) vram_mb: number;
-  /**
-   * Whether any worker that takes runs could be given such a run if it held nothing. Null when no worker takes runs, or
-   * when the scheduling strategy looks at more than the shape.
-   */
+  /** Whether any worker that accepts runs could execute such a run when idle; null: no such worker, or unknown. */
   @ApiProperty({ type: 'boolean', nullable: true, example: true }) placeable: boolean | null;
-  /**
-   * How many of those that are ready would find a place in what is free now, were no other shape waiting; under `direct`
-   * a worker that holds nothing is one place. Null as for `placeable`.
-   */
+  /** How many of the ready runs fit the free resources if no other shape is queued; null as for `placeable`. */
   @ApiProperty({ type: 'integer', nullable: true, example: 3 }) can_start_now: number | null;
 }
 
@@ -68,7 +61,7 @@ export class DemandDto {
   @ApiProperty({ type: DemandSumDto }) ready: DemandSumDto;
   /** Those that wait for the end of their back-off. */
   @ApiProperty({ type: DemandSumDto }) waiting: DemandSumDto;
-  /** Runs in the hands of a worker, ASSIGNED or RUNNING. */
+  /** Runs that are ASSIGNED or RUNNING. */
   @ApiProperty({ type: DemandSumDto }) in_execution: DemandSumDto;
   /** When the oldest run that is PENDING was created; null when none is. */
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) oldest_pending_at: string | null;
@@ -91,15 +84,15 @@ export class SupplySumDto {
   description: 'The number of workers: each is active, draining or stale.',
 })
 export class SupplyWorkersDto {
-  /** Active, and taking runs. @example 4 */
+  /** Active and not draining. @example 4 */
   @ApiProperty({ type: 'integer' }) active: number;
-  /** Those of the active that hold no run, by the service's own record. @example 1 */
+  /** Active workers without assigned runs. @example 1 */
   @ApiProperty({ type: 'integer' }) idle: number;
-  /** Those of the active that are kept free for a run that waits for so much room. @example 0 */
+  /** Active workers that are reserved for a pending run. @example 0 */
   @ApiProperty({ type: 'integer' }) reserved: number;
-  /** Active, and kept from claiming by an admin. @example 0 */
+  /** Active and draining. @example 0 */
   @ApiProperty({ type: 'integer' }) draining: number;
-  /** Silent for longer than the worker timeout. @example 0 */
+  /** Without a heartbeat for longer than the worker timeout. @example 0 */
   @ApiProperty({ type: 'integer' }) stale: number;
 }
 
@@ -113,7 +106,7 @@ export class SupplySizeDto {
   @ApiProperty({ type: 'array', items: { type: 'integer' } }) gpus: number[];
   /** How many workers. @example 4 */
   @ApiProperty({ type: 'integer' }) workers: number;
-  /** Those of them that hold no run. @example 1 */
+  /** Workers of them without assigned runs. @example 1 */
   @ApiProperty({ type: 'integer' }) idle: number;
 }
 
@@ -123,7 +116,7 @@ export class SupplyOtherDto {
   @ApiProperty({ type: 'integer' }) sizes: number;
   /** How many workers. @example 2 */
   @ApiProperty({ type: 'integer' }) workers: number;
-  /** Those of them that hold no run. @example 1 */
+  /** Workers of them without assigned runs. @example 1 */
   @ApiProperty({ type: 'integer' }) idle: number;
 }
 
@@ -138,7 +131,7 @@ export class SupplyDto {
   @ApiProperty({ type: SupplySumDto }) ram_mb: SupplySumDto;
   /** Over all GPUs. */
   @ApiProperty({ type: SupplySumDto }) vram_mb: SupplySumDto;
-  /** GPUs; free are those of whose memory nothing is taken. */
+  /** GPUs; free: those whose memory no run uses. */
   @ApiProperty({ type: SupplySumDto }) gpus: SupplySumDto;
   /** The most frequent first; `limit` of them at most. */
   @ApiProperty({ type: [SupplySizeDto] }) sizes: SupplySizeDto[];

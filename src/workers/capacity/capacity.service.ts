@@ -19,7 +19,6 @@ import type {
 import { placementOf } from './placement.js';
 import { summariseSupply, takesRuns } from './supply.js';
 
-/** Compares the demand of runs with the supply of workers. */
 @Injectable()
 export class CapacityService {
   constructor(

@@ -4,17 +4,11 @@ import { summariseWorkers, type Usage } from '../overview/workers-summary.js';
 import type { PooledWorker } from '../pool/worker-pool.js';
 import type { SupplyDto, SupplySizeDto, SupplySumDto } from './capacity.dto.js';
 
-/** Whether the worker may claim. */
 export function takesRuns({ isActive, isDraining }: PooledWorker): boolean {
   return isActive && !isDraining;
 }
 
-/**
- * Adds up the resources of workers.
- * @param held assigned runs, by worker
- * @param reserved ids of workers that are reserved for a run
- * @param limit sizes that are listed
- */
+/** Adds up the resources of workers. @param limit sizes that are listed */
 export function summariseSupply(
   workers: readonly PooledWorker[],
   held: ReadonlyMap<string, readonly HeldRun[]>,

@@ -21,10 +21,7 @@ const OUTCOME_OF = {
 /** Awaits a promise; its time counts as waiting for work. */
 export type WaitFor = <T>(wait: Promise<T>) => Promise<T>;
 
-/**
- * Metrics and spans of claims. The span of a claim is a child of the worker's request and links to the traces of its
- * runs; each of these traces gets a span for the run's time in the queue.
- */
+/** Metrics and spans of claims. A claim's span links to the traces of its runs, which get a span for the queue time. */
 @Injectable()
 export class ClaimInstrumentation {
   readonly #claims: Counter<'outcome'>;
@@ -62,7 +59,6 @@ export class ClaimInstrumentation {
     });
   }
 
-  /** Measures and traces a claim. */
   async observe(
     request: ClaimRequest,
     claim: (waitFor: WaitFor) => Promise<ClaimOutcome>,

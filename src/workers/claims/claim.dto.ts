@@ -6,15 +6,14 @@ import { QueryInteger } from '../../common/http/validation/dto-decorators.js';
 import { ConstraintsDto } from '../../runs/http/dto/run-options.dto.js';
 import type { ClaimedRun } from '../../runs/journal/claim.js';
 
-/** Query of a claim. */
 export class ClaimQueryDto {
-  /** Seconds to hold an empty answer until there is work. */
+  /** Seconds to wait for work before an empty response. */
   @IsOptional()
   @QueryInteger({ min: 0, max: 30 })
   @ApiProperty({ required: false, default: 0 })
   wait?: number;
 
-  /** Runs to be given at most; left out: as the strategy gives them to a claim, one by `direct`. */
+  /** Most runs to assign; without it, the strategy decides (`direct`: one). */
   @IsOptional()
   @QueryInteger({ min: 1, max: MAX_BULK_ITEMS })
   @ApiProperty({ required: false })
@@ -29,18 +28,17 @@ export class WorkerOpRunDto {
   @ApiProperty({ type: ConstraintsDto }) constraints: ConstraintsDto;
   /** The attempt that was claimed, from 1; sent back in `X-Run-Attempt`. */
   @ApiProperty({ type: 'integer' }) attempt: number;
-  /** Where in a trace the run belongs (W3C Trace Context), for its container; absent when nobody traces it. */
+  /** Trace context of the run (W3C Trace Context), for its container; absent without a trace. */
   @ApiProperty({ type: 'string', required: false }) traceparent?: string;
   @ApiProperty({ type: 'string', required: false }) tracestate?: string;
 }
 
 @ApiSchema({ name: 'ClaimedOps', description: 'The runs that a claim assigned.' })
 export class ClaimedOpsDto {
-  /** Empty when there is no work, and for a worker that is unknown or was silent for too long. */
+  /** Empty if there is no work, or if the worker is unknown, stale or draining. */
   @ApiProperty({ type: [WorkerOpRunDto] }) ops: WorkerOpRunDto[];
 }
 
-/** The claimed run as its worker sees it. */
 export function toWorkerOpRunDto({
   run,
   image,

@@ -19,7 +19,6 @@ const MAX_TRIES = 4;
 /** Claims that may wait in one process; one more is answered at once. */
 const MAX_WAITING = 20_000;
 
-/** A worker's request for runs. */
 export interface ClaimRequest {
   readonly workerId: string;
   /** Most runs to assign; undefined: the strategy decides. */
@@ -31,7 +30,6 @@ export interface ClaimRequest {
   readonly signal: AbortSignal;
 }
 
-/** Assigns pending runs to workers. */
 @Injectable()
 export class ClaimService {
   readonly #context: ClaimContext;
@@ -52,9 +50,8 @@ export class ClaimService {
   }
 
   /**
-   * Claims runs for a worker, and waits for work if it may. A worker that is unknown, stale or draining gets none, nor
-   * does a client that is gone.
-   * @returns the runs, or those of an earlier claim with the same key that are still assigned to the worker
+   * Claims runs for a worker, or returns those of an earlier claim with the same key. Waits for work if it may. A worker
+   * that is unknown, stale or draining gets none.
    * @throws JournalOverloaded, or an error of the database
    */
   async claim(request: ClaimRequest, waitFor: WaitFor = (wait) => wait): Promise<ClaimOutcome> {

@@ -27,8 +27,8 @@ export class ClaimsController {
     operationId: 'claimRuns',
     summary: 'Claim runs for a worker',
     description:
-      'Empty if there is no work or the worker is unknown. With `wait`, the service waits for work before it gives an ' +
-      'empty answer. The runs stay assigned to the worker even if the answer is lost: send an `Idempotency-Key` to ' +
+      'Empty if there is no work or the worker is unknown. With `wait`, the service waits for work before an empty ' +
+      'response. The runs stay assigned to the worker even if the response is lost: send an `Idempotency-Key` to ' +
       'get them again.',
   })
   @ApiParam(WORKER_ID_PARAM)

@@ -19,16 +19,15 @@ interface Snapshot {
   /** Version of the queue when the query was sent. */
   readonly version: number;
   /** Workers with assigned runs; null: too many. */
-  readonly owners: ReadonlySet<string> | null;
+  readonly assigned: ReadonlySet<string> | null;
   /** Workers to which this process may have assigned runs since the query was sent. */
   readonly servedSince: Set<string>;
 }
 
 /**
- * Predicts, without a query, that a claim would return no run, so that a thousand waiting workers cost no statements.
- * It uses the newest snapshot of the database, which a pass of the reaper provides, and the notifications since. A claim
- * returns nothing when the queue was empty and no run has become claimable since, and when its key cannot have been
- * served: its worker had no run and has been assigned none since, by any process.
+ * Predicts, without a query, that a claim would return no run, from the reaper's newest snapshot of the database and the
+ * notifications since: the queue was empty and no run has become claimable, and the worker of a claim with a key had no
+ * run and was assigned none by any process.
  */
 @Injectable()
 export class EmptyClaimPredictor {
@@ -99,9 +98,9 @@ export class EmptyClaimPredictor {
       isNewest = at > (this.#snapshot?.at ?? -Infinity);
       if (isNewest) {
         if (this.#snapshot) this.#recorders.delete(this.#snapshot.servedSince);
-        const owners =
+        const assigned =
           page.workers.length < limit ? new Set(page.workers.map(({ workerId }) => workerId)) : null;
-        this.#snapshot = { at, version, owners, servedSince };
+        this.#snapshot = { at, version, assigned, servedSince };
         if (page.isQueueEmpty) this.#empty = { at, version };
       }
       return page;
@@ -112,9 +111,9 @@ export class EmptyClaimPredictor {
 
   #isKeyUnserved(workerId: string): boolean {
     const snapshot = this.#snapshot;
-    if (!snapshot?.owners || !isRecent(snapshot) || !this.served.isQuietSince(snapshot.at)) return false;
-    const { owners, servedSince } = snapshot;
-    return !owners.has(workerId) && !servedSince.has(workerId) && !this.#inProgress.has(workerId);
+    if (!snapshot?.assigned || !isRecent(snapshot) || !this.served.isQuietSince(snapshot.at)) return false;
+    const { assigned, servedSince } = snapshot;
+    return !assigned.has(workerId) && !servedSince.has(workerId) && !this.#inProgress.has(workerId);
   }
 
   /** Replaces a snapshot that is too old by one query for all concurrent claims. */

@@ -34,7 +34,6 @@ export class ServedNotifications implements OnModuleDestroy {
     return this.notifications.isListening(SERVED_CHANNEL) && time > this.#receivedAt + this.times.validFor;
   }
 
-  /** Subscribes, once. */
   listen(): void {
     this.#unsubscribe ??= this.notifications.subscribe(SERVED_CHANNEL, (payload) => {
       // The own announcement proves that it was committed.

@@ -75,8 +75,8 @@ export class CapacityListener {
 }
 
 /**
- * Claims that wait for work; idle ones cost no statement. A run that becomes claimable in any process wakes one claim.
- * With a strategy that does not give every run to every worker, claims are woken in growing waves until one takes it.
+ * Claims that wait for work. A run that becomes claimable in any process wakes one claim; with a strategy that is not
+ * FIFO, growing waves of claims until one takes it.
  */
 @Injectable()
 export class WaitingClaims implements OnModuleDestroy {
@@ -100,12 +100,10 @@ export class WaitingClaims implements OnModuleDestroy {
     return this.#version;
   }
 
-  /** Whether notifications about the queue are received, as far as is known. */
   get isListening(): boolean {
     return this.notifications.isListening(QUEUE_CHANNEL);
   }
 
-  /** Number of waiting claims. */
   get size(): number {
     return this.#waiters.size;
   }
@@ -118,10 +116,8 @@ export class WaitingClaims implements OnModuleDestroy {
   }
 
   /**
-   * Waits until a run has become claimable or the worker's free capacity has grown.
+   * Waits until a run has become claimable or the worker's capacity has grown; null after a timeout or an abort.
    * @param since version from before the claim's last try
-   * @param forMs longest wait in milliseconds
-   * @returns null when the time is over or the signal aborts
    */
   async wait(
     since: number,
@@ -142,10 +138,7 @@ export class WaitingClaims implements OnModuleDestroy {
     });
   }
 
-  /**
-   * Waits until a refused worker reports or is resumed in this process, at most ten seconds. Runs do not wake it.
-   * @returns true when the claim is to be tried again
-   */
+  /** Waits until a refused worker reports or is resumed in this process, at most ten seconds; false: the time is over. */
   async waitForWorker(workerId: string, forMs: number, signal: AbortSignal): Promise<boolean> {
     const event = `status:${workerId}`;
     const ends = { signal, forMs: Math.min(forMs, MAX_REFUSED_WAIT_MS) };
@@ -157,7 +150,6 @@ export class WaitingClaims implements OnModuleDestroy {
     return isWoken !== null;
   }
 
-  /** Retries the refused claims of a worker. */
   wakeRefused(workerId: string): void {
     this.#workers.emit(`status:${workerId}`);
   }
@@ -166,7 +158,6 @@ export class WaitingClaims implements OnModuleDestroy {
     for (const end of this.#unsubscribe.splice(0)) end();
   }
 
-  /** Subscribes with the first claim that may wait. */
   #listen(): void {
     if (this.#unsubscribe.length > 0) return;
     this.#unsubscribe = [

@@ -57,7 +57,7 @@ export class ResourcesDto {
 export class FreeGpuDto {
   /** 0, 1, 2 ... */
   @ApiProperty({ type: 'integer' }) id: number;
-  /** Memory in MB. A run that was given no GPU counts on every one. */
+  /** Memory in MB. Runs without an assigned GPU count on every GPU. */
   @ApiProperty({ type: 'integer' }) vram_mb: number;
 }
 

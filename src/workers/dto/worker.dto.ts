@@ -9,7 +9,7 @@ export class WorkerDto {
   id: string;
   @ApiProperty({ type: ResourcesDto }) resources: ResourcesDto;
   tags: string[];
-  /** What the worker said that it is executing. */
+  /** Runs that the worker reports to be executing. */
   @ApiProperty({ type: [RunningOpDto] }) running_ops: RunningOpDto[];
   /** Time of the first heartbeat, ISO 8601. */
   @ApiProperty({ type: 'string', format: 'date-time' }) created_at: string;
@@ -17,9 +17,9 @@ export class WorkerDto {
   @ApiProperty({ type: 'string', format: 'date-time' }) last_heartbeat_at: string;
   /** True while the newest heartbeat lies within the worker timeout. */
   is_active: boolean;
-  /** True while an admin keeps the worker from claiming. */
+  /** True while an admin has stopped the worker from claiming. */
   draining: boolean;
-  /** Left out of the answer to a heartbeat, which asks nobody what the worker holds. */
+  /** Absent in the response to a heartbeat. */
   @ApiPropertyOptional({ type: FreeResourcesDto }) free?: FreeResourcesDto;
 }
 

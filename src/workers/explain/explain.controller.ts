@@ -16,7 +16,7 @@ export class ExplainController {
   @ApiOperation({
     operationId: 'explainRun',
     summary: 'Explain the state of a run',
-    description: 'For a pending run, the scheduling strategy itself says what a claim would do.',
+    description: 'For a pending run, it includes what a claim of each active worker would do.',
   })
   @ApiParam(RUN_ID_PARAM)
   @ApiOkResponse({ type: RunExplanationDto, description: 'The explanation.' })

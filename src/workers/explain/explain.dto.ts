@@ -1,13 +1,11 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { RUN_STATES, type RunState } from '../../runs/machine/run-state.js';
 
-/** Budgets that can run down. */
-export const BUDGETS = ['start_within_s', 'attempt_s'] as const;
-export type Budget = (typeof BUDGETS)[number];
+const BUDGETS = ['start_within_s', 'attempt_s'] as const;
 
 @ApiSchema({ name: 'ExplainedDeadline', description: 'A timeout that is running.' })
 export class ExplainedDeadlineDto {
-  @ApiProperty({ enum: BUDGETS }) budget: Budget;
+  @ApiProperty({ enum: BUDGETS }) budget: (typeof BUDGETS)[number];
   /** When it is over, ISO 8601. */
   @ApiProperty({ type: 'string', format: 'date-time' }) at: string;
   /** Milliseconds until then; 0 when it is over. */
@@ -18,7 +16,7 @@ export class ExplainedDeadlineDto {
 export class ExplainedQueueDto {
   /** 1 for the head of the queue; null while the run is in back-off. */
   @ApiProperty({ type: 'integer', nullable: true }) position: number | null;
-  /** False from place 10,000 on, where `position` stays 10000. */
+  /** False from position 10,000 on, where `position` stays 10000. */
   position_is_exact: boolean;
   /** Higher comes first. */
   @ApiProperty({ type: 'integer' }) priority: number;
@@ -28,27 +26,27 @@ export class ExplainedQueueDto {
   @ApiProperty({ type: 'integer' }) waiting_ms: number;
   /** End of the back-off, ISO 8601; null: the run is not in back-off. */
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) not_before: string | null;
-  /** Since when runs behind this one have been handed out before it, ISO 8601; null: never. */
+  /** Since when runs behind this one have been assigned before it, ISO 8601; null: never. */
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) passed_over_at: string | null;
-  /** The worker that is kept free for the run; null: none. */
+  /** The worker that is reserved for the run; null: none. */
   @ApiProperty({ type: 'string', nullable: true }) reserved_for: string | null;
 }
 
 @ApiSchema({ name: 'ExplainedHolder', description: 'The worker that executes a run.' })
 export class ExplainedHolderDto {
-  /** Null for a run that an admin put into execution: it belongs to the first worker that reports STARTED. */
+  /** Null for a run whose state an admin set: the first worker that reports STARTED gets it. */
   @ApiProperty({ type: 'string', nullable: true }) worker_id: string | null;
   /** True while its newest heartbeat lies within the worker timeout. */
   is_active: boolean;
-  /** True while an admin keeps it from claiming. */
+  /** True while it is draining. */
   draining: boolean;
-  /** Null: the pool does not know the worker. */
+  /** Null: the worker is not registered. */
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) last_heartbeat_at: string | null;
   /** Milliseconds since that heartbeat. */
   @ApiProperty({ type: 'integer', nullable: true }) silent_ms: number | null;
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) assigned_at: string | null;
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) started_at: string | null;
-  /** True when the worker named the run the last time it said what it is executing. */
+  /** Whether the newest report of the worker contains the run. */
   reported_running: boolean;
 }
 
@@ -56,37 +54,37 @@ export class ExplainedHolderDto {
 export class ExplainedEndDto {
   /** ISO 8601. */
   @ApiProperty({ type: 'string', format: 'date-time' }) at: string;
-  /** Type of the timeline's entry that ended it; null: an admin set the state, and the audit log tells who. */
+  /** Type of the event that ended it; null: an admin set the state (see the audit log). */
   @ApiProperty({ type: 'string', nullable: true, example: 'COMPLETED' }) event: string | null;
-  /** Message of that entry. */
+  /** Message of that event. */
   @ApiProperty({ oneOf: [{ type: 'string' }, { type: 'integer' }], nullable: true })
   msg: string | number | null;
-  /** The worker that had the run last; null: none had the last attempt. */
+  /** The last worker of the run; null: the last attempt was not assigned. */
   @ApiProperty({ type: 'string', nullable: true }) worker_id: string | null;
 }
 
 @ApiSchema({ name: 'ExplainedObstacle', description: 'A resource of which a worker has too little.' })
 export class ExplainedObstacleDto {
-  /** `cpu`, `ram_mb`, `vram_mb`, `reserved` (kept free for another run), or a name of the strategy's own. */
+  /** `cpu`, `ram_mb`, `vram_mb`, `reserved` (for another run), or a name that the strategy defines. */
   @ApiProperty({ type: 'string', example: 'ram_mb' }) resource: string;
-  /** What the run asks for. */
+  /** What the run needs. */
   @ApiProperty({ type: 'number' }) needed: number;
-  /** What the worker has left; of GPU memory, on the GPU that has the most. */
+  /** What is free; of GPU memory, on the GPU with the most. */
   @ApiProperty({ type: 'number' }) free: number;
-  /** What the worker has altogether. */
+  /** What the worker has in total. */
   @ApiProperty({ type: 'number' }) total: number;
 }
 
 @ApiSchema({ name: 'ExplainedWorker', description: 'Whether an active worker can execute a pending run.' })
 export class ExplainedWorkerDto {
   id: string;
-  /** True when its next claim would get the run, were no other run before it in the queue. */
+  /** Whether its next claim would get the run if no other run were before it in the queue. */
   can_take_now: boolean;
-  /** True when it could take the run if it held nothing. */
+  /** Whether it could execute the run when idle. */
   could_ever: boolean;
-  /** True while an admin keeps it from claiming. */
+  /** True while it is draining. */
   draining: boolean;
-  /** What keeps it from taking the run now. */
+  /** Why it cannot take the run now. */
   @ApiProperty({ type: [ExplainedObstacleDto] }) obstacles: ExplainedObstacleDto[];
 }
 
@@ -95,15 +93,15 @@ export class ExplainedWorkerDto {
   description: 'The number of registered workers by their ability to execute a pending run.',
 })
 export class ExplainedWorkerCountsDto {
-  /** Heard of within the worker timeout. */
+  /** With a heartbeat within the worker timeout. */
   @ApiProperty({ type: 'integer' }) active: number;
-  /** Those of the active that may not claim. */
+  /** Active workers that are draining. */
   @ApiProperty({ type: 'integer' }) draining: number;
-  /** Silent for longer than the worker timeout. */
+  /** Without a heartbeat for longer than the worker timeout. */
   @ApiProperty({ type: 'integer' }) stale: number;
   /** Workers that can take the run now. */
   @ApiProperty({ type: 'integer' }) able_now: number;
-  /** Workers that are active, not draining, and could take the run if they held nothing. */
+  /** Active workers, not draining, that could execute the run when idle. */
   @ApiProperty({ type: 'integer' }) able_ever: number;
 }
 
@@ -115,9 +113,9 @@ export class RunExplanationDto {
   @ApiProperty({ type: 'integer' }) attempt: number;
   /** Name of the scheduling strategy. */
   @ApiProperty({ type: 'string', example: 'fit' }) strategy: string;
-  /** The answer in plain words, for people. */
+  /** The explanation in one or two sentences. */
   summary: string;
-  /** Null when no time budget is running down. */
+  /** Null when no timeout is running. */
   @ApiProperty({ type: ExplainedDeadlineDto, nullable: true }) deadline: ExplainedDeadlineDto | null;
   /** Null unless the run is PENDING. */
   @ApiProperty({ type: ExplainedQueueDto, nullable: true }) queue: ExplainedQueueDto | null;

@@ -17,7 +17,6 @@ import type {
   RunExplanationDto,
 } from './explain.dto.js';
 
-/** Workers in the response. */
 const MAX_WORKERS = 100;
 
 /** Workers whose runs one statement reads. */
@@ -25,7 +24,6 @@ const WORKERS_PER_PAGE = 1000;
 
 const NONE: ReadonlyMap<string, readonly HeldRun[]> = new Map();
 
-/** Explains the states of runs. */
 @Injectable()
 export class ExplainService {
   constructor(
@@ -96,13 +94,10 @@ interface Situation {
   readonly run: QueuedRun;
   /** False during a back-off. */
   readonly isClaimable: boolean;
-  /** The database's time. */
   readonly now: Date;
-  /** Assigned runs, by worker. */
   readonly held: ReadonlyMap<string, readonly HeldRun[]>;
   /** Runs that workers are reserved for, by worker, in queue order. */
   readonly reserved: ReadonlyMap<string, readonly QueuedRun[]>;
-  /** Workers that may claim. */
   readonly reachable: ReadonlySet<string>;
 }
 

@@ -17,21 +17,21 @@ export class OverviewMinuteDto {
   @ApiProperty({ type: 'string', format: 'date-time' }) t: string;
   /** Runs that were created. */
   @ApiProperty({ type: 'integer' }) created: number;
-  /** How often runs came to the state COMPLETED. */
+  /** Changes to the state COMPLETED. */
   @ApiProperty({ type: 'integer' }) completed: number;
-  /** How often runs came to the state FAILED; a failure that is retried by itself does not count. */
+  /** Changes to the state FAILED, without failures that are retried automatically. */
   @ApiProperty({ type: 'integer' }) failed: number;
-  /** How often runs came to the state CANCELLED. */
+  /** Changes to the state CANCELLED. */
   @ApiProperty({ type: 'integer' }) cancelled: number;
 }
 
 @ApiSchema({ name: 'OverviewWorkers', description: 'The number of workers, each counted in one field.' })
 export class OverviewWorkersDto {
-  /** Active, and taking runs. */
+  /** Active and not draining. */
   @ApiProperty({ type: 'integer' }) active: number;
-  /** Active, and kept from claiming by an admin. */
+  /** Active and draining. */
   @ApiProperty({ type: 'integer' }) draining: number;
-  /** Silent for longer than the worker timeout. */
+  /** Without a heartbeat for longer than the worker timeout. */
   @ApiProperty({ type: 'integer' }) stale: number;
 }
 
@@ -60,7 +60,7 @@ export class OverviewDto {
   @ApiProperty({ type: RunsByStateDto }) runs: RunsByStateDto;
   /** When the oldest run that is PENDING was created; null when none is. */
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) oldest_pending_at: string | null;
-  /** The last 60 minutes, oldest first; the last one is under way. */
+  /** The last 60 minutes, oldest first; the last one is not over. */
   @ApiProperty({ type: [OverviewMinuteDto], minItems: 60, maxItems: 60 }) minutes: OverviewMinuteDto[];
   @ApiProperty({ type: OverviewWorkersDto }) workers: OverviewWorkersDto;
   @ApiProperty({ type: CapacityDto }) capacity: CapacityDto;

@@ -6,7 +6,6 @@ import { WorkersService } from '../workers.service.js';
 import type { OverviewDto } from './overview.dto.js';
 import { summariseWorkers } from './workers-summary.js';
 
-/** Counts runs and workers, at a cost that does not grow with the number of runs. */
 @Injectable()
 export class OverviewService {
   constructor(

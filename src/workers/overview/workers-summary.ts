@@ -1,24 +1,13 @@
 import { groupOf } from '../pool/worker-pool.js';
 import type { WorkerStatus } from '../workers.service.js';
 
-/** An amount of a resource, and how much of it assigned runs use. */
 export interface Usage {
   readonly total: number;
   readonly used: number;
 }
 
-/** Workers by group, and the resources of the active group. */
-export interface WorkersSummary {
-  readonly active: number;
-  readonly draining: number;
-  readonly stale: number;
-  readonly cpu: Usage;
-  readonly ramMb: Usage;
-  /** MB over all GPUs. */
-  readonly vramMb: Usage;
-}
-
-export function summariseWorkers(workers: Iterable<WorkerStatus>): WorkersSummary {
+/** Workers by group, and the resources of the active group; GPU memory over all GPUs. */
+export function summariseWorkers(workers: Iterable<WorkerStatus>) {
   const counts = { active: 0, draining: 0, stale: 0 };
   const cpu = { total: 0, used: 0 };
   const ramMb = { total: 0, used: 0 };

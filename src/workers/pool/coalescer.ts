@@ -10,13 +10,11 @@ export interface CoalescerOptions<M, R> {
   readonly maxWaiting: number;
   /** Bytes that may wait; a larger item waits only if it is the first. */
   readonly maxWaitingBytes: number;
-  /** Size of an item in bytes. */
   readonly weigh: (item: M) => number;
   /** Returns one result for each item, in order. */
   readonly commit: (items: readonly M[]) => Promise<readonly R[]>;
 }
 
-/** Too many items wait. */
 export class CoalescerFull extends Error {}
 
 interface Waiting<M, R> {
@@ -27,9 +25,8 @@ interface Waiting<M, R> {
 }
 
 /**
- * Commits many small writes as few large ones, one commit at a time. The first item after a pause is committed at once,
- * with those of the same turn of the event loop; later ones wait until the pause is over. A failed commit fails its own
- * items only.
+ * Commits many small writes as few large ones, one commit at a time. The first item after a pause is committed at once;
+ * later ones wait until the pause is over. A failed commit fails its own items only.
  */
 export class Coalescer<M, R> {
   readonly #closing = new AbortController();

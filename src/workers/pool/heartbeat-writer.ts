@@ -23,7 +23,6 @@ export const CLOCK = `clock as materialized (
 
 export const FORGET_AFTER = `${FORGET_AFTER_MS} * interval '1 millisecond'`;
 
-/** A worker's description, as JSON in the database. */
 export interface WorkerDescription {
   readonly cpuCores: number;
   readonly ramMb: number;
@@ -69,10 +68,7 @@ interface HeartbeatRow {
 
 const NO_RUNS_HASH = hashOf('[]');
 
-/**
- * Writes the heartbeats of a process to the shared pool: collected for a tenth of a second, in one statement. Each is
- * answered after its commit, so every process sees it.
- */
+/** Writes the heartbeats of a process to the shared pool, collected for 100 ms. Resolves after the commit. */
 export class HeartbeatWriter {
   readonly #writes: Coalescer<WrittenHeartbeat, PooledWorker>;
 
@@ -121,13 +117,12 @@ export class HeartbeatWriter {
     const byWorker = new Map<string, WrittenHeartbeat[]>();
     for (const one of heartbeats) {
       const { id } = one.heartbeat;
-      const others = byWorker.get(id);
-      if (others) others.push(one);
-      else byWorker.set(id, [one]);
+      const others = byWorker.get(id) ?? [];
+      others.push(one);
+      byWorker.set(id, others);
     }
     const merged = [...byWorker.values()].map(merge);
-    const found = await this.#upsert(merged);
-    const rowById = new Map(found.map((row) => [row.id, row]));
+    const rowById = new Map((await this.#upsert(merged)).map((row) => [row.id, row]));
     const workers = new Map<string, PooledWorker>();
     for (const one of merged) {
       const row = rowById.get(one.newest.heartbeat.id);
@@ -140,10 +135,7 @@ export class HeartbeatWriter {
     });
   }
 
-  /**
-   * Rows are locked in the order of ids, so concurrent processes never deadlock. Unchanged descriptions and runs are not
-   * written again.
-   */
+  /** Locks rows in the order of ids, so that processes never deadlock; does not rewrite unchanged content. */
   async #upsert(heartbeats: readonly MergedHeartbeats[]): Promise<HeartbeatRow[]> {
     const source = unnestRows(
       {

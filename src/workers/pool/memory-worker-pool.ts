@@ -37,11 +37,7 @@ export class MemoryWorkerPool implements WorkerPool {
     this.#draining = new Set(draining);
   }
 
-  /**
-   * An empty pool with the stored drains.
-   * @param timeoutMs worker timeout in milliseconds
-   * @param now epoch milliseconds
-   */
+  /** An empty pool with the stored drains. @param now epoch milliseconds */
   static async open(
     timeoutMs: number,
     drains: WorkerDrainsRepository,

@@ -23,10 +23,7 @@ function isShared({ workerPool, workers }: Settings): boolean {
   return workerPool === undefined ? workers > 1 : workerPool === 'shared';
 }
 
-/**
- * Registers this process, before it listens, as a user of the shared pool: the first process of a deployment resets the
- * pool.
- */
+/** Registers this process as a user of the shared pool: a process that finds no other one resets the pool. */
 @Injectable()
 class PoolRegistration implements OnApplicationBootstrap {
   constructor(

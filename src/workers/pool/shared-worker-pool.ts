@@ -41,13 +41,11 @@ interface WorkerRow extends Omit<PooledWorker, keyof WorkerDescription | 'runnin
 }
 
 /**
- * The pool of several server processes, by the database's time. `worker_pool` has the times of each worker,
- * `worker_pool_words` its description and runs, `worker_pool_epoch` the time since when the pool is in use. They are
- * unlogged: a crash of the database empties them. Therefore unknown workers count as silent only when the pool has been
- * in use for longer than the timeout.
+ * The pool of several server processes, by the database's time. Its tables are unlogged: a crash of the database empties
+ * them. Therefore unknown workers count as silent only when `worker_pool_epoch` is older than the timeout.
  *
- * `departed` maps runs that are missing in the newest report to the time, in epoch milliseconds, of the last report that
- * named them; the empty key stands for runs that were dropped because there were too many.
+ * `departed` maps runs that are missing in the newest report to the time, in epoch milliseconds, of the last report with
+ * them; the empty key stands for dropped runs.
  */
 export class SharedWorkerPool implements WorkerPool {
   /** @param timeoutMs worker timeout in milliseconds */
@@ -208,11 +206,7 @@ export class SharedWorkerPool implements WorkerPool {
   }
 }
 
-/**
- * Empties the shared pool when no other process of the deployment serves: its content is older than the deployment.
- * Called once before a process listens, or before the primary process starts others.
- * @returns whether it was the first process
- */
+/** Empties the shared pool if no other process serves, before this one listens or starts others; whether it did. */
 export async function resetPoolOnFirstStart(dataSource: DataSource): Promise<boolean> {
   return dataSource.transaction(async (manager) => {
     if (!(await isAloneInDeployment(manager))) return false;

@@ -14,13 +14,11 @@ const SEEN = DRAINS.unnest(['workerId', 'seenAt']);
 export class WorkerDrainsRepository {
   constructor(@InjectRepository(WorkerDrainEntity) private readonly drains: Repository<WorkerDrainEntity>) {}
 
-  /** Ids of the draining workers. */
   async list(): Promise<string[]> {
     const found = await this.drains.find({ select: { workerId: true } });
     return found.map(({ workerId }) => workerId);
   }
 
-  /** Does nothing for a draining worker. */
   async insert(workerId: string, at: Date): Promise<void> {
     const query = this.drains.createQueryBuilder().insert().orIgnore();
     await query.values({ workerId, drainedAt: at, seenAt: at }).execute();
@@ -30,7 +28,6 @@ export class WorkerDrainsRepository {
     await this.drains.delete({ workerId });
   }
 
-  /** Stores the last heartbeats of draining workers. */
   async markSeen(seen: readonly { readonly id: string; readonly at: Date }[]): Promise<void> {
     await execute(
       this.drains.manager,
@@ -43,7 +40,6 @@ export class WorkerDrainsRepository {
     );
   }
 
-  /** Takes the last heartbeats from the shared pool. */
   async markSeenByPool(): Promise<void> {
     await execute(
       this.drains.manager,

@@ -5,7 +5,6 @@ import type { ClaimingWorker } from '../../runs/scheduling-strategy.js';
 /** Milliseconds without a heartbeat after which a worker is removed. */
 export const FORGET_AFTER_MS = 24 * 60 * 60 * 1000;
 
-/** A run that a worker reports to be executing. */
 export interface ReportedRun {
   readonly id: string;
   readonly image: string;
@@ -18,7 +17,6 @@ export interface Heartbeat extends ClaimingWorker {
   readonly runningOps?: readonly ReportedRun[] | undefined;
 }
 
-/** A registered worker. */
 export interface PooledWorker extends ClaimingWorker {
   readonly runningOps: readonly ReportedRun[];
   /** Time of the first heartbeat. */
@@ -29,7 +27,6 @@ export interface PooledWorker extends ClaimingWorker {
   readonly isDraining: boolean;
 }
 
-/** A run and the worker to which it is assigned. */
 export interface Holding {
   readonly runId: string;
   readonly workerId: string;
@@ -57,13 +54,9 @@ export function groupOf({
 
 /** The registered workers: not durable, and not part of a backup. Drains are durable. */
 export abstract class WorkerPool {
-  /** Registers the worker or refreshes it. */
   abstract heartbeat(heartbeat: Heartbeat): Promise<PooledWorker>;
   abstract find(id: string): Promise<PooledWorker | null>;
-  /**
-   * The registered ones of the workers, by id.
-   * @param executor connection for a pool in the database
-   */
+  /** The registered ones of the workers, by id. @param executor connection for a pool in the database */
   abstract findAll(
     ids: readonly string[],
     executor?: SqlExecutor,
@@ -75,15 +68,8 @@ export abstract class WorkerPool {
   abstract setDraining(id: string, draining: boolean): Promise<PooledWorker | null>;
   /** Those of the workers that are stale or not registered. */
   abstract findSilent(ids: readonly string[]): Promise<SilentWorker[]>;
-  /**
-   * Those of the holdings whose worker sent at least two reports of its running runs during the last timeout, none with
-   * the run.
-   */
+  /** Those whose worker sent at least two reports of its running runs during the last timeout, none with the run. */
   abstract findUnreported(holdings: readonly Holding[]): Promise<Holding[]>;
-  /**
-   * Removes workers without a heartbeat for 24 hours, and their drains, in bounded batches.
-   * @param stop ends it between two batches
-   * @returns number of removed workers and drains
-   */
+  /** Removes workers without a heartbeat for 24 hours, and their drains, in batches. @returns their number */
   abstract forget(stop?: AbortSignal): Promise<number>;
 }

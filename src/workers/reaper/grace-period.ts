@@ -5,7 +5,6 @@ const PARTS = 8;
 /** Normal delay of timers in milliseconds, for short worker timeouts. */
 const MIN_TOLERANCE_MS = 100;
 
-/** Interval of the checks for pauses, in milliseconds. */
 export function pauseCheckMs(timeoutMs: number): number {
   return Math.max(1, timeoutMs / PARTS);
 }
@@ -27,11 +26,8 @@ export class ReaperClock {
 
 /**
  * The reaper reclaims runs only after one whole worker timeout in which every worker could report. The grace period
- * restarts when the server begins to listen, after a pause of this process (stopped, suspended, event loop blocked),
- * after an outage of the database, and after a jump of a clock that stamps heartbeats.
- *
- * A pause is a gap between two calls of `check`, which a scheduled job makes. Undetected pauses are shorter than a
- * quarter of the worker timeout.
+ * restarts when the server begins to listen, after a pause of this process (a gap between two calls of `check`; shorter
+ * ones than a quarter of the timeout may go undetected), a database outage, and a jump of a clock that stamps heartbeats.
  */
 export class GracePeriod {
   readonly checkEveryMs: number;
@@ -50,12 +46,10 @@ export class GracePeriod {
     this.#toleranceMs = Math.max(timeoutMs / PARTS, MIN_TOLERANCE_MS);
   }
 
-  /** Whether the server listens. */
   get hasStarted(): boolean {
     return this.#checked !== undefined;
   }
 
-  /** The server listens. */
   start(): void {
     this.#checked = this.clock.now();
     this.#startedAt = this.#checked.steady;
@@ -81,8 +75,8 @@ export class GracePeriod {
   }
 
   /**
-   * The database has told its time. Restarts the period at the end of an outage, after an answer that took so long that
-   * heartbeats may have failed, and after a jump of the database's clock, which stamps heartbeats in a shared pool.
+   * Restarts the period at the end of an outage, after a slow response, during which heartbeats may have failed, and
+   * after a jump of the database's clock, which stamps heartbeats in a shared pool.
    * @param askedAt steady time of the query
    */
   databaseAnswered(time: Date, askedAt: number): void {
@@ -96,7 +90,6 @@ export class GracePeriod {
     this.#isDatabaseAway = false;
   }
 
-  /** Whether runs may be reclaimed now. */
   isOver(): boolean {
     this.check();
     return this.remainingMs() <= 0;

@@ -9,11 +9,9 @@ import { EmptyClaimPredictor } from '../claims/empty-claim-predictor.js';
 import { WorkerPool } from '../pool/worker-pool.js';
 import { GracePeriod } from './grace-period.js';
 
-/** Why a run is reclaimed: its worker is stale, or does not report it. */
 export const LOSS_REASONS = ['silent', 'unreported'] as const;
 export type LossReason = (typeof LOSS_REASONS)[number];
 
-/** A run to be reclaimed. */
 export interface LostRun {
   readonly runId: string;
   readonly workerId: string;
@@ -25,9 +23,7 @@ export interface LostRun {
   readonly overdueMs: number | null;
 }
 
-/** Workers that one statement reads. */
 export const WORKERS_PER_PAGE = 1000;
-/** Runs that one statement reads. */
 export const RUNS_PER_PAGE = 1000;
 
 /** Finds runs in execution whose worker is stale or does not report them. */
@@ -41,45 +37,41 @@ export class LostRunSearch {
     @Inject(EmptyClaimPredictor) private readonly predictor: Pick<EmptyClaimPredictor, 'observe'>,
   ) {}
 
-  /**
-   * Reads all workers with assigned runs once, in pages, and yields the lost runs of each page; none during the grace
-   * period.
-   * @throws errors of the database
-   */
+  /** Reads the workers with assigned runs in pages and yields the lost runs of each; none during the grace period. */
   async *search(): AsyncGenerator<readonly LostRun[], void, void> {
     for (let after = ''; ;) {
       const from = after;
       const askedAt = this.grace.clock.now().steady;
       const list = () =>
         this.runs.listAssignedWorkers(this.dataSource, from, this.grace.timeoutMs, WORKERS_PER_PAGE);
-      const { workers: owners, now } =
+      const { workers: assigned, now } =
         from === '' ? await this.predictor.observe(WORKERS_PER_PAGE, list) : await list();
       this.grace.databaseAnswered(now, askedAt);
-      const last = owners.at(-1);
+      const last = assigned.at(-1);
       // During the grace period the first page only shows that the database is available.
       if (!last || !this.grace.isOver()) return;
-      yield* this.#lostRunsOf(owners, now);
-      if (owners.length < WORKERS_PER_PAGE) return;
+      yield* this.#lostRunsOf(assigned, now);
+      if (assigned.length < WORKERS_PER_PAGE) return;
       after = last.workerId;
     }
   }
 
   /** @param now the database's time before the pool is asked */
   async *#lostRunsOf(
-    owners: readonly AssignedWorker[],
+    assigned: readonly AssignedWorker[],
     now: Date,
   ): AsyncGenerator<readonly LostRun[], void, void> {
-    const silent = await this.pool.findSilent(owners.map(({ workerId }) => workerId));
+    const silent = await this.pool.findSilent(assigned.map(({ workerId }) => workerId));
     // Checked after the answer: this process may have been paused until now.
     if (!this.grace.isOver()) return;
     const lost = new Map(silent.map(({ id, lastHeartbeatAt }) => [id, lastHeartbeatAt]));
     const known = silent.filter(({ lastHeartbeatAt }) => lastHeartbeatAt !== null);
-    if (known.length === 0 && !owners.some(({ isOverdue }) => isOverdue)) return;
+    if (known.length === 0 && !assigned.some(({ isOverdue }) => isOverdue)) return;
     let after: AssignedRun | undefined;
     do {
       const page: readonly AssignedRun[] = await this.runs.listAssignedRuns(this.dataSource, {
-        first: owners[0]?.workerId ?? '',
-        last: owners.at(-1)?.workerId ?? '',
+        first: assigned[0]?.workerId ?? '',
+        last: assigned.at(-1)?.workerId ?? '',
         silent: known.map(({ id }) => id),
         // A run that was assigned later belongs to a worker that has come back.
         silentBefore: now,

@@ -8,11 +8,9 @@ import { LOSS_REASONS, type LostRun } from './lost-run-search.js';
 
 /** Runs that a pass handled, by result. */
 export interface ReaperCounts {
-  /** Reclaimed from stale workers. */
   readonly silent: number;
-  /** Reclaimed from workers that do not report them. */
   readonly unreported: number;
-  /** Left alone: the run has ended, started another attempt, or was reclaimed by another process. */
+  /** The run has ended, started another attempt, or was reclaimed by another process. */
   readonly refused: number;
   /** Failed for a reason of their own; the next pass tries again. */
   readonly failed: number;
@@ -25,7 +23,6 @@ const MAX_LOGGED_WORKERS = 20;
 const STALLED_INTERVALS = 5;
 const STALLED_EXTRA_MS = 25_000;
 
-/** Metrics, log and health of the reaper. */
 @Injectable()
 export class ReaperInstrumentation {
   readonly #reclaims: Counter<'reason'>;
@@ -75,7 +72,6 @@ export class ReaperInstrumentation {
     });
   }
 
-  /** The state that /health shows. */
   health(): 'ok' | 'waiting' | 'stalled' {
     if (!this.grace.hasStarted) return 'waiting';
     const limit = STALLED_INTERVALS * this.settings.reaperInterval * 1000 + STALLED_EXTRA_MS;
@@ -105,10 +101,6 @@ export class ReaperInstrumentation {
     this.log.warn('could not reclaim a run yet', { runId, attempt, workerId, error });
   }
 
-  /**
-   * @param workers workers whose runs were reclaimed
-   * @param overdueMs longest time for which a run was overdue
-   */
   passFinished(counts: ReaperCounts, workers: ReadonlySet<string>, overdueMs: number): void {
     this.batchFinished();
     this.#oldestOverdue.set(overdueMs / 1000);

@@ -23,9 +23,7 @@ export class Reaper {
   ) {}
 
   /**
-   * One pass over all workers with assigned runs, in bounded batches. Several processes may run it at the same time: the
-   * state machine compares worker and attempt under the run's lock.
-   * @param stop ends the pass between two batches
+   * One pass, in batches. Several processes may run it: the state machine compares worker and attempt under a lock.
    * @throws JournalOverloaded, or an error of the unavailable database; runs reclaimed before stay reclaimed
    */
   async runOnce(stop?: AbortSignal): Promise<ReaperCounts> {

@@ -11,10 +11,8 @@ import type {
 import { freeResources, type FreeResources } from '../free-resources.js';
 import { largestShape, shortages, tightestGpu } from './fit-rule.js';
 
-/** A claimant during the choice. */
 interface Place {
   readonly claimant: Claimant;
-  /** Index of the claim. */
   readonly claim: number;
   /** The most that one run can get of the idle worker. */
   readonly capacity: Shape;
@@ -60,7 +58,6 @@ export class FitChoice {
     this.#applyReservations();
   }
 
-  /** To be called once. */
   choose(): Choice {
     this.runs.forEach((run, at) => {
       const reserved = this.#reservedPlace(run);

@@ -3,28 +3,15 @@ import type { FreeResources } from '../free-resources.js';
 
 const NONE: readonly Obstacle[] = [];
 
-/**
- * The resources that a worker lacks for a run; empty when the run fits. A requirement of 0 is always met. GPU memory has
- * to be free on one GPU.
- * @param free the result of {@link largestShape}
- */
+/** The resources that a worker lacks for a run; empty if it fits. @param free the result of {@link largestShape} */
 export function shortages(worker: ClaimingWorker, free: Shape, run: Shape): readonly Obstacle[] {
-  const isShort = {
-    cpu: run.cpu > 0 && run.cpu > free.cpu,
-    ramMb: run.ramMb > 0 && run.ramMb > free.ramMb,
-    vramMb: run.vramMb > 0 && run.vramMb > free.vramMb,
-  };
-  if (!isShort.cpu && !isShort.ramMb && !isShort.vramMb) return NONE;
+  if (run.cpu <= free.cpu && run.ramMb <= free.ramMb && run.vramMb <= free.vramMb) return NONE;
   const total = largestShape({ cpu: worker.cpuCores, ramMb: worker.ramMb, gpus: worker.gpus });
-  const short: Obstacle[] = [];
-  if (isShort.cpu) short.push({ resource: 'cpu', needed: run.cpu, free: free.cpu, total: total.cpu });
-  if (isShort.ramMb) {
-    short.push({ resource: 'ram_mb', needed: run.ramMb, free: free.ramMb, total: total.ramMb });
-  }
-  if (isShort.vramMb) {
-    short.push({ resource: 'vram_mb', needed: run.vramMb, free: free.vramMb, total: total.vramMb });
-  }
-  return short;
+  return [
+    { resource: 'cpu', needed: run.cpu, free: free.cpu, total: total.cpu },
+    { resource: 'ram_mb', needed: run.ramMb, free: free.ramMb, total: total.ramMb },
+    { resource: 'vram_mb', needed: run.vramMb, free: free.vramMb, total: total.vramMb },
+  ].filter(({ needed, free: left }) => needed > left);
 }
 
 /** Best fit: the id of the GPU with the least memory that is enough, the first of equals; null: none. */

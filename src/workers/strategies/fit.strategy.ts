@@ -26,9 +26,8 @@ const MAX_INTEGER = 2 ** 31 - 1;
 const RESERVED: Obstacle = { resource: 'reserved', needed: 1, free: 0, total: 1 };
 
 /**
- * Assigns to a worker the first runs of the queue that fit its free resources, as many as fit. Runs share a GPU while
- * their memory fits. For a run that was passed over for too long, a worker that could execute it is reserved: the worker
- * gets no other run until its own have ended and this one fits.
+ * Assigns the first runs of the queue that fit the free resources of a worker; runs share a GPU while their memory fits.
+ * For a run that was passed over for too long, it reserves a worker, which gets no other run until this one fits.
  */
 export class FitStrategy implements SchedulingStrategy {
   readonly name = 'fit';

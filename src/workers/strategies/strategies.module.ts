@@ -3,7 +3,6 @@ import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { Settings } from '../../config/settings.js';
 import { builtInStrategies, exportedStrategies, SCHEDULER, selectStrategy } from './scheduler.js';
 
-/** Provides the selected scheduling strategy. */
 @Module({})
 export class StrategiesModule {
   /**
