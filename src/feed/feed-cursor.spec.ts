@@ -4,7 +4,7 @@ import { cursorsOf, decodeCursor, encodeCursor } from './feed-cursor.js';
 
 const POSITIONS = [0, 1, 255, 256, 2 ** 32, Number.MAX_SAFE_INTEGER];
 
-test('a cursor gives back its position for its own topic', () => {
+test('decodes a cursor to its position for its own topic', () => {
   for (const topic of ['a', 'b c', '\u{1F6A2}'.repeat(255)]) {
     for (const position of POSITIONS) {
       const cursor = encodeCursor(topic, position);
@@ -15,11 +15,11 @@ test('a cursor gives back its position for its own topic', () => {
   }
 });
 
-test('a cursor of another topic is recognised', () => {
+test('recognises a cursor of another topic', () => {
   assert.deepEqual(decodeCursor('b', encodeCursor('a', 7)), { position: 7, isOfTopic: false, epoch: null });
 });
 
-test('only one spelling of a cursor is valid', () => {
+test('accepts only one spelling of a cursor', () => {
   const cursor = encodeCursor('a', 7);
   const last = cursor.at(-1) ?? '';
   const sibling = String.fromCharCode(last.charCodeAt(0) + 1);
@@ -35,13 +35,13 @@ test('only one spelling of a cursor is valid', () => {
   }
 });
 
-test('a position above the safe integers is malformed', () => {
+test('refuses a position above the safe integers', () => {
   const bytes = Buffer.from(encodeCursor('a', 0), 'base64url');
   bytes.writeBigUInt64BE(BigInt(Number.MAX_SAFE_INTEGER) + 1n);
   assert.equal(decodeCursor('a', bytes.toString('base64url')), null);
 });
 
-test('a cursor of a later epoch names it, and is longer than those of the first', () => {
+test('encodes the epoch in cursors of later epochs, which are longer', () => {
   const cursor = encodeCursor('a', 7, 'AbCdEf12');
   assert.match(cursor, /^[\w-]{27}$/);
   assert.deepEqual(decodeCursor('a', cursor), { position: 7, isOfTopic: true, epoch: 'AbCdEf12' });

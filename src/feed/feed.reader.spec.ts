@@ -48,7 +48,7 @@ function setUp(maxQueries = 4) {
 const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const EMPTY: FeedRows = { first: 1, last: 3, entries: [], hasMore: false };
 
-test('a thousand readers that are woken together share one query', async () => {
+test('a thousand readers that wake together share one query', async () => {
   const { reader, asked } = setUp();
   const reads = Array.from({ length: 1000 }, () => reader.readShared(RANGE));
   await tick();
@@ -58,7 +58,7 @@ test('a thousand readers that are woken together share one query', async () => {
   assert.equal(new Set(slices).size, 1);
 });
 
-test('readers of another place, topic or size have a query of their own', async () => {
+test('readers of another position, topic or size have their own query', async () => {
   const { reader, asked } = setUp(100);
   const ranges: FeedRange[] = [
     RANGE,
@@ -74,7 +74,7 @@ test('readers of another place, topic or size have a query of their own', async 
   await Promise.all(reads);
 });
 
-test('a failed query fails all readers that shared it, and no later one', async () => {
+test('a failed query fails the readers that share it, and no later one', async () => {
   const { reader, asked } = setUp();
   const reads = Promise.allSettled([reader.readShared(RANGE), reader.readShared(RANGE)]);
   await tick();
@@ -100,7 +100,7 @@ test('a read that is not shared never joins a query that began before it', async
   await Promise.all([shared, own]);
 });
 
-test('runs no more queries at once than the limit, and every reader has its turn', async () => {
+test('limits concurrent queries and serves every reader', async () => {
   const { reader, asked } = setUp(2);
   const reads = Promise.allSettled([1, 2, 3, 4, 5].map(() => reader.read(RANGE)));
   for (let done = 0; done < 5; done += 1) {
@@ -116,7 +116,7 @@ test('runs no more queries at once than the limit, and every reader has its turn
   );
 });
 
-test('refuses a place behind the end and one that retention has removed, and accepts both ends of what is kept', async () => {
+test('refuses a position behind the end or removed by retention, and accepts both ends of the stored entries', async () => {
   const { reader, asked } = setUp();
   const read = async (after: number | null) => {
     const reading = reader.read({ ...RANGE, after });
@@ -134,7 +134,7 @@ test('refuses a place behind the end and one that retention has removed, and acc
   );
 });
 
-test('readers that come during a query share the next one, which begins after all of them', async () => {
+test('readers that arrive during a query share the next one, which begins after all of them', async () => {
   const { reader, asked } = setUp();
   const first = reader.readShared(RANGE);
   await tick();

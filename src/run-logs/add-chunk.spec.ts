@@ -126,7 +126,7 @@ const action = fc.oneof(
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('read' as const), limit: fc.nat(15) }) },
 );
 
-test('a follower gets every line once or in a gap, in order, however reading and dropping interleave', () => {
+test('a follower reads every line once or in a gap, in order, for any interleaving of reads and drops', () => {
   fc.assert(
     fc.property(
       fc.array(action, { maxLength: 60 }),
@@ -211,13 +211,13 @@ test('accepts a chunk that is larger than the whole limit', () => {
   assert.ok(entries.length < 110 && entries.length > 85, `${entries.length} entries`);
 });
 
-test('limits many chunks with hardly any text', () => {
+test('limits many chunks with almost no text', () => {
   const log = new MemoryLog(10_000);
   for (let n = 0; n < 500; n += 1) log.add(chunkOf(n, ['']));
   assert.ok(log.rows.length <= 80, `${log.rows.length} rows`);
 });
 
-test('refuses a chunk that goes back or comes after the last one, and changes nothing', () => {
+test('refuses a chunk with earlier lines or after the last chunk, and changes nothing', () => {
   const log = new MemoryLog(10_000);
   log.add(chunkOf(0, ['a', 'b']));
   const before = log.state;

@@ -5,7 +5,7 @@ import { cursorsOf, decodeCursor } from './log-cursor.js';
 
 const RUN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 
-test('a cursor gives back its attempt and position', () => {
+test('decodes a cursor to its attempt and position', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 1000 }),
@@ -20,7 +20,7 @@ test('a cursor gives back its attempt and position', () => {
   );
 });
 
-test('a cursor of another run and a malformed one are refused', () => {
+test('refuses a cursor of another run and a malformed one', () => {
   const cursor = cursorsOf(RUN, 1)({ line: 1, bytes: 2, unknownGaps: 0 });
   assert.equal(decodeCursor('019a2b3c-4d5e-7f60-8a9b-000000000000', cursor), null);
   for (const text of [

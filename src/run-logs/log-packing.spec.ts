@@ -14,7 +14,7 @@ const line = fc.record(
   { noNullPrototype: true },
 );
 
-test('unpacking gives back the packed lines', async () => {
+test('unpacks the packed lines', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(line), async (lines: LogLine[]) => {
       assert.deepEqual(await unpackLines(await packLines(lines)), lines);

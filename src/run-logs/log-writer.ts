@@ -94,7 +94,7 @@ export class LogWriter {
     if (status.attempt === null) throw new LogChunkRefused(`OpRun '${runId}' has no attempt ${attempt}`);
     // Only the worker that opened the log writes it, even if an admin assigns the attempt to another one.
     if ((status.log?.workerId ?? status.workerId) !== workerId) {
-      throw new LogChunkRefused(`Attempt ${attempt} of OpRun '${runId}' was not in the hands of this worker`);
+      throw new LogChunkRefused(`Attempt ${attempt} of OpRun '${runId}' was not assigned to this worker`);
     }
     return status.log?.state ?? null;
   }

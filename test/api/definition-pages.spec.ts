@@ -24,11 +24,11 @@ describe('GET /definitions in pages', () => {
     return body.map(({ id, version }: { id: string; version: string }) => `${id}/${version}`);
   }
 
-  test('answers everything when nothing is asked for', async () => {
+  test('returns all versions without a limit', async () => {
     assert.deepEqual(await list(''), names);
   });
 
-  test('walks through the list without missing or repeating a version, for every size of page', async () => {
+  test('pages through the list without missing or repeating a version, for every page size', async () => {
     for (let limit = 1; limit <= names.length + 1; limit += 1) {
       const walked: string[] = [];
       for (;;) {
@@ -41,12 +41,12 @@ describe('GET /definitions in pages', () => {
     }
   });
 
-  test('answers all that is left when only the place is given', async () => {
+  test('returns all remaining versions for a cursor without a limit', async () => {
     assert.deepEqual(await list('?after=a%2F10'), names.slice(3));
     assert.deepEqual(await list(`?after=${names.at(-1)}`), []);
   });
 
-  test('refuses a place that is none, and limits out of range', async () => {
+  test('refuses an invalid cursor and limits out of range', async () => {
     for (const query of ['after=a', 'after=a/', 'after=a/3', 'after=/1', 'after=a/1/', 'after=z/1']) {
       const { status, body } = await service.send('GET', `/definitions?${query}`);
       assert.equal(status, 400, query);
@@ -80,7 +80,7 @@ describe('the newest versions and the versions of one definition', () => {
     );
   }
 
-  test('every definition is there once, with its newest version and how many there are', async () => {
+  test('lists every definition once, with its newest version and the number of versions', async () => {
     const all = await names('/latest-definitions');
     assert.deepEqual(all.toSorted(), ['B-two/1/1', 'a/10/3', 'b/1/1', 'c/1/1']);
     const walked: string[] = [];
@@ -94,7 +94,7 @@ describe('the newest versions and the versions of one definition', () => {
     assert.deepEqual(await names('/latest-definitions?search=%25'), []);
   });
 
-  test('versions come newest first, in pages', async () => {
+  test('lists versions newest first, in pages', async () => {
     assert.deepEqual(await names('/definitions/a/versions'), ['a/10', 'a/1', 'a/2']);
     assert.deepEqual(await names('/definitions/a/versions?limit=1&after=10'), ['a/1']);
     assert.deepEqual(await names('/definitions/a/versions?after=2'), []);

@@ -244,7 +244,7 @@ describe('an explanation of workers', () => {
     assert.equal(kept.queue.reserved_for, 'keeper');
     assert.match(
       kept.summary,
-      /1 worker could take it, but none of them now; worker 'keeper' is kept free for it/,
+      /1 worker could take it, but none of them now; worker 'keeper' is reserved for it/,
     );
     const behind = await explain(small.id);
     const [keeper] = behind.workers;

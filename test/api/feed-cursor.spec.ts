@@ -12,7 +12,7 @@ describe('GET /feed/cursor', () => {
   });
   after(() => service.close());
 
-  test('tells where to begin with the newest events, or with those to come', async () => {
+  test('returns a cursor for the newest or for future events', async () => {
     const cursor = async (query: string): Promise<string> => {
       const { status, body } = await service.send('GET', `/feed/cursor?${query}`);
       assert.equal(status, 200);

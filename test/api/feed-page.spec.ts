@@ -22,13 +22,13 @@ describe('GET /feed', () => {
   });
   after(() => service.close());
 
-  test('answers an empty page for a topic that nobody has used', async () => {
+  test('returns an empty page for an unused topic', async () => {
     const { status, body } = await get('topic=unused');
     assert.equal(status, 200);
     assert.deepEqual(body, { events: [], next_cursor: null, has_more: false });
   });
 
-  test('mirrors every event of a run with its topic, as it is on the timeline, oldest first', async () => {
+  test('mirrors every event of a run on its topic as in the timeline, oldest first', async () => {
     const id = await createRun(service.send, 'mirror me');
     const events = [
       { type: 'STARTED', msg: 'go', payload: { worker_id: 'w' } },
@@ -67,7 +67,7 @@ describe('GET /feed', () => {
     assert.equal(page.body.has_more, false);
   });
 
-  test('gives the state after the commit: a failure with a retry left says PENDING, in the attempt it ended', async () => {
+  test('shows the state after the commit: PENDING for a failure that is retried, with the attempt that ended', async () => {
     const created = await service.send('POST', '/runs', {
       body: { image: 'i', retry_policy: { max_attempts: 2 }, event_delivery: { topic: 'retry' } },
     });
@@ -136,7 +136,7 @@ describe('GET /feed', () => {
     );
   });
 
-  test('shows 100 events unless told otherwise', async () => {
+  test('returns 100 events by default', async () => {
     const id = await createRun(service.send, 'hundred');
     await Promise.all(Array.from({ length: 101 }, (_, n) => note(service.send, id, n)));
     const { body } = await get('topic=hundred');
@@ -144,7 +144,7 @@ describe('GET /feed', () => {
     assert.equal(body.has_more, true);
   });
 
-  test('keeps a page of big events small, and says that more follow', async () => {
+  test('limits the bytes of a page and reports that more events follow', async () => {
     const id = await createRun(service.send, 'big');
     const big = 'x'.repeat(900_000);
     for (let n = 0; n < 8; n += 1) assert.equal(await note(service.send, id, n, { big }), 204);
@@ -164,7 +164,7 @@ describe('GET /feed', () => {
     );
   });
 
-  test('takes any printable topic as it is', async () => {
+  test('accepts any printable topic unchanged', async () => {
     const topic = `${'\u{1F6A2}'.repeat(100)} & %/"'\\ é`;
     const id = await createRun(service.send, topic);
     await note(service.send, id, 'x');
@@ -195,7 +195,7 @@ describe('GET /feed', () => {
     });
   }
 
-  test('refuses cursors that this feed did not make: malformed, altered, of another topic, ahead', async () => {
+  test('refuses cursors that are malformed, altered, of another topic, or ahead of the feed', async () => {
     const id = await createRun(service.send, 'cursors');
     await note(service.send, id, 1);
     const { next_cursor: cursor } = (await get('topic=cursors')).body;
@@ -227,7 +227,7 @@ describe('GET /feed', () => {
     assert.equal((await get(`topic=unused&after=${encodeCursor('unused', 1)}`)).status, 400);
   });
 
-  test('answers 410 behind what retention has removed, and names the oldest cursor that still works', async () => {
+  test('returns 410 for events that retention has removed, with the oldest valid cursor', async () => {
     const id = await createRun(service.send, 'retained');
     for (let n = 1; n <= 4; n += 1) await note(service.send, id, n);
     const all = (await get('topic=retained')).body.events;
@@ -248,7 +248,7 @@ describe('GET /feed', () => {
     assert.equal((await get(`topic=retained&wait=1&after=${all[0].cursor}`)).status, 410);
   });
 
-  test('is for clients and admins', async () => {
+  test('is allowed for clients and admins', async () => {
     assert.equal((await get('topic=a', KEYS.worker)).status, 403);
     assert.equal((await get('topic=a', KEYS.admin)).status, 200);
     assert.equal((await service.send('GET', '/feed?topic=a', { key: null })).status, 401);
@@ -263,13 +263,13 @@ describe('GET /feed?wait=', () => {
   });
   after(() => service.close());
 
-  test('holds an empty page for that long', async () => {
+  test('holds an empty page for the given time', async () => {
     const answer = await timed(service.send('GET', '/feed?topic=silent&wait=1'));
     assert.deepEqual(answer.body, { events: [], next_cursor: null, has_more: false });
     assert.ok(answer.ms >= 990, `${answer.ms} ms`);
   });
 
-  test('answers at once when there is something', async () => {
+  test('responds at once when there are events', async () => {
     const id = await createRun(service.send, 'there');
     await note(service.send, id, 1);
     const answer = await timed(service.send('GET', '/feed?topic=there&wait=30'));
@@ -277,7 +277,7 @@ describe('GET /feed?wait=', () => {
     assert.ok(answer.ms < 10_000);
   });
 
-  test('answers as soon as an event arrives, from this process or another, on a new topic or a known one', async () => {
+  test('responds as soon as an event arrives, from any process, on a new topic or a known one', async () => {
     const other = await startTestApp({ database: service.database });
     try {
       for (const topic of ['fresh', 'fresh', 'known']) {
@@ -300,7 +300,7 @@ describe('GET /feed?wait=', () => {
     }
   });
 
-  test('ends at once when the service drains, with what an empty page looks like', async () => {
+  test('ends at once with an empty page when the service drains', async () => {
     const own = await startTestApp({ database: service.database });
     const waiting = timed(own.send('GET', '/feed?topic=drained&wait=30'));
     await sleep(200);
@@ -322,7 +322,7 @@ describe('a service without a feed', () => {
   });
   after(() => service.close());
 
-  test('refuses readers with 503 and takes runs with topics all the same', async () => {
+  test('refuses readers with 503 and accepts runs with topics', async () => {
     const id = await createRun(service.send, 'off');
     assert.equal(await note(service.send, id, 1), 204);
     for (const path of [

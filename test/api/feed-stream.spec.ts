@@ -68,7 +68,7 @@ describe('GET /feed/stream', () => {
     reader.close();
   });
 
-  test('sends new events of this process and of another, also on a new topic', async () => {
+  test('sends new events of any process, also on a new topic', async () => {
     const other = await startTestApp({ database: service.database });
     const readers = [await open(service, 'topic=live'), await open(other, 'topic=live')];
     for (let n = 0; n < 3; n += 1) {
@@ -104,7 +104,7 @@ describe('GET /feed/stream', () => {
     }
   });
 
-  test('reads a long backlog in order without a hole', async () => {
+  test('sends a long backlog in order without a gap', async () => {
     const ids = await Promise.all(Array.from({ length: 4 }, () => createRun(service.send, 'backlog')));
     await Promise.all(
       Array.from({ length: 450 }, (_, n) => note(service.send, ids[n % ids.length] ?? '', n, { n })),
@@ -119,7 +119,7 @@ describe('GET /feed/stream', () => {
     reader.close();
   });
 
-  test('answers requests that it refuses with a JSON error', async () => {
+  test('refuses requests with a JSON error', async () => {
     const id = await createRun(service.send, 'refused');
     for (let n = 0; n < 3; n += 1) await note(service.send, id, n);
     await service.dataSource.query(
@@ -154,7 +154,7 @@ describe('GET /feed/stream', () => {
     assert.match(answer.headers.get('content-type') ?? '', /^text\/event-stream/);
   });
 
-  test('frees everything at once when the reader disconnects', async () => {
+  test('releases its resources when the reader disconnects', async () => {
     await untilMetric(service, 'longshore_feed_readers', 0);
     const readers = await Promise.all(Array.from({ length: 5 }, () => open(service, 'topic=left')));
     const poll = new AbortController();
@@ -202,7 +202,7 @@ describe('GET /feed/stream', () => {
     await own.close();
   });
 
-  test('does not keep an application open that is closed without a drain', async () => {
+  test('does not keep an application open that closes without a drain', async () => {
     const own = await startTestApp({ database: service.database });
     const reader = await open(own, 'topic=closed');
     await own.close();
@@ -211,11 +211,11 @@ describe('GET /feed/stream', () => {
 });
 
 describe('GET /feed/stream within its limits', () => {
-  test('has a comment every 15 seconds', () => {
+  test('sends a comment every 15 seconds', () => {
     assert.equal(DEFAULT_FEED_LIMITS.commentMs, 15_000);
   });
 
-  test('sends comments while nothing happens, and between events', async () => {
+  test('sends comments without events and between events', async () => {
     const service = await startFeedApp({ limits: { commentMs: 20 } });
     const reader = await open(service, 'topic=comments');
     await reader.until(() => reader.comments >= 3, 'comments');
@@ -290,7 +290,7 @@ describe('GET /feed/stream within its limits', () => {
     await service.close();
   });
 
-  test('ends a stream that retention has overtaken, so that resuming gives 410', async () => {
+  test('ends a stream that retention has overtaken; resuming returns 410', async () => {
     const service = await startFeedApp({ limits: {} });
     const id = await createRun(service.send, 'overtaken');
     const reader = await open(service, 'topic=overtaken');
@@ -314,7 +314,7 @@ describe('GET /feed/stream within its limits', () => {
     await service.close();
   });
 
-  test('accepts a limited number of readers, streams and polls together', async () => {
+  test('limits the number of streams and polls together', async () => {
     assert.equal(DEFAULT_FEED_LIMITS.maxReaders, 5_000);
     const service = await startFeedApp({ limits: { maxReaders: 2 } });
     const readers = [await open(service, 'topic=full'), await open(service, 'topic=full')];

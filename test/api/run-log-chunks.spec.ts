@@ -24,7 +24,7 @@ describe('PUT /runs/{id}/logs/{chunk}', () => {
   });
   after(() => service.close());
 
-  test('takes one chunk after the other, and says what comes next', async () => {
+  test('stores consecutive chunks and returns the next expected chunk and line', async () => {
     const { id: run } = await steps.running();
     const first = await putChunk(send, { run }, 0, { firstLine: 0, texts: ['a', 'b'] });
     assert.deepEqual([first.status, first.body], [200, { next_chunk: 1, next_line: 2 }]);
@@ -33,7 +33,7 @@ describe('PUT /runs/{id}/logs/{chunk}', () => {
     assert.deepEqual(told((await readLog(send, run)).entries), ['a', 'b', 'c']);
   });
 
-  test('shows a chunk once that is sent twice, and says each time how far the log is', async () => {
+  test('stores a chunk once that is sent twice, and returns the position each time', async () => {
     const { id: run } = await steps.running();
     await putChunk(send, { run }, 0, { firstLine: 0, texts: ['a'] });
     await putChunk(send, { run }, 1, { firstLine: 1, texts: ['b'], isLast: true });
@@ -48,7 +48,7 @@ describe('PUT /runs/{id}/logs/{chunk}', () => {
     assert.deepEqual(told((await readLog(send, run)).entries), ['a', 'b']);
   });
 
-  test('refuses a chunk that is not the next one, and names the one that is', async () => {
+  test('refuses an unexpected chunk and names the expected one', async () => {
     const { id: run } = await steps.running();
     const early = await putChunk(send, { run }, 1, { firstLine: 0, texts: ['a'] });
     assertError(early, 409, 'Chunk 1 is not the next one; chunk 0 is expected');
@@ -63,7 +63,7 @@ describe('PUT /runs/{id}/logs/{chunk}', () => {
     assert.deepEqual(told((await readLog(send, run)).entries), ['a', 'b']);
   });
 
-  test('is for the worker that has the attempt, or had it: also after a failure, a cancel and the end', async () => {
+  test('accepts chunks of the worker that has or had the attempt, also after a failure, a cancel and the end', async () => {
     const { id: run } = await steps.running({ retry_policy: { max_attempts: 3 } }, 'mine');
     const mine = { run, worker: 'mine' };
     refused(await putChunk(send, { run, worker: 'yours' }, 0, { firstLine: 0, texts: ['x'] }));
@@ -89,21 +89,21 @@ describe('PUT /runs/{id}/logs/{chunk}', () => {
     assert.equal((await putChunk(send, { run: ended }, 0, { firstLine: 0, texts: ['late'] })).status, 200);
   });
 
-  test('keeps a log with the worker that began it when an admin gives the same attempt to another', async () => {
+  test('accepts chunks only of the worker that opened the log when an admin assigns the attempt to another', async () => {
     const { id: run } = await steps.running({}, 'first');
     await putChunk(send, { run, worker: 'first' }, 0, { firstLine: 0, texts: ['a'] });
     await send('PATCH', `/runs/${run}`, { body: { state: 'PENDING' } });
     await steps.heartbeat('second');
     await steps.claimUntil(run, 'second');
     const other = await putChunk(send, { run, worker: 'second' }, 0, { firstLine: 0, texts: ['b'] });
-    assertError(other, 409, `Attempt 1 of OpRun '${run}' was not in the hands of this worker`);
+    assertError(other, 409, `Attempt 1 of OpRun '${run}' was not assigned to this worker`);
     assert.equal(
       (await putChunk(send, { run, worker: 'first' }, 1, { firstLine: 1, texts: ['c'] })).status,
       200,
     );
   });
 
-  test('answers 404 to an unknown run, and 400 to what no chunk looks like', async () => {
+  test('returns 404 for an unknown run and 400 for a malformed chunk', async () => {
     for (const run of [UNKNOWN, 'nope']) {
       const answer = await putChunk(send, { run }, 0, { firstLine: 0, texts: ['a'] });
       assertError(answer, 404, `OpRun '${run}' not found`);
@@ -145,7 +145,7 @@ describe('PUT /runs/{id}/logs/{chunk}', () => {
     assert.deepEqual((await readLog(send, run)).entries, []);
   });
 
-  test('takes the largest chunk: 5,000 lines, and lines of 16,384 characters', async () => {
+  test('accepts the largest chunk: 5,000 lines, and lines of 16,384 characters', async () => {
     const { id: run } = await steps.running();
     const texts = Array.from({ length: 5000 }, (_, n) => `line ${n}`);
     assert.equal((await putChunk(send, { run }, 0, { firstLine: 0, texts })).status, 200);
@@ -154,7 +154,7 @@ describe('PUT /runs/{id}/logs/{chunk}', () => {
     assert.deepEqual(told(await readWhole(send, run)), [...texts, long, long]);
   });
 
-  test('is not for clients', async () => {
+  test('is forbidden for clients', async () => {
     const { id: run } = await steps.running();
     const body = { first_line: 0, lines: [], is_last: true };
     const headers = { 'X-Worker-Id': 'w', 'X-Run-Attempt': '1' };
@@ -170,7 +170,7 @@ function text(n: number): string {
 }
 
 describe('a log that is longer than its limit', () => {
-  test('keeps its beginning and its end, and names what is missing', async () => {
+  test('keeps its beginning and its end, with a gap between them', async () => {
     const service = await startTestApp({ env: { SERVICE_LOG_LIMIT_BYTES: '262144' } });
     const { send } = service;
     const { id: run } = await new RunSteps(send).running();

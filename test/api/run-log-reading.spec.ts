@@ -36,7 +36,7 @@ describe('GET /runs/{id}/logs', () => {
     return run;
   }
 
-  test('gives a line as it was printed: number, time, stream, text, and whether it is a piece that goes on', async () => {
+  test('returns lines as printed: number, time, stream, text, and whether they continue a long line', async () => {
     const { id: run } = await steps.running();
     const body = {
       first_line: 0,
@@ -73,7 +73,7 @@ describe('GET /runs/{id}/logs', () => {
     });
   });
 
-  test('goes backwards from any place, without a hole or a repeat, with a search and without', async () => {
+  test('reads backwards from any position without a gap or a repeat, with and without a search', async () => {
     const run = await logged(57);
     for (const query of ['', '&contains=3']) {
       const forwards = await readWhole(send, run, `limit=8${query}`);
@@ -94,7 +94,7 @@ describe('GET /runs/{id}/logs', () => {
     assert.deepEqual([ends.entries, ends.hasPrevious, ends.hasMore], [[], false, true]);
   });
 
-  test('goes backwards over gaps, and from within one', async () => {
+  test('reads backwards over gaps, and from within one', async () => {
     const { id: run } = await steps.running();
     await putChunk(send, { run }, 0, { firstLine: 5, texts: ['5', '6'] });
     await putChunk(send, { run }, 1, { firstLine: 100, texts: ['100'], isLast: true });
@@ -111,7 +111,7 @@ describe('GET /runs/{id}/logs', () => {
     assert.deepEqual(rest.entries, all.slice(0, 2));
   });
 
-  test('takes one place only', async () => {
+  test('accepts one position only', async () => {
     const run = await logged(3);
     const { next } = await readLog(send, run);
     for (const query of [`before=${next}&after=${next}`, `before=${next}&tail=2`]) {
@@ -120,7 +120,7 @@ describe('GET /runs/{id}/logs', () => {
     assert.equal((await send('GET', `/runs/${run}/logs?before=nothing`)).status, 400);
   });
 
-  test('gives plain text to those who ask for it, and JSON lines to everybody else', async () => {
+  test('returns plain text for Accept: text/plain, and JSON lines otherwise', async () => {
     const { id: run } = await steps.running();
     await putChunk(send, { run }, 0, { firstLine: 0, texts: ['a', ''] });
     await putChunk(send, { run }, 1, { firstLine: 3, texts: ['b'] });
@@ -138,7 +138,7 @@ describe('GET /runs/{id}/logs', () => {
     }
   });
 
-  test('goes on behind a cursor, of a line or of a page, without a hole or a repeat', async () => {
+  test('continues behind the cursor of a line or a page without a gap or a repeat', async () => {
     const run = await logged(95);
     const all = await readWhole(send, run);
     assert.equal(assertDense(all), 95);
@@ -154,7 +154,7 @@ describe('GET /runs/{id}/logs', () => {
     }
   });
 
-  test('gives the newest lines for a tail, and goes on behind them', async () => {
+  test('returns the newest lines for a tail, and continues behind them', async () => {
     const run = await logged(42, false);
     const all = await readWhole(send, run);
     for (const tail of [1, 9, 10, 41, 42, 43, 5000]) {
@@ -177,7 +177,7 @@ describe('GET /runs/{id}/logs', () => {
     );
   });
 
-  test('searches whatever the case, from a place on or for the newest, and tells how far it has come', async () => {
+  test('searches ignoring case, from a position or for the newest lines, and returns its position', async () => {
     const run = await logged(120);
     const found = await readLog(send, run, 'contains=INE%2011');
     assert.deepEqual(told(found.entries), [
@@ -195,7 +195,7 @@ describe('GET /runs/{id}/logs', () => {
     assert.deepEqual([nothing.entries, nothing.isComplete], [[], true]);
   });
 
-  test('does bounded work: a page of long lines and a long search end before the log does', async () => {
+  test('bounds the work: a page of long lines and a long search end before the log does', async () => {
     const { id: run } = await steps.running();
     const texts = Array.from({ length: 56 }, (_, n) => `${n} `.padEnd(16_384, 'x'));
     // 18 MB of text; a limit of 16 MiB leaves a gap in the middle.
@@ -215,7 +215,7 @@ describe('GET /runs/{id}/logs', () => {
     assert.ok(searched.entries.every(({ gap }) => gap !== undefined));
   });
 
-  test('reads the log of the current attempt, or of the one that is named; a cursor stays with its own', async () => {
+  test('reads the log of the current or the given attempt; a cursor belongs to one attempt', async () => {
     const { id: run } = await steps.running({ retry_policy: { max_attempts: 2 } });
     await putChunk(send, { run }, 0, { firstLine: 0, texts: ['1a', '1b'], isLast: true });
     const first = await readLog(send, run, 'limit=1');
@@ -233,7 +233,7 @@ describe('GET /runs/{id}/logs', () => {
     assertError(await send('GET', `/runs/${run}/logs?attempt=3`), 404, `OpRun '${run}' has no attempt 3`);
   });
 
-  test('is empty and not complete before the first line, complete where there can be none', async () => {
+  test('is empty and incomplete before the first line, and complete if there can be no line', async () => {
     const { id: run } = await steps.create();
     const page = await readLog(send, run);
     assert.deepEqual([page.entries, page.isComplete, page.hasMore], [[], false, false]);
@@ -242,7 +242,7 @@ describe('GET /runs/{id}/logs', () => {
     assert.equal((await readLog(send, run)).isComplete, true);
   });
 
-  test('refuses a cursor that is none of this log, and says nothing of unknown runs', async () => {
+  test('refuses a cursor of another log, and returns 404 for unknown runs', async () => {
     const run = await logged(3, false);
     const longer = await logged(20);
     const foreign = (await readLog(send, longer)).next;
@@ -265,7 +265,7 @@ describe('GET /runs/{id}/logs', () => {
     }
   });
 
-  test('holds an empty page until a line comes, through this process or another', async () => {
+  test('holds an empty page until a line arrives through any process', async () => {
     const run = await logged(1, false);
     let { next } = await readLog(send, run);
     for (const [n, sender] of [other, service, other].entries()) {
@@ -282,7 +282,7 @@ describe('GET /runs/{id}/logs', () => {
     assert.deepEqual(told((await searching).entries), ['this is WANTED']);
   });
 
-  test('waits no longer once the log is complete, and not at all when it is already', async () => {
+  test('stops waiting when the log is complete, and does not wait for a complete log', async () => {
     const run = await logged(1, false);
     const { next } = await readLog(send, run);
     const waiting = readLog(send, run, `after=${next}&wait=30`);
@@ -294,7 +294,7 @@ describe('GET /runs/{id}/logs', () => {
     assert.ok(performance.now() - began < 5000);
   });
 
-  test('answers an empty page when the time is over', async () => {
+  test('returns an empty page when the time is over', async () => {
     const run = await logged(1, false);
     const { next } = await readLog(send, run);
     const page = await readLog(send, run, `after=${next}&wait=1`);

@@ -35,7 +35,7 @@ describe('GET /runs/{id}/logs/stream', () => {
     await service.close();
   });
 
-  test('sends what is there and what comes, through any process, then says that it is over and closes', async () => {
+  test('sends stored and new lines of any process, then the end event, and closes', async () => {
     const { id: run } = await steps.running();
     await putChunk(service.send, { run }, 0, { firstLine: 0, texts: ['a', 'b\n\ndata: c\r\u2028'] });
     const readers = [await open(service, run), await open(other, run)];
@@ -51,7 +51,7 @@ describe('GET /runs/{id}/logs/stream', () => {
     }
   });
 
-  test('resumes behind the last id without a hole or a repeat, also when the connection breaks in the middle', async () => {
+  test('resumes behind the last id without a gap or a repeat, also after a broken connection', async () => {
     const { id: run } = await steps.running();
     const read: ReadEntry[] = [];
     let last: string | undefined;
@@ -72,7 +72,7 @@ describe('GET /runs/{id}/logs/stream', () => {
     assert.deepEqual(read, await readWhole(service.send, run));
   });
 
-  test('refuses in JSON what cannot be streamed', async () => {
+  test('refuses invalid requests with a JSON error', async () => {
     const { id: run } = await steps.running();
     const of = (query: string): Promise<Parameters<typeof assertError>[0]> =>
       service.send('GET', `/runs/${run}/logs/stream${query}`);
@@ -83,7 +83,7 @@ describe('GET /runs/{id}/logs/stream', () => {
     assert.match(head.headers.get('content-type') ?? '', /^text\/event-stream/);
   });
 
-  test('ends with a run whose worker is lost, once the log has been silent for long enough', async () => {
+  test('ends for a run whose worker is lost, after a time of silence', async () => {
     const { id: run } = await steps.running();
     await putChunk(service.send, { run }, 0, { firstLine: 0, texts: ['a'] });
     const reader = await open(service, run);
@@ -109,7 +109,7 @@ describe('GET /runs/{id}/logs/stream', () => {
     assert.equal((await readWhole(service.send, run)).length, 2, 'who comes back late is still heard');
   });
 
-  test('ends without saying that it is over when the run is removed, and then the run is unknown', async () => {
+  test('ends without the end event when the run is removed, which is then unknown', async () => {
     const { id: run } = await steps.running();
     const reader = await open(service, run);
     await execute(service.dataSource, 'delete from runs where id = $1::uuid', [run]);
@@ -119,7 +119,7 @@ describe('GET /runs/{id}/logs/stream', () => {
     assert.equal((await service.send('GET', `/runs/${run}/logs/stream`)).status, 404);
   });
 
-  test('stays open while its database connections are cut, and misses nothing', async () => {
+  test('stays open while its database connections are terminated, and misses no line', async () => {
     const { id: run } = await steps.running();
     const reader = await open(service, run);
     for (let n = 0; n < 3; n += 1) {

@@ -76,7 +76,7 @@ describe('a waiting claim on an empty queue', () => {
     }
   });
 
-  test('gets the run that is announced between the prediction and the wait', async (t) => {
+  test('gets the run that is created between the prediction and the wait', async (t) => {
     await here.settle();
     const known = here.waiting.version;
     const predictsNothing = here.predictor.predictsNothing.bind(here.predictor);

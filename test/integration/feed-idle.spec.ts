@@ -13,7 +13,7 @@ const QUIET_MS = 2_000;
 const statements = logStatements();
 
 describe('a thousand readers of the feed', () => {
-  test('cost no statement while they wait, and one query together when an event comes', async () => {
+  test('cost no statement while they wait, and one query together when an event arrives', async () => {
     const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '3600' } });
     const busy = await createRun(service.send, 'busy');
     const streams = await Promise.all(
@@ -42,7 +42,7 @@ describe('a thousand readers of the feed', () => {
     await service.close();
   });
 
-  test('cost no statement either when they come back for nothing, and miss nothing all the same', async () => {
+  test('cost no statement when they poll again without events, and miss none', async () => {
     const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '3600' } });
     const busy = await createRun(service.send, 'busy');
     assert.equal(await note(service.send, busy, 'first'), 204);

@@ -297,7 +297,7 @@ describe('the feed under 16 writers in two processes', () => {
 
   after(stop);
 
-  test('shows every event once, in one order, to readers that tail it by page and by stream and die on the way', async () => {
+  test('shows every event once, in one order, to page and stream readers that are interrupted', async () => {
     const scene = await start();
     const [toFirst, toSecond] = scene.sends;
     const tails = [tailByPage(toFirst, scene.urls[0]), tailByStream(scene.urls[1])];
@@ -313,7 +313,7 @@ describe('the feed under 16 writers in two processes', () => {
     await stop();
   });
 
-  test('keeps that promise while connections to the database are cut every 100 ms', async () => {
+  test('does so while database connections are terminated every 100 ms', async () => {
     const scene = await start();
     const [toFirst, toSecond] = scene.sends;
     const tails = [tailByPage(toFirst, scene.urls[0]), tailByStream(scene.urls[1])];

@@ -54,7 +54,7 @@ describe('retention of the feed', () => {
     return { first: Number(head?.first), positions: entries.map(({ position }) => Number(position)) };
   };
 
-  test('removes what is older than the settings say, to the millisecond, and has the feed begin behind it', async () => {
+  test('removes entries older than the retention time, to the millisecond, and moves the first position', async () => {
     const ms = 1 / DAY;
     await append('a', [9, 8, 7 + ms, 7, 7 - ms, 0]);
     await append('young', [1]);
@@ -68,13 +68,13 @@ describe('retention of the feed', () => {
     assert.deepEqual(await kept('old'), { first: 3, positions: [3] });
   });
 
-  test('keeps everything for ever when told so', async () => {
+  test('keeps everything if retention is switched off', async () => {
     await append('a', [1000]);
     assert.deepEqual(await retention(0).runOnce(NOW), { entries: 0 });
     assert.deepEqual(await kept('a'), { first: 1, positions: [1] });
   });
 
-  test('removes heads only: an older entry behind a younger one waits, so that no feed gets a hole', async () => {
+  test('removes heads only: an older entry behind a younger one is kept, so that no feed has a gap', async () => {
     await append('a', [9, 6, 9, 9, 0]);
     assert.deepEqual(await retention().runOnce(NOW), { entries: 1 });
     assert.deepEqual(await kept('a'), { first: 2, positions: [2, 3, 4, 5] });
@@ -82,7 +82,7 @@ describe('retention of the feed', () => {
     assert.deepEqual(await kept('a'), { first: 5, positions: [5] });
   });
 
-  test('works through any number in batches, past entries that have to wait', async () => {
+  test('removes any number in batches, past entries that cannot be removed yet', async () => {
     // More of them than a batch holds, all older than the rest.
     await append('waiting', [1, ...Array.from({ length: 1200 }, (_, n) => 30 + (n % 50) / 1000)]);
     for (let topic = 0; topic < 40; topic += 1) await append(`t${topic}`, Array(60).fill(10));
@@ -93,7 +93,7 @@ describe('retention of the feed', () => {
     assert.equal((await kept('waiting')).first, 1);
   });
 
-  test('stops between two batches when told to', async () => {
+  test('stops between two batches when its signal aborts', async () => {
     await append('a', Array(1200).fill(10));
     const stop = new AbortController();
     const pass = retention().runOnce(NOW, stop.signal);
@@ -103,7 +103,7 @@ describe('retention of the feed', () => {
     assert.equal((await kept('a')).positions.length, 1200 - entries);
   });
 
-  test('can run in several processes beside writers: nothing is lost, no transaction fails', async () => {
+  test('runs in several processes beside writers: no event is lost, no transaction fails', async () => {
     const sources = [await database.open(), await database.open()];
     const topics = ['a', 'b', 'c', 'd'];
     for (const topic of topics) await append(topic, Array(800).fill(10));

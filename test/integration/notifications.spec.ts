@@ -105,7 +105,7 @@ describe('notifications of the database', () => {
     }
   }
 
-  test('opens no connection before somebody subscribes, and leaves none behind', async () => {
+  test('opens no connection before the first subscription, and closes its connections', async () => {
     await withNotifications(async (notifications) => {
       assert.equal(await listening(), 0);
       const heard = new Heard();
@@ -117,7 +117,7 @@ describe('notifications of the database', () => {
     assert.equal(await listening(), 0);
   });
 
-  test('says first that it listens, then tells every payload of its channel in order', async () => {
+  test('reports first that it listens, then every payload of its channel in order', async () => {
     await withNotifications(async (notifications) => {
       const [one, two] = [new Heard(), new Heard()];
       notifications.subscribe('one', one.take);
@@ -133,7 +133,7 @@ describe('notifications of the database', () => {
     });
   });
 
-  test('tells a later subscriber of a channel too that it listens; one that has gone isListening nothing more', async () => {
+  test('reports to a later subscriber of a channel too that it listens; an ended subscription receives nothing', async () => {
     await withNotifications(async (notifications) => {
       const [early, late] = [new Heard(), new Heard()];
       const leave = notifications.subscribe('one', early.take);
@@ -147,7 +147,7 @@ describe('notifications of the database', () => {
     });
   });
 
-  test('replaces a lost connection and says that something may have been missed, on every channel', async () => {
+  test('replaces a lost connection and reports on every channel that notifications may have been missed', async () => {
     await withNotifications(async (notifications) => {
       const [one, two] = [new Heard(), new Heard()];
       notifications.subscribe('one', one.take);
@@ -169,7 +169,7 @@ describe('notifications of the database', () => {
     });
   });
 
-  test('notices a connection that has fallen silent, and replaces it', async () => {
+  test('detects a silent connection and replaces it', async () => {
     const proxy = await silentProxy(database.url);
     const times = { ...TIMES, check: 20, answer: 200 };
     await withNotifications(
@@ -188,7 +188,7 @@ describe('notifications of the database', () => {
     await proxy.close();
   });
 
-  test('goes on when a subscriber throws', async () => {
+  test('continues when a subscriber throws', async () => {
     await withNotifications(async (notifications) => {
       const heard = new Heard();
       notifications.subscribe('one', () => {
@@ -203,7 +203,7 @@ describe('notifications of the database', () => {
     });
   });
 
-  test('takes plain channel names only', async () => {
+  test('accepts plain channel names only', async () => {
     await withNotifications((notifications) => {
       for (const name of ['', 'A', 'a b', 'a;b', '1', 'x'.repeat(64)]) {
         assert.throws(() => notifications.subscribe(name, () => undefined), RangeError);
@@ -212,7 +212,7 @@ describe('notifications of the database', () => {
     });
   });
 
-  test('can be closed at any time, also while it is connecting and when it never did', async () => {
+  test('can be closed at any time, also while connecting and without any connection', async () => {
     await withNotifications(() => Promise.resolve());
     await withNotifications((notifications) => {
       notifications.subscribe('one', () => undefined);

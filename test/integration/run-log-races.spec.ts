@@ -29,7 +29,7 @@ describe('logs that several processes write and read at once', () => {
     await one.close();
   });
 
-  test('a chunk that is sent many times at once is stored once', async () => {
+  test('stores a chunk once that is sent many times concurrently', async () => {
     const { id: run } = await steps.running();
     for (let chunk = 0; chunk < 8; chunk += 1) {
       const texts = Array.from({ length: 20 }, (_, n) => `${chunk} ${n}`);
@@ -50,7 +50,7 @@ describe('logs that several processes write and read at once', () => {
     );
   });
 
-  test('what was acknowledged while the run was cancelled, ended or taken from its worker is there', async () => {
+  test('keeps acknowledged chunks while the run is cancelled, ends or is reclaimed', async () => {
     const ends: ((run: string) => Promise<unknown>)[] = [
       (run) => two.send('POST', `/runs/${run}/cancel`),
       (run) => two.send('POST', `/runs/${run}/events`, { body: { type: 'COMPLETED', msg: '' } }),
@@ -85,7 +85,7 @@ describe('logs that several processes write and read at once', () => {
     }
   });
 
-  test('chunks are stored while the row of the run is locked, and do not touch it', async () => {
+  test('stores chunks while the row of the run is locked, without a change to it', async () => {
     const { id: run } = await steps.running();
     const [earlier] = await rows(one.dataSource, 'select xmin, ctid from runs where id = $1::uuid', [run]);
     await one.dataSource.transaction(async (manager) => {
@@ -100,7 +100,7 @@ describe('logs that several processes write and read at once', () => {
     assert.deepEqual(later, earlier);
   });
 
-  test('readers of a log that is cut in its middle all the time see each line once or in a gap, in order', async () => {
+  test('readers of a log above its limit see each line once or in a gap, in order', async () => {
     const { id: run } = await steps.running();
     const chunks = 60;
     const perChunk = 100;

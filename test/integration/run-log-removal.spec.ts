@@ -35,7 +35,7 @@ describe('the logs of removed runs', () => {
     return counts;
   }
 
-  test('go in batches once no chunk can be under way any more; others stay', async () => {
+  test('are removed in batches when no chunk can be in progress; others are kept', async () => {
     const kept = await steps.running();
     await putChunk(one.send, { run: kept.id }, 0, { firstLine: 0, texts: ['kept'] });
     const gone = await Promise.all([steps.running(), steps.running(), steps.create()]);

@@ -101,7 +101,7 @@ describe('the two pools of workers', () => {
   });
   after(() => Promise.all([memory.close(), shared.close()]));
 
-  test('agree on everything that can be asked, whatever was done before', async () => {
+  test('return the same for every operation, after any sequence of operations', async () => {
     const benches = [
       await memoryBench(memory.dataSource, TIMEOUT_MS),
       await sharedBench(shared.dataSource, TIMEOUT_MS),

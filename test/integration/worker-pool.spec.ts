@@ -45,7 +45,7 @@ for (const [kind, open] of [
     };
     const listed = async (): Promise<string[]> => (await bench.pool.list()).map(({ id }) => id);
     describe('heartbeats', () => {
-      test('a worker is told back as it described itself', async () => {
+      test("returns the worker's description", async () => {
         const said = beat('a/b:1', undefined, {
           cpuCores: 8,
           ramMb: 2 ** 40,
@@ -67,7 +67,7 @@ for (const [kind, open] of [
         assert.deepEqual([...(await bench.pool.findAll(['nobody', 'a/b:1']))], [['a/b:1', answered]]);
       });
 
-      test('a further one replaces the description and keeps the time of the first', async () => {
+      test('a later heartbeat replaces the description and keeps the time of the first', async () => {
         const first = await bench.pool.heartbeat(beat('w', [], { tags: ['old'] }));
         await bench.pass(SLACK_MS);
         const second = await bench.pool.heartbeat(beat('w', [], { tags: ['new'], cpuCores: 2 }));
@@ -77,7 +77,7 @@ for (const [kind, open] of [
         assert.deepEqual(await bench.pool.find('w'), second);
       });
 
-      test('one without running runs keeps what was said of them before', async () => {
+      test('a heartbeat without running runs keeps those of the one before', async () => {
         assert.deepEqual((await bench.pool.heartbeat(beat('w'))).runningOps, []);
         const { runningOps } = await bench.pool.heartbeat(beat('w', ['r']));
         assert.deepEqual(
@@ -90,7 +90,7 @@ for (const [kind, open] of [
         assert.deepEqual((await bench.pool.find('w'))?.runningOps, []);
       });
 
-      test('running runs that differ in their inputs alone are told as they are now', async () => {
+      test('updates running runs that differ only in their inputs', async () => {
         for (const n of [1, 1, 2, 1]) {
           await bench.pool.heartbeat(beat('w', undefined, { runningOps: withInput(n) }));
           assert.deepEqual((await bench.pool.find('w'))?.runningOps, withInput(n));
@@ -116,7 +116,7 @@ for (const [kind, open] of [
         assert.deepEqual(await bench.pool.findSilent(['w']), []);
       });
 
-      test('a worker that never reported is nobody, and silent since nobody knows when', async () => {
+      test('a worker without a heartbeat is not registered, and silent since an unknown time', async () => {
         assert.equal(await bench.pool.find('w'), null);
         assert.deepEqual(await bench.pool.list(), []);
         assert.equal((await bench.pool.findAll(['w'])).size, 0);
@@ -124,7 +124,7 @@ for (const [kind, open] of [
         assert.deepEqual(await bench.pool.findSilent([]), []);
       });
 
-      test('workers are listed by id, byte by byte, whatever the order of their heartbeats and however many', async () => {
+      test('lists any number of workers by id, bytewise, in any order of heartbeats', async () => {
         const ids = Array.from({ length: 1203 }, (_, i) => `${'bBa-0/:'.charAt(i % 7)}${i}`).map(
           (id) => `w${id}`,
         );
@@ -135,7 +135,7 @@ for (const [kind, open] of [
         );
       });
 
-      test('a worker that was silent for 24 hours is forgotten, and registers anew', async () => {
+      test('removes a worker that was silent for 24 hours; it can register again', async () => {
         await bench.pool.heartbeat(beat('old', ['r']));
         await bench.pass(2 * SLACK_MS);
         await bench.pool.heartbeat(beat('young'));
@@ -152,7 +152,7 @@ for (const [kind, open] of [
     });
 
     describe('drains', () => {
-      test('a drained worker is shown as such everywhere until it is resumed; twice is the same as once', async () => {
+      test('shows a drain everywhere until the worker is resumed; draining is idempotent', async () => {
         await bench.pool.heartbeat(beat('w'));
         await bench.pool.heartbeat(beat('other'));
         for (const draining of [true, true, false, false]) {
@@ -171,12 +171,12 @@ for (const [kind, open] of [
         }
       });
 
-      test('one that never reported cannot be drained', async () => {
+      test('a worker without a heartbeat cannot be drained', async () => {
         for (const draining of [true, false]) assert.equal(await bench.pool.setDraining('w', draining), null);
         assert.equal((await bench.pool.heartbeat(beat('w'))).isDraining, false);
       });
 
-      test('a drain outlasts a restart, however long it has been', async () => {
+      test('a drain survives a restart', async () => {
         await bench.pool.heartbeat(beat('w'));
         await bench.pool.setDraining('w', true);
         for (let day = 0; day < 3; day += 1) {
@@ -190,7 +190,7 @@ for (const [kind, open] of [
         assert.equal((await pool.heartbeat(beat('w'))).isDraining, true);
       });
 
-      test('is forgotten with its worker, and not before', async () => {
+      test('is removed with its worker, and not before', async () => {
         for (const id of ['gone', 'here']) {
           await bench.pool.heartbeat(beat(id));
           await bench.pool.setDraining(id, true);
@@ -206,7 +206,7 @@ for (const [kind, open] of [
         assert.equal((await bench.pool.find('here'))?.isDraining, true);
       });
 
-      test('any number of them is forgotten, a batch at a time, and not after being told to stop', async () => {
+      test('removes any number of drains in batches, and stops when its signal aborts', async () => {
         await database.dataSource.query(
           `insert into worker_drains (worker_id, drained_at, seen_at)
            select 'd' || n, '2020-01-01', '2020-01-01' from generate_series(1, 1001) n`,
@@ -219,15 +219,15 @@ for (const [kind, open] of [
       });
     });
 
-    describe('runs that a worker does not name', () => {
-      test('a run in none of two reports of late is unreported', async () => {
+    describe('unreported runs', () => {
+      test('a run in none of two recent reports is unreported', async () => {
         await bench.pool.heartbeat(beat('w', ['other']));
         assert.deepEqual(await bench.pool.findUnreported([hold('r')]), []);
         await bench.pool.heartbeat(beat('w', ['other']));
         assert.deepEqual(await bench.pool.findUnreported([hold('r'), hold('other')]), [hold('r')]);
       });
 
-      test('a run in one of them is not, until that one is older than the timeout', async () => {
+      test('a run in one of them is reported until that report is older than the timeout', async () => {
         for (const runs of [['r'], [], [], []]) {
           await bench.pool.heartbeat(beat('w', runs));
           await bench.pass(SLACK_MS);
@@ -237,7 +237,7 @@ for (const [kind, open] of [
         assert.deepEqual(await bench.pool.findUnreported([hold('r')]), [hold('r')]);
       });
 
-      test('a run that was left out and named again counts from when it was left out last', async () => {
+      test('a run that was missing and reported again counts from its last report', async () => {
         for (const runs of [['r'], [], ['r', 's'], []]) {
           await bench.pool.heartbeat(beat('w', runs));
           await bench.pass(SLACK_MS);
@@ -250,7 +250,7 @@ for (const [kind, open] of [
         assert.deepEqual(await bench.pool.findUnreported([hold('r'), hold('s')]), [hold('r'), hold('s')]);
       });
 
-      test('a heartbeat without running runs is no report', async () => {
+      test('a heartbeat without running runs is not a report', async () => {
         for (const runs of [undefined, [], undefined, undefined]) await bench.pool.heartbeat(beat('w', runs));
         assert.deepEqual(await bench.pool.findUnreported([hold('r')]), []);
         await bench.pool.heartbeat(beat('w', []));
@@ -268,20 +268,20 @@ for (const [kind, open] of [
         assert.deepEqual(await bench.pool.findUnreported([hold('r')]), []);
       });
 
-      test('several heartbeats at once are several reports', async () => {
+      test('several concurrent heartbeats are several reports', async () => {
         await Promise.all([['r'], ['s'], []].map((runs) => bench.pool.heartbeat(beat('w', runs))));
         assert.deepEqual(await bench.pool.findUnreported([hold('r'), hold('s'), hold('t')]), [hold('t')]);
         assert.deepEqual((await bench.pool.find('w'))?.runningOps, []);
       });
 
-      test('nothing is said of workers that nobody knows, and of no holdings', async () => {
+      test('returns nothing for unregistered workers and without runs', async () => {
         await bench.pool.heartbeat(beat('w', []));
         await bench.pool.heartbeat(beat('w', []));
         assert.deepEqual(await bench.pool.findUnreported([hold('r', 'nobody')]), []);
         assert.deepEqual(await bench.pool.findUnreported([]), []);
       });
 
-      test('a worker that names more runs than are remembered is not judged until they are out of date', async () => {
+      test('ignores the reports of a worker with too many runs until they are older than the timeout', async () => {
         for (let round = 0; round < 4; round += 1) {
           await bench.pool.heartbeat(beat('w', many(round * MAX_DEPARTED)));
         }

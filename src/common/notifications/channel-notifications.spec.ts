@@ -38,7 +38,7 @@ async function settled(promise: Promise<unknown>): Promise<boolean> {
   return done;
 }
 
-test('listens from the first subscription on, and once only', () => {
+test('listens once, from the first subscription', () => {
   const { channel, listeners } = setUp();
   assert.equal(listeners.length, 0);
   channel.subscribe('a');
@@ -48,7 +48,7 @@ test('listens from the first subscription on, and once only', () => {
   assert.equal(listeners.length, 0);
 });
 
-test('wakes a reader for entries behind its position, on its topic only', async () => {
+test('wakes a reader for entries behind its position on its topic only', async () => {
   const { channel, notify } = setUp();
   const topic = channel.subscribe('a b');
   const waiting = topic.waitForChange(5, topic.version, { signal: NEVER });
@@ -68,7 +68,7 @@ test('does not lose a notification between the query and the wait', async () => 
   assert.equal(await topic.waitForChange(5, version, { signal: NEVER }), true);
 });
 
-test('does not wake a reader twice for one notification: it must not spin on an entry that it cannot find', async () => {
+test('wakes a reader once for one notification, so that it does not loop on an entry that it cannot find', async () => {
   const { channel, notify } = setUp();
   const topic = channel.subscribe('a');
   notify('6 a');
@@ -79,7 +79,7 @@ test('does not wake a reader twice for one notification: it must not spin on an 
   assert.equal(await waiting, false);
 });
 
-test('wakes all readers when notifications may have been missed, also those that were just reading', async () => {
+test('wakes all readers when notifications may have been missed, also those with a query in progress', async () => {
   const { channel, notify } = setUp();
   const [a, b] = [channel.subscribe('a'), channel.subscribe('b')];
   const { version } = b;
@@ -100,7 +100,7 @@ test('stops waiting when the time is over or the signal aborts', async () => {
   assert.equal(await waiting, false);
 });
 
-test('never gives two moments of a subscribed topic the same version', () => {
+test('changes the version with every notification', () => {
   const { channel, notify } = setUp();
   const versions = new Set<number>();
   const topic = channel.subscribe('a');
@@ -126,7 +126,7 @@ test('keeps the other readers of a topic when one unsubscribes', async () => {
   assert.deepEqual(channel.subscribed, []);
 });
 
-test('collects changes that come faster than its readers can be served, and wakes all of them together', async () => {
+test('collects frequent changes and wakes all readers together', async () => {
   const { channel, notify } = setUp();
   const topics = Array.from({ length: 100 }, () => channel.subscribe('a'));
   const wait = (after: number): Promise<boolean>[] =>
@@ -143,7 +143,7 @@ test('collects changes that come faster than its readers can be served, and wake
   assert.ok(performance.now() - began < 1_000);
 });
 
-test('has a reader that comes just after a wake-up wait for the next one, though nothing is announced for it', async () => {
+test('a reader that arrives just after a wake-up waits for the next one', async () => {
   const { channel, notify } = setUp();
   const topics = Array.from({ length: 100 }, () => channel.subscribe('a'));
   const [one, other] = topics;
@@ -157,7 +157,7 @@ test('has a reader that comes just after a wake-up wait for the next one, though
   assert.equal(await turn, true);
 });
 
-test('remembers the end of a topic until it grows, also while it has no readers', () => {
+test('remembers the end of a topic until it grows, also without readers', () => {
   const { channel, notify } = setUp();
   let topic = channel.subscribe('a');
   assert.equal(topic.endBehind(5), undefined);
@@ -185,7 +185,7 @@ test('does not remember an end that was read before the latest notification', ()
   assert.equal(topic.endBehind(5), undefined);
 });
 
-test('knows no end while it is not listening, and after notifications may have been missed', () => {
+test('does not know the end while it is not listening, nor after notifications may have been missed', () => {
   const { channel, notify, state } = setUp();
   const topic = channel.subscribe('a');
   topic.noteEnd(5, 5, topic.version);

@@ -46,7 +46,7 @@ function chances({
 }
 
 function reserved(workerId: string | null): string {
-  return workerId === null ? '' : `; worker '${workerId}' is kept free for it`;
+  return workerId === null ? '' : `; worker '${workerId}' is reserved for it`;
 }
 
 function held({ state, holder }: Omit<RunExplanationDto, 'summary'>, workerId: string): string {

@@ -6,7 +6,7 @@ export class RunReports {
   #last: number | undefined;
   #previous: number | undefined;
   #running: ReadonlySet<string> = new Set();
-  /** Runs missing in the newest report, with the time of the last report that named them, ordered by it. */
+  /** Runs missing in the newest report, with the time of the last report with them, ordered by it. */
   readonly #departed = new Map<string, number>();
   /** Time of the newest report of which runs were dropped. */
   #droppedAt: number | undefined;

@@ -49,7 +49,7 @@ function sceneArbitrary(waiting: fc.Arbitrary<Partial<QueuedRun>>): fc.Arbitrary
   });
 }
 
-/** Runs that nobody has been kept free for and that have not waited too long. */
+/** Runs without a reserved worker that are not overdue. */
 const plainScenes = sceneArbitrary(
   fc.record({ passedOverAt: fc.option(fc.integer({ min: 0, max: 299 }).map(ago)) }),
 );
@@ -68,7 +68,7 @@ function couldEverHold(worker: Claimant, run: QueuedRun): boolean {
   return fit.obstacles({ ...worker, held: [], keptFor: null }, run).length === 0;
 }
 
-/** The run that a worker is kept free for when the choice begins. */
+/** The run for which a worker is reserved before the choice. */
 function keptAtFirst({ runs }: Scene, worker: Claimant): string | null {
   return runs.find((run) => run.reservedFor === worker.id && couldEverHold(worker, run))?.id ?? null;
 }
@@ -104,7 +104,7 @@ function replay(
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, n) => total + n, 0);
 
 describe('every choice of the strategy fit', () => {
-  it('stays within what each worker has of each resource, on each GPU', () => {
+  it('stays within each resource of each worker and GPU', () => {
     fc.assert(
       fc.property(scenes, (scene) => {
         const choice = choose(scene);
@@ -130,7 +130,7 @@ describe('every choice of the strategy fit', () => {
     );
   });
 
-  it('names no run twice and nothing that it was not given', () => {
+  it('assigns no run twice and only candidates', () => {
     fc.assert(
       fc.property(scenes, (scene) => {
         const { assignments } = choose(scene);
@@ -144,7 +144,7 @@ describe('every choice of the strategy fit', () => {
     );
   });
 
-  it('gives a claim of at most so many runs the first of those that it would get', () => {
+  it('assigns a claim with a maximum the first of the runs that it would get without', () => {
     fc.assert(
       fc.property(plainScenes, fc.integer({ min: 0, max: 5 }), (scene, max) => {
         const [worker = assert.fail()] = scene.claimants;
@@ -155,7 +155,7 @@ describe('every choice of the strategy fit', () => {
     );
   });
 
-  it('keeps to what each of several claims asks for, and leaves behind only what fits none that wants more', () => {
+  it('keeps to the maximum of each claim, and leaves only runs that fit no claim below its maximum', () => {
     const limits = fc.array(fc.option(fc.integer({ min: 0, max: 3 }), { nil: undefined }), {
       minLength: 3,
       maxLength: 3,
@@ -180,7 +180,7 @@ describe('every choice of the strategy fit', () => {
     );
   });
 
-  it('gives a run only where its own rule sees no obstacle at that moment', () => {
+  it('assigns a run only to workers without an obstacle', () => {
     fc.assert(
       fc.property(scenes, (scene) => {
         replay(scene, choose(scene), (worker, run) => assert.deepEqual(fit.obstacles(worker, run), []));
@@ -188,7 +188,7 @@ describe('every choice of the strategy fit', () => {
     );
   });
 
-  it('leaves no run behind that still fits a worker which is not kept free', () => {
+  it('leaves no run in the queue that fits a worker which is not reserved', () => {
     fc.assert(
       fc.property(scenes, (scene) => {
         const choice = choose(scene);
@@ -204,7 +204,7 @@ describe('every choice of the strategy fit', () => {
     );
   });
 
-  it('gives the head of the queue to somebody if anybody has room for it', () => {
+  it('assigns the head of the queue if it fits any worker', () => {
     fc.assert(
       fc.property(plainScenes, (scene) => {
         const [head] = scene.runs;
@@ -215,7 +215,7 @@ describe('every choice of the strategy fit', () => {
     );
   });
 
-  it('never takes room from a run for one that comes later in the queue', () => {
+  it('never assigns a later run in the place of an earlier one', () => {
     fc.assert(
       fc.property(plainScenes, (scene) => {
         const { assignments } = choose(scene);
@@ -235,7 +235,7 @@ describe('every choice of the strategy fit', () => {
     );
   });
 
-  it('uses the GPU with the least memory left that suffices', () => {
+  it('uses the GPU with the least sufficient free memory', () => {
     fc.assert(
       fc.property(scenes, (scene) => {
         replay(scene, choose(scene), (worker, run, gpuId) => {
@@ -251,7 +251,7 @@ describe('every choice of the strategy fit', () => {
     );
   });
 
-  it('is the same for the same question', () => {
+  it('is deterministic', () => {
     fc.assert(
       fc.property(scenes, (scene) => {
         const before = JSON.stringify(scene);
@@ -261,7 +261,7 @@ describe('every choice of the strategy fit', () => {
     );
   });
 
-  it('keeps each worker for one run and each run for one worker, which could hold it, and only for the overdue', () => {
+  it('reserves each worker for one overdue run that it could execute, and for each run one worker', () => {
     fc.assert(
       fc.property(scenes, (scene) => {
         const choice = choose(scene);
@@ -281,7 +281,7 @@ describe('every choice of the strategy fit', () => {
     );
   });
 
-  it('notes exactly the runs that a worker could hold and that it got a later one instead of', () => {
+  it('marks exactly the runs behind which a worker that could execute them got a later one', () => {
     fc.assert(
       fc.property(scenes, (scene) => {
         const { assignments, passedOver = [] } = choose(scene);

@@ -1,13 +1,12 @@
 import { createRun } from '../../runs/machine/run.js';
 import type { Claimant, HeldRun, QueuedRun, Shape } from '../../runs/scheduling-strategy.js';
 
-/** The present of the specs. */
+/** The current time of the specs. */
 export const NOW = new Date('2026-01-01T00:00:00.000Z');
 
-/** So many seconds ago. */
 export const ago = (seconds: number): Date => new Date(NOW.getTime() - seconds * 1000);
 
-/** What nothing is asked of, and nothing is taken from. */
+/** A shape without requirements. */
 export const NOTHING: Shape = { cpu: 0, ramMb: 0, vramMb: 0 };
 
 /** A worker that claims; its GPUs are given by their memory and numbered from 0. */
@@ -27,7 +26,7 @@ export function claimant(
   };
 }
 
-/** A run in the hands of a worker. */
+/** An assigned run. */
 export function heldBy(workerId: string, runId: string, takes: Partial<HeldRun>): HeldRun {
   return { runId, workerId, ...NOTHING, gpuId: null, ...takes };
 }
