@@ -72,7 +72,9 @@ export class HeldRunRepository {
     overdueMs: number,
     limit: number,
   ): Promise<AssignedWorkerPage> {
-    const found = await rows<Omit<AssignedWorkerPage, 'workers'> & { workerId: string | null; isOverdue: boolean }>(
+    const found = await rows<
+      Omit<AssignedWorkerPage, 'workers'> & { workerId: string | null; isOverdue: boolean }
+    >(
       executor,
       `with recursive workers (worker_id, n) as (
          (select r.worker_id, 1
