@@ -58,12 +58,6 @@ export interface CommittedEventRow extends TimelineRow {
   readonly found: string;
 }
 
-export interface EventPageLimits {
-  readonly events: number;
-  /** Bytes of messages and payloads at which the page ends; it holds one event at least. */
-  readonly bytes: number;
-}
-
 const EVENTS = new EntityTable(EventEntity);
 const COLUMNS = EVENTS.select('p', EVENTS.except('size'));
 
@@ -74,7 +68,7 @@ const COLUMNS = EVENTS.select('p', EVENTS.except('size'));
 export function listCommittedEvents(
   executor: SqlExecutor,
   after: EventPlace,
-  limits: EventPageLimits,
+  limits: { readonly events: number; readonly bytes: number },
 ): Promise<CommittedEventRow[]> {
   // One event more than asked for tells whether any follow.
   return rows<CommittedEventRow>(

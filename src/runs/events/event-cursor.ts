@@ -10,12 +10,6 @@ const FORM = /^[A-Za-z0-9_-]{38}(?:[A-Za-z0-9_-]{8})?$/;
 /** Bits of `events.commit_order` below the number of the restore. */
 const EPOCH_SHIFT = 48n;
 
-export interface EventCursor {
-  readonly place: EventPlace;
-  /** Token of the restore after which the event was recorded; null: it was before any. */
-  readonly token: string | null;
-}
-
 /** Before all events. */
 export const FIRST_PLACE: EventPlace = {
   commitOrder: '0',
@@ -36,8 +30,10 @@ export function encodeEventCursor({ commitOrder, runId, index }: EventPlace, tok
   return Buffer.concat([bytes, Buffer.from(token ?? '', 'base64url')]).toString('base64url');
 }
 
-/** Reads a cursor; null for a text that is none. */
-export function decodeEventCursor(text: string): EventCursor | null {
+/** Reads a cursor; null if it is malformed. The token is that of the restore before the event; null: none was before it. */
+export function decodeEventCursor(
+  text: string,
+): { readonly place: EventPlace; readonly token: string | null } | null {
   if (!FORM.test(text)) return null;
   const bytes = Buffer.from(text, 'base64url');
   // Without this check several texts would stand for the same bytes.

@@ -18,8 +18,9 @@ export const LONGEST_WORKER_ID = 128;
 
 const ATTEMPT = /^[1-9][0-9]{0,3}$/;
 
-/** Reads the fencing headers; both are optional. @throws InvalidRequest for a malformed one */
-export function readReporter(headers: Request['headers']): Reporter {
+/** Parameter: the reporter, from the optional fencing headers. @throws InvalidRequest for a malformed one */
+export const ReportedBy = createHeaderDecorator((_: unknown, context: ExecutionContext): Reporter => {
+  const { headers } = context.switchToHttp().getRequest<Request>();
   const workerId = headers[WORKER_ID_HEADER.toLowerCase()];
   const attempt = headers[RUN_ATTEMPT_HEADER.toLowerCase()];
   const problems: string[] = [];
@@ -37,16 +38,11 @@ export function readReporter(headers: Request['headers']): Reporter {
     ...(typeof workerId === 'string' ? { workerId } : {}),
     ...(attempt === undefined ? {} : { attempt: Number(attempt) }),
   };
-}
+});
 
 function isAttempt(value: string | string[]): boolean {
   return typeof value === 'string' && ATTEMPT.test(value) && Number(value) <= MAX_ATTEMPTS_OF_A_RUN;
 }
-
-/** The reporter of the request, from its fencing headers. */
-export const ReportedBy = createHeaderDecorator((_: unknown, context: ExecutionContext): Reporter =>
-  readReporter(context.switchToHttp().getRequest<Request>().headers),
-);
 
 /** Parameter: the trace of the runs that a request creates: its own span, else its `traceparent` header. */
 export const TraceOf = createHeaderDecorator((_: unknown, context: ExecutionContext): TraceContext | null => {

@@ -20,10 +20,6 @@ export interface RegisteredKey extends Idempotency {
   readonly isNew: boolean;
 }
 
-export interface ClaimKey extends Idempotency {
-  readonly runIds: readonly string[];
-}
-
 const KEYS = new EntityTable(IdempotencyKeyEntity);
 
 const REGISTERED = ['scope', 'requestHash', 'runId'] as const;
@@ -71,7 +67,10 @@ export class IdempotencyRepository {
   }
 
   /** Stores which runs claims got. @throws QueryFailedError 23505 when another transaction served the same key */
-  async insertClaims(manager: EntityManager, keys: readonly ClaimKey[]): Promise<void> {
+  async insertClaims(
+    manager: EntityManager,
+    keys: readonly (Idempotency & { readonly runIds: readonly string[] })[],
+  ): Promise<void> {
     const params = NEW_CLAIMS.params(keys, { claimed: ({ runIds }) => JSON.stringify(runIds) });
     await execute(manager, INSERT_CLAIMS, params);
   }

@@ -19,16 +19,12 @@ export function newId(): string {
   const now = Date.now();
   if (now > msecs) {
     msecs = now;
-    seq = firstOfMillisecond(random);
+    // A random start, of bytes that the rest of the id does not use.
+    seq = random.subarray(0, 3).reduce((number, byte) => number * 256 + byte, 0) * 64;
   } else {
     seq += 1;
   }
   return uuidv7({ random, msecs, seq });
-}
-
-/** A random start of the sequence of a millisecond, of bytes that the rest of the id does not use. */
-function firstOfMillisecond(random: Uint8Array): number {
-  return random.subarray(0, 3).reduce((number, byte) => number * 256 + byte, 0) * 64;
 }
 
 /** True when the text has the form of a run's id. */
