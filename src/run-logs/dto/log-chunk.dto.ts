@@ -16,6 +16,7 @@ import {
   type LogLine,
   type LogStream,
 } from '../log-line.js';
+import { LOG_STREAM_SCHEMA } from './log-entry.dto.js';
 
 @ApiSchema({ name: 'LogChunkLine', description: 'A log line, as a worker sends it.' })
 export class LogChunkLineDto {
@@ -31,7 +32,7 @@ export class LogChunkLineDto {
   t: string;
 
   @IsIn(LOG_STREAMS)
-  @ApiProperty({ enum: LOG_STREAMS, enumName: 'LogStream' })
+  @ApiProperty(LOG_STREAM_SCHEMA)
   stream: LogStream;
 
   /** Without its line end; longer lines are sent in pieces. */

@@ -1,6 +1,13 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { LOG_STREAMS, type LogStream } from '../log-line.js';
 
+/** The named schema of a stream, wherever the API has one. */
+export const LOG_STREAM_SCHEMA = {
+  enum: LOG_STREAMS,
+  enumName: 'LogStream',
+  enumSchema: { description: 'The stream that a line was printed to.' },
+};
+
 @ApiSchema({ name: 'LogLine', description: 'A log line.' })
 export class LogLineDto {
   /** Continues the log behind this line. */
@@ -11,11 +18,7 @@ export class LogLineDto {
   /** When it was printed, ISO 8601. */
   @ApiProperty({ type: 'string', format: 'date-time' })
   t: string;
-  @ApiProperty({
-    enum: LOG_STREAMS,
-    enumName: 'LogStream',
-    enumSchema: { description: 'The stream that a line was printed to.' },
-  })
+  @ApiProperty(LOG_STREAM_SCHEMA)
   stream: LogStream;
   text: string;
   /** Present if it continues the line before it of the same stream, which was too long. */
