@@ -64,7 +64,8 @@ export class HeldClock {
 
   constructor({ app }: TestApp) {
     const clock = app.get(MonotonicClock);
-    this.#now = clock.now();
+    // A whole number: sums with fractions are rounded, so a minute would be a little less than 60,000 ms at times.
+    this.#now = Math.ceil(clock.now());
     mock.method(clock, 'now', () => this.#now);
   }
 
