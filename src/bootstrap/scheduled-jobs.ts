@@ -6,7 +6,7 @@ import { IdempotencyRetentionJob } from '../runs/idempotency/idempotency-retenti
 import { RunRetention } from '../runs/retention/run-retention.js';
 import { RunCountsRollUp } from '../runs/counts/run-counts.roll-up.js';
 import { RunDemandRollUp } from '../runs/counts/run-demand.roll-up.js';
-import { scheduledJob, type ScheduledJob } from '../common/scheduling/scheduled-job.js';
+import { scheduledJob, type JobOptions, type ScheduledJob } from '../common/scheduling/scheduled-job.js';
 import type { Settings } from '../config/settings.js';
 import { WorkerPool } from '../workers/pool/worker-pool.js';
 import { GracePeriod, pauseCheckMs } from '../workers/reaper/grace-period.js';
@@ -15,9 +15,9 @@ import { Reaper } from '../workers/reaper/reaper.js';
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 
-/** A job that first runs after one interval, with 10 % jitter. */
-function every(everyMs: number): { everyMs: number; jitterMs: number; firstDelayMs: number } {
-  return { everyMs, jitterMs: everyMs / 10, firstDelayMs: everyMs };
+/** A job that first runs after one interval, with 10 % jitter, in all processes. It logs what it has done. */
+function every(everyMs: number): Omit<JobOptions, 'name' | 'does'> {
+  return { everyMs, jitterMs: everyMs / 10, firstDelayMs: everyMs, processes: 'all', level: 'info' };
 }
 
 /** All scheduled jobs of the service, which docs/operations.md lists. */
@@ -30,10 +30,9 @@ export function scheduledJobs({
       {
         name: 'reaper_pause_check',
         does: 'makes the reaper wait after a pause of the process, in which workers could not report',
-        everyMs: pauseCheckMs(workerTimeout * SECOND),
+        ...every(pauseCheckMs(workerTimeout * SECOND)),
         jitterMs: 0,
         firstDelayMs: 0,
-        processes: 'all',
         level: 'debug',
       },
       GracePeriod,
@@ -47,10 +46,9 @@ export function scheduledJobs({
       {
         name: 'reaper',
         does: 'takes runs from lost workers',
-        everyMs: reaperInterval * SECOND,
+        ...every(reaperInterval * SECOND),
         jitterMs: 0.2 * reaperInterval * SECOND,
         firstDelayMs: 0,
-        processes: 'all',
         // It logs the runs and workers itself.
         level: 'debug',
       },
@@ -64,10 +62,9 @@ export function scheduledJobs({
       {
         name: RUN_TIMEOUTS,
         does: 'carries out timeouts and ends of back-offs; also runs when the next one is due',
-        everyMs: 5 * MINUTE,
+        ...every(5 * MINUTE),
         jitterMs: 20,
         firstDelayMs: 0,
-        processes: 'all',
         level: 'debug',
         retry: { firstMs: 100, longestMs: 10 * SECOND },
       },
@@ -78,9 +75,8 @@ export function scheduledJobs({
       {
         name: 'closed_log_check',
         does: 'wakes readers of logs that are over because their worker is lost',
-        ...every(15 * SECOND),
         // Each process wakes its own readers.
-        processes: 'all',
+        ...every(15 * SECOND),
         level: 'debug',
       },
       ClosedLogCheck,
@@ -114,7 +110,6 @@ export function scheduledJobs({
         does: 'removes runs that ended before the retention time',
         ...every(10 * MINUTE),
         processes: 'one',
-        level: 'info',
       },
       RunRetention,
       async (retention, { now, stop }) => retention.runOnce(await now(), stop),
@@ -125,7 +120,6 @@ export function scheduledJobs({
         does: 'removes feed entries older than the retention time',
         ...every(5 * MINUTE),
         processes: 'one',
-        level: 'info',
       },
       FeedRetention,
       async (retention, { now, stop }) => (await retention.runOnce(await now(), stop)).entries,
@@ -135,8 +129,6 @@ export function scheduledJobs({
         name: 'run_log_retention',
         does: 'removes the logs of removed runs',
         ...every(5 * MINUTE),
-        processes: 'all',
-        level: 'info',
       },
       LogRemovalJob,
       async (job, { now, stop }) => job.runOnce(await now(), stop),
@@ -146,8 +138,6 @@ export function scheduledJobs({
         name: 'idempotency_key_retention',
         does: 'removes idempotency keys older than two days',
         ...every(10 * MINUTE),
-        processes: 'all',
-        level: 'info',
       },
       IdempotencyRetentionJob,
       async (job, { now, stop }) => job.runOnce(await now(), stop),
@@ -157,8 +147,6 @@ export function scheduledJobs({
         name: 'worker_retention',
         does: 'removes workers that have been silent for a day',
         ...every(5 * MINUTE),
-        processes: 'all',
-        level: 'info',
       },
       WorkerPool,
       (pool, { stop }) => pool.forget(stop),
