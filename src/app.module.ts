@@ -23,7 +23,6 @@ import { scheduledJobs } from './bootstrap/scheduled-jobs.js';
 import { SchedulingModule } from './common/scheduling/scheduling.module.js';
 import { TracingModule } from './common/tracing/tracing.module.js';
 import type { Tracing } from '@longshore/common/tracing/tracing';
-import { StrategiesModule } from './workers/strategies/strategies.module.js';
 import { WorkersModule } from './workers/workers.module.js';
 
 /** The parts of an application. */
@@ -60,11 +59,10 @@ export class AppModule {
         FeedModule,
         RunsModule,
         RunLogsModule,
-        StrategiesModule.register(extensions),
+        ExtensionsModule.register(extensions),
         WorkersModule,
         DefinitionsModule,
         DashboardModule,
-        ExtensionsModule.register(extensions),
       ],
       providers: [...guards.map((guard) => ({ provide: APP_GUARD, useExisting: guard })), ApiPages],
     };
