@@ -60,7 +60,8 @@ export class SettingsModule {
       validate: (found) => {
         const variables = withoutEmpty(env ?? found);
         settings = loadSettings(argv, variables);
-        Object.assign(values, variables, byVariable(settings));
+        Object.assign(values, variables);
+        for (const { env: name, field } of SETTING_KEYS) values[name] = settings[field];
         return withoutEmpty(found);
       },
       load: [() => values, registerAs('settings', () => settings ?? {})],
@@ -82,8 +83,4 @@ export class SettingsModule {
 /** An empty variable counts as unset. */
 function withoutEmpty(variables: Readonly<NodeJS.ProcessEnv>): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(variables).filter(([, text]) => text !== ''));
-}
-
-function byVariable(settings: Settings): Record<string, unknown> {
-  return Object.fromEntries(SETTING_KEYS.map(({ env, field }) => [env, settings[field]]));
 }

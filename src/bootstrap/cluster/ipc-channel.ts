@@ -54,14 +54,9 @@ interface Message {
   readonly error?: string;
 }
 
-interface PendingCall {
-  readonly resolve: (value: unknown) => void;
-  readonly reject: (error: Error) => void;
-}
-
 /** Calls between the primary and a server process, over the IPC channel of node:cluster. */
 export class IpcChannel<Remote, Local> {
-  readonly #pending = new Map<number, PendingCall>();
+  readonly #pending = new Map<number, Record<'resolve' | 'reject', (value: unknown) => void>>();
   #lastId = 0;
   #closed: Error | undefined;
 

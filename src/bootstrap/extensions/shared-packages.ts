@@ -15,17 +15,11 @@ const SHARED_PACKAGES = [
   'typeorm',
 ] as const;
 
-/** A package that a file finds in another folder than the service does. */
-export interface SecondCopy {
-  readonly name: string;
-  readonly folder: string;
-}
-
 /**
- * The shared packages of which a file would load a second copy. Nest would not inject the service's providers by
- * the classes of another copy, and the service would not recognise its exceptions.
+ * The shared packages of which a file would load a second copy, each with the folder of that copy. Nest would not inject
+ * the service's providers by the classes of another copy, and the service would not recognise its exceptions.
  */
-export function secondCopies(file: string): SecondCopy[] {
+export function secondCopies(file: string): { readonly name: string; readonly folder: string }[] {
   return SHARED_PACKAGES.flatMap((name) => {
     const folder = findPackage(name, file);
     const ours =

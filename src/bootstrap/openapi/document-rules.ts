@@ -4,7 +4,6 @@ import { IGNORES_UNKNOWN_FIELDS } from '../../common/http/validation/dto-decorat
 type OperationObject = NonNullable<OpenAPIObject['paths'][string]['get']>;
 type Response = OperationObject['responses'][string];
 type ReferenceObject = Extract<Response, { readonly $ref: string }>;
-type ResponseObject = Exclude<NonNullable<Response>, ReferenceObject>;
 type Schema = NonNullable<NonNullable<OpenAPIObject['components']>['schemas']>[string];
 type SchemaObject = Exclude<Schema, ReferenceObject>;
 
@@ -84,7 +83,7 @@ export function addCommonParts(document: OpenAPIObject): void {
   for (const operation of operationsOf(document)) {
     operation.parameters = [...(operation.parameters ?? []), { $ref: '#/components/parameters/RequestId' }];
     for (const response of Object.values(operation.responses)) {
-      if (isResponse(response)) {
+      if (response !== undefined && !('$ref' in response)) {
         response.headers = {
           ...response.headers,
           'X-Request-Id': { $ref: '#/components/headers/RequestId' },
@@ -140,10 +139,6 @@ function allowNull(schema: Schema): void {
   if (schema.type !== undefined) schema.type = [...new Set([schema.type, 'null'].flat())];
   const members = schema.oneOf ?? schema.anyOf;
   if (members?.every((member) => !('type' in member) || member.type !== 'null')) members.push(NULL);
-}
-
-function isResponse(response: Response): response is ResponseObject {
-  return response !== undefined && !('$ref' in response);
 }
 
 /** Calls `visit` with every schema in a part of the document, the outer ones first. */
