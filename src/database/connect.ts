@@ -1,18 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
-import { dataSourceOptions } from './data-source.js';
-import type { DatabaseSettings } from './data-source.js';
+import { dataSourceOptions, type DatabaseSettings } from './data-source.js';
 import { codeOf, isDatabaseUnavailable } from './unavailable.js';
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 2_000;
-
-export interface ConnectOptions {
-  /** Timeout of all attempts together, in milliseconds. */
-  readonly timeoutMs: number;
-  /** Called before each retry with the last failure, without any password. */
-  readonly onRetry?: (reason: string) => void;
-}
 
 /** The message names the server without any password. */
 export class DatabaseConnectError extends Error {
@@ -30,14 +22,16 @@ export class DatabaseConnectError extends Error {
 /**
  * Connects, and retries while the server is starting or unreachable. Other errors (wrong password, unknown database,
  * malformed URL) are not retried.
+ * @param timeoutMs timeout of all attempts together
+ * @param onRetry called before each retry with the last failure, without any password
  * @returns the initialised data source
  * @throws DatabaseConnectError
  */
 export async function connectDatabase(
   settings: DatabaseSettings,
-  options: ConnectOptions,
+  { timeoutMs, onRetry }: { readonly timeoutMs: number; readonly onRetry?: (reason: string) => void },
 ): Promise<DataSource> {
-  const deadline = Date.now() + options.timeoutMs;
+  const deadline = Date.now() + timeoutMs;
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
     const dataSource = new DataSource(dataSourceOptions(settings));
     let failure: unknown;
@@ -51,14 +45,14 @@ export async function connectDatabase(
     const reason = withoutPassword(reasonOf(failure), settings.url);
     const isTransient = isDatabaseUnavailable(failure);
     if (!isTransient || Date.now() + pause > deadline) {
-      const within = isTransient ? ` within ${options.timeoutMs / 1000} s` : '';
+      const within = isTransient ? ` within ${timeoutMs / 1000} s` : '';
       // Without a cause: such errors contain the URL.
       throw new DatabaseConnectError(
         `Cannot connect to the database ${describeUrl(settings.url)}${within}: ${reason}`,
         codeOf(failure),
       );
     }
-    options.onRetry?.(reason);
+    onRetry?.(reason);
     await sleep(pause);
   }
 }

@@ -1,11 +1,6 @@
-import { Client } from 'pg';
+import { Client, type QueryResult } from 'pg';
 import { QueryFailedError, type DataSource, type EntityManager, type QueryRunner } from 'typeorm';
 import type { StatementTracer } from './statement-tracer.js';
-
-export interface StatementResult {
-  readonly rows: object[];
-  readonly rowCount: number | null;
-}
 
 /** Prepared statements per connection; further texts are sent unprepared. */
 const MAX_PREPARED = 500;
@@ -55,7 +50,7 @@ export class Pipeline {
   }
 
   /** Sends a statement. @throws QueryFailedError */
-  async send(text: string, values: readonly unknown[] = []): Promise<StatementResult> {
+  async send(text: string, values: readonly unknown[] = []): Promise<QueryResult<object>> {
     this.#cork();
     const answered = this.tracer?.begin(text);
     try {

@@ -15,14 +15,6 @@ export type SqlExecutor = EntityManager | DataSource | QueryRunner;
  */
 export type UnnestValue = string | number | bigint | boolean | Date | Buffer | JsonObject | null;
 
-/** A set of rows as one table expression with one array parameter per column. */
-export interface UnnestedRows {
-  /** `unnest($1::uuid[], ...) as v ("id", ...)`, for use in a `from`. */
-  readonly sql: string;
-  /** The arrays as literals, in the order of the columns. */
-  readonly params: readonly unknown[];
-}
-
 /** Rows of any statement; TypeORM's own `query` returns a different shape for each kind. @throws QueryFailedError */
 export async function rows<T>(
   executor: SqlExecutor,
@@ -64,23 +56,17 @@ export async function currentTime(executor: SqlExecutor): Promise<Date> {
  *       [n, ...source.params]);
  *
  * @param columns maps a column to its type, which is not an array; both become part of the text
+ * @returns `unnest($2::uuid[], ...) as v ("id", ...)`, for use in a `from`, and the arrays as literals
  * @throws TypeError when a row lacks a column; RangeError for an invalid Date, or a name or type that is no plain SQL name
  */
 export function unnestRows<C extends Record<string, string>>(
   columns: C,
   source: readonly { readonly [K in keyof C & string]: UnnestValue }[],
   firstParam = 1,
-): UnnestedRows {
+): { readonly sql: string; readonly params: readonly unknown[] } {
   const entries = Object.entries(columns).map(([name, type]) => ({ key: name, name, type }));
   const unnest = new UnnestColumns<keyof C & string>(entries, firstParam);
   return { sql: unnest.sql, params: unnest.params(source) };
-}
-
-export interface UnnestColumn {
-  /** The property of row objects. */
-  readonly key: string;
-  readonly name: string;
-  readonly type: string;
 }
 
 /** The table expression of {@link unnestRows}, for a statement whose text is built once. */
@@ -88,8 +74,9 @@ export class UnnestColumns<K extends string> {
   /** `unnest($1::uuid[], ...) as v ("id", ...)`, for use in a `from`. */
   readonly sql: string;
 
+  /** @param columns `key` is the property of row objects */
   constructor(
-    private readonly columns: readonly UnnestColumn[],
+    private readonly columns: readonly Readonly<Record<'key' | 'name' | 'type', string>>[],
     firstParam = 1,
   ) {
     for (const { name, type } of columns) {

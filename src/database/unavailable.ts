@@ -110,20 +110,14 @@ function isSqlState(code: string | undefined): code is string {
   return code !== undefined && /^[0-9A-Z]{5}$/.test(code) && /\d/.test(code);
 }
 
-/** In milliseconds; the pause doubles up to the longest. */
-export interface RetryPauses {
-  readonly retryMs: number;
-  readonly longestRetryMs: number;
-}
-
 /**
- * Retries a read until the database is reachable again.
+ * Retries a read until the database is reachable again, after pauses in milliseconds that double up to the longest.
  * @returns undefined when the signal aborted
  * @throws what `read` throws for another reason
  */
 export async function retryWhileUnavailable<T>(
   read: () => Promise<T>,
-  { retryMs, longestRetryMs }: RetryPauses,
+  { retryMs, longestRetryMs }: { readonly retryMs: number; readonly longestRetryMs: number },
   signal: AbortSignal,
 ): Promise<T | undefined> {
   for (let pause = retryMs; !signal.aborted; pause = Math.min(pause * 2, longestRetryMs)) {
