@@ -4,11 +4,11 @@ import type { Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
 import { ApiErrors } from '../common/http/errors/error.dto.js';
 import { BODY_EXAMPLES, namedExamples, WORKER_ID_PARAM } from '../bootstrap/openapi/examples.js';
-import { answerList } from '../runs/http/json-stream.js';
+import { answerList, oneByOne } from '../runs/http/json-stream.js';
 import { Settings } from '../config/settings.js';
 import { HeartbeatDto, toHeartbeat } from './dto/heartbeat.dto.js';
 import { toWorkerDto, WorkerDto } from './dto/worker.dto.js';
-import { WorkersService, type WorkerStatus } from './workers.service.js';
+import { WorkersService } from './workers.service.js';
 
 @ApiTags('workers')
 @Controller('workers')
@@ -28,7 +28,7 @@ export class WorkersController {
   @ApiOkResponse({ type: [WorkerDto], description: 'The workers.' })
   @ApiErrors(400, 503)
   async list(): Promise<StreamableFile> {
-    return answerList(toDtos(await this.workers.list()));
+    return answerList(oneByOne(await this.workers.list(), toWorkerDto));
   }
 
   @Post('heartbeat')
@@ -57,7 +57,7 @@ export class WorkersController {
   ): Promise<WorkerDto> {
     const worker = await this.workers.heartbeat(toHeartbeat(body));
     response.setHeader('X-Worker-Timeout', String(this.settings.workerTimeout));
-    return toWorkerDto(worker);
+    return toWorkerDto({ worker });
   }
 
   @Post(':worker_id/drain')
@@ -72,7 +72,7 @@ export class WorkersController {
   @ApiOkResponse({ type: WorkerDto, description: 'The worker.' })
   @ApiErrors(400, 404, 503)
   async drain(@Param('worker_id') workerId: string): Promise<WorkerDto> {
-    return toDto(await this.workers.setDraining(workerId, true));
+    return toWorkerDto(await this.workers.setDraining(workerId, true));
   }
 
   @Post(':worker_id/resume')
@@ -87,14 +87,6 @@ export class WorkersController {
   @ApiOkResponse({ type: WorkerDto, description: 'The worker.' })
   @ApiErrors(400, 404, 503)
   async resume(@Param('worker_id') workerId: string): Promise<WorkerDto> {
-    return toDto(await this.workers.setDraining(workerId, false));
+    return toWorkerDto(await this.workers.setDraining(workerId, false));
   }
-}
-
-function toDto({ worker, free }: WorkerStatus): WorkerDto {
-  return toWorkerDto(worker, free);
-}
-
-function* toDtos(workers: Iterable<WorkerStatus>): Generator<WorkerDto> {
-  for (const worker of workers) yield toDto(worker);
 }

@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { HeldRunRepository } from '../runs/storage/held-run.repository.js';
+import { oneByOne } from '../runs/http/json-stream.js';
 import type { HeldRun } from '../runs/scheduling-strategy.js';
 import { WaitingClaims } from './claims/waiting-claims.js';
 import { freeResources, type FreeResources } from './free-resources.js';
@@ -30,7 +31,8 @@ export class WorkersService {
 
   async list(): Promise<Iterable<WorkerStatus>> {
     const workers = await this.pool.list();
-    return statusesOf(workers, await this.#heldBy(workers));
+    const held = await this.#heldBy(workers);
+    return oneByOne(workers, (worker) => statusOf(worker, held));
   }
 
   /** Starts or ends a drain. @throws WorkerNotFound */
@@ -38,8 +40,7 @@ export class WorkersService {
     const worker = await this.pool.setDraining(workerId, draining);
     if (!worker) throw new WorkerNotFound(workerId);
     if (!draining) this.claims.wakeRefused(workerId);
-    const held = await this.#heldBy([worker]);
-    return { worker, free: freeResources(worker, held.get(workerId) ?? []) };
+    return statusOf(worker, await this.#heldBy([worker]));
   }
 
   #heldBy(workers: readonly PooledWorker[]): Promise<ReadonlyMap<string, readonly HeldRun[]>> {
@@ -48,10 +49,6 @@ export class WorkersService {
   }
 }
 
-/** Computes each status as it is read. */
-function* statusesOf(
-  workers: readonly PooledWorker[],
-  held: ReadonlyMap<string, readonly HeldRun[]>,
-): Generator<WorkerStatus> {
-  for (const worker of workers) yield { worker, free: freeResources(worker, held.get(worker.id) ?? []) };
+function statusOf(worker: PooledWorker, held: ReadonlyMap<string, readonly HeldRun[]>): WorkerStatus {
+  return { worker, free: freeResources(worker, held.get(worker.id) ?? []) };
 }

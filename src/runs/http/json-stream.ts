@@ -25,6 +25,11 @@ export function answerList(items: Iterable<object>): StreamableFile {
   return streamJson(listText(items));
 }
 
+/** Converts the items of a list one by one, as they are read. */
+export function* oneByOne<T, R>(items: Iterable<T>, make: (item: T) => R): Generator<R> {
+  for (const item of items) yield make(item);
+}
+
 function streamJson(chunks: Iterable<Buffer> | AsyncIterable<Buffer>): StreamableFile {
   const stream = Readable.from(chunks, { objectMode: false });
   return new StreamableFile(stream, { type: JSON_TYPE }).setErrorHandler((_error, response) => {

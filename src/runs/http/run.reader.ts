@@ -3,6 +3,7 @@ import { DataSource } from 'typeorm';
 import { toOpAttemptDto, type OpAttemptDto, recordOfCurrentAttempt } from './dto/op-attempt.dto.js';
 import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
 import { toPolledEventDto, type PolledEventDto } from './dto/event.dto.js';
+import { oneByOne } from './json-stream.js';
 import { EventRepository, type TimelineRow } from '../events/event.repository.js';
 import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
 import { IdempotencyLedger, type Idempotency } from '../journal/idempotency-ledger.js';
@@ -78,8 +79,4 @@ export class RunReader {
       from += page.length;
     }
   }
-}
-
-function* oneByOne<T, R>(items: readonly T[], make: (item: T) => R): Generator<R> {
-  for (const item of items) yield make(item);
 }

@@ -1,6 +1,5 @@
 import { ApiProperty, ApiPropertyOptional, ApiSchema } from '@nestjs/swagger';
-import type { FreeResources } from '../free-resources.js';
-import type { PooledWorker } from '../pool/worker-pool.js';
+import type { WorkerStatus } from '../workers.service.js';
 import { RunningOpDto } from './heartbeat.dto.js';
 import { FreeResourcesDto, ResourcesDto } from './resources.dto.js';
 
@@ -23,8 +22,11 @@ export class WorkerDto {
   @ApiPropertyOptional({ type: FreeResourcesDto }) free?: FreeResourcesDto;
 }
 
-/** @param free omitted: not known */
-export function toWorkerDto(worker: PooledWorker, free?: FreeResources): WorkerDto {
+/** The worker as clients see it. Without `free`, its free resources are left out. */
+export function toWorkerDto({
+  worker,
+  free,
+}: Pick<WorkerStatus, 'worker'> & Partial<WorkerStatus>): WorkerDto {
   const dto: WorkerDto = {
     id: worker.id,
     resources: {
@@ -33,12 +35,7 @@ export function toWorkerDto(worker: PooledWorker, free?: FreeResources): WorkerD
       gpus: worker.gpus.map(({ id, vramMb, tags }) => ({ id, vram_mb: vramMb, tags: [...tags] })),
     },
     tags: [...worker.tags],
-    running_ops: worker.runningOps.map(({ id, image, inputs, constraints }) => ({
-      id,
-      image,
-      inputs,
-      constraints,
-    })),
+    running_ops: [...worker.runningOps],
     created_at: worker.createdAt.toISOString(),
     last_heartbeat_at: worker.lastHeartbeatAt.toISOString(),
     is_active: worker.isActive,
