@@ -78,7 +78,8 @@ export class ClaimService {
           return outcome;
         }
         if (kind === 'contended') {
-          if (!(await waitFor(pause(pauseMs, signal)))) return outcome;
+          await waitFor(sleep(pauseMs, undefined, { signal }).catch(() => undefined));
+          if (signal.aborted) return outcome;
           pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
           continue;
         }
@@ -103,10 +104,4 @@ export class ClaimService {
       wakeUp?.settle('gone', 0);
     }
   }
-}
-
-/** @returns false when the signal aborted */
-async function pause(ms: number, signal: AbortSignal): Promise<boolean> {
-  await sleep(ms, undefined, { signal }).catch(() => undefined);
-  return !signal.aborted;
 }

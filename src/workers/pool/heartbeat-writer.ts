@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { rows, unnestRows, type SqlExecutor } from '../../database/sql.js';
-import type { Gpu } from '../../runs/scheduling-strategy.js';
+import type { ClaimingWorker } from '../../runs/scheduling-strategy.js';
 import { TooManyHeartbeats } from '../workers.errors.js';
 import { Coalescer, CoalescerFull } from './coalescer.js';
 import { MAX_DEPARTED } from './run-reports.js';
@@ -23,12 +23,7 @@ export const CLOCK = `clock as materialized (
 
 export const FORGET_AFTER = `${FORGET_AFTER_MS} * interval '1 millisecond'`;
 
-export interface WorkerDescription {
-  readonly cpuCores: number;
-  readonly ramMb: number;
-  readonly gpus: readonly Gpu[];
-  readonly tags: readonly string[];
-}
+export type WorkerDescription = Omit<ClaimingWorker, 'id'>;
 
 /** A heartbeat as JSON texts, with hashes that tell whether the row has the same content already. */
 interface WrittenHeartbeat {
@@ -57,11 +52,7 @@ interface MergedHeartbeats {
   readonly earlierIds: readonly string[];
 }
 
-interface HeartbeatRow {
-  readonly id: string;
-  readonly createdAt: Date;
-  readonly lastHeartbeatAt: Date;
-  readonly isDraining: boolean;
+interface HeartbeatRow extends Pick<PooledWorker, 'id' | 'createdAt' | 'lastHeartbeatAt' | 'isDraining'> {
   /** Running runs of earlier heartbeats, for workers that reported none now; null: none. */
   readonly runningOps: readonly ReportedRun[] | null;
 }

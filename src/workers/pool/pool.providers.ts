@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable, type OnApplicationBootstrap, type Provider } from '@nestjs/common';
+import { withTimeout } from '@longshore/common/timeout';
 import { Gauge } from 'prom-client';
 import { DataSource } from 'typeorm';
 import { Log } from '../../common/logging/logger.js';
@@ -34,12 +34,8 @@ class PoolRegistration implements OnApplicationBootstrap {
 
   async onApplicationBootstrap(): Promise<void> {
     if (!isShared(this.settings)) return;
-    const end = new AbortController();
-    const isOpen = await Promise.race([
-      this.notifications.open().then(() => true),
-      sleep(CONNECT_TIMEOUT_MS, false, { signal: end.signal }).catch(() => false),
-    ]);
-    end.abort();
+    const opening = this.notifications.open().then(() => true);
+    const isOpen = await withTimeout(CONNECT_TIMEOUT_MS, opening, false);
     if (!isOpen) this.log.warn('not known to the other processes yet: one that starts may empty the pool');
   }
 }

@@ -91,12 +91,12 @@ export class SharedWorkerPool implements WorkerPool {
   }
 
   async count(): Promise<WorkerCounts> {
-    const [row] = await rows<Record<keyof WorkerCounts, string>>(
+    const [row] = await rows<WorkerCounts>(
       this.dataSource,
       `with ${CLOCK}
-       select count(*) filter (where w.last_heartbeat_at >= ${TIMEOUT_START} and d.worker_id is null) as active,
-              count(*) filter (where w.last_heartbeat_at >= ${TIMEOUT_START} and d.worker_id is not null) as draining,
-              count(*) filter (where w.last_heartbeat_at < ${TIMEOUT_START}) as stale
+       select (count(*) filter (where w.last_heartbeat_at >= ${TIMEOUT_START} and d.worker_id is null))::integer as active,
+              (count(*) filter (where w.last_heartbeat_at >= ${TIMEOUT_START} and d.worker_id is not null))::integer as draining,
+              (count(*) filter (where w.last_heartbeat_at < ${TIMEOUT_START}))::integer as stale
          from worker_pool w
         cross join clock c
          left join worker_drains d
@@ -104,11 +104,7 @@ export class SharedWorkerPool implements WorkerPool {
         where w.last_heartbeat_at > c.now - ${FORGET_AFTER}`,
       [this.timeoutMs],
     );
-    return {
-      active: Number(row?.active ?? 0),
-      draining: Number(row?.draining ?? 0),
-      stale: Number(row?.stale ?? 0),
-    };
+    return row ?? { active: 0, draining: 0, stale: 0 };
   }
 
   async setDraining(id: string, draining: boolean): Promise<PooledWorker | null> {

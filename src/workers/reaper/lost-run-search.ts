@@ -10,13 +10,12 @@ import { WorkerPool } from '../pool/worker-pool.js';
 import { GracePeriod } from './grace-period.js';
 
 export const LOSS_REASONS = ['silent', 'unreported'] as const;
-export type LossReason = (typeof LOSS_REASONS)[number];
 
 export interface LostRun {
   readonly runId: string;
   readonly workerId: string;
   readonly attempt: number;
-  readonly reason: LossReason;
+  readonly reason: (typeof LOSS_REASONS)[number];
   /** Null: the pool does not know the worker. */
   readonly lastHeartbeatAt: Date | null;
   /** Milliseconds since the worker timeout; null: unknown. */

@@ -58,17 +58,13 @@ export class ReaperInstrumentation {
       registers,
       aggregator: 'max',
     });
-    const progressAge = (): number => this.sinceProgressMs() / 1000;
-    // oxlint-disable-next-line no-new -- the registry keeps it
-    new Gauge({
+    const progressAge: Gauge = new Gauge({
       name: 'longshore_reaper_seconds_since_pass',
       help: 'Time since the reaper last finished a pass or a batch of one',
       registers,
       // Every process has a reaper; one that finishes is enough.
       aggregator: 'min',
-      collect() {
-        this.set(progressAge());
-      },
+      collect: () => progressAge.set(this.sinceProgressMs() / 1000),
     });
   }
 
