@@ -19,10 +19,6 @@ export interface FeedCursor {
   readonly epoch: string | null;
 }
 
-export function encodeCursor(topic: string, position: number, epoch: string | null = null): string {
-  return cursorsOf(topic, epoch)(position);
-}
-
 /** Makes cursors of one topic in one epoch. */
 export function cursorsOf(topic: string, epoch: string | null): (position: number) => string {
   const tail = Buffer.concat([hashOf(topic), Buffer.from(epoch ?? '', 'base64url')]);

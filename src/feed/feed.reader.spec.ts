@@ -5,7 +5,7 @@ import { Registry } from 'prom-client';
 import { DataSource } from 'typeorm';
 import { FeedEpochEntity, FeedEpochStartEntity } from '../database/entities/feed.entity.js';
 import { FeedCursors } from './feed-cursors.js';
-import { encodeCursor } from './feed-cursor.js';
+import { encodeCursor } from './feed-cursor.fixtures.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedCursorGone, FeedCursorInvalid } from './feed.errors.js';
 import { DEFAULT_FEED_LIMITS, FeedReader } from './feed.reader.js';

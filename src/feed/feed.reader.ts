@@ -64,10 +64,7 @@ export class FeedReader {
     const reading = running.then(() => {
       this.#next.delete(key);
       const begun = this.read(range);
-      const done = begun.then(
-        () => this.#running.delete(key),
-        () => this.#running.delete(key),
-      );
+      const done = begun.catch(() => undefined).then(() => this.#running.delete(key));
       this.#running.set(key, done);
       return begun;
     });

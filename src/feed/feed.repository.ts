@@ -5,7 +5,6 @@ import { EventEntity } from '../database/entities/event.entity.js';
 import { FeedEntryEntity, FeedTopicEntity } from '../database/entities/feed.entity.js';
 import { EntityTable } from '../database/entity-table.js';
 import { execute, rows, type SqlExecutor } from '../database/sql.js';
-import type { JsonObject } from '@longshore/common/json/json-value';
 
 /** Channel of the notifications of appends, `<last position> <topic>`. */
 export const FEED_CHANNEL = 'longshore_feed';
@@ -17,17 +16,13 @@ export interface FeedAppend {
   readonly recordedAt: Date;
 }
 
+/** Columns of an event that its entry on a feed shows. */
+const CONTENT = ['runId', 'attempt', 'type', 'msg', 't', 'state', 'payload'] as const;
+
 /** An entry of a feed with the event that it references. */
-export interface FeedEventRow {
+export type FeedEventRow = Readonly<Pick<EventEntity, (typeof CONTENT)[number]>> & {
   readonly position: number;
-  readonly runId: string;
-  readonly attempt: number;
-  readonly type: string;
-  readonly msg: string | number;
-  readonly t: Date;
-  readonly state: string;
-  readonly payload: JsonObject;
-}
+};
 
 /** Positions of the oldest stored entry and of the newest one ever; 1 and 0 for an unused topic. */
 export interface FeedBounds {
@@ -86,8 +81,6 @@ const APPEND = `with added as materialized (
        )
        select pg_notify('${FEED_CHANNEL}', last_position || ' ' || topic)
          from counters`;
-
-const CONTENT = ['runId', 'attempt', 'type', 'msg', 't', 'state', 'payload'] as const;
 
 @Injectable()
 export class FeedRepository {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { encodeCursor } from '../../src/feed/feed-cursor.js';
+import { encodeCursor } from '../../src/feed/feed-cursor.fixtures.js';
 import { Drain } from '../../src/common/http/server/drain.js';
 import { createRun, note } from '../support/feed-app.js';
 import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../support/test-app.js';
