@@ -47,7 +47,7 @@ export class BulkRunsController {
     @BulkKeysOf() keys: BulkKeys,
     @TraceOf() trace: TraceContext | null,
   ): Promise<CreateRunsResultDto> {
-    return { results: await this.bulk.create(runs, { keys, minimal, trace }) };
+    return { results: await this.bulk.create(runs, keys, minimal, trace) };
   }
 
   @Post('batch/cancel')

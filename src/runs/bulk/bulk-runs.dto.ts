@@ -55,14 +55,12 @@ export class CreatedRunIdDto {
   replayed?: true;
 }
 
-export type CreateRunResult = CreatedRunDto | CreatedRunIdDto | RefusedItemDto;
-
 @ApiSchema({ name: 'OpRunBatchResult', description: 'The result of each run.' })
 @ApiExtraModels(CreatedRunDto, CreatedRunIdDto, RefusedItemDto)
 export class CreateRunsResultDto {
   /** One answer a run, in the order of the request. */
   @ApiProperty(listOf(CreatedRunDto, CreatedRunIdDto, RefusedItemDto))
-  results: CreateRunResult[];
+  results: (CreatedRunDto | CreatedRunIdDto | RefusedItemDto)[];
 }
 
 @ApiSchema({ name: 'OpRunIds', description: 'Ids of runs; each run is changed independently.' })
@@ -81,14 +79,12 @@ export class ChangedRunDto {
   replayed?: true;
 }
 
-export type ChangeRunResult = ChangedRunDto | RefusedItemDto;
-
 @ApiSchema({ name: 'OpRunIdsResult', description: 'The result of each run.' })
 @ApiExtraModels(ChangedRunDto, RefusedItemDto)
 export class ChangeRunsResultDto {
   /** One answer an id, in the order of the request. */
   @ApiProperty(listOf(ChangedRunDto, RefusedItemDto))
-  results: ChangeRunResult[];
+  results: (ChangedRunDto | RefusedItemDto)[];
 }
 
 @ApiSchema({ name: 'ReportedEvent', description: 'An event of one run.' })
@@ -113,14 +109,12 @@ export class ReportEventsDto {
 @ApiSchema({ name: 'RecordedEvent', description: 'The event was added.' })
 export class RecordedEventDto extends ChangedRunDto {}
 
-export type ReportEventResult = RecordedEventDto | RefusedItemDto;
-
 @ApiSchema({ name: 'EventBatchResult', description: 'The result of each event.' })
 @ApiExtraModels(RecordedEventDto, RefusedItemDto)
 export class ReportEventsResultDto {
   /** One answer an event, in the order of the request. */
   @ApiProperty(listOf(RecordedEventDto, RefusedItemDto))
-  results: ReportEventResult[];
+  results: (RecordedEventDto | RefusedItemDto)[];
 }
 
 function listOf(...types: (new () => object)[]): {

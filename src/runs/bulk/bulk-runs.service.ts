@@ -20,14 +20,6 @@ import {
   type CreatedRunIdDto,
 } from './bulk-runs.dto.js';
 
-/** What the items of a bulk creation share. */
-export interface BulkCreation {
-  readonly keys: BulkKeys;
-  /** Responds with ids instead of runs. */
-  readonly minimal: boolean;
-  readonly trace: TraceContext | null;
-}
-
 /**
  * Many commands in one request, each with the result that it would have alone. Every method throws the first item's error
  * when all items failed because the service is unavailable.
@@ -36,9 +28,12 @@ export interface BulkCreation {
 export class BulkRunsService {
   constructor(private readonly journal: RunJournal) {}
 
+  /** @param minimal responds with ids instead of runs */
   create(
     items: readonly JsonValue[],
-    { keys, minimal, trace }: BulkCreation,
+    keys: BulkKeys,
+    minimal: boolean,
+    trace: TraceContext | null,
   ): Promise<(CreatedRunDto | CreatedRunIdDto | ItemError)[]> {
     return settleItems(items, async (item, index) => {
       const fresh = newRun(readItem(CreateRunDto, item), trace);

@@ -42,12 +42,10 @@ export const CHANGING_FIELDS = [
   'updatedAt',
 ] as const satisfies readonly (keyof RunEntity)[];
 
-type MachineField = (typeof FIXED_FIELDS | typeof CHANGING_FIELDS)[number];
-
 export type RunRecord = Readonly<Omit<RunEntity, 'state'>> & { readonly state: RunState };
 
 /** The part of a run that the state machine decides by, with its current attempt. All other fields are only stored. */
-export type Run = Pick<RunRecord, MachineField> & {
+export type Run = Pick<RunRecord, (typeof FIXED_FIELDS | typeof CHANGING_FIELDS)[number]> & {
   /** Outputs set by a command; undefined: as stored; null: the template that the run was created with. */
   readonly outputs?: JsonObject | null;
 };
