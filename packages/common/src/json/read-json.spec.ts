@@ -5,7 +5,7 @@ import { JsonRefused, readJson } from './read-json.js';
 import type { JsonRefusal } from './read-json.js';
 
 function read(text: string, maxDepth?: number): unknown {
-  return readJson(Buffer.from(text), maxDepth === undefined ? {} : { maxDepth });
+  return readJson(Buffer.from(text), maxDepth);
 }
 
 /** Why the bytes are refused, or undefined when they are taken. */

@@ -1,9 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { scanJson } from './scan-json.js';
 
-export const JSON_REFUSALS = ['encoding', 'syntax', 'depth', 'duplicate-key', 'number', 'text'] as const;
-
-export type JsonRefusal = (typeof JSON_REFUSALS)[number];
+export type JsonRefusal = 'encoding' | 'syntax' | 'depth' | 'duplicate-key' | 'number' | 'text';
 
 /** The message does not quote the text, so it may be sent to the client. */
 export class JsonRefused extends Error {
@@ -16,11 +14,7 @@ export class JsonRefused extends Error {
   }
 }
 
-export interface JsonLimits {
-  /** The outermost object or list is level 1. */
-  readonly maxDepth?: number;
-}
-
+/** The outermost object or list is level 1. */
 const MAX_DEPTH = 64;
 
 /**
@@ -29,7 +23,7 @@ const MAX_DEPTH = 64;
  * `__proto__` become own properties.
  * @throws JsonRefused
  */
-export function readJson(bytes: Uint8Array, { maxDepth = MAX_DEPTH }: JsonLimits = {}): unknown {
+export function readJson(bytes: Uint8Array, maxDepth = MAX_DEPTH): unknown {
   if (bytes.length === 0) throw new JsonRefused('syntax', 'empty text');
   if (!isUtf8(bytes)) throw new JsonRefused('encoding', 'not valid UTF-8');
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');

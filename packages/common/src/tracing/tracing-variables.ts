@@ -34,7 +34,7 @@ export function tracingProblems(env: NodeJS.ProcessEnv): string[] {
   if (textOf(env, 'OTEL_TRACES_SAMPLER')?.endsWith('traceidratio') === true) {
     check('OTEL_TRACES_SAMPLER_ARG', isRatio, 'a number from 0 to 1');
   }
-  for (const name of SIZES) check(name, isSize, 'a whole number from 1');
+  for (const name of SIZES) check(name, (text) => /^[1-9]\d{0,8}$/.test(text), 'a whole number from 1');
   return problems;
 }
 
@@ -46,10 +46,6 @@ export function protocolOf(env: NodeJS.ProcessEnv): string {
 /** The variable that takes precedence. */
 function nameOf(env: NodeJS.ProcessEnv, [general, forTraces]: readonly [string, string]): string {
   return textOf(env, forTraces) === undefined ? general : forTraces;
-}
-
-function isSize(text: string): boolean {
-  return /^[1-9]\d{0,8}$/.test(text);
 }
 
 function isRatio(text: string): boolean {
