@@ -35,7 +35,12 @@ export function toWorkerDto({
       gpus: worker.gpus.map(({ id, vramMb, tags }) => ({ id, vram_mb: vramMb, tags: [...tags] })),
     },
     tags: [...worker.tags],
-    running_ops: [...worker.runningOps],
+    running_ops: worker.runningOps.map(({ id, image, inputs, constraints }) => ({
+      id,
+      image,
+      inputs,
+      constraints,
+    })),
     created_at: worker.createdAt.toISOString(),
     last_heartbeat_at: worker.lastHeartbeatAt.toISOString(),
     is_active: worker.isActive,
