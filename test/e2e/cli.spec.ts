@@ -174,7 +174,7 @@ describe('the command line', { timeout: 300_000 }, () => {
     const { code, stdout, stderr } = await ended(tail);
     assert.equal(code, 130);
     assert.ok(!stdout.includes(id), stdout);
-    assert.match(stderr, /^go on with --after \S+\n$/);
+    assert.match(stderr, /^continue with --after \S+\n$/);
   });
 
   test('makes keys that work, lists them, and revokes them', async () => {

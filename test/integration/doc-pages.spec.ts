@@ -72,6 +72,12 @@ const CHECKED: readonly (readonly [command: RegExp, check: (command: string) => 
   [/^docker compose /, checkComposeCommand],
 ];
 
+/** A path of the repository in code quotes. */
+const NAMED_PATH = /`((?:src|test|scripts|packages|migrations|docs|docker|examples|bench|demo)\/[^\s`:]+)`/g;
+
+/** What the build, the tools or the operator make. */
+const MADE_LATER = /\/dist\b|^docker\/(?:\.env|metrics\.key|compose\.override\.yaml)$/;
+
 describe('the pages of the documentation', () => {
   let pages: DocPage[];
   before(async () => {
@@ -109,6 +115,20 @@ describe('the pages of the documentation', () => {
     }
     assert.deepEqual(broken, []);
     assert.ok(seen > 50, `${seen} links`);
+  });
+
+  test('name files and folders that are there', () => {
+    const missing: string[] = [];
+    let seen = 0;
+    for (const page of pages.filter(({ path }) => path !== 'CHANGELOG.md')) {
+      for (const [, path = ''] of page.text.matchAll(NAMED_PATH)) {
+        if (/NAME|NNN|[*{<]/.test(path) || MADE_LATER.test(path)) continue;
+        seen += 1;
+        if (!existsSync(join(PROJECT, path))) missing.push(`${page.path}: ${path}`);
+      }
+    }
+    assert.deepEqual(missing, []);
+    assert.ok(seen > 50, `${seen} paths`);
   });
 
   test('define the labels of their links, each once, and no others', () => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decide } from './decide.js';
 import {
+  accepted,
   ASSIGN,
   command,
   COMPLETED,
@@ -9,13 +10,16 @@ import {
   FAILED,
   IN_STATE,
   later,
+  NEXT_ATTEMPT,
   RETRY_POLITELY,
   STARTED,
 } from './decide.fixtures.js';
 import { rejectionDetail } from '../run.errors.js';
 import { isRejected, type RunCommand } from './run-command.js';
+import type { Run } from './run.js';
 import { MANUAL_RETRY, USER_CANCEL } from './run-event.js';
 import { RUN_STATES, type RunState } from './run-state.js';
+import { TRANSITIONS } from './transitions.js';
 
 const LOCKED = (state: RunState): string => `Run is already in terminal state ${state}`;
 const NOT_ASSIGNED = "Run 'run-1' is not assigned to a worker";
@@ -84,6 +88,39 @@ for (const { name, command: given, expect } of GRID) {
       const outcome = decide(run, given, later(60));
       if (isRejected(outcome)) assert.equal(rejectionDetail('run-1', outcome.rejection), expect[state]);
       else assert.equal(outcome.run.state, expect[state]);
+    });
+  }
+}
+
+/** A command for each row of the table; a run that it leads out of each state of the row. */
+const RECLAIM: RunCommand = {
+  type: 'reclaim',
+  workerId: 'w1',
+  attempt: 1,
+  lastHeartbeatAt: null,
+  maxReclaims: 1,
+  nextAttempt: NEXT_ATTEMPT,
+};
+const ROWS: Record<string, { command: RunCommand; run?: Partial<Run> }> = {
+  CLAIM: { command: ASSIGN },
+  STARTED: { command: STARTED },
+  COMPLETED: { command: COMPLETED },
+  'FAILED, retries remain': { command: FAILED },
+  'FAILED, no retries remain': { command: FAILED, run: { maxAttempts: 1 } },
+  CANCELLED: { command: command(USER_CANCEL) },
+  'RETRIED, forced': { command: command(MANUAL_RETRY) },
+  'RETRIED, not forced, retries remain': { command: RETRY_POLITELY },
+  'RECLAIMED, losses remain': { command: RECLAIM },
+  'RECLAIMED, no losses remain': { command: { ...RECLAIM, maxReclaims: 0 } },
+  'START TIMEOUT': { command: { type: 'elapse', nextAttempt: NEXT_ATTEMPT }, run: { startWithinS: 10 } },
+};
+
+for (const { trigger, when, from, to } of TRANSITIONS) {
+  const row = [trigger, ...(when === undefined ? [] : [when])].join(', ');
+  for (const state of from) {
+    test(`the transition ${row} leads from ${state} to ${to}`, () => {
+      const { command: given, run } = ROWS[row] ?? assert.fail(`a command for ${row}`);
+      assert.equal(accepted(decide({ ...IN_STATE[state], ...run }, given, later(60))).run.state, to);
     });
   }
 }

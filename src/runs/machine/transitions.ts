@@ -24,7 +24,10 @@ export interface Transition {
 
 const LIVE: readonly RunState[] = ['PENDING', ...IN_EXECUTION_STATES];
 
-/** Every change of a run's state, except by an admin's PATCH; `decide` and docs/run-states.md use this table. */
+/**
+ * Every change of a run's state, except by an admin's PATCH. `decide` looks up here whether a change is allowed; a test
+ * compares `to` with what it does. docs/run-states.md and the metrics use the table, too.
+ */
 export const TRANSITIONS: readonly Transition[] = [
   {
     trigger: 'CLAIM',

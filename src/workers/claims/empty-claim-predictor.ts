@@ -27,7 +27,7 @@ interface Snapshot {
 /**
  * Predicts, without a query, that a claim would return no run, from the reaper's newest snapshot of the database and the
  * notifications since: the queue was empty and no run has become claimable, and the worker of a claim with a key had no
- * run and was assigned none by any process.
+ * run and was assigned none by any process. It submits all other claims to the journal.
  */
 @Injectable()
 export class EmptyClaimPredictor {

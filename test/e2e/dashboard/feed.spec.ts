@@ -235,7 +235,7 @@ describe('the page of the feed', { skip: NO_BROWSER }, () => {
     await database.dataSource.query(`delete from feed_entries where topic = 'overtaken' and position < 5`);
     await database.dataSource.query(`update feed_topics set first_position = 5 where topic = 'overtaken'`);
     await page.getByRole('button', { name: 'Resume' }).click();
-    await page.getByText('Retention has removed events before they could be shown.').waitFor();
+    await page.getByText('retention removed events, or the database was restored').waitFor();
     await count(page, '4');
     assert.deepEqual(await messages(page), ['6', '5', '2', '1']);
     await note(id, 7);

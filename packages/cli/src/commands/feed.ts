@@ -1,6 +1,6 @@
 import type { Schemas } from '@longshore/client';
 import type { Command } from 'commander';
-import { EXIT } from '../cli-error.js';
+import { CliError, EXIT } from '../cli-error.js';
 import {
   callsService,
   type CliContext,
@@ -62,7 +62,9 @@ export function addFeed(program: Command, context: CliContext): void {
           seen = batch.at(-1)?.id ?? seen;
         }
       } catch (error) {
-        if (seen !== undefined) context.output.note(`go on with --after ${seen}`);
+        // The message of a refused cursor names the one to continue from.
+        const isRefused = error instanceof CliError && error.exitCode === EXIT.failed;
+        if (seen !== undefined && !isRefused) context.output.note(`continue with --after ${seen}`);
         if (!session.stop.aborted) throw error;
         context.end(EXIT.interrupted);
       }

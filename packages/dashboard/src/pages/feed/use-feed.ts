@@ -37,7 +37,7 @@ export interface Feed {
 export function useFeed(topic: string, start: Start, isPaused: boolean): Feed {
   const api = useApi();
   const [{ buffer, cursor }, setTail] = useState(NOTHING);
-  // A round begins anew; one that retention forced begins with the oldest event that is kept.
+  // A round begins anew; one after a refused cursor begins with the oldest event that is kept.
   const [round, setRound] = useState({ number: 0, isFromOldest: start === 'oldest' });
 
   const place = useQuery({
@@ -70,7 +70,7 @@ export function useFeed(topic: string, start: Start, isPaused: boolean): Feed {
     if (!isOvertaken) return;
     showToast(
       'bad',
-      'Retention has removed events before they could be shown. Going on with the oldest that is kept.',
+      'The feed no longer continues at this place: retention removed events, or the database was restored. Continuing with the oldest event.',
     );
     // oxlint-disable-next-line react/set-state-in-effect -- the answer to what the stream says, not to a change of state
     setTail((known) => ({ ...known, cursor: undefined }));
