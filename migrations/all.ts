@@ -11,6 +11,8 @@ import { KeepTracesOfRuns1795000000010 } from './010-keep-traces-of-runs.js';
 import { NoteRestores1795000000011 } from './011-note-restores.js';
 import { OrderEventsByCommit1795000000012 } from './012-order-events-by-commit.js';
 import { IndexEventsByCommit1795000000013 } from './013-index-events-by-commit.js';
+import { IndexLongTexts1795000000014 } from './014-index-long-texts.js';
+import { MeasureRuns1795000000016 } from './016-measure-runs.js';
 
 /** Every migration, in order. One that has landed is never edited. */
 export const MIGRATIONS = [
@@ -27,4 +29,6 @@ export const MIGRATIONS = [
   NoteRestores1795000000011,
   OrderEventsByCommit1795000000012,
   IndexEventsByCommit1795000000013,
+  IndexLongTexts1795000000014,
+  MeasureRuns1795000000016,
 ];

@@ -45,6 +45,13 @@ describe('settings', () => {
       rateLimit: 0,
       dbPoolSize: 10,
       workerPool: undefined,
+      maxAnswerBytes: 4_194_304,
+      maxWorkers: 10_000,
+      maxWorkerBytes: 16_384,
+      maxDefinitionBytes: 262_144,
+      maxDefinitionVersions: 1000,
+      maxAttemptEvents: 10_000,
+      maxAttemptEventBytes: 8_388_608,
     });
   });
 
@@ -96,6 +103,13 @@ describe('settings', () => {
       SERVICE_RATE_LIMIT: '10000000',
       SERVICE_DB_POOL_SIZE: '2',
       SERVICE_WORKER_POOL: 'shared',
+      SERVICE_MAX_ANSWER_BYTES: '4096',
+      SERVICE_MAX_WORKERS: '1',
+      SERVICE_MAX_WORKER_BYTES: '1024',
+      SERVICE_MAX_DEFINITION_BYTES: '1024',
+      SERVICE_MAX_DEFINITION_VERSIONS: '1',
+      SERVICE_MAX_ATTEMPT_EVENTS: '1',
+      SERVICE_MAX_ATTEMPT_EVENT_BYTES: '1024',
     });
     assert.deepEqual(valuesOf(settings), {
       host: '::1',
@@ -124,6 +138,13 @@ describe('settings', () => {
       rateLimit: 10_000_000,
       dbPoolSize: 2,
       workerPool: 'shared',
+      maxAnswerBytes: 4096,
+      maxWorkers: 1,
+      maxWorkerBytes: 1024,
+      maxDefinitionBytes: 1024,
+      maxDefinitionVersions: 1,
+      maxAttemptEvents: 1,
+      maxAttemptEventBytes: 1024,
     });
   });
 
@@ -147,6 +168,13 @@ describe('settings', () => {
       'rate-limit': '600',
       'db-pool-size': '20',
       'worker-pool': 'shared',
+      'max-answer-bytes': '5000',
+      'max-workers': '5',
+      'max-worker-bytes': '2000',
+      'max-definition-bytes': '3000',
+      'max-definition-versions': '6',
+      'max-attempt-events': '7',
+      'max-attempt-event-bytes': '4000',
     };
     const argv = Object.entries(values).flatMap(([flag, value]) => [`--${flag}`, value]);
     const settings = loadSettings([...argv, '--reload'], {});

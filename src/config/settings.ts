@@ -309,6 +309,55 @@ export class Settings {
     'Where registered workers are kept: in memory, or shared in the database. When unset, one process uses memory and several use shared.',
   )
   readonly workerPool: 'memory' | 'shared' | undefined;
+
+  @IntegerSetting(
+    'SERVICE_MAX_ANSWER_BYTES',
+    { min: 4096, max: 268_435_456, default: 4_194_304 },
+    'Bytes of data after which a page ends, and bytes of events that runs or attempts show in one answer. A page has at least one entry.',
+  )
+  readonly maxAnswerBytes: number;
+
+  @IntegerSetting(
+    'SERVICE_MAX_WORKERS',
+    { min: 1, max: 1_000_000, default: 10_000 },
+    'Registered workers; the heartbeat of a further one is refused with 503.',
+  )
+  readonly maxWorkers: number;
+
+  @IntegerSetting(
+    'SERVICE_MAX_WORKER_BYTES',
+    { min: 1024, max: 1_048_576, default: 16_384 },
+    'Bytes of the GPUs and tags of a worker; a heartbeat with more is refused with 429.',
+  )
+  readonly maxWorkerBytes: number;
+
+  @IntegerSetting(
+    'SERVICE_MAX_DEFINITION_BYTES',
+    { min: 1024, max: 268_435_456, default: 262_144 },
+    'Bytes of one version of a definition; a larger one is refused with 429.',
+  )
+  readonly maxDefinitionBytes: number;
+
+  @IntegerSetting(
+    'SERVICE_MAX_DEFINITION_VERSIONS',
+    { min: 1, max: 1_000_000, default: 1000 },
+    'Versions of one definition; a further one is refused with 429.',
+  )
+  readonly maxDefinitionVersions: number;
+
+  @IntegerSetting(
+    'SERVICE_MAX_ATTEMPT_EVENTS',
+    { min: 1, max: 1_000_000, default: 10_000 },
+    'Events of an attempt that change no state (PROGRESS, custom types); further ones are accepted but not recorded.',
+  )
+  readonly maxAttemptEvents: number;
+
+  @IntegerSetting(
+    'SERVICE_MAX_ATTEMPT_EVENT_BYTES',
+    { min: 1024, max: 1_073_741_824, default: 8_388_608 },
+    'Bytes of the messages and payloads of these events; further ones are accepted but not recorded.',
+  )
+  readonly maxAttemptEventBytes: number;
 }
 
 /** Uses the allowed number of processes only: another number is a problem of its own setting. */

@@ -12,10 +12,12 @@ export type LatestDefinition = DefinitionEntity & { readonly versions: number };
 const DEFINITIONS = new EntityTable(DefinitionEntity);
 const READ = DEFINITIONS.except('creationOrder');
 const CONTENT = DEFINITIONS.except('createdAt', 'updatedAt', 'creationOrder');
-const NEW_VERSION = DEFINITIONS.unnest(CONTENT);
+const NEW_VERSION = DEFINITIONS.unnest(CONTENT, { firstParam: 2 });
 const UPSERT = `insert into ${DEFINITIONS.name} as d (${DEFINITIONS.columns(CONTENT)}, created_at, updated_at)
        select ${DEFINITIONS.columns(CONTENT, 'v')}, clock_timestamp(), clock_timestamp()
          from ${NEW_VERSION.sql}
+        where exists (select from ${DEFINITIONS.name} o where o.id = v.id and o.version = v.version)
+           or (select count(*) from ${DEFINITIONS.name} o where o.id = v.id) < $1::integer
            on conflict (id, version) do update
           set ${DEFINITIONS.set([...CONTENT, 'updatedAt'], 'excluded')}
     returning ${DEFINITIONS.select('d', READ)}, d.xmax = 0 as created`;
@@ -26,8 +28,14 @@ export class DefinitionRepository {
     @InjectRepository(DefinitionEntity) private readonly definitions: Repository<DefinitionEntity>,
   ) {}
 
-  /** Stores a version, or replaces it but for its creation time. TypeORM's upsert does not tell which one it did. */
-  async upsert(row: DefinitionRow): Promise<{ readonly row: DefinitionEntity; readonly created: boolean }> {
+  /**
+   * Stores a version, or replaces it but for its creation time; null when the definition has as many versions as it may.
+   * TypeORM's upsert does not tell which one it did.
+   */
+  async upsert(
+    row: DefinitionRow,
+    maxVersions: number,
+  ): Promise<{ readonly row: DefinitionEntity; readonly created: boolean } | null> {
     const values = {
       ...row,
       inputSpecs: JSON.stringify(row.inputSpecs),
@@ -37,11 +45,17 @@ export class DefinitionRepository {
     const [stored] = await rows<DefinitionEntity & { readonly created: boolean }>(
       this.definitions.manager,
       UPSERT,
-      NEW_VERSION.params([values]),
+      [maxVersions, ...NEW_VERSION.params([values])],
     );
-    if (!stored) throw new Error('the database did not return the definition that it stored');
+    if (!stored) return null;
     const { created, ...stays } = stored;
     return { row: stays, created };
+  }
+
+  /** Removes one version, or all of them. @returns their number */
+  async remove(id: string, version?: string): Promise<number> {
+    const { affected } = await this.definitions.delete(version === undefined ? { id } : { id, version });
+    return affected ?? 0;
   }
 
   /** One version, or the one that was created last. */
@@ -95,7 +109,7 @@ export class DefinitionRepository {
   }
 
   /** Versions of all definitions by id, oldest version first. @param after an existing version, behind which the page begins */
-  list(limit?: number, after?: Pick<DefinitionEntity, 'id' | 'version'>): Promise<DefinitionEntity[]> {
+  list(limit: number, after?: Pick<DefinitionEntity, 'id' | 'version'>): Promise<DefinitionEntity[]> {
     const query = this.definitions
       .createQueryBuilder('d')
       .orderBy('d.id')

@@ -1,9 +1,30 @@
-import { Body, Controller, Get, Param, Post, Query, Res } from '@nestjs/common';
-import { ApiBody, ApiCreatedResponse, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
+import {
+  Body,
+  Controller,
+  Delete,
+  Get,
+  HttpCode,
+  Param,
+  Post,
+  Query,
+  Res,
+  type StreamableFile,
+} from '@nestjs/common';
+import {
+  ApiBody,
+  ApiCreatedResponse,
+  ApiNoContentResponse,
+  ApiOkResponse,
+  ApiOperation,
+  ApiParam,
+  ApiTags,
+} from '@nestjs/swagger';
 import type { Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
 import { ApiErrors } from '../common/http/errors/error.dto.js';
+import { ApiPage } from '../common/http/next-page.js';
 import { BODY_EXAMPLES, DEFINITION_NAME_PARAM, namedExamples } from '../bootstrap/openapi/examples.js';
+import { answerPage } from '../runs/http/json-stream.js';
 import { OpRunDto } from '../runs/http/dto/op-run.dto.js';
 import { sendRun, ApiIdempotentCreation, IdempotencyOf } from '../runs/idempotency/idempotency.js';
 import type { Idempotency } from '../runs/journal/idempotency-ledger.js';
@@ -13,6 +34,7 @@ import { DefinitionsService } from './definitions.service.js';
 import { CreateDefinitionDto, CreateDefinitionRunDto } from './dto/create-definition.dto.js';
 import {
   DefinitionDto,
+  DeleteDefinitionQueryDto,
   DefinitionVersionQueryDto,
   LatestDefinitionDto,
   ListDefinitionsQueryDto,
@@ -35,7 +57,7 @@ export class DefinitionsController {
   @ApiBody({ type: CreateDefinitionDto, examples: namedExamples(BODY_EXAMPLES.upsertDefinition) })
   @ApiCreatedResponse({ type: DefinitionDto, description: 'The version was created.' })
   @ApiOkResponse({ type: DefinitionDto, description: 'The version was replaced; its createdAt stays.' })
-  @ApiErrors(400, 413, 415, 503)
+  @ApiErrors(400, 413, 415, 429, 503)
   async upsert(
     @Body() body: CreateDefinitionDto,
     @Res({ passthrough: true }) response: Response,
@@ -50,12 +72,16 @@ export class DefinitionsController {
   @ApiOperation({
     operationId: 'listDefinitions',
     summary: 'List all versions of all definitions, by id, the oldest version first',
-    description: 'All of them, unless `limit` is given.',
+    description:
+      'All of them, unless `limit` is given. Many come in several pages: follow the header `Link`.',
   })
-  @ApiOkResponse({ type: [DefinitionDto], description: 'The versions.' })
+  @ApiPage(DefinitionDto, 'The versions, or a page of them.')
   @ApiErrors(400, 503)
-  list(@Query() query: ListDefinitionsQueryDto): Promise<DefinitionDto[]> {
-    return this.definitions.list(query);
+  async list(
+    @Query() query: ListDefinitionsQueryDto,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<StreamableFile> {
+    return answerPage(response, await this.definitions.list(query), ({ id, version }) => `${id}/${version}`);
   }
 
   @Get('definitions/:name')
@@ -77,13 +103,32 @@ export class DefinitionsController {
   @ApiOperation({
     operationId: 'listDefinitionVersions',
     summary: 'List the versions of a definition, the newest first',
-    description: 'Continue with the last version of the page as `after`.',
+    description: 'Continue with the last version of the page as `after`, or follow the header `Link`.',
   })
   @ApiParam(DEFINITION_NAME_PARAM)
-  @ApiOkResponse({ type: [DefinitionDto], description: 'A page of versions.' })
+  @ApiPage(DefinitionDto, 'A page of versions.')
   @ApiErrors(400, 404, 503)
-  listVersions(@Param('name') name: string, @Query() query: ListVersionsQueryDto): Promise<DefinitionDto[]> {
-    return this.definitions.listVersions(name, query);
+  async listVersions(
+    @Param('name') name: string,
+    @Query() query: ListVersionsQueryDto,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<StreamableFile> {
+    return answerPage(response, await this.definitions.listVersions(name, query), ({ version }) => version);
+  }
+
+  @Delete('definitions/:name')
+  @HttpCode(204)
+  @AllowScopes('admin')
+  @ApiOperation({
+    operationId: 'deleteDefinition',
+    summary: 'Delete a version of a definition, or all of them',
+    description: 'All of them, unless `version` is given. Runs of the definition stay as they are.',
+  })
+  @ApiParam(DEFINITION_NAME_PARAM)
+  @ApiNoContentResponse({ description: 'Deleted.' })
+  @ApiErrors(400, 404, 503)
+  delete(@Param('name') name: string, @Query() query: DeleteDefinitionQueryDto): Promise<void> {
+    return this.definitions.delete(name, query.version);
   }
 
   @Post('definitions/:name/runs')
@@ -116,11 +161,14 @@ export class DefinitionsController {
   @ApiOperation({
     operationId: 'listLatestDefinitions',
     summary: 'List the newest version of every definition, by id',
-    description: 'Continue with the last id of the page as `after`.',
+    description: 'Continue with the last id of the page as `after`, or follow the header `Link`.',
   })
-  @ApiOkResponse({ type: [LatestDefinitionDto], description: 'A page of definitions.' })
+  @ApiPage(LatestDefinitionDto, 'A page of definitions.')
   @ApiErrors(400, 503)
-  listLatest(@Query() query: ListLatestQueryDto): Promise<LatestDefinitionDto[]> {
-    return this.definitions.listLatest(query);
+  async listLatest(
+    @Query() query: ListLatestQueryDto,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<StreamableFile> {
+    return answerPage(response, await this.definitions.listLatest(query), ({ id }) => id);
   }
 }

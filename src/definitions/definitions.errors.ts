@@ -1,5 +1,8 @@
 import { DomainError } from '../common/http/errors/domain-error.js';
 
+/** Only a change of the settings, or of the stored definitions, helps. */
+const RETRY_LATER = { retryAfterSeconds: 3600 };
+
 export class DefinitionNotFound extends DomainError {
   readonly kind = 'not-found';
 
@@ -18,5 +21,23 @@ export class InvalidInputs extends DomainError {
 
   constructor(problems: readonly string[]) {
     super('Invalid inputs', { errors: problems });
+  }
+}
+
+/** A version has more bytes than the setting SERVICE_MAX_DEFINITION_BYTES allows. */
+export class DefinitionTooLarge extends DomainError {
+  readonly kind = 'rate-limited';
+
+  constructor(maxBytes: number) {
+    super(`The definition is larger than ${maxBytes} bytes (SERVICE_MAX_DEFINITION_BYTES)`, RETRY_LATER);
+  }
+}
+
+/** A definition has as many versions as the setting SERVICE_MAX_DEFINITION_VERSIONS allows. */
+export class TooManyVersions extends DomainError {
+  readonly kind = 'rate-limited';
+
+  constructor(id: string, max: number) {
+    super(`OpDefinition '${id}' has ${max} versions already (SERVICE_MAX_DEFINITION_VERSIONS)`, RETRY_LATER);
   }
 }

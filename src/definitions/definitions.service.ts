@@ -2,6 +2,8 @@ import { Injectable } from '@nestjs/common';
 import type { DefinitionEntity } from '../database/entities/definition.entity.js';
 import { InvalidRequest } from '../common/http/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
+import { Settings } from '../config/settings.js';
+import { readPage, type Page } from '../database/read-page.js';
 import {
   toEventDeliveryDto,
   toRetryPolicyDto,
@@ -11,8 +13,13 @@ import {
 import type { Idempotency } from '../runs/journal/idempotency-ledger.js';
 import { RunsService, type AnsweredRun } from '../runs/runs.service.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
-import { DefinitionRepository, type DefinitionRow } from './definition.repository.js';
-import { DefinitionNotFound, InvalidInputs } from './definitions.errors.js';
+import { DefinitionRepository, type DefinitionRow, type LatestDefinition } from './definition.repository.js';
+import {
+  DefinitionNotFound,
+  DefinitionTooLarge,
+  InvalidInputs,
+  TooManyVersions,
+} from './definitions.errors.js';
 import type { CreateDefinitionDto, CreateDefinitionRunDto } from './dto/create-definition.dto.js';
 import {
   DEFAULT_LIMIT,
@@ -30,38 +37,58 @@ export class DefinitionsService {
   constructor(
     private readonly definitions: DefinitionRepository,
     private readonly runs: RunsService,
+    private readonly settings: Settings,
   ) {}
 
-  /** Stores a version or replaces it. @throws InvalidRequest if a default does not have its input's type */
+  /**
+   * Stores a version or replaces it.
+   * @throws InvalidRequest if a default does not have its input's type, DefinitionTooLarge, TooManyVersions
+   */
   async upsert(
     body: CreateDefinitionDto,
   ): Promise<{ readonly definition: DefinitionDto; readonly created: boolean }> {
     const toStore = toRow(body);
     const problems = checkDefaults(new Map(Object.entries(toStore.inputSpecs)));
     if (problems.length > 0) throw new InvalidRequest(VALIDATION_FAILED, problems);
-    const { row, created } = await this.definitions.upsert(toStore);
-    return { definition: toDefinitionDto(row), created };
+    const { maxDefinitionBytes, maxDefinitionVersions } = this.settings;
+    if (bytesOf(toStore) > maxDefinitionBytes) throw new DefinitionTooLarge(maxDefinitionBytes);
+    const stored = await this.definitions.upsert(toStore, maxDefinitionVersions);
+    if (!stored) throw new TooManyVersions(body.id, maxDefinitionVersions);
+    return { definition: toDefinitionDto(stored.row), created: stored.created };
+  }
+
+  /** Deletes a version, or all of them; runs keep their copies. @throws DefinitionNotFound */
+  async delete(id: string, version: string | undefined): Promise<void> {
+    if ((await this.definitions.remove(id, version)) === 0) throw new DefinitionNotFound(id, version);
   }
 
   /** Versions of all definitions. @throws InvalidRequest if the cursor is not an existing version */
-  async list({ limit, after: cursor }: ListDefinitionsQueryDto): Promise<DefinitionDto[]> {
+  async list({ limit, after: cursor }: ListDefinitionsQueryDto): Promise<Page<DefinitionDto>> {
     const [id = '', version = ''] = cursor?.split('/') ?? [];
     const after = cursor === undefined ? undefined : await this.definitions.find(id, version);
     if (after === null || (after && cursor !== `${id}/${version}`)) {
       throw new InvalidRequest('The cursor is not the id and version of a definition');
     }
-    return (await this.definitions.list(limit, after)).map(toDefinitionDto);
+    const page = await this.#page<DefinitionEntity>(limit ?? Infinity, (count, last) =>
+      this.definitions.list(count, last ?? after),
+    );
+    return { ...page, items: page.items.map(toDefinitionDto) };
   }
 
-  async listLatest({ limit, after, search }: ListLatestQueryDto): Promise<LatestDefinitionDto[]> {
-    const found = await this.definitions.listLatest(limit ?? DEFAULT_LIMIT, after ?? '', search ?? '');
-    return found.map((row) => ({ ...toDefinitionDto(row), versions: row.versions }));
+  async listLatest({ limit, after, search }: ListLatestQueryDto): Promise<Page<LatestDefinitionDto>> {
+    const page = await this.#page<LatestDefinition>(limit ?? DEFAULT_LIMIT, (count, last) =>
+      this.definitions.listLatest(count, last?.id ?? after ?? '', search ?? ''),
+    );
+    return { ...page, items: page.items.map((row) => ({ ...toDefinitionDto(row), versions: row.versions })) };
   }
 
   /** Versions of one definition, newest first. @throws DefinitionNotFound for the definition or the cursor */
-  async listVersions(id: string, { limit, after }: ListVersionsQueryDto): Promise<DefinitionDto[]> {
+  async listVersions(id: string, { limit, after }: ListVersionsQueryDto): Promise<Page<DefinitionDto>> {
     await this.#row(id, after);
-    return (await this.definitions.listVersions(id, limit ?? DEFAULT_LIMIT, after)).map(toDefinitionDto);
+    const page = await this.#page<DefinitionEntity>(limit ?? DEFAULT_LIMIT, (count, last) =>
+      this.definitions.listVersions(id, count, last?.version ?? after),
+    );
+    return { ...page, items: page.items.map(toDefinitionDto) };
   }
 
   async get(id: string, version?: string): Promise<DefinitionDto> {
@@ -101,11 +128,23 @@ export class DefinitionsService {
     );
   }
 
+  #page<T extends DefinitionRow>(
+    limit: number,
+    read: (count: number, last: T | undefined) => Promise<readonly T[]>,
+  ): Promise<Page<T>> {
+    return readPage({ limit, maxBytes: this.settings.maxAnswerBytes }, read, bytesOf);
+  }
+
   async #row(id: string, version: string | undefined): Promise<DefinitionEntity> {
     const row = await this.definitions.find(id, version);
     if (!row) throw new DefinitionNotFound(id, version);
     return row;
   }
+}
+
+/** Bytes of what a definition declares, as JSON. */
+function bytesOf({ image, inputSpecs, outputSpecs, topic, attributes }: DefinitionRow): number {
+  return Buffer.byteLength(JSON.stringify({ image, inputSpecs, outputSpecs, topic, attributes }));
 }
 
 function toRow(body: CreateDefinitionDto): DefinitionRow {

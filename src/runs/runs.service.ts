@@ -2,10 +2,12 @@ import { Injectable } from '@nestjs/common';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { InvalidRequest } from '../common/http/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
+import { Settings } from '../config/settings.js';
 import type { AddEventDto } from './http/dto/event.dto.js';
 import { toOpRunDto, type OpRunDto } from './http/dto/op-run.dto.js';
 import type { UpdateRunDto } from './http/dto/run-requests.dto.js';
 import { newRun, type RunRequest } from './http/new-run.js';
+import type { NoteLimits } from './machine/note.js';
 import type { Reporter, RunCommand } from './machine/run-command.js';
 import {
   MANUAL_RETRY,
@@ -34,6 +36,7 @@ export class RunsService {
   constructor(
     private readonly journal: RunJournal,
     private readonly reader: RunReader,
+    private readonly settings: Settings,
   ) {}
 
   /** Creates a run; a repeated request returns its run as it is now. */
@@ -75,7 +78,7 @@ export class RunsService {
     reporter: Reporter,
     idempotency?: Idempotency,
   ): Promise<{ readonly replayed: boolean }> {
-    const command = eventCommand(checkedEvent(body), reporter);
+    const command = eventCommand(checkedEvent(body), reporter, this.settings);
     const effect = await this.journal.change(id, command, { idempotency });
     return { replayed: 'replayOf' in effect };
   }
@@ -87,7 +90,7 @@ export class RunsService {
     reporter: Reporter,
     idempotency?: Idempotency,
   ): Promise<AnsweredRun> {
-    const command = eventCommand(checkedEvent(body), reporter);
+    const command = eventCommand(checkedEvent(body), reporter, this.settings);
     return answerOf(await this.journal.change(id, command, { idempotency, wantsView: true }));
   }
 }
@@ -106,6 +109,6 @@ export function checkedEvent(reported: ReportedEvent): RunEvent {
 }
 
 /** The command that puts an event on a run's timeline and carries out its effect. */
-export function eventCommand(event: RunEvent, reporter: Reporter = {}): RunCommand {
-  return { type: 'event', event, reporter, nextAttempt: { id: newId(), jitter: Math.random() } };
+export function eventCommand(event: RunEvent, reporter: Reporter = {}, noteLimits?: NoteLimits): RunCommand {
+  return { type: 'event', event, reporter, noteLimits, nextAttempt: { id: newId(), jitter: Math.random() } };
 }

@@ -1,13 +1,24 @@
-import { Body, Controller, Get, HttpCode, Param, Post, Res, type StreamableFile } from '@nestjs/common';
+import {
+  Body,
+  Controller,
+  Get,
+  HttpCode,
+  Param,
+  Post,
+  Query,
+  Res,
+  type StreamableFile,
+} from '@nestjs/common';
 import { ApiBody, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
 import { ApiErrors } from '../common/http/errors/error.dto.js';
 import { BODY_EXAMPLES, namedExamples, WORKER_ID_PARAM } from '../bootstrap/openapi/examples.js';
-import { answerList, oneByOne } from '../runs/http/json-stream.js';
+import { ApiPage } from '../common/http/next-page.js';
+import { answerPage } from '../runs/http/json-stream.js';
 import { Settings } from '../config/settings.js';
 import { HeartbeatDto, toHeartbeat } from './dto/heartbeat.dto.js';
-import { toWorkerDto, WorkerDto } from './dto/worker.dto.js';
+import { ListWorkersQueryDto, toWorkerDto, WorkerDto } from './dto/worker.dto.js';
 import { WorkersService } from './workers.service.js';
 
 @ApiTags('workers')
@@ -23,12 +34,16 @@ export class WorkersController {
   @ApiOperation({
     operationId: 'listWorkers',
     summary: 'List all registered workers, active or not',
-    description: 'The service keeps workers in memory only.',
+    description: 'Ordered by id. Many come in several pages: follow the header `Link`.',
   })
-  @ApiOkResponse({ type: [WorkerDto], description: 'The workers.' })
+  @ApiPage(WorkerDto, 'The workers, or a page of them.')
   @ApiErrors(400, 503)
-  async list(): Promise<StreamableFile> {
-    return answerList(oneByOne(await this.workers.list(), toWorkerDto));
+  async list(
+    @Query() { limit = Infinity, after = '' }: ListWorkersQueryDto,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<StreamableFile> {
+    const { items, hasMore } = await this.workers.listPage(limit, after);
+    return answerPage(response, { items: items.map(toWorkerDto), hasMore }, ({ id }) => id);
   }
 
   @Post('heartbeat')
@@ -50,7 +65,7 @@ export class WorkersController {
       },
     },
   })
-  @ApiErrors(400, 413, 415, 503)
+  @ApiErrors(400, 413, 415, 429, 503)
   async heartbeat(
     @Body() body: HeartbeatDto,
     @Res({ passthrough: true }) response: Response,

@@ -16,3 +16,23 @@ export class TooManyHeartbeats extends DomainError {
     super('Too many heartbeats are waiting', { retryAfterSeconds: 1 });
   }
 }
+
+/** The pool is full, and the worker is not registered. */
+export class TooManyWorkers extends DomainError {
+  readonly kind = 'unavailable';
+
+  constructor(max: number) {
+    super(`${max} workers are registered already (SERVICE_MAX_WORKERS)`, { retryAfterSeconds: 10 });
+  }
+}
+
+/** The GPUs and tags of a worker exceed the setting SERVICE_MAX_WORKER_BYTES. */
+export class WorkerTooLarge extends DomainError {
+  readonly kind = 'rate-limited';
+
+  constructor(maxBytes: number) {
+    super(`The GPUs and tags are larger than ${maxBytes} bytes (SERVICE_MAX_WORKER_BYTES)`, {
+      retryAfterSeconds: 60,
+    });
+  }
+}

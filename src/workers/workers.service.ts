@@ -1,12 +1,14 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { HeldRunRepository } from '../runs/storage/held-run.repository.js';
-import { oneByOne } from '../runs/http/json-stream.js';
 import type { HeldRun } from '../runs/scheduling-strategy.js';
+import { Settings } from '../config/settings.js';
+import { readPage, type Page } from '../database/read-page.js';
 import { WaitingClaims } from './claims/waiting-claims.js';
 import { freeResources, type FreeResources } from './free-resources.js';
+import { bytesOfResources } from './pool/worker-bytes.js';
 import { WorkerPool, type Heartbeat, type PooledWorker } from './pool/worker-pool.js';
-import { WorkerNotFound } from './workers.errors.js';
+import { WorkerNotFound, WorkerTooLarge } from './workers.errors.js';
 
 export interface WorkerStatus {
   readonly worker: PooledWorker;
@@ -20,19 +22,41 @@ export class WorkersService {
     private readonly claims: WaitingClaims,
     private readonly heldRuns: HeldRunRepository,
     private readonly dataSource: DataSource,
+    private readonly settings: Settings,
   ) {}
 
-  /** Registers a worker or refreshes it. Its refused claims that wait are tried again. */
+  /**
+   * Registers a worker or refreshes it. Its refused claims that wait are tried again.
+   * @throws WorkerTooLarge, TooManyWorkers, TooManyHeartbeats
+   */
   async heartbeat(heartbeat: Heartbeat): Promise<PooledWorker> {
+    const { maxWorkerBytes } = this.settings;
+    if (bytesOfResources(heartbeat.gpus, heartbeat.tags) > maxWorkerBytes)
+      throw new WorkerTooLarge(maxWorkerBytes);
     const worker = await this.pool.heartbeat(heartbeat);
     this.claims.wakeRefused(worker.id);
     return worker;
   }
 
-  async list(): Promise<Iterable<WorkerStatus>> {
+  async list(): Promise<WorkerStatus[]> {
     const workers = await this.pool.list();
     const held = await this.#heldBy(workers);
-    return oneByOne(workers, (worker) => statusOf(worker, held));
+    return workers.map((worker) => statusOf(worker, held));
+  }
+
+  /** A page of the workers, ordered by id. @param after the page begins behind this id */
+  async listPage(limit: number, after: string): Promise<Page<WorkerStatus>> {
+    const workers = (await this.pool.list()).filter(({ id }) => id > after);
+    const page = await readPage<PooledWorker>(
+      { limit, maxBytes: this.settings.maxAnswerBytes },
+      (count, last) => {
+        const from = last === undefined ? 0 : workers.indexOf(last) + 1;
+        return Promise.resolve(workers.slice(from, from + count));
+      },
+      (worker) => JSON.stringify(worker).length,
+    );
+    const held = await this.#heldBy(page.items);
+    return { ...page, items: page.items.map((worker) => statusOf(worker, held)) };
   }
 
   /** Starts or ends a drain. @throws WorkerNotFound */

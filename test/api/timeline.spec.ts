@@ -15,7 +15,7 @@ describe('the timeline', () => {
   let long: string;
 
   before(async () => {
-    service = await startTestApp();
+    service = await startTestApp({ env: { SERVICE_MAX_ATTEMPT_EVENT_BYTES: '20000000' } });
     steps = new RunSteps(service.send);
     const { id } = await steps.running();
     long = id;
@@ -124,7 +124,7 @@ describe('the timeline', () => {
     }
     const pages: number[][] = [];
     for await (const page of await service.app.get(RunReader).pollEvents(id, -1)) {
-      assert.ok(JSON.stringify(page).length < 5_000_000, 'a page is bounded');
+      assert.ok(JSON.stringify(page).length < 1_500_000, 'a page is bounded');
       pages.push(idsOf(page));
     }
     assert.deepEqual(pages.flat(), range(0, 40));

@@ -27,6 +27,8 @@ const NODES: ReadonlySet<string> = new Set([
   'Function Scan',
   'Sort',
   'Incremental Sort',
+  'WindowAgg',
+  'Subquery Scan',
 ]);
 
 const FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
@@ -150,7 +152,11 @@ async function fill({ dataSource }: TestDatabase): Promise<void> {
 }
 
 /** The plan of the very statement that the repository sends. */
-async function explain({ dataSource }: TestDatabase, filter: RunFilter, walk: RunWalk): Promise<Plan> {
+async function explain(
+  { dataSource }: TestDatabase,
+  filter: RunFilter,
+  walk: Pick<RunWalk, 'place' | 'direction'>,
+): Promise<Plan> {
   const runner = dataSource.createQueryRunner();
   try {
     let plan: Plan | undefined;
@@ -160,7 +166,7 @@ async function explain({ dataSource }: TestDatabase, filter: RunFilter, walk: Ru
       plan = row['QUERY PLAN'][0].Plan;
       return { records: [], affected: 0, raw: [] };
     };
-    await listRuns(runner.manager, filter, walk, LIMIT + 1);
+    await listRuns(runner.manager, filter, { ...walk, limit: LIMIT, maxBytes: 4 * 1024 * 1024 });
     assert.ok(plan);
     return plan;
   } finally {

@@ -18,7 +18,7 @@ import { DirectStrategy } from '../../src/workers/strategies/direct.strategy.js'
 import { journalOn } from './journal.js';
 import { until } from './service-process.js';
 import type { TestDatabase } from './test-database.js';
-import { beat } from './worker-pools.js';
+import { beat, POOL_LIMITS } from './worker-pools.js';
 
 /** Time for which an announcement of another process counts in these tests, in milliseconds. */
 const VALID_FOR_MS = 100;
@@ -97,7 +97,7 @@ export class ClaimProcess {
     const pool = await MemoryWorkerPool.open(
       3_600_000,
       new WorkerDrainsRepository(dataSource.getRepository(WorkerDrainEntity)),
-      Date.now,
+      POOL_LIMITS,
     );
     const notifications = new Notifications(dataSource, log, times);
     return new ClaimProcess(dataSource, journalOn(dataSource).journal, notifications, pool, strategy);

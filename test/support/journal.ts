@@ -38,7 +38,7 @@ export function journalOn(dataSource: DataSource): { journal: RunJournal; regist
     new CandidateSelector(queue),
     new ClaimReplays(idempotency, runs),
   );
-  const views = new RunViews(runs, events);
+  const views = new RunViews(runs, events, { maxAnswerBytes: 4 * 1024 * 1024 });
   const instrumentation = new JournalInstrumentation(new JournalMetrics(registry), null);
   return { journal: new RunJournal({ dataSource }, writer, allocator, views, instrumentation), registry };
 }

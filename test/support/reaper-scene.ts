@@ -19,7 +19,7 @@ import { GracePeriod } from '../../src/workers/reaper/grace-period.js';
 import { ReaperInstrumentation } from '../../src/workers/reaper/reaper-instrumentation.js';
 import { Reaper } from '../../src/workers/reaper/reaper.js';
 import { ManualReaperClock } from '../../src/workers/reaper/testing/manual-reaper-clock.js';
-import { beat, letPass, sharedPoolOn } from './worker-pools.js';
+import { beat, letPass, POOL_LIMITS, sharedPoolOn } from './worker-pools.js';
 import { claimOf, createOn, eventCommand, journalOn } from './journal.js';
 
 /** Worker timeout of a scene: longer than any test takes, so that only time that a test lets pass counts. */
@@ -99,7 +99,7 @@ export class ReaperScene {
       await pool.onApplicationBootstrap();
       scene = new ReaperScene(dataSource, pool, options);
     } else {
-      const pool = await MemoryWorkerPool.open(TIMEOUT_MS, drains, now);
+      const pool = await MemoryWorkerPool.open(TIMEOUT_MS, drains, POOL_LIMITS, now);
       scene = new ReaperScene(dataSource, pool, options);
     }
     scene.grace.start();

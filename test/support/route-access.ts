@@ -36,6 +36,7 @@ export const ROUTE_ACCESS: Readonly<Record<string, 'public' | 'any' | readonly T
   'POST /definitions': ['client'],
   'GET /definitions': ['client'],
   'GET /definitions/{name}': ['client'],
+  'DELETE /definitions/{name}': [],
   'GET /definitions/{name}/versions': ['client'],
   'POST /definitions/{name}/runs': ['client'],
   'GET /latest-definitions': ['client'],

@@ -4,7 +4,10 @@ import { HeartbeatWriter } from '../../src/workers/pool/heartbeat-writer.js';
 import { MemoryWorkerPool } from '../../src/workers/pool/memory-worker-pool.js';
 import { SharedWorkerPool } from '../../src/workers/pool/shared-worker-pool.js';
 import { WorkerDrainsRepository } from '../../src/workers/pool/worker-drains.repository.js';
-import type { Heartbeat, ReportedRun, WorkerPool } from '../../src/workers/pool/worker-pool.js';
+import type { Heartbeat, PoolLimits, ReportedRun, WorkerPool } from '../../src/workers/pool/worker-pool.js';
+
+/** Limits that a test does not reach. */
+export const POOL_LIMITS: PoolLimits = { maxWorkers: 1_000_000, maxWorkerBytes: 1_048_576 };
 
 /** A pool whose time a test can let pass. */
 export interface PoolBench {
@@ -35,12 +38,17 @@ function reported(id: string): ReportedRun {
 }
 
 /** The pool in memory, by a clock of the test's. */
-export async function memoryBench(dataSource: DataSource, timeoutMs: number): Promise<PoolBench> {
+export async function memoryBench(
+  dataSource: DataSource,
+  timeoutMs: number,
+  limits = POOL_LIMITS,
+): Promise<PoolBench> {
   let now = Date.parse('2026-01-01T00:00:00.000Z');
   const open = (): Promise<WorkerPool> =>
     MemoryWorkerPool.open(
       timeoutMs,
       new WorkerDrainsRepository(dataSource.getRepository(WorkerDrainEntity)),
+      limits,
       () => now,
     );
   let pool = await open();
@@ -60,11 +68,15 @@ export async function memoryBench(dataSource: DataSource, timeoutMs: number): Pr
   };
 }
 
-/** The shared pool of one process, on the connections of the data source. @param onWrite called for each statement that writes heartbeats */
+/**
+ * The shared pool of one process, on the connections of the data source.
+ * @param onWrite called for each statement that writes heartbeats
+ */
 export function sharedPoolOn(
   dataSource: DataSource,
   timeoutMs: number,
   onWrite?: () => void,
+  limits = POOL_LIMITS,
 ): SharedWorkerPool {
   const open = (): Promise<DataSource> => {
     onWrite?.();
@@ -74,13 +86,17 @@ export function sharedPoolOn(
     timeoutMs,
     dataSource,
     new WorkerDrainsRepository(dataSource.getRepository(WorkerDrainEntity)),
-    new HeartbeatWriter(timeoutMs, { open, close: () => Promise.resolve() }),
+    new HeartbeatWriter(timeoutMs, { open, close: () => Promise.resolve() }, limits),
   );
 }
 
 /** The shared pool; time passes by moving every stored time back. */
-export async function sharedBench(dataSource: DataSource, timeoutMs: number): Promise<PoolBench> {
-  const open = (): SharedWorkerPool => sharedPoolOn(dataSource, timeoutMs);
+export async function sharedBench(
+  dataSource: DataSource,
+  timeoutMs: number,
+  limits = POOL_LIMITS,
+): Promise<PoolBench> {
+  const open = (): SharedWorkerPool => sharedPoolOn(dataSource, timeoutMs, undefined, limits);
   let pool = open();
   const age = `insert into worker_pool_epoch (started_at) values (now() - interval '1 year')`;
   await dataSource.query(age);

@@ -48,8 +48,7 @@ export interface ListOptions<T> {
   readonly columns: readonly Column<T>[];
   /** Printed to standard error when there are no rows. */
   readonly empty: string;
-  /** Largest page; a shorter one is the last. */
-  readonly pageSize: number;
+  /** Reads a page; an empty one ends the list. */
   readonly page: (after: string | undefined) => Promise<readonly T[]>;
   readonly cursorOf: (row: T) => string;
 }
@@ -58,7 +57,7 @@ export interface ListOptions<T> {
 export async function printList<T>(
   { output }: Session,
   { json }: ServiceFlags,
-  { columns, empty, pageSize, page, cursorOf }: ListOptions<T>,
+  { columns, empty, page, cursorOf }: ListOptions<T>,
 ): Promise<void> {
   const all: T[] = [];
   for (let after: string | undefined; ;) {
@@ -66,7 +65,7 @@ export async function printList<T>(
     if (json) await output.json(...rows);
     else all.push(...rows);
     const last = rows.at(-1);
-    if (last === undefined || rows.length < pageSize) break;
+    if (last === undefined) break;
     after = cursorOf(last);
   }
   if (json) return;

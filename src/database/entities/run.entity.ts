@@ -29,7 +29,7 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 @Index('runs_by_state', { synchronize: false })
 @Index('runs_by_topic', { synchronize: false })
 @Index('runs_by_topic_and_definition', { synchronize: false })
-@Index('runs_by_topic_and_image', { synchronize: false })
+@Index('runs_by_topic_and_image_hash', { synchronize: false })
 @Index('runs_in_execution', ['workerId', 'id'], {
   where: "(state = ANY (ARRAY['ASSIGNED'::text, 'RUNNING'::text])) AND (worker_id IS NOT NULL)",
 })
@@ -77,6 +77,12 @@ export class RunEntity {
   @Column('text', { nullable: true }) tracestate: string | null;
   @Column('text', { name: 'worker_id', nullable: true }) workerId: string | null;
   @Column('text', { name: 'error_message', nullable: true }) errorMessage: string | null;
+  /** Events of the current attempt that change no state, those that were not recorded included. */
+  @Column('integer', { name: 'note_count', default: 0 }) noteCount: number;
+  /** Bytes of messages and payloads of these events; it stops at the largest integer. */
+  @Column('integer', { name: 'note_bytes', default: 0 }) noteBytes: number;
+  /** Bytes of inputs, outputs, their template and attributes as JSON; null: written before migration 016. */
+  @Column('integer', { nullable: true }) size: number | null;
   /** When the current attempt entered the queue. */
   @Column({ type: 'timestamptz', precision: 3, name: 'queued_at' }) queuedAt: Date;
   /** End of the back-off of a pending run; null: it is not in back-off. */

@@ -53,8 +53,15 @@ export class DefinitionVersionQueryDto {
   version?: string;
 }
 
+export class DeleteDefinitionQueryDto {
+  /** All versions unless given. */
+  @IsOptional()
+  @QueryString({ max: 128 })
+  version?: string;
+}
+
 export class ListDefinitionsQueryDto {
-  /** Versions of a page; all of them unless given. A page that holds fewer is the last. */
+  /** Versions of a page; all of them unless given. A page without the header `Link` is the last. */
   @IsOptional()
   @QueryInteger({ min: 1, max: 1000 })
   limit?: number;
@@ -66,7 +73,7 @@ export class ListDefinitionsQueryDto {
 }
 
 class PageQueryDto {
-  /** Entries of a page; 100 unless given. A page that holds fewer is the last. */
+  /** Entries of a page; 100 unless given. A page without the header `Link` is the last. */
   @IsOptional()
   @QueryInteger({ min: 1, max: 1000 })
   @ApiProperty({ required: false, default: DEFAULT_LIMIT })

@@ -1,16 +1,25 @@
-import { Controller, Get, Query } from '@nestjs/common';
-import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
+import { Controller, Get, Query, Res, type StreamableFile } from '@nestjs/common';
+import { ApiOperation, ApiTags } from '@nestjs/swagger';
 import { InjectRepository } from '@nestjs/typeorm';
+import { jsonText } from '@longshore/common/json/json-text';
+import type { Response } from 'express';
 import { LessThan, Repository } from 'typeorm';
 import { AllowScopes } from '../../auth/access.js';
 import { AuditEntryEntity } from '../../database/entities/audit-entry.entity.js';
 import { ApiErrors } from '../../common/http/errors/error.dto.js';
+import { ApiPage } from '../../common/http/next-page.js';
+import { Settings } from '../../config/settings.js';
+import { readPage } from '../../database/read-page.js';
+import { answerPage } from '../http/json-stream.js';
 import { AuditEntryDto, DEFAULT_AUDIT_LIMIT, ListAuditQueryDto, toAuditEntryDto } from './audit.dto.js';
 
 @ApiTags('operations')
 @Controller('audit')
 export class AuditController {
-  constructor(@InjectRepository(AuditEntryEntity) private readonly entries: Repository<AuditEntryEntity>) {}
+  constructor(
+    @InjectRepository(AuditEntryEntity) private readonly entries: Repository<AuditEntryEntity>,
+    private readonly settings: Settings,
+  ) {}
 
   @Get()
   @AllowScopes('admin')
@@ -19,14 +28,24 @@ export class AuditController {
     summary: 'List direct changes of runs, newest first',
     description: 'Each entry records a PATCH of a run by an admin.',
   })
-  @ApiOkResponse({ type: [AuditEntryDto], description: 'A page of the audit log.' })
+  @ApiPage(AuditEntryDto, 'A page of the audit log.')
   @ApiErrors(400, 503)
-  async list(@Query() query: ListAuditQueryDto): Promise<AuditEntryDto[]> {
-    const found = await this.entries.find({
-      where: query.after === undefined ? {} : { id: LessThan(String(query.after)) },
-      order: { id: 'DESC' },
-      take: query.limit ?? DEFAULT_AUDIT_LIMIT,
-    });
-    return found.map(toAuditEntryDto);
+  async list(
+    @Query() { limit = DEFAULT_AUDIT_LIMIT, after }: ListAuditQueryDto,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<StreamableFile> {
+    const { items, hasMore } = await readPage<AuditEntryEntity>(
+      { limit, maxBytes: this.settings.maxAnswerBytes },
+      (take, last) => {
+        const id = last?.id ?? after;
+        return this.entries.find({
+          where: id === undefined ? {} : { id: LessThan(String(id)) },
+          order: { id: 'DESC' },
+          take,
+        });
+      },
+      (entry) => jsonText(entry.before).length + jsonText(entry.after).length,
+    );
+    return answerPage(response, { items: items.map(toAuditEntryDto), hasMore }, ({ id }) => id);
   }
 }

@@ -5,6 +5,7 @@ import { DomainError, InvalidRequest } from '../../common/http/errors/domain-err
 import { toItemError, type ItemError } from '../../common/http/errors/error-response.js';
 import { readItem } from '../../common/http/validation/bulk-items.js';
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
+import { Settings } from '../../config/settings.js';
 import { checkedEvent, eventCommand, answerOf } from '../runs.service.js';
 import { CreateRunDto } from '../http/dto/run-requests.dto.js';
 import type { BulkKeys } from '../idempotency/idempotency.js';
@@ -26,7 +27,10 @@ import {
  */
 @Injectable()
 export class BulkRunsService {
-  constructor(private readonly journal: RunJournal) {}
+  constructor(
+    private readonly journal: RunJournal,
+    private readonly settings: Settings,
+  ) {}
 
   /** @param minimal responds with ids instead of runs */
   create(
@@ -73,7 +77,8 @@ export class BulkRunsService {
       const order = earlier ?? { isBroken: false };
       orders.set(runId, order);
       try {
-        const effect = await this.journal.change(runId, eventCommand(event, { workerId, attempt }), {
+        const command = eventCommand(event, { workerId, attempt }, this.settings);
+        const effect = await this.journal.change(runId, command, {
           idempotency: keys.of(item, index),
           hasPrecedingFailed: earlier && (() => earlier.isBroken),
         });

@@ -1,7 +1,10 @@
 import { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { StreamableFile } from '@nestjs/common';
+import type { Response } from 'express';
 import { JSON_TYPE } from '../../common/http/errors/send-error.js';
+import { linkNextPage } from '../../common/http/next-page.js';
+import type { Page } from '../../database/read-page.js';
 import type { PolledEventDto, PolledEventsDto } from './dto/event.dto.js';
 
 /**
@@ -20,14 +23,18 @@ export async function answerPoll(
   return streamJson(pollText([first.value, second.value], rest));
 }
 
-/** Streams a list item by item, so that its text is never in memory as a whole. */
-export function answerList(items: Iterable<object>): StreamableFile {
+/**
+ * Streams a page item by item, so that its text is never in memory as a whole, and names the next page if there is one.
+ * @param cursorOf what the next page takes as `after`
+ */
+export function answerPage<T extends object>(
+  response: Response,
+  { items, hasMore }: Page<T>,
+  cursorOf: (last: T) => string | number,
+): StreamableFile {
+  const last = items.at(-1);
+  if (hasMore && last) linkNextPage(response, cursorOf(last));
   return streamJson(listText(items));
-}
-
-/** Converts the items of a list one by one, as they are read. */
-export function* oneByOne<T, R>(items: Iterable<T>, make: (item: T) => R): Generator<R> {
-  for (const item of items) yield make(item);
 }
 
 function streamJson(chunks: Iterable<Buffer> | AsyncIterable<Buffer>): StreamableFile {

@@ -1,20 +1,25 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { toOpAttemptDto, type OpAttemptDto, recordOfCurrentAttempt } from './dto/op-attempt.dto.js';
+import type { Page } from '../../database/read-page.js';
+import {
+  recordOfCurrentAttempt,
+  toOpAttemptDto,
+  type AttemptRecord,
+  type OpAttemptDto,
+} from './dto/op-attempt.dto.js';
 import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
 import { toPolledEventDto, type PolledEventDto } from './dto/event.dto.js';
-import { oneByOne } from './json-stream.js';
 import { EventRepository, type TimelineRow } from '../events/event.repository.js';
 import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
 import { IdempotencyLedger, type Idempotency } from '../journal/idempotency-ledger.js';
 import { RunRepository } from '../storage/run.repository.js';
-import type { RunRecord } from '../machine/run.js';
-import { EMBEDDED_BYTES, newestOf, RunViews } from '../storage/run-views.js';
+import { MAX_ATTEMPTS_OF_A_RUN, type RunRecord } from '../machine/run.js';
+import { newestOf, RunViews } from '../storage/run-views.js';
 
 /** Timeline entries read at once for a poll. */
 const POLL_PAGE = 1000;
 /** Bytes of messages and payloads after which such a page ends. */
-const POLL_PAGE_BYTES = 4 * 1024 * 1024;
+const POLL_PAGE_BYTES = 1024 * 1024;
 
 /** Reads runs, their timelines and their attempts. Every method throws RunNotFound for an unknown id. */
 @Injectable()
@@ -42,22 +47,29 @@ export class RunReader {
     return id === null ? null : this.getRun(id);
   }
 
-  /** All attempts, oldest first, each with its newest events; made one by one, because each repeats the inputs. */
-  async listAttempts(id: string): Promise<Iterable<OpAttemptDto>> {
+  /** A page of the attempts, oldest first, each with its newest events. */
+  async listAttempts(
+    id: string,
+    { after = 0, limit = MAX_ATTEMPTS_OF_A_RUN }: { readonly after?: number; readonly limit?: number },
+  ): Promise<Page<OpAttemptDto>> {
     // One snapshot, so that an attempt opened meanwhile is neither missed nor shown twice.
     return this.dataSource.transaction('REPEATABLE READ', async (manager) => {
       const run = await this.runs.get(manager, id);
-      const ended = await this.runs.findEndedAttempts(manager, id);
-      const attempts = [...ended, recordOfCurrentAttempt(run)];
-      const ranges = attempts.map(({ firstEvent, endEvent }) =>
+      const page = { after, limit, maxBytes: this.views.maxBytes };
+      const ended = await this.runs.listEndedAttempts(manager, id, page);
+      const records: AttemptRecord[] = ended.attempts;
+      const showsCurrent = !ended.hasMore && run.attempt > after && records.length < limit;
+      if (showsCurrent) records.push(recordOfCurrentAttempt(run));
+      const ranges = records.map(({ firstEvent, endEvent }) =>
         newestOf({ runId: id, from: firstEvent, to: endEvent }),
       );
-      const events = await this.events.listNewest(manager, ranges, EMBEDDED_BYTES / ranges.length);
-      const byAttempt = new Map(attempts.map(({ attempt }) => [attempt, [] as TimelineRow[]]));
-      for (const event of events) byAttempt.get(event.attempt)?.push(event);
-      return oneByOne(attempts, (attempt) =>
-        toOpAttemptDto(run, attempt, byAttempt.get(attempt.attempt) ?? []),
-      );
+      const byAttempt = new Map(records.map(({ attempt }) => [attempt, [] as TimelineRow[]]));
+      for (const event of await this.views.listNewest(manager, ranges))
+        byAttempt.get(event.attempt)?.push(event);
+      return {
+        items: records.map((attempt) => toOpAttemptDto(run, attempt, byAttempt.get(attempt.attempt) ?? [])),
+        hasMore: !showsCurrent && run.attempt > (records.at(-1)?.attempt ?? after),
+      };
     });
   }
 

@@ -15,6 +15,7 @@ import type { Response } from 'express';
 import { AllowScopes, type Caller } from '../../auth/access.js';
 import { CurrentCaller } from '../../auth/api-key.guard.js';
 import { ApiErrors } from '../../common/http/errors/error.dto.js';
+import { ApiPage } from '../../common/http/next-page.js';
 import { PrefersMinimal } from '../../common/http/request/handler-inputs.js';
 import {
   BODY_EXAMPLES,
@@ -25,10 +26,10 @@ import {
 } from '../../bootstrap/openapi/examples.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { AddEventDto, PolledEventsDto, PollEventsQueryDto } from './dto/event.dto.js';
-import { OpAttemptDto } from './dto/op-attempt.dto.js';
+import { ListAttemptsQueryDto, OpAttemptDto } from './dto/op-attempt.dto.js';
 import { OpRunDto } from './dto/op-run.dto.js';
 import { CreateRunDto, GetRunQueryDto, UpdateRunDto } from './dto/run-requests.dto.js';
-import { answerList, answerPoll } from './json-stream.js';
+import { answerPage, answerPoll } from './json-stream.js';
 import {
   sendRun,
   ApiIdempotentCreation,
@@ -228,12 +229,17 @@ export class RunsController {
   @ApiOperation({
     operationId: 'listAttempts',
     summary: 'List the attempts of a run, oldest first',
-    description: 'The last one is the current attempt.',
+    description:
+      'The last one is the current attempt. Large attempts come in several pages: follow the header `Link`.',
   })
   @ApiParam(RUN_ID_PARAM)
-  @ApiOkResponse({ type: [OpAttemptDto], description: 'The attempts.' })
+  @ApiPage(OpAttemptDto, 'The attempts, or a page of them.')
   @ApiErrors(400, 404, 503)
-  async listAttempts(@Param('id') id: string): Promise<StreamableFile> {
-    return answerList(await this.reader.listAttempts(id));
+  async listAttempts(
+    @Param('id') id: string,
+    @Query() query: ListAttemptsQueryDto,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<StreamableFile> {
+    return answerPage(response, await this.reader.listAttempts(id, query), ({ attempt }) => attempt);
   }
 }

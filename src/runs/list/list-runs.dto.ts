@@ -15,7 +15,7 @@ const UNIX_TIME = { type: 'integer', minimum: EARLIEST_CREATED, maximum: LATEST_
 
 /** Query of GET /runs. All filters that are given must hold. */
 export class ListRunsQueryDto {
-  /** Largest number of runs in the page. */
+  /** Largest number of runs in the page; fewer where they come to more than the setting SERVICE_MAX_ANSWER_BYTES. */
   @ApiProperty({ required: false, default: DEFAULT_RUN_LIMIT })
   @IsOptional()
   @QueryInteger({ min: 1, max: 100 })
@@ -94,7 +94,7 @@ export class OpRunListDto {
   object: string;
   @ApiProperty({ type: [OpRunDto] })
   data: OpRunDto[];
-  /** Whether there are further runs in the direction of the page. */
+  /** Whether there are further runs in the direction of the page, which may have fewer than `limit`. */
   has_more: boolean;
   /** @example /runs */
   url: string;

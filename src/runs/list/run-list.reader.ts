@@ -5,7 +5,7 @@ import { rows } from '../../database/sql.js';
 import { toOpRunDto } from '../http/dto/op-run.dto.js';
 import { RunViews } from '../storage/run-views.js';
 import { RUN_STATES } from '../machine/run-state.js';
-import { RECORD_COLUMNS, RUNS } from '../storage/run-columns.js';
+import { RECORD_COLUMNS, RUN_BYTES, RUNS } from '../storage/run-columns.js';
 import type { RunRecord } from '../machine/run.js';
 import { isRunId } from '../storage/new-id.js';
 import type { ListRunsQueryDto, OpRunListDto } from './list-runs.dto.js';
@@ -17,7 +17,15 @@ export interface RunWalk {
   /** The walk starts behind this run; null: at the end of the list. */
   readonly place: RunPlace | null;
   readonly direction: 'older' | 'newer';
+  readonly limit: number;
+  /** Bytes of the runs without their events; the first is read whatever its size. */
+  readonly maxBytes: number;
 }
+
+export type ListedRun = RunRecord & {
+  /** How many runs were found, up to one more than the limit. */
+  readonly found: string;
+};
 
 /** The conditions on the time of creation: operator, and the direction of the walks that start at the bound. */
 const BOUNDS = {
@@ -47,14 +55,15 @@ export class RunListReader {
     const { limit, direction, cursor } = readPage(query);
     const { manager } = this.dataSource;
     const place = cursor === undefined ? null : await findPlace(manager, cursor);
-    const found = await listRuns(manager, filter, { place, direction }, limit + 1);
-    const page = found.slice(0, limit);
+    const walk = { place, direction, limit, maxBytes: this.views.maxBytes };
+    const page = await listRuns(manager, filter, walk);
+    const hasMore = Number(page[0]?.found ?? 0) > page.length;
     if (direction === 'newer') page.reverse();
     const events = query.include_events === false ? undefined : await this.views.newestEvents(manager, page);
     return {
       object: 'list',
       data: page.map((run) => toOpRunDto(run, events?.get(run.id) ?? [])),
-      has_more: found.length > limit,
+      has_more: hasMore,
       url: '/runs',
     };
   }
@@ -78,31 +87,23 @@ async function findPlace(manager: EntityManager, id: string): Promise<RunPlace> 
 /**
  * Runs that pass the filter, in the order of the walk. Every index of the list has the state before the time: a list of
  * one state reads a range of one index, a list of all states merges the first runs of each state. So the cost depends on
- * the limit and not on the size of the table.
+ * the limit and not on the size of the table. A page ends early where its runs come to more bytes than it may have.
  */
-export function listRuns(
-  manager: EntityManager,
-  filter: RunFilter,
-  walk: RunWalk,
-  limit: number,
-): Promise<RunRecord[]> {
+export function listRuns(manager: EntityManager, filter: RunFilter, walk: RunWalk): Promise<ListedRun[]> {
   const params: unknown[] = [];
   const bind: Bind = (value, type) => `$${params.push(value)}::${type}`;
   const conditions = [...fieldConditions(filter, bind), ...timeConditions(filter, walk, bind)];
   const order = walk.direction === 'older' ? 'created_at desc, id desc' : 'created_at, id';
-  const limitParam = bind(limit, 'integer');
+  const limit = bind(walk.limit, 'integer');
   const ofState = (columns: string, state: string): string =>
     `select ${columns}
          from ${RUNS.name} r
         where ${[`r.state = ${state}`, ...conditions].join(' and ')}
         order by ${order}
-        limit ${limitParam}`;
-  if (filter.state !== undefined) {
-    return rows(manager, ofState(RECORD_COLUMNS, bind(filter.state, 'text')), params);
-  }
-  return rows(
-    manager,
-    `select ${RECORD_COLUMNS}
+        limit ${limit} + 1`;
+  const found =
+    filter.state === undefined
+      ? `select r.*
          from (
            select stretch.id as page_id
              from unnest(${bind(RUN_STATES, 'text[]')}) as s (state)
@@ -110,10 +111,25 @@ export function listRuns(
               ${ofState('r.created_at, r.id', 's.state')}
             ) stretch
             order by ${order}
-            limit ${limitParam}
+            limit ${limit} + 1
          ) page
          join ${RUNS.name} r on r.id = page_id
-        order by ${order}`,
+        order by ${order}`
+      : ofState('r.*', bind(filter.state, 'text'));
+  return rows(
+    manager,
+    `select ${RECORD_COLUMNS}, r.found
+         from (
+           select r.*,
+                  count(*) over () as found,
+                  sum(${RUN_BYTES}) over walk as bytes_so_far,
+                  row_number() over walk as nth
+             from (${found}) r
+           window walk as (order by ${order} rows unbounded preceding)
+         ) r
+        where r.bytes_so_far <= ${bind(walk.maxBytes, 'bigint')} or r.nth = 1
+        order by ${order}
+        limit ${limit}`,
     params,
   );
 }
@@ -126,6 +142,10 @@ function fieldConditions({ definitionId, image, topic }: RunFilter, bind: Bind):
   const conditions = Object.entries(fields).flatMap(([column, value]) =>
     value === undefined ? [] : [`${column} = ${bind(value, 'text')}`],
   );
+  // The index of topic and image has a hash of the image: an entry of both texts could be too long.
+  if (topic !== undefined && image !== undefined) {
+    conditions.push(`hashtextextended(image, 0) = hashtextextended(${bind(image, 'text')}, 0)`);
+  }
   return conditions.length > 0 ? conditions : [ONLY_BY_STATE];
 }
 

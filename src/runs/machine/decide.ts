@@ -1,5 +1,6 @@
 import { assertNever } from '@longshore/common/json/assert-never';
 import { decideFailed, decideReclaim } from './failure.js';
+import { recordNote } from './note.js';
 import { openAttempt, record, transitionOf } from './record.js';
 import type { Rejection, Command, Outcome, Reporter, RunCommand } from './run-command.js';
 import { MAX_ATTEMPTS_OF_A_RUN, type NextAttempt, type Run } from './run.js';
@@ -38,7 +39,7 @@ function decideAssign(run: Run, command: Command<'assign'>, t: Date): Outcome {
 }
 
 function decideEvent(run: Run, command: Command<'event'>, t: Date): Outcome {
-  const { event, reporter, nextAttempt } = command;
+  const { event, reporter, nextAttempt, noteLimits } = command;
   const { effect } = event;
   const forced = effect.kind === 'RETRIED' && effect.force;
   const fence = checkFence(run, reporter, effect.kind === 'STARTED' ? effect.workerId : null);
@@ -49,23 +50,27 @@ function decideEvent(run: Run, command: Command<'event'>, t: Date): Outcome {
 
   switch (effect.kind) {
     case 'NOTE':
-      return record(run, event, { updatedAt: t });
+      return recordNote(run, event, { updatedAt: t }, noteLimits);
     case 'PROGRESS':
-      return record(run, event, { progress: effect.progress, updatedAt: t });
+      return recordNote(run, event, { progress: effect.progress, updatedAt: t }, noteLimits);
     case 'STARTED': {
       const transition = transitionOf(run, 'STARTED');
       if ('rejection' in transition) return transition;
       if (run.workerId !== null && run.workerId !== effect.workerId) {
         return { rejection: { reason: 'other-worker', workerId: effect.workerId } };
       }
-      return record(run, event, {
+      const change = {
         state: transition.to,
         workerId: effect.workerId,
         gpuId: effect.gpuId ?? run.gpuId,
         assignedAt: run.assignedAt ?? t,
         startedAt: run.startedAt ?? t,
         updatedAt: t,
-      });
+      };
+      // A worker may report STARTED again and again.
+      return run.state === 'RUNNING'
+        ? recordNote(run, event, change, noteLimits)
+        : record(run, event, change);
     }
     case 'COMPLETED': {
       const transition = transitionOf(run, 'COMPLETED');

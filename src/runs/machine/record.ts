@@ -44,6 +44,8 @@ export function openAttempt(
       gpuId: null,
       workerId: null,
       errorMessage: null,
+      noteCount: 0,
+      noteBytes: 0,
       queuedAt: t,
       notBefore: null,
       assignedAt: null,

@@ -1,5 +1,6 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { EndedAttempt, NextAttempt, Run, TimelineEntry } from './run.js';
+import type { NoteLimits } from './note.js';
 import type { RunEvent } from './run-event.js';
 import type { RunState, TerminalState } from './run-state.js';
 
@@ -14,6 +15,8 @@ export type RunCommand =
       readonly type: 'event';
       readonly event: RunEvent;
       readonly reporter: Reporter;
+      /** Absent: the attempt may have any number of events that change no state. */
+      readonly noteLimits?: NoteLimits | undefined;
       readonly nextAttempt: NextAttempt;
     }
   | { readonly type: 'assign'; readonly workerId: string; readonly gpuId: number | null }

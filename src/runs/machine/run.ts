@@ -34,6 +34,8 @@ export const CHANGING_FIELDS = [
   'gpuId',
   'workerId',
   'errorMessage',
+  'noteCount',
+  'noteBytes',
   'queuedAt',
   'notBefore',
   'assignedAt',
@@ -42,7 +44,7 @@ export const CHANGING_FIELDS = [
   'updatedAt',
 ] as const satisfies readonly (keyof RunEntity)[];
 
-export type RunRecord = Readonly<Omit<RunEntity, 'state'>> & { readonly state: RunState };
+export type RunRecord = Readonly<Omit<RunEntity, 'state' | 'size'>> & { readonly state: RunState };
 
 /** The part of a run that the state machine decides by, with its current attempt. All other fields are only stored. */
 export type Run = Pick<RunRecord, (typeof FIXED_FIELDS | typeof CHANGING_FIELDS)[number]> & {
@@ -63,6 +65,8 @@ export const INITIAL_VALUES = {
   gpuId: null,
   workerId: null,
   errorMessage: null,
+  noteCount: 0,
+  noteBytes: 0,
   notBefore: null,
   assignedAt: null,
   startedAt: null,

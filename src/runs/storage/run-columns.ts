@@ -1,16 +1,32 @@
 import { QueueEntryEntity } from '../../database/entities/queue.entity.js';
 import { RunEntity } from '../../database/entities/run.entity.js';
-import { EntityTable } from '../../database/entity-table.js';
+import { EntityTable, type Field } from '../../database/entity-table.js';
 import { CHANGING_FIELDS, FIXED_FIELDS } from '../machine/run.js';
 
 export const RUNS = new EntityTable(RunEntity);
+
+/** The columns of free size. */
+const JSON_FIELDS = ['inputs', 'outputsTemplate', 'attributes', 'outputs'] as const;
 
 export const QUEUE = new EntityTable(QueueEntryEntity);
 
 /** Columns of `runs r` that the state machine reads: the fields of `Run`, except its outputs. */
 export const MACHINE_COLUMNS = RUNS.select('r', [...FIXED_FIELDS, ...CHANGING_FIELDS]);
 
-export const RECORD_COLUMNS = RUNS.select('r');
+export const RECORD_COLUMNS = RUNS.select('r', RUNS.except('size'));
+
+/**
+ * Bytes of a run in an answer, without its events. Rows from before migration 016 are measured; the others are not read
+ * for it.
+ */
+export const RUN_BYTES = `coalesce(r.size, ${jsonBytes('r')}) + coalesce(octet_length(r.error_message), 0)`;
+
+/** Bytes of the JSON columns of a row of `runs`, or of values for one. */
+export function jsonBytes(alias: string, columns: readonly Field<RunEntity>[] = JSON_FIELDS): string {
+  return columns
+    .map((field) => `coalesce(octet_length(${alias}.${RUNS.column(field)}::text), 0)`)
+    .join(' + ');
+}
 
 /** Columns of `run_queue q` that scheduling strategies use. */
 export const QUEUE_NOTES = QUEUE.select('q', ['passedOverAt', 'reservedFor']);

@@ -1,14 +1,12 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
+import { Settings } from '../../config/settings.js';
 import { EventRepository, type TimelineRange, type TimelineRow } from '../events/event.repository.js';
 import { RunRepository } from './run.repository.js';
 import type { RunRecord } from '../machine/run.js';
 
 /** Timeline entries in the response of a run or an attempt, at most. */
 const EMBEDDED_EVENTS = 1000;
-
-/** Bytes of messages and payloads in one response, at most, shared evenly by its runs or attempts. */
-export const EMBEDDED_BYTES = 32 * 1024 * 1024;
 
 /** A run with the events in its response. */
 export interface RunView {
@@ -19,10 +17,16 @@ export interface RunView {
 
 @Injectable()
 export class RunViews {
+  /** Bytes of runs or attempts in one answer, and of their events. */
+  readonly maxBytes: number;
+
   constructor(
     private readonly runs: RunRepository,
     private readonly events: EventRepository,
-  ) {}
+    @Inject(Settings) { maxAnswerBytes }: Pick<Settings, 'maxAnswerBytes'>,
+  ) {
+    this.maxBytes = maxAnswerBytes;
+  }
 
   /** Views of runs by id, with two statements; unknown runs are left out. */
   async read(manager: EntityManager, ids: readonly string[]): Promise<ReadonlyMap<string, RunView>> {
@@ -41,9 +45,13 @@ export class RunViews {
       .filter(({ eventCount }) => eventCount > 0)
       .map(({ id, eventCount }) => newestOf({ runId: id, from: 0, to: eventCount }));
     if (ranges.length === 0) return byRun;
-    const events = await this.events.listNewest(manager, ranges, EMBEDDED_BYTES / ranges.length);
-    for (const event of events) byRun.get(event.runId)?.push(event);
+    for (const event of await this.listNewest(manager, ranges)) byRun.get(event.runId)?.push(event);
     return byRun;
+  }
+
+  /** The newest events of ranges, which share the bytes of an answer evenly. */
+  async listNewest(manager: EntityManager, ranges: readonly TimelineRange[]): Promise<TimelineRow[]> {
+    return ranges.length === 0 ? [] : this.events.listNewest(manager, ranges, this.maxBytes / ranges.length);
   }
 }
 

@@ -13,21 +13,21 @@ import {
 import type { RunState } from '../machine/run-state.js';
 import { RunNotFound } from '../run.errors.js';
 import { isRunId } from './new-id.js';
-import { MACHINE_COLUMNS, RECORD_COLUMNS, RUNS } from './run-columns.js';
+import { jsonBytes, MACHINE_COLUMNS, RECORD_COLUMNS, RUN_BYTES, RUNS } from './run-columns.js';
 
 /** Fields that a claim returns besides those of `Run`. */
 const CLAIMED_FIELDS = ['image', 'inputs', 'traceparent', 'tracestate'] as const;
 export type ClaimedFields = Pick<RunRecord, (typeof CLAIMED_FIELDS)[number]>;
 
-export type AttemptRow = Omit<AttemptEntity, 'state'> & { readonly state: RunState };
+export type AttemptRow = Omit<AttemptEntity, 'state' | 'size'> & { readonly state: RunState };
 
 // A new run is sent without the columns that have the same value in every new run.
 const CONSTANT = RUNS.fields.filter((field): field is keyof typeof INITIAL_VALUES => field in INITIAL_VALUES);
-const GIVEN = RUNS.except(...CONSTANT, 'queuedAt', 'updatedAt');
+const GIVEN = RUNS.except(...CONSTANT, 'queuedAt', 'updatedAt', 'size');
 const NEW_RUNS = RUNS.unnest(GIVEN);
-const INSERT = `insert into ${RUNS.name} (${RUNS.columns([...GIVEN, ...CONSTANT, 'queuedAt', 'updatedAt'])})
+const INSERT = `insert into ${RUNS.name} (${RUNS.columns([...GIVEN, ...CONSTANT, 'queuedAt', 'updatedAt', 'size'])})
        select ${RUNS.columns(GIVEN, 'v')}, ${CONSTANT.map((field) => literal(INITIAL_VALUES[field])).join(', ')},
-              v.created_at, v.created_at
+              v.created_at, v.created_at, ${jsonBytes('v', ['inputs', 'outputsTemplate', 'attributes'])}
          from ${NEW_RUNS.sql}`;
 
 const CHANGED_RUNS = RUNS.unnest(['id', 'outputs', ...CHANGING_FIELDS], {
@@ -35,7 +35,11 @@ const CHANGED_RUNS = RUNS.unnest(['id', 'outputs', ...CHANGING_FIELDS], {
 });
 const UPDATE = `update ${RUNS.name} r
           set ${RUNS.set(CHANGING_FIELDS, 'v')},
-              outputs = case when v.sets_outputs then v.outputs else r.outputs end
+              outputs = case when v.sets_outputs then v.outputs else r.outputs end,
+              size = case
+                when v.sets_outputs then r.size + ${jsonBytes('v', ['outputs'])} - ${jsonBytes('r', ['outputs'])}
+                else r.size
+              end
          from ${CHANGED_RUNS.sql}
         where r.id = v.id`;
 
@@ -50,13 +54,22 @@ const ASSIGN = `update ${RUNS.name} r
     returning ${RUNS.select('r', ['id', ...CLAIMED_FIELDS])}`;
 
 const ATTEMPTS = new EntityTable(AttemptEntity);
-const COPIED = ATTEMPTS.except('outputs');
-const ENDED = ATTEMPTS.unnest(ATTEMPTS.fields, { extra: { sets_outputs: 'boolean' } });
-const INSERT_ATTEMPTS = `insert into ${ATTEMPTS.name} (${ATTEMPTS.columns(COPIED)}, outputs)
+const COPIED = ATTEMPTS.except('outputs', 'size');
+const ENDED = ATTEMPTS.unnest(ATTEMPTS.except('size'), { extra: { sets_outputs: 'boolean' } });
+const INSERT_ATTEMPTS = `insert into ${ATTEMPTS.name} (${ATTEMPTS.columns(COPIED)}, outputs, size)
        select ${ATTEMPTS.columns(COPIED, 'v')},
-              case when v.sets_outputs then v.outputs else r.outputs end
+              case when v.sets_outputs then v.outputs else r.outputs end,
+              case when v.sets_outputs then ${jsonBytes('v', ['outputs'])} else ${jsonBytes('r', ['outputs'])} end
          from ${ENDED.sql}
          join ${RUNS.name} r on r.id = v.run_id`;
+
+/** A part of the attempts of a run. */
+export interface AttemptPage {
+  /** Number of the attempt behind which it begins; 0: at the first. */
+  readonly after: number;
+  readonly limit: number;
+  readonly maxBytes: number;
+}
 
 /** SQL of the tables `runs` and `attempts`, which holds the attempts before the current one. */
 @Injectable()
@@ -132,16 +145,45 @@ export class RunRepository {
     await execute(manager, INSERT_ATTEMPTS, ENDED.params(ended, OUTPUTS));
   }
 
-  /** The attempts of a run before the current one, oldest first; at most 999. */
-  findEndedAttempts(manager: EntityManager, runId: string): Promise<AttemptRow[]> {
-    return rows(
+  /**
+   * Attempts of a run before the current one, oldest first: those after a number, up to `limit`, and as many as come to
+   * `maxBytes` with what an answer repeats of the run for each; the first is read whatever its size.
+   */
+  async listEndedAttempts(
+    manager: EntityManager,
+    runId: string,
+    { after, limit, maxBytes }: AttemptPage,
+  ): Promise<{ readonly attempts: AttemptRow[]; readonly hasMore: boolean }> {
+    const found = await rows<AttemptRow & { readonly found: string }>(
       manager,
-      `select ${ATTEMPTS.select('a')}
-         from ${ATTEMPTS.name} a
-        where a.run_id = $1::uuid
-        order by a.attempt`,
-      [runId],
+      `select ${ATTEMPTS.select('a', ATTEMPTS.except('size'))}, a.found
+         from (
+           select b.*,
+                  count(*) over () as found,
+                  sum(b.bytes) over walk as bytes_so_far,
+                  row_number() over walk as nth
+             from (
+               select a.*,
+                      coalesce(a.size, octet_length(a.outputs::text), 0)
+                        + coalesce(octet_length(a.error_message), 0)
+                        + (select ${RUN_BYTES} from ${RUNS.name} r where r.id = $1::uuid) as bytes
+                 from ${ATTEMPTS.name} a
+                where a.run_id = $1::uuid
+                  and a.attempt > $2::integer
+                order by a.attempt
+                limit $3::integer + 1
+             ) b
+           window walk as (order by b.attempt rows unbounded preceding)
+         ) a
+        where a.bytes_so_far <= $4::bigint or a.nth = 1
+        order by a.attempt
+        limit $3::integer`,
+      [runId, after, limit, maxBytes],
     );
+    return {
+      attempts: found,
+      hasMore: Number(found[0]?.found ?? 0) > found.length,
+    };
   }
 }
 

@@ -17,9 +17,6 @@ import { ResourcesInputDto } from './resources.dto.js';
 /** 1-128 characters, the first one alphanumeric. */
 const WORKER_ID = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
 
-/** Characters of running runs, as JSON, above which their inputs and constraints are not kept. */
-const MAX_KEPT_OPS = 256 * 1024;
-
 @ApiSchema({ name: 'RunningOp', description: 'A run in execution, as reported by its worker.' })
 @AllowUnknownFields()
 export class RunningOpDto {
@@ -71,17 +68,10 @@ export function toHeartbeat(dto: HeartbeatDto): Heartbeat {
     ramMb: resources.ram_mb,
     gpus: resources.gpus.map(({ id, vram_mb: vramMb, tags }) => ({ id, vramMb, tags: tags ?? [] })),
     tags: dto.tags,
-    runningOps: dto.running_ops && keptOps(dto.running_ops),
+    runningOps: dto.running_ops?.map(toReportedRun),
   };
 }
 
-/** Inputs and constraints are for display: above the limit they are dropped and the heartbeat is accepted. */
-function keptOps(ops: readonly RunningOpDto[]): ReportedRun[] {
-  const isSmall = JSON.stringify(ops).length <= MAX_KEPT_OPS;
-  return ops.map(({ id, image, inputs, constraints }) => ({
-    id,
-    image,
-    inputs: isSmall ? inputs : {},
-    constraints: isSmall ? constraints : {},
-  }));
+function toReportedRun({ id, image, inputs, constraints }: RunningOpDto): ReportedRun {
+  return { id, image, inputs, constraints };
 }

@@ -1,14 +1,31 @@
 import { ApiProperty, ApiPropertyOptional, ApiSchema } from '@nestjs/swagger';
+import { IsOptional } from 'class-validator';
+import { QueryInteger, QueryString } from '../../common/http/validation/dto-decorators.js';
 import type { WorkerStatus } from '../workers.service.js';
 import { RunningOpDto } from './heartbeat.dto.js';
 import { FreeResourcesDto, ResourcesDto } from './resources.dto.js';
+
+export class ListWorkersQueryDto {
+  /** Largest number of workers in the page; all of them unless given. */
+  @IsOptional()
+  @QueryInteger({ min: 1, max: 1000 })
+  limit?: number;
+
+  /** Id of a worker: the page begins behind it. */
+  @IsOptional()
+  @QueryString({ max: 128 })
+  after?: string;
+}
 
 @ApiSchema({ name: 'Worker', description: 'A registered worker.' })
 export class WorkerDto {
   id: string;
   @ApiProperty({ type: ResourcesDto }) resources: ResourcesDto;
   tags: string[];
-  /** Runs that the worker reports to be executing. */
+  /**
+   * Runs that the worker reports to be executing. Inputs, constraints and further runs are left out where all come to more
+   * than the setting SERVICE_MAX_WORKER_BYTES.
+   */
   @ApiProperty({ type: [RunningOpDto] }) running_ops: RunningOpDto[];
   /** Time of the first heartbeat, ISO 8601. */
   @ApiProperty({ type: 'string', format: 'date-time' }) created_at: string;

@@ -1,10 +1,18 @@
 import { createHash } from 'node:crypto';
-import { rows, unnestRows, type SqlExecutor } from '../../database/sql.js';
+import { execute, rows, unnestRows, type SqlExecutor } from '../../database/sql.js';
 import type { ClaimingWorker } from '../../runs/scheduling-strategy.js';
-import { TooManyHeartbeats } from '../workers.errors.js';
+import { TooManyHeartbeats, TooManyWorkers } from '../workers.errors.js';
 import { Coalescer, CoalescerFull } from './coalescer.js';
 import { MAX_DEPARTED } from './run-reports.js';
-import { FORGET_AFTER_MS, type Heartbeat, type PooledWorker, type ReportedRun } from './worker-pool.js';
+import { fitRunningRuns } from './worker-bytes.js';
+import {
+  FORGET_AFTER_MS,
+  FULL_POOL_TIMEOUTS,
+  type Heartbeat,
+  type PooledWorker,
+  type PoolLimits,
+  type ReportedRun,
+} from './worker-pool.js';
 
 /** Minimum time between two statements, in milliseconds. */
 const PAUSE_MS = 100;
@@ -57,11 +65,14 @@ interface HeartbeatRow extends Pick<PooledWorker, 'id' | 'createdAt' | 'lastHear
   readonly runningOps: readonly ReportedRun[] | null;
 }
 
+/** Workers that one statement reads or removes. */
+export const POOL_BATCH = 500;
+
 const NO_RUNS_HASH = hashOf('[]');
 
 /** Writes the heartbeats of a process to the shared pool, collected for 100 ms. Resolves after the commit. */
 export class HeartbeatWriter {
-  readonly #writes: Coalescer<WrittenHeartbeat, PooledWorker>;
+  readonly #writes: Coalescer<WrittenHeartbeat, PooledWorker | null>;
 
   /**
    * @param timeoutMs worker timeout: older reports are dropped
@@ -70,6 +81,7 @@ export class HeartbeatWriter {
   constructor(
     private readonly timeoutMs: number,
     private readonly connection: { open(): Promise<SqlExecutor>; close(): Promise<void> },
+    private readonly limits: PoolLimits,
   ) {
     this.#writes = new Coalescer({
       ...LIMITS,
@@ -79,23 +91,20 @@ export class HeartbeatWriter {
     });
   }
 
-  /** @throws TooManyHeartbeats, or an error of the database */
+  /** @throws TooManyHeartbeats, TooManyWorkers, or an error of the database */
   async write(heartbeat: Heartbeat): Promise<PooledWorker> {
-    const { cpuCores, ramMb, gpus, tags, runningOps: ops } = heartbeat;
+    const { cpuCores, ramMb, gpus, tags, runningOps } = heartbeat;
+    const ops = runningOps && fitRunningRuns(runningOps, this.limits.maxWorkerBytes);
     const description = JSON.stringify({ cpuCores, ramMb, gpus, tags } satisfies WorkerDescription);
     const text = ops && JSON.stringify(ops);
-    const running =
-      ops && text !== undefined ? { ops, ids: ops.map(({ id }) => id), text, hash: hashOf(text) } : null;
-    try {
-      return await this.#writes.submit({
-        heartbeat,
-        description,
-        descriptionHash: hashOf(description),
-        running,
-      });
-    } catch (error) {
+    const ids = runningOps?.map(({ id }) => id);
+    const running = ops && ids && text !== undefined ? { ops, ids, text, hash: hashOf(text, ids) } : null;
+    const written = { heartbeat, description, descriptionHash: hashOf(description), running };
+    const worker = await this.#writes.submit(written).catch((error: unknown) => {
       throw error instanceof CoalescerFull ? new TooManyHeartbeats() : error;
-    }
+    });
+    if (!worker) throw new TooManyWorkers(this.limits.maxWorkers);
+    return worker;
   }
 
   /** Writes waiting heartbeats and closes the connection. */
@@ -104,7 +113,8 @@ export class HeartbeatWriter {
     await this.connection.close();
   }
 
-  async #write(heartbeats: readonly WrittenHeartbeat[]): Promise<PooledWorker[]> {
+  /** null: the pool is full. */
+  async #write(heartbeats: readonly WrittenHeartbeat[]): Promise<(PooledWorker | null)[]> {
     const byWorker = new Map<string, WrittenHeartbeat[]>();
     for (const one of heartbeats) {
       const { id } = one.heartbeat;
@@ -119,11 +129,10 @@ export class HeartbeatWriter {
       const row = rowById.get(one.newest.heartbeat.id);
       if (row) workers.set(row.id, toWorker(one, row));
     }
-    return heartbeats.map(({ heartbeat }) => {
-      const worker = workers.get(heartbeat.id);
-      if (!worker) throw new Error('a heartbeat was not written');
-      return worker;
-    });
+    if (workers.size < merged.length) {
+      await removeSilent(await this.connection.open(), FULL_POOL_TIMEOUTS * this.timeoutMs);
+    }
+    return heartbeats.map(({ heartbeat }) => workers.get(heartbeat.id) ?? null);
   }
 
   /** Locks rows in the order of ids, so that processes never deadlock; does not rewrite unchanged content. */
@@ -149,7 +158,7 @@ export class HeartbeatWriter {
         running_ops: running?.text ?? null,
         earlier_ids: earlierIds.length === 0 ? null : JSON.stringify(earlierIds),
       })),
-      4,
+      5,
     );
     return rows(
       await this.connection.open(),
@@ -157,11 +166,20 @@ export class HeartbeatWriter {
        said as materialized (
          select v.*,
                 c.now,
-                coalesce(old.last_heartbeat_at <= c.now - ${FORGET_AFTER}, true) as is_new
+                coalesce(old.last_heartbeat_at <= c.now - ${FORGET_AFTER}, true) as is_new,
+                old.worker_id is null as is_unknown
            from ${source.sql}
           cross join clock c
            left join worker_pool old
              on old.worker_id = v.worker_id
+       ),
+       admitted as materialized (
+         select *
+           from (
+             select *, row_number() over (partition by is_unknown order by worker_id) as nth
+               from said
+           ) s
+          where case when is_unknown then nth <= $4::integer - (select count(*) from worker_pool) else true end
        ),
        beat as (
          insert into worker_pool as w (
@@ -172,7 +190,7 @@ export class HeartbeatWriter {
                 case when reports >= 1 then now end,
                 case when reports >= 2 then now end,
                 worker_id
-           from said
+           from admitted
           order by worker_id collate "C"
              on conflict (worker_id) do update
             set created_at = case
@@ -246,9 +264,35 @@ export class HeartbeatWriter {
          from beat b
          join said s
            on s.worker_id = b.worker_id`,
-      [this.timeoutMs, MAX_DEPARTED, NO_RUNS_HASH, ...source.params],
+      [this.timeoutMs, MAX_DEPARTED, NO_RUNS_HASH, this.limits.maxWorkers, ...source.params],
     );
   }
+}
+
+/** Removes workers without a heartbeat for so long, a batch of them. @returns their number */
+export function removeSilent(executor: SqlExecutor, silentMs: number): Promise<number> {
+  return execute(
+    executor,
+    `with removed as (
+         delete from worker_pool
+          where worker_id in (
+                  select worker_id
+                    from worker_pool
+                   where last_heartbeat_at <= clock_timestamp() - $1::double precision * interval '1 millisecond'
+                   order by worker_id
+                   limit $2::integer
+                     for update skip locked
+                )
+      returning worker_id
+       ),
+       words as (
+         delete from worker_pool_words
+          where worker_id in (select worker_id from removed)
+       )
+       select worker_id
+         from removed`,
+    [silentMs, POOL_BATCH],
+  );
 }
 
 function merge(heartbeats: readonly WrittenHeartbeat[]): MergedHeartbeats {
@@ -273,6 +317,6 @@ function toWorker({ newest, running }: MergedHeartbeats, row: HeartbeatRow): Poo
 }
 
 /** 128 bits in the form of a UUID, a type of 16 bytes in the database. */
-function hashOf(text: string): string {
-  return createHash('sha256').update(text).digest('hex').slice(0, 32);
+function hashOf(text: string, ids: readonly string[] = []): string {
+  return createHash('sha256').update(text).update(ids.join(' ')).digest('hex').slice(0, 32);
 }

@@ -1,12 +1,16 @@
 import { inBatches } from '../../database/in-batches.js';
+import { TooManyWorkers } from '../workers.errors.js';
 import { RunReports } from './run-reports.js';
+import { fitRunningRuns } from './worker-bytes.js';
 import type { WorkerDrainsRepository } from './worker-drains.repository.js';
 import {
   FORGET_AFTER_MS,
+  FULL_POOL_TIMEOUTS,
   groupOf,
   type Heartbeat,
   type Holding,
   type PooledWorker,
+  type PoolLimits,
   type SilentWorker,
   type WorkerCounts,
   type WorkerPool,
@@ -14,6 +18,9 @@ import {
 
 /** Drains that one statement removes. */
 const BATCH = 500;
+
+/** Ids of runs in the reports of all workers; beyond, the reports of a worker are dropped. About 150 bytes each. */
+const MAX_REPORTED_IDS = 500_000;
 
 interface Entry {
   readonly worker: Omit<PooledWorker, 'isActive' | 'isDraining'>;
@@ -25,12 +32,14 @@ export class MemoryWorkerPool implements WorkerPool {
   /** Ordered by the last heartbeat, the oldest first. */
   readonly #entries = new Map<string, Entry>();
   readonly #draining: Set<string>;
+  #reportedIds = 0;
   /** Changes of drains run one after the other, so that table and set agree. */
   #lastDrain: Promise<void> = Promise.resolve();
 
   private constructor(
     private readonly timeoutMs: number,
     private readonly drains: WorkerDrainsRepository,
+    private readonly limits: PoolLimits,
     private readonly now: () => number,
     draining: readonly string[],
   ) {
@@ -41,19 +50,28 @@ export class MemoryWorkerPool implements WorkerPool {
   static async open(
     timeoutMs: number,
     drains: WorkerDrainsRepository,
+    limits: PoolLimits,
     now: () => number = Date.now,
   ): Promise<MemoryWorkerPool> {
-    return new MemoryWorkerPool(timeoutMs, drains, now, await drains.list());
+    return new MemoryWorkerPool(timeoutMs, drains, limits, now, await drains.list());
   }
 
   heartbeat(heartbeat: Heartbeat): Promise<PooledWorker> {
+    const { maxWorkers, maxWorkerBytes } = this.limits;
     const now = this.now();
     this.#forgetSilent();
     const known = this.#entries.get(heartbeat.id);
+    if (!known && this.#entries.size >= maxWorkers) {
+      this.#forgetSilent(FULL_POOL_TIMEOUTS * this.timeoutMs);
+      if (this.#entries.size >= maxWorkers) return Promise.reject(new TooManyWorkers(maxWorkers));
+    }
     const reports = known?.reports ?? new RunReports();
     if (heartbeat.runningOps) {
       const ids = heartbeat.runningOps.map(({ id }) => id);
+      this.#reportedIds -= reports.size;
       reports.add(ids, now, now - this.timeoutMs);
+      if (this.#reportedIds + reports.size > MAX_REPORTED_IDS) reports.drop();
+      this.#reportedIds += reports.size;
     }
     const at = new Date(now);
     const worker = {
@@ -62,7 +80,9 @@ export class MemoryWorkerPool implements WorkerPool {
       ramMb: heartbeat.ramMb,
       gpus: heartbeat.gpus,
       tags: heartbeat.tags,
-      runningOps: heartbeat.runningOps ?? known?.worker.runningOps ?? [],
+      runningOps: heartbeat.runningOps
+        ? fitRunningRuns(heartbeat.runningOps, maxWorkerBytes)
+        : (known?.worker.runningOps ?? []),
       createdAt: known?.worker.createdAt ?? at,
       lastHeartbeatAt: at,
     };
@@ -167,10 +187,11 @@ export class MemoryWorkerPool implements WorkerPool {
     };
   }
 
-  #forgetSilent(): void {
-    const limit = this.now() - FORGET_AFTER_MS;
+  #forgetSilent(afterMs = FORGET_AFTER_MS): void {
+    const limit = this.now() - afterMs;
     for (const [id, entry] of this.#entries) {
       if (entry.worker.lastHeartbeatAt.getTime() > limit) return;
+      this.#reportedIds -= entry.reports.size;
       this.#entries.delete(id);
     }
   }

@@ -72,10 +72,11 @@ export const POOL_PROVIDERS: Provider[] = [
       metrics: DatabaseMetrics,
     ): WorkerPool | Promise<WorkerPool> => {
       const timeoutMs = settings.workerTimeout * 1000;
-      if (!isShared(settings)) return MemoryWorkerPool.open(timeoutMs, drains);
+      if (!isShared(settings)) return MemoryWorkerPool.open(timeoutMs, drains, settings);
       const connection = new ReservedConnection(dataSource);
       metrics.addPool('heartbeats', connection.dataSource);
-      return new SharedWorkerPool(timeoutMs, dataSource, drains, new HeartbeatWriter(timeoutMs, connection));
+      const writer = new HeartbeatWriter(timeoutMs, connection, settings);
+      return new SharedWorkerPool(timeoutMs, dataSource, drains, writer);
     },
   },
   PoolRegistration,

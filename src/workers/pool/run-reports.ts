@@ -36,6 +36,18 @@ export class RunReports {
     this.#last = at;
   }
 
+  /** Ids that are kept. */
+  get size(): number {
+    return this.#running.size + this.#departed.size;
+  }
+
+  /** Forgets the ids; until the worker timeout is over, no run counts as missing in the reports. */
+  drop(): void {
+    this.#running = new Set();
+    this.#departed.clear();
+    this.#droppedAt = this.#last;
+  }
+
   /** Whether there were at least two reports since the time, none with the run. */
   areWithout(runId: string, from: number): boolean {
     if (this.#previous === undefined || this.#previous < from) return false;

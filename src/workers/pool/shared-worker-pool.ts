@@ -2,7 +2,14 @@ import type { DataSource } from 'typeorm';
 import { isAloneInDeployment } from '../../database/advisory-locks.js';
 import { inBatches } from '../../database/in-batches.js';
 import { currentTime, execute, rows, unnestRows, type SqlExecutor } from '../../database/sql.js';
-import { CLOCK, FORGET_AFTER, type HeartbeatWriter, type WorkerDescription } from './heartbeat-writer.js';
+import {
+  CLOCK,
+  FORGET_AFTER,
+  POOL_BATCH,
+  removeSilent,
+  type HeartbeatWriter,
+  type WorkerDescription,
+} from './heartbeat-writer.js';
 import type { WorkerDrainsRepository } from './worker-drains.repository.js';
 import {
   FORGET_AFTER_MS,
@@ -14,9 +21,6 @@ import {
   type WorkerCounts,
   type WorkerPool,
 } from './worker-pool.js';
-
-/** Workers or drains of one statement. */
-const BATCH = 500;
 
 /** When the worker timeout began, with the timeout as parameter 1. */
 const TIMEOUT_START = `c.now - $1::double precision * interval '1 millisecond'`;
@@ -83,10 +87,10 @@ export class SharedWorkerPool implements WorkerPool {
         `${SELECT_WORKERS} and w.worker_id > $2::text
         order by w.worker_id
         limit $3::integer`,
-        [this.timeoutMs, workers.at(-1)?.id ?? '', BATCH],
+        [this.timeoutMs, workers.at(-1)?.id ?? '', POOL_BATCH],
       );
       workers.push(...page.map(toWorker));
-      if (page.length < BATCH) return workers;
+      if (page.length < POOL_BATCH) return workers;
     }
   }
 
@@ -163,8 +167,12 @@ export class SharedWorkerPool implements WorkerPool {
     const { drains } = this;
     const before = new Date((await currentTime(this.dataSource)).getTime() - FORGET_AFTER_MS);
     await drains.markSeenByPool();
-    const workers = await inBatches(BATCH, stop, () => this.#removeForgotten());
-    const ended = await inBatches(BATCH, stop, async () => (await drains.removeUnseen(before, BATCH)).length);
+    const workers = await inBatches(POOL_BATCH, stop, () => removeSilent(this.dataSource, FORGET_AFTER_MS));
+    const ended = await inBatches(
+      POOL_BATCH,
+      stop,
+      async () => (await drains.removeUnseen(before, POOL_BATCH)).length,
+    );
     return workers + ended;
   }
 
@@ -174,31 +182,6 @@ export class SharedWorkerPool implements WorkerPool {
 
   onModuleDestroy(): Promise<void> {
     return this.heartbeats.close();
-  }
-
-  #removeForgotten(): Promise<number> {
-    return execute(
-      this.dataSource,
-      `with removed as (
-         delete from worker_pool
-          where worker_id in (
-                  select worker_id
-                    from worker_pool
-                   where last_heartbeat_at <= clock_timestamp() - ${FORGET_AFTER}
-                   order by worker_id
-                   limit $1::integer
-                     for update skip locked
-                )
-      returning worker_id
-       ),
-       words as (
-         delete from worker_pool_words
-          where worker_id in (select worker_id from removed)
-       )
-       select worker_id
-         from removed`,
-      [BATCH],
-    );
   }
 }
 

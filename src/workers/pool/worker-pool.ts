@@ -5,6 +5,16 @@ import type { ClaimingWorker } from '../../runs/scheduling-strategy.js';
 /** Milliseconds without a heartbeat after which a worker is removed. */
 export const FORGET_AFTER_MS = 24 * 60 * 60 * 1000;
 
+/** Worker timeouts without a heartbeat after which a full pool removes a worker: the reaper has reclaimed its runs. */
+export const FULL_POOL_TIMEOUTS = 2;
+
+/** See the settings of these names. */
+export interface PoolLimits {
+  readonly maxWorkers: number;
+  /** Bytes of the running runs that are shown of a worker. */
+  readonly maxWorkerBytes: number;
+}
+
 export interface ReportedRun {
   readonly id: string;
   readonly image: string;
@@ -54,6 +64,7 @@ export function groupOf({
 
 /** The registered workers: not durable, and not part of a backup. Drains are durable. */
 export abstract class WorkerPool {
+  /** Registers a worker or refreshes it. @throws TooManyWorkers if the pool is full and the worker is not registered */
   abstract heartbeat(heartbeat: Heartbeat): Promise<PooledWorker>;
   abstract find(id: string): Promise<PooledWorker | null>;
   /** The registered ones of the workers, by id. @param executor connection for a pool in the database */

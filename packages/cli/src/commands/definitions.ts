@@ -67,7 +67,6 @@ function addList(parent: Command, context: CliContext): void {
     await printList(session, flags, {
       columns: COLUMNS,
       empty: 'no definitions',
-      pageSize: PAGE,
       page: (after) => {
         const query = { limit: PAGE, ...(after === undefined ? {} : { after }) };
         return session.ask((init) => session.client.GET('/definitions', { params: { query }, ...init }));

@@ -78,7 +78,6 @@ function addList(parent: Command, context: CliContext): void {
     await printList(session, flags, {
       columns: COLUMNS,
       empty: 'no keys but those that the service was started with',
-      pageSize: PAGE,
       page: (after) => {
         const query = { limit: PAGE, ...(after === undefined ? {} : { after }) };
         return session.ask((init) => session.client.GET('/api-keys', { params: { query }, ...init }));

@@ -1,12 +1,26 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { IsOptional } from 'class-validator';
+import { QueryInteger } from '../../../common/http/validation/dto-decorators.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { RUN_STATES, type RunState } from '../../machine/run-state.js';
-import type { RunRecord } from '../../machine/run.js';
+import { MAX_ATTEMPTS_OF_A_RUN, type RunRecord } from '../../machine/run.js';
 import type { AttemptRow } from '../../storage/run.repository.js';
 import type { TimelineRow } from '../../events/event.repository.js';
 import { TimelineEventDto, toTimelineEventDto } from './event.dto.js';
 import { ExecutionSummaryDto, toExecutionSummaryDto } from './op-run.dto.js';
 import { ConstraintsDto } from './run-options.dto.js';
+
+export class ListAttemptsQueryDto {
+  /** Largest number of attempts in the page; all of them unless given. */
+  @IsOptional()
+  @QueryInteger({ min: 1, max: MAX_ATTEMPTS_OF_A_RUN })
+  limit?: number;
+
+  /** Number of an attempt: the page begins behind it. */
+  @IsOptional()
+  @QueryInteger({ min: 0, max: MAX_ATTEMPTS_OF_A_RUN })
+  after?: number;
+}
 
 @ApiSchema({ name: 'OpAttempt', description: 'An attempt of a run.' })
 export class OpAttemptDto {
@@ -21,7 +35,8 @@ export class OpAttemptDto {
   /** 0-100. */
   @ApiProperty({ type: 'integer' })
   progress: number;
-  /** The newest 1,000 timeline entries of this attempt, oldest first; fewer where all come to more than 32 MiB. */
+  /** The newest 1,000 timeline entries of this attempt, oldest first; fewer where all come to more than the setting
+   * SERVICE_MAX_ANSWER_BYTES. */
   events: TimelineEventDto[];
   @ApiProperty({ type: 'object', additionalProperties: true })
   inputs: JsonObject;

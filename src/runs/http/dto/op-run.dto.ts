@@ -66,7 +66,10 @@ export class OpRunDto {
   /** The template the run was created with until the run completes with outputs of its own. */
   @ApiProperty({ type: 'object', additionalProperties: true })
   outputs: JsonObject;
-  /** The newest 1,000 entries of the timeline, oldest first; fewer where they come to more than 32 MiB in one answer. */
+  /**
+   * The newest 1,000 entries of the timeline, oldest first; fewer where they come to more than the setting
+   * SERVICE_MAX_ANSWER_BYTES in one answer.
+   */
   events: TimelineEventDto[];
   execution_summary: ExecutionSummaryDto;
   constraints: ConstraintsDto;

@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { decide } from './decide.js';
+import { accepted, after, ASSIGN, event, FAILED, FRESH, later, STARTED } from './decide.fixtures.js';
+import type { NoteLimits } from './note.js';
+import type { RunCommand } from './run-command.js';
+import type { ReportedEvent } from './run-event.js';
+import type { Run } from './run.js';
+
+const LIMITS: NoteLimits = { maxAttemptEvents: 3, maxAttemptEventBytes: 100 };
+
+function limited(reported: ReportedEvent): RunCommand {
+  const command = event(reported);
+  assert.equal(command.type, 'event');
+  return { ...command, noteLimits: LIMITS };
+}
+
+/** The types of the entries that events record one after the other, and the run afterwards. */
+function record(run: Run, events: readonly ReportedEvent[]): { types: string[]; run: Run } {
+  let now = run;
+  const types: string[] = [];
+  for (const reported of events) {
+    const decision = accepted(decide(now, limited(reported), later(60)));
+    types.push(...decision.entries.map(({ type }) => type));
+    assert.equal(decision.run.eventCount, now.eventCount + decision.entries.length);
+    now = decision.run;
+  }
+  return { types, run: now };
+}
+
+const NOTE = { type: 'NOTE', msg: '' };
+const running = after(FRESH, ASSIGN, STARTED);
+
+test('one entry says that further events of the attempt are dropped, and later ones leave no entry', () => {
+  const { types } = record(
+    running,
+    Array.from({ length: 8 }, () => NOTE),
+  );
+  assert.deepEqual(types, ['NOTE', 'NOTE', 'NOTE', 'EVENTS_DROPPED']);
+});
+
+test('bytes of messages and payloads are limited, and a small event after a large one is dropped, too', () => {
+  const large = { type: 'NOTE', msg: '', payload: { text: 'x'.repeat(100) } };
+  assert.deepEqual(record(running, [NOTE, large, NOTE, large]).types, ['NOTE', 'EVENTS_DROPPED']);
+  const wide = { type: 'NOTE', msg: '€'.repeat(40) };
+  assert.deepEqual(record(running, [wide]).types, ['EVENTS_DROPPED'], 'bytes, not characters');
+});
+
+test('PROGRESS beyond the limit still changes the progress', () => {
+  const { types, run } = record(running, [
+    ...Array.from({ length: 5 }, () => NOTE),
+    { type: 'PROGRESS', msg: 77 },
+  ]);
+  assert.deepEqual(types.slice(3), ['EVENTS_DROPPED']);
+  assert.equal(run.progress, 77);
+});
+
+test('STARTED of a running attempt counts, so that it cannot be repeated without end', () => {
+  const again = { type: 'STARTED', msg: '', payload: { worker_id: 'w1' } };
+  const { types, run } = record(
+    running,
+    Array.from({ length: 8 }, () => again),
+  );
+  assert.deepEqual(types, ['STARTED', 'STARTED', 'STARTED', 'EVENTS_DROPPED']);
+  assert.equal(run.state, 'RUNNING');
+});
+
+test('events that change the state are recorded beyond the limit', () => {
+  const full = record(
+    running,
+    Array.from({ length: 8 }, () => NOTE),
+  ).run;
+  for (const type of ['COMPLETED', 'FAILED', 'CANCELLED', 'RETRIED']) {
+    assert.equal(record(full, [{ type, msg: '' }]).types[0], type);
+  }
+});
+
+test('the next attempt may record as many again', () => {
+  const full = record(
+    running,
+    Array.from({ length: 8 }, () => NOTE),
+  ).run;
+  const next = accepted(decide(full, FAILED, later(61))).run;
+  assert.equal(next.attempt, 2);
+  assert.deepEqual(record(next, [NOTE, NOTE, NOTE, NOTE, NOTE]).types, [
+    'NOTE',
+    'NOTE',
+    'NOTE',
+    'EVENTS_DROPPED',
+  ]);
+});

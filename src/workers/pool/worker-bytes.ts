@@ -1,0 +1,36 @@
+import { jsonText } from '@longshore/common/json/json-text';
+import type { Gpu } from '../../runs/scheduling-strategy.js';
+import type { ReportedRun } from './worker-pool.js';
+
+/** Bytes of an object or a text in memory besides its content, about. */
+const OVERHEAD = 48;
+
+/** Bytes that GPUs and tags take in memory, about. */
+export function bytesOfResources(gpus: readonly Gpu[], tags: readonly string[]): number {
+  return gpus.reduce((sum, gpu) => sum + OVERHEAD + bytesOfTexts(gpu.tags), bytesOfTexts(tags));
+}
+
+/**
+ * As much of the running runs as fits into the bytes: without their inputs and constraints where these do not fit, and
+ * only the first of them where even that is too much. They are for display.
+ */
+export function fitRunningRuns(ops: readonly ReportedRun[], maxBytes: number): readonly ReportedRun[] {
+  const full = ops.reduce(
+    (sum, op) => sum + bytesOfRun(op) + jsonText(op.inputs).length + jsonText(op.constraints).length,
+    0,
+  );
+  if (full <= maxBytes) return ops;
+  let bytes = 0;
+  const fitting = ops.findIndex((op) => (bytes += bytesOfRun(op)) > maxBytes);
+  return ops
+    .slice(0, fitting === -1 ? ops.length : fitting)
+    .map(({ id, image }) => ({ id, image, inputs: {}, constraints: {} }));
+}
+
+function bytesOfRun({ id, image }: ReportedRun): number {
+  return 2 * OVERHEAD + id.length + image.length;
+}
+
+function bytesOfTexts(texts: readonly string[]): number {
+  return texts.reduce((sum, text) => sum + OVERHEAD + text.length, 0);
+}
