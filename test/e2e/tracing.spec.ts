@@ -198,7 +198,7 @@ describe('a service that does not trace', { timeout: 120_000 }, () => {
       assert.equal(await service.stop(), 0);
       await collector.stop();
       const modules = await loadedModules(folder);
-      assert.ok(modules.some((path) => path.endsWith('/src/serve.js')));
+      assert.ok(modules.some((path) => path.endsWith('/src/bootstrap/serve.js')));
       assert.equal(
         modules.some((path) => TRACING_MODULES.test(path)),
         isLoaded,
