@@ -1,8 +1,8 @@
 import type { Schemas } from '@longshore/client';
 import type { Command } from 'commander';
-import { callsService, type CliContext, openSession, type ServiceFlags } from '../command-kit.js';
+import { callsService, type CliContext, openSession, printList, type ServiceFlags } from '../command-kit.js';
 import type { Colour } from '../style.js';
-import { ago, type Column, formatTable } from '../table.js';
+import { ago, type Column } from '../table.js';
 
 /** `workers ...` */
 export function addWorkers(program: Command, context: CliContext): void {
@@ -15,11 +15,15 @@ export function addWorkers(program: Command, context: CliContext): void {
     .description('list workers with what they have left');
   callsService(list, 'workers').action(async (flags: ServiceFlags) => {
     const session = await openSession(flags, context);
-    const { output } = context;
-    const workers = await session.ask((init) => session.client.GET('/workers', { ...init }));
-    if (flags.json) await output.json(...workers);
-    else if (workers.length === 0) output.note('no workers');
-    else await output.write(formatTable(WORKER_COLUMNS, workers, output));
+    await printList(session, flags, {
+      columns: WORKER_COLUMNS,
+      empty: 'no workers',
+      page: (after) => {
+        const params = { query: after === undefined ? {} : { after } };
+        return session.ask((init) => session.client.GET('/workers', { params, ...init }));
+      },
+      cursorOf: ({ id }) => id,
+    });
   });
   const changes = [
     ['drain', 'stop a worker from claiming; its runs continue', '/workers/{worker_id}/drain', 'drains'],

@@ -17,6 +17,25 @@ export async function unwrap<T>(call: Promise<Answer<T>>): Promise<T> {
   throw toApiError(response.status, error);
 }
 
+/**
+ * The rows of a list whose pages may end early: reads on while the service names a next page.
+ * @param read asks for the page behind a cursor
+ * @param count rows that are enough
+ */
+export async function unwrapPages<T>(
+  read: (cursor: { readonly after?: string }) => Promise<Answer<readonly T[]>>,
+  cursorOf: (last: T) => string,
+  count = Infinity,
+): Promise<T[]> {
+  const rows: T[] = [];
+  for (;;) {
+    const last = rows.at(-1);
+    const answer = await read(last === undefined ? {} : { after: cursorOf(last) });
+    rows.push(...(await unwrap(Promise.resolve(answer))));
+    if (rows.length >= count || !answer.response.headers.has('Link')) return rows;
+  }
+}
+
 /** The same for calls whose answer has no body, such as a 204. */
 export async function unwrapEmpty(call: Promise<Answer<unknown>>): Promise<void> {
   const { error, response } = await call;

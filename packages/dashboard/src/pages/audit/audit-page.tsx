@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { unwrap } from '../../api/unwrap.js';
+import { unwrapPages } from '../../api/unwrap.js';
 import { useApi } from '../../api/use-api.js';
 import { useLive } from '../../api/use-live.js';
 import { DataTable } from '../../components/data-table.js';
@@ -26,9 +26,15 @@ export default function AuditPage() {
   const { data, error, isError, refetch } = useLive({
     queryKey: ['audit', after],
     queryFn: ({ signal }) => {
-      const place = /^\d{1,15}$/.test(after) ? { after: Number(after) } : {};
-      const query = { limit: PAGE_SIZE + 1, ...place };
-      return unwrap(api.GET('/audit', { params: { query }, signal }));
+      return unwrapPages(
+        (cursor) => {
+          const behind = cursor.after ?? after;
+          const place = /^\d{1,15}$/.test(behind) ? { after: Number(behind) } : {};
+          return api.GET('/audit', { params: { query: { limit: PAGE_SIZE + 1, ...place } }, signal });
+        },
+        ({ id }) => String(id),
+        PAGE_SIZE + 1,
+      );
     },
   });
   const { rows, last } = splitPage(data, PAGE_SIZE);

@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { Link, useParams } from 'wouter';
-import { unwrap } from '../../api/unwrap.js';
+import { unwrapPages } from '../../api/unwrap.js';
 import { useApi } from '../../api/use-api.js';
 import { useLive } from '../../api/use-live.js';
 import { ApiError } from '../../api/api-error.js';
@@ -40,8 +40,15 @@ export default function DefinitionPage() {
   const { data, error, refetch } = useLive({
     queryKey: ['definitions', 'versions', name],
     queryFn: ({ signal }) => {
-      const params = { path: { name }, query: { limit: MOST_VERSIONS } };
-      return unwrap(api.GET('/definitions/{name}/versions', { params, signal }));
+      const path = { name };
+      return unwrapPages(
+        (cursor) => {
+          const params = { path, query: { limit: MOST_VERSIONS, ...cursor } };
+          return api.GET('/definitions/{name}/versions', { params, signal });
+        },
+        ({ version }) => version,
+        MOST_VERSIONS,
+      );
     },
     everyMs: EVERY_MS,
   });

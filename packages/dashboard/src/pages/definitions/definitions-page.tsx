@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { unwrap } from '../../api/unwrap.js';
+import { unwrapPages } from '../../api/unwrap.js';
 import { useApi } from '../../api/use-api.js';
 import { useLive } from '../../api/use-live.js';
 import { Button } from '../../components/button.js';
@@ -44,7 +44,11 @@ export default function DefinitionsPage() {
         ...(search === '' ? {} : { search }),
         ...(after === '' ? {} : { after }),
       };
-      return unwrap(api.GET('/latest-definitions', { params: { query }, signal }));
+      return unwrapPages(
+        (cursor) => api.GET('/latest-definitions', { params: { query: { ...query, ...cursor } }, signal }),
+        ({ id }) => id,
+        PAGE_SIZE + 1,
+      );
     },
     everyMs: EVERY_MS,
   });

@@ -7,7 +7,7 @@ import {
 } from '@tanstack/react-query';
 import { useEffect, useMemo } from 'react';
 import { ApiError } from '../../api/api-error.js';
-import { unwrap } from '../../api/unwrap.js';
+import { unwrap, unwrapPages } from '../../api/unwrap.js';
 import { useApi } from '../../api/use-api.js';
 import { useLive } from '../../api/use-live.js';
 import { isEnded, type Attempt, type Run, type RunEvent } from './run-view.js';
@@ -37,7 +37,14 @@ export function useAttempts({ id, state, current_attempt: current }: Run): UseQu
   const api = useApi();
   return useLive({
     queryKey: ['runs', id, 'attempts', current, state],
-    queryFn: ({ signal }) => unwrap(api.GET('/runs/{id}/attempts', { params: { path: { id } }, signal })),
+    queryFn: ({ signal }) =>
+      unwrapPages(
+        ({ after }) => {
+          const query = after === undefined ? {} : { after: Number(after) };
+          return api.GET('/runs/{id}/attempts', { params: { path: { id }, query }, signal });
+        },
+        ({ attempt }) => String(attempt),
+      ),
     everyMs: false,
   });
 }

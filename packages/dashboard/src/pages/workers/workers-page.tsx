@@ -1,5 +1,5 @@
 import { useCallback, useMemo } from 'react';
-import { unwrap } from '../../api/unwrap.js';
+import { unwrapPages } from '../../api/unwrap.js';
 import { useApi } from '../../api/use-api.js';
 import { useLive } from '../../api/use-live.js';
 import { Button } from '../../components/button.js';
@@ -32,7 +32,11 @@ export default function WorkersPage() {
   const [filters, setFilters] = useUrlFilters(FILTERS);
   const { data, error, isError, refetch } = useLive({
     queryKey: ['workers'],
-    queryFn: ({ signal }) => unwrap(api.GET('/workers', { signal })),
+    queryFn: ({ signal }) =>
+      unwrapPages(
+        (query) => api.GET('/workers', { params: { query }, signal }),
+        ({ id }) => id,
+      ),
   });
 
   const shown = useMemo(
