@@ -56,6 +56,8 @@ export function workerEnvironment(
 ): NodeJS.ProcessEnv {
   return {
     SERVICE_WORKER_TICK: '0.5',
+    // The names of the example images begin with localhost/, so that no registry has them.
+    SERVICE_WORKER_LOCAL_REGISTRIES: 'true',
     SERVICE_WORKER_DRAIN: '1',
     ...env,
     SERVICE_WORKER_IMAGES_DIR: plan.imagesDir,

@@ -5,7 +5,6 @@ import { serviceProgram } from '@longshore/common/service-program';
 import { createLongshoreClient, type LongshoreClient } from '@longshore/client';
 import type { Settings } from '../src/config/settings.js';
 import { loadWorkerSettings } from '@longshore/worker/load-settings';
-import { RunFolders } from '@longshore/worker/execution/run-folder';
 import { chooseRuntime } from '@longshore/worker/runtime/choose-runtime';
 import { ChildProgram, type ChildPlan } from '@longshore/common/child-program';
 import { planDemo, serviceEnvironment, workerEnvironment, type DemoPlan } from './demo-plan.js';
@@ -251,10 +250,9 @@ async function stopDatabase(plan: DemoPlan, env: NodeJS.ProcessEnv): Promise<voi
   if (how !== null) throw new Error(`the service that was to stop the database ended with ${how}`);
 }
 
-/** Removes the containers or processes and the folders of a worker that died. @param env the worker's environment */
+/** Removes the containers or processes of a worker that died. @param env the worker's environment */
 async function removeRuns(env: NodeJS.ProcessEnv, workerId: string): Promise<void> {
   const log = { info: () => undefined, warn: () => undefined };
   const runtime = await chooseRuntime({ ...loadWorkerSettings([], env), env, workerId, log });
   await runtime.removeLeftovers();
-  await new RunFolders(workerId).prepare();
 }

@@ -1,8 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
 import { request } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { goalLine, ratio, rowOf } from '../lib/figures.mjs';
@@ -145,7 +143,6 @@ function completion(url, topic) {
 }
 
 async function startAgent(url, dockerHost) {
-  const folder = await mkdtemp(join(tmpdir(), 'longshore-bench-agent-'));
   const child = spawn(process.execPath, [join(ROOT, 'packages/worker/dist/main.js')], {
     env: {
       PATH: process.env.PATH,
@@ -154,7 +151,7 @@ async function startAgent(url, dockerHost) {
       SERVICE_WORKER_ID: 'bench',
       SERVICE_WORKER_RUNTIME: 'docker',
       DOCKER_HOST: dockerHost,
-      TMPDIR: folder,
+      SERVICE_WORKER_LOCAL_REGISTRIES: 'true',
     },
     stdio: ['ignore', process.env.BENCH_AGENT_LOG ? 'inherit' : 'ignore', 'inherit'],
   });
@@ -162,7 +159,6 @@ async function startAgent(url, dockerHost) {
   const stop = stoppedAtTheEnd(async () => {
     child.kill('SIGTERM');
     await gone;
-    await rm(folder, { recursive: true, force: true });
   });
   return { stop };
 }

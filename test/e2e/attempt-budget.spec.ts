@@ -72,6 +72,7 @@ describe('an attempt that runs longer than its budget', { timeout: 400_000 }, ()
     const worker = await start('budget-docker', {
       SERVICE_WORKER_RUNTIME: 'docker',
       DOCKER_HOST: engine.host,
+      SERVICE_WORKER_LOCAL_REGISTRIES: 'true',
     });
     const id = await runs.create(image, BUDGET);
     await runs.untilState(id, 'RUNNING');

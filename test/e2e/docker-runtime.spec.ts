@@ -3,11 +3,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { after, afterEach, describe, it } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import type { JsonObject } from '@longshore/common/json/json-value';
 import { PIDS_LIMIT } from '@longshore/worker/runtime/docker/container-options';
 import { dockerAvailable, DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
 import type { RunningContainer } from '@longshore/worker/runtime/runtime';
 import { startTestEngine } from '../support/docker-engine.js';
-import { MemoryLog, outputsOf, readToEnd, RunFolders, textsOf } from '@longshore/worker/testing/run-folder';
+import {
+  ANY_IMAGE,
+  containerSpec,
+  MemoryLog,
+  readToEnd,
+  textsOf,
+} from '@longshore/worker/testing/container-spec';
 
 const NEVER = new AbortController().signal;
 const MB = 1024 * 1024;
@@ -21,13 +28,12 @@ after(async () => {
 });
 
 describe('docker runtime on a real engine', { skip: forTests.skip, timeout: 300_000 }, () => {
-  const folders = new RunFolders();
   const started: RunningContainer[] = [];
 
   /** Starts an image of its own from a script that is in no registry. */
   async function startScript(name: string, script: string, limits = {}): Promise<RunningContainer> {
     const image = await forTests.engine.buildScript(name, script);
-    const container = await runtime().start(folders.spec(image, {}, limits));
+    const container = await runtime().start(containerSpec(image, {}, limits));
     started.push(container);
     return container;
   }
@@ -44,13 +50,13 @@ describe('docker runtime on a real engine', { skip: forTests.skip, timeout: 300_
 
   it('pulls the newest image from the registry and runs it to its outputs', async () => {
     const image = await forTests.engine.publishExample('word-count');
-    const spec = folders.spec(image, { text: 'three little words\nand more' });
+    const spec = containerSpec(image, { text: 'three little words\nand more' });
     await runtime().pull(image, NEVER);
     const container = await runtime().start(spec);
     started.push(container);
     const { exit, lines } = await readToEnd(container);
     assert.deepEqual(exit, { exitCode: 0, outOfMemory: false }, JSON.stringify(lines));
-    assert.deepEqual(outputsOf(spec), { words: 5, lines: 2, characters: 27 });
+    assert.deepEqual(await container.readOutputs(), { words: 5, lines: 2, characters: 27 });
   });
 
   it('pulls again when the registry has a newer image under the same name', async () => {
@@ -60,7 +66,7 @@ describe('docker runtime on a real engine', { skip: forTests.skip, timeout: 300_
     await forTests.engine.publishScript('changing', 'echo second');
     await forTests.engine.docker.getImage(old).tag({ repo: first.replace(/:latest$/, ''), tag: 'latest' });
     await runtime().pull(first, NEVER);
-    const container = await runtime().start(folders.spec(first));
+    const container = await runtime().start(containerSpec(first));
     started.push(container);
     assert.deepEqual((await readToEnd(container)).lines, [{ stream: 'stdout', text: 'second' }]);
   });
@@ -93,7 +99,7 @@ describe('docker runtime on a real engine', { skip: forTests.skip, timeout: 300_
   it('misses neither output nor exit code of containers that end at once', async () => {
     const image = await forTests.engine.buildScript('short', 'echo here; exit 3');
     for (let i = 0; i < 10; i++) {
-      const container = await runtime().start(folders.spec(image));
+      const container = await runtime().start(containerSpec(image));
       started.push(container);
       const { lines, exit } = await readToEnd(container);
       assert.deepEqual(lines, [{ stream: 'stdout', text: 'here' }]);
@@ -110,12 +116,12 @@ describe('docker runtime on a real engine', { skip: forTests.skip, timeout: 300_
     try {
       await runtime(log).pull(image, NEVER);
       assert.equal(log.warnings.length, 1);
-      const container = await runtime().start(folders.spec(image));
+      const container = await runtime().start(containerSpec(image));
       started.push(container);
       assert.equal((await container.exit).exitCode, 0);
       await assert.rejects(
         runtime().pull(gone, NEVER),
-        /could not be pulled, and the worker has none.*refused/,
+        /could not be pulled, and the worker has none of that name: its registry did not provide it/,
       );
     } finally {
       await forTests.engine.startRegistry();
@@ -129,7 +135,10 @@ describe('docker runtime on a real engine', { skip: forTests.skip, timeout: 300_
       runtime().pull('No/Such:Image', NEVER),
       /'No\/Such:Image' is not a valid image reference/,
     );
-    await assert.rejects(runtime().start(folders.spec(image)), /could not be created: No such image/);
+    await assert.rejects(
+      runtime().start(containerSpec(image)),
+      /could not be created: the worker does not have the image/,
+    );
   });
 
   it('ends a container that outgrows its memory and says that it was the memory', async () => {
@@ -152,11 +161,11 @@ describe('docker runtime on a real engine', { skip: forTests.skip, timeout: 300_
   it('explains why limits that this machine cannot have are refused, and leaves nothing behind', async () => {
     const image = await forTests.engine.buildScript('greedy', 'true');
     await assert.rejects(
-      runtime().start(folders.spec(image, {}, { cpu: 4096 })),
+      runtime().start(containerSpec(image, {}, { cpu: 4096 })),
       /could not be created:.* CPUs/,
     );
-    const gpu = runtime().start(folders.spec(image, {}, { gpuId: 0 }));
-    await assert.rejects(gpu, /could not be started:.*gpu/);
+    const gpu = runtime().start(containerSpec(image, {}, { gpuId: 0 }));
+    await assert.rejects(gpu, /could not be started:.*GPU/);
   });
 
   it('drops every capability, forbids new privileges and limits the number of processes', async () => {
@@ -194,7 +203,7 @@ describe('docker runtime on a real engine', { skip: forTests.skip, timeout: 300_
     started.push(container);
     const { lines } = await readToEnd(container);
     assert.deepEqual(lines, [{ stream: 'stdout', text: '12345' }]);
-    assert.deepEqual(outputsOf(spec), { seen: true });
+    assert.deepEqual(await container.readOutputs(), { seen: true });
   });
 
   it('stops a program that obeys, soon', async () => {
@@ -249,9 +258,9 @@ describe('docker runtime on a real engine', { skip: forTests.skip, timeout: 300_
 
   it('finds and removes what an earlier life of the same worker left, and nothing of others', async () => {
     const image = await forTests.engine.buildScript('left', 'sleep 600');
-    await runtime().start(folders.spec(image));
-    await runtime().start(folders.spec(image));
-    const other = await runtime(new MemoryLog(), 'e2e-worker-2').start(folders.spec(image));
+    await runtime().start(containerSpec(image));
+    await runtime().start(containerSpec(image));
+    const other = await runtime(new MemoryLog(), 'e2e-worker-2').start(containerSpec(image));
     started.push(other);
     assert.equal(await runtime().removeLeftovers(), 2);
     assert.equal((await forTests.engine.containerIds()).length, 1);
@@ -270,11 +279,6 @@ describe('docker runtime on a real engine', { skip: forTests.skip, timeout: 300_
       assert.equal((await lines.next()).done, true);
     });
   }
-
-  async function pulled(image: string, inputs: object) {
-    await runtime().pull(image, NEVER);
-    return folders.spec(image, inputs);
-  }
 });
 
 /** Waits for the first line, without giving up the rest. */
@@ -290,7 +294,7 @@ function memory(): number {
 }
 
 function runtime(log = new MemoryLog(), workerId = 'e2e-worker'): DockerRuntime {
-  return new DockerRuntime({ env: { DOCKER_HOST: forTests.engine.host }, workerId, log });
+  return new DockerRuntime({ env: { DOCKER_HOST: forTests.engine.host }, workerId, log, policy: ANY_IMAGE });
 }
 
 /** Reads nothing for a while: the container must not get further meanwhile, so it is still there afterwards. */
@@ -301,4 +305,9 @@ async function paused(container: RunningContainer): Promise<void> {
     false,
     'the container did not wait for its reader',
   );
+}
+
+async function pulled(image: string, inputs: JsonObject) {
+  await runtime().pull(image, NEVER);
+  return containerSpec(image, inputs);
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { chmod } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -250,7 +250,7 @@ describe('the images in an engine', { skip: forTests.skip }, () => {
     const status = await service.process();
     assert.match(status.get('NSpid') ?? '', /\s1$/);
     assert.equal(status.get('Name'), 'node');
-    assert.equal(status.get('Uid'), '1000\t1000\t1000\t1000');
+    assert.equal(status.get('Uid'), '10001\t10001\t10001\t10001');
     assert.equal(status.get('CapEff'), '0000000000000000');
     assert.equal((await service.run(['sh', '-c', 'echo x >/longshore/x'])).code, 1);
     const { Config } = await forTests.engine.docker.getImage(references.service).inspect();
@@ -262,37 +262,29 @@ describe('the images in an engine', { skip: forTests.skip }, () => {
   });
 
   test('have a worker without root that executes runs in containers of the same engine', async () => {
-    const runs = join(forTests.engine.folder, 'runs');
-    mkdirSync(runs);
-    chownSync(runs, 1000, 1000);
     const socket = forTests.engine.host.replace('unix://', '');
     worker = await start(
       references.worker,
-      { SERVICE_URL: `http://127.0.0.1:${port}`, SERVICE_API_KEY: KEYS.worker, TMPDIR: runs },
+      {
+        SERVICE_URL: `http://127.0.0.1:${port}`,
+        SERVICE_API_KEY: KEYS.worker,
+        SERVICE_WORKER_LOCAL_REGISTRIES: 'true',
+      },
       {
         host: {
-          Binds: [`${socket}:/var/run/docker.sock`, `${runs}:${runs}`],
+          Binds: [`${socket}:/var/run/docker.sock`],
           GroupAdd: [String(statSync(socket).gid)],
         },
       },
     );
     await worker.until('healthy');
-    assert.equal((await worker.process()).get('Uid'), '1000\t1000\t1000\t1000');
+    assert.equal((await worker.process()).get('Uid'), '10001\t10001\t10001\t10001');
     const run = await execute(send, await forTests.engine.publishExample('word-count'), 'one two three');
     assert.deepEqual([run.state, run.outputs?.words], ['COMPLETED', 3], JSON.stringify(run));
     const list = await worker.run(['longshore', 'run', 'list'], { SERVICE_API_KEY: KEYS.admin });
     assert.deepEqual([list.code, list.output.includes(run.id.slice(0, 8))], [0, true], list.output);
     assert.equal(await worker.stop(60), 0, await worker.output());
     assert.match(await worker.output(), /the worker has ended/);
-  });
-
-  test('have a worker that ends when its folders are not mounted from the host', async () => {
-    const lost = await start(references.worker, {
-      SERVICE_URL: `http://127.0.0.1:${port}`,
-      SERVICE_API_KEY: KEYS.worker,
-      DOCKER_HOST: forTests.engine.host,
-    });
-    assert.equal(await lost.ended(), 1);
   });
 
   test('have a service that makes and keeps an admin key when none is given', async () => {

@@ -28,7 +28,7 @@ describe('docker/compose.yaml', () => {
   test('has PostgreSQL, service and worker, and monitoring on demand', () => {
     assert.deepEqual(
       services.filter(([, { profiles }]) => profiles === undefined).map(([name]) => name),
-      ['postgres', 'service', 'run-folders', 'worker'],
+      ['postgres', 'service', 'worker'],
     );
     assert.deepEqual(
       services.filter(([, { profiles }]) => profiles?.includes('monitoring')).map(([name]) => name),
@@ -44,10 +44,6 @@ describe('docker/compose.yaml', () => {
       assert.ok(service.logging?.options?.['max-size'] !== undefined);
       for (const port of service.ports ?? []) assert.match(port, /^127\.0\.0\.1:\d+:\d+$/);
       if (service.build === undefined) assert.match(service.image, /:v?\d+\.\d+[\w.-]*$/);
-      if (name === 'run-folders') {
-        assert.deepEqual([service.restart, service.healthcheck], ['no', { disable: true }]);
-        return;
-      }
       assert.equal(service.restart, 'unless-stopped');
       // Those of service and worker are in their images.
       assert.equal(service.healthcheck === undefined, service.build !== undefined);
@@ -100,15 +96,8 @@ describe('docker/compose.yaml', () => {
     }
   });
 
-  test('has a worker whose folders are at the same path outside and inside', () => {
-    const worker = file.services['worker'];
-    const folder = worker?.environment?.['TMPDIR'];
-    assert.ok(worker?.volumes?.includes(`${folder}:${folder}`));
-    assert.deepEqual(file.services['run-folders']?.volumes, [`${folder}:${folder}`]);
-    assert.equal(file.services['run-folders']?.environment?.['TMPDIR'], folder);
-    const image = readStages(join(PROJECT, 'docker', 'Dockerfile')).find(({ name }) => name === 'worker');
-    const inImage = image?.steps.find((step) => step.kind === 'env' && step.name === 'TMPDIR');
-    assert.ok(inImage?.kind === 'env' && folder?.includes(`:-${inImage.value}}`));
+  test('mounts nothing of the host into the worker but the socket of the engine', () => {
+    assert.deepEqual(file.services['worker']?.volumes, ['/var/run/docker.sock:/var/run/docker.sock']);
   });
 
   describe('as Compose reads it', { skip }, () => {
@@ -166,7 +155,7 @@ describe('docker/compose.yaml', () => {
       const knownToWorker = new Set<string>(WORKER_SETTINGS.map(({ env }) => env));
       const ofWorker = read.services['worker']?.environment ?? {};
       assert.deepEqual(
-        Object.keys(ofWorker).filter((name) => name !== 'TMPDIR' && !knownToWorker.has(name)),
+        Object.keys(ofWorker).filter((name) => !knownToWorker.has(name)),
         [],
       );
       const agent = loadWorkerSettings([], ofWorker);

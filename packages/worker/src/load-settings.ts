@@ -13,6 +13,18 @@ export interface WorkerSettings {
   readonly runtime: 'docker' | 'process' | null;
   /** Folder of the images of the runtime `process`. */
   readonly imagesDir: string | null;
+  /** Patterns of images that may run; null: all. */
+  readonly allowedImages: readonly string[] | null;
+  /** Whether registries at loopback and link-local addresses are allowed. */
+  readonly localRegistries: boolean;
+  /** Limit of an attempt's log events. */
+  readonly maxEvents: number;
+  /** Limit of the bytes of their lines. */
+  readonly maxEventBytes: number;
+  /** Log events of a run per second. */
+  readonly eventRate: number;
+  /** Limit of an answer of the service, in bytes. */
+  readonly maxAnswerBytes: number;
   /** Seconds that runs may continue after SIGTERM. */
   readonly drainSeconds: number;
   /** Seconds without a heartbeat after which the worker is stale, until the service sends its own value. */
@@ -62,6 +74,16 @@ export function loadWorkerSettings(
     tickSeconds: read('tickSeconds', within(0.05, 3600), 0),
     runtime: read('runtime', parseRuntime, null),
     imagesDir: read('imagesDir', String, null),
+    allowedImages: read('allowedImages', parsePatterns, null),
+    localRegistries: read(
+      'localRegistries',
+      (value) => (typeof value === 'boolean' ? value : undefined),
+      false,
+    ),
+    maxEvents: read('maxEvents', within(0, 1_000_000), 0),
+    maxEventBytes: read('maxEventBytes', within(0, 2 ** 30), 0),
+    eventRate: read('eventRate', within(0.1, 100_000), 0),
+    maxAnswerBytes: read('maxAnswerBytes', within(65_536, 2 ** 30), 0),
     drainSeconds: read('drainSeconds', within(0, 86_400), 0),
     workerTimeoutSeconds: read('workerTimeoutSeconds', within(0.1, 86_400), 0),
     maxRuns: read('maxRuns', within(1, 1024), null),
@@ -98,13 +120,25 @@ function parseServiceUrl(value: SettingValue): string | undefined {
   return url.href.replace(/\/+$/, '');
 }
 
+/** An empty list would allow nothing, and an image name has no other characters. */
+function parsePatterns(value: SettingValue): readonly string[] | undefined {
+  const patterns = partsOf(value);
+  const isFine =
+    patterns.length > 0 &&
+    patterns.length <= 100 &&
+    patterns.every((pattern) => /^[A-Za-z0-9._:/[\]*-]{1,255}$/.test(pattern));
+  return isFine ? patterns : undefined;
+}
+
 function parseTags(value: SettingValue): readonly string[] | undefined {
-  const tags = String(value)
-    .split(',')
-    .map((tag) => tag.trim())
-    .filter((tag) => tag !== '');
+  const tags = partsOf(value);
   const isFine = tags.length <= 100 && tags.every((tag) => tag.length <= 128 && !/\p{Cc}/u.test(tag));
   return isFine ? [...new Set(tags)] : undefined;
+}
+
+function partsOf(list: SettingValue): string[] {
+  const parts = String(list).split(',');
+  return parts.map((part) => part.trim()).filter((part) => part !== '');
 }
 
 function parseRuntime(value: SettingValue): 'docker' | 'process' | undefined {

@@ -9,9 +9,9 @@ import { createWorkerLog } from './worker-log.js';
 import { loadWorkerSettings } from './load-settings.js';
 import { Worker } from './worker.js';
 import { SYSTEM_CLOCK } from './clock.js';
+import { boundedFetch } from './service-api/bounded-fetch.js';
 import { HttpServiceApi } from './service-api/http-service-api.js';
 import { detectResources } from './claims/resources.js';
-import { RunFolders } from './execution/run-folder.js';
 import { chooseRuntime } from './runtime/choose-runtime.js';
 import { WORKER_SETTINGS } from './worker-settings.js';
 
@@ -32,7 +32,7 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
   // Repeated signals change nothing: npm passes on signals that the process group has got already.
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => shutdown.abort());
 
-  const { workerId, serviceUrl, apiKey } = settings;
+  const { serviceUrl, apiKey } = settings;
   const logger = createWorkerLog(settings);
   const tracing = await startTracing(env, {
     name: 'longshore-worker',
@@ -46,9 +46,10 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
   const worker = new Worker({
     settings,
     resources,
-    api: new HttpServiceApi(createLongshoreClient({ baseUrl: serviceUrl, apiKey })),
+    api: new HttpServiceApi(
+      createLongshoreClient({ baseUrl: serviceUrl, apiKey, fetch: boundedFetch(settings.maxAnswerBytes) }),
+    ),
     runtime,
-    folders: new RunFolders(workerId),
     clock: SYSTEM_CLOCK,
     logger,
     random: Math.random,

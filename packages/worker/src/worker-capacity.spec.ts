@@ -72,7 +72,7 @@ test('keeps claiming after runs that fail through their own fault', async () => 
     if (image === 'missing') throw new RunFault("Image 'missing' was not found");
   };
   harness.runtime.onStart = async (container) => {
-    if (container.spec.image === 'bad-outputs') await container.writeOutputs('[]');
+    if (container.spec.image === 'bad-outputs') container.writeOutputs('[]');
     container.end(0);
   };
   const faulty = Array.from({ length: 40 }, (_, n) =>

@@ -21,6 +21,21 @@ test('ships the log while the container runs, and the rest before the final even
   assert.equal(await harness.end(), 0);
 });
 
+test('forwards the events of a log up to the limit, says once that more were dropped, and ships every line', async () => {
+  const harness = makeHarness({ env: { SERVICE_WORKER_MAX_EVENTS: '3' } });
+  const run = harness.service.add('run-1');
+  await harness.start();
+  const container = await harness.container();
+  const lines = Array.from({ length: 20 }, (_, n) => `{"type":"NOTE","msg":${n}}`);
+  container.print(...lines);
+  container.end(0);
+  await harness.untilState(run, 'COMPLETED');
+  assert.deepEqual(eventTypes(run), ['STARTED', 'NOTE', 'NOTE', 'NOTE', 'EVENTS_DROPPED', 'COMPLETED']);
+  assert.match(String(run.timeline[4]?.msg), /SERVICE_WORKER_MAX_EVENTS is 3/);
+  assert.deepEqual(harness.service.logs.texts('run-1'), [...lines, '<end>']);
+  await harness.end();
+});
+
 test('marks the end of an empty log', async () => {
   const harness = makeHarness();
   const run = harness.service.add('run-1');

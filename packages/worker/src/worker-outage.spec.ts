@@ -47,7 +47,7 @@ test('keeps the container running during an outage and reports its end afterward
   harness.service.onCall = () => DOWN;
   await harness.clock.pass(600_000);
   assert.equal(container.stopped, false);
-  await container.writeOutputs('{"ok":true}');
+  container.writeOutputs('{"ok":true}');
   container.end(0);
   const isTried = () => harness.service.calls.some(({ event }) => event?.type === 'COMPLETED');
   await harness.clock.until('a final event is tried', isTried, 100);

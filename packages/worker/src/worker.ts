@@ -12,7 +12,6 @@ import { HeartbeatLoop } from './heartbeats/heartbeat-loop.js';
 import { ClaimThrottle } from './claims/claim-throttle.js';
 import { UnshippedLogs } from './logs/run-log.js';
 import { RunExecution, type ExecutionParts } from './execution/run-execution.js';
-import type { RunFolders } from './execution/run-folder.js';
 import type { Runtime } from './runtime/runtime.js';
 import type { ClaimedRun, Refusal, Resources, ServiceApi } from './service-api/service-api.js';
 import type { StopReason } from './execution/stop-signal.js';
@@ -28,7 +27,6 @@ export interface WorkerParts {
   readonly resources: Resources;
   readonly api: ServiceApi;
   readonly runtime: Runtime;
-  readonly folders: RunFolders;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly random: () => number;
@@ -56,7 +54,7 @@ export class Worker {
   private unreported = 0;
 
   constructor(private readonly parts: WorkerParts) {
-    const { settings, resources, api, runtime, folders, clock, logger, random, tracing } = parts;
+    const { settings, resources, api, runtime, clock, logger, random, tracing } = parts;
     const { workerId, tickSeconds } = settings;
     const tickMs = tickSeconds * 1000;
     this.context = {
@@ -73,7 +71,7 @@ export class Worker {
       this.claims.wake(),
     );
     const { context, unshippedLogs } = this;
-    this.executionParts = { context, runtime, folders, queue, unshippedLogs, tracing, tickMs };
+    this.executionParts = { context, runtime, queue, unshippedLogs, tracing, tickMs, eventLimits: settings };
     this.heartbeats = new HeartbeatLoop(this.context, {
       resources,
       tags: settings.tags,
@@ -151,17 +149,9 @@ export class Worker {
     while (this.executions.size > 0) await Promise.all(this.executions.values());
   }
 
-  /** Removes folders and containers of a previous process, before the first claim. */
+  /** Removes containers of a previous process, before the first claim. */
   private async removeLeftovers(): Promise<void> {
-    const { runtime, folders, clock, logger, random } = this.parts;
-    const { removed, kept } = await folders.prepare();
-    if (removed > 0) logger.info({ removed }, 'removed run folders of a previous process');
-    if (kept.length > 0) {
-      logger.warn(
-        { kept: kept.slice(0, 10) },
-        'run folders of a previous process can be removed only by root',
-      );
-    }
+    const { runtime, clock, logger, random } = this.parts;
     const backoff = new Backoff({ firstMs: 1000, maxMs: 30_000 }, random);
     while (!this.draining.signal.aborted) {
       try {

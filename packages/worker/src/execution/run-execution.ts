@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
+import type { JsonObject } from '@longshore/common/json/json-value';
 import type { Tracing } from '@longshore/common/tracing/tracing';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '../backoff.js';
@@ -9,7 +10,7 @@ import { EventSender } from './event-sender.js';
 import { ExecutionTrace, type TracedStep } from './execution-trace.js';
 import { clipMessage, errorText, failureMessage, failureSummary } from './failure-message.js';
 import { reportEnd, type Outcome, type RunEnd } from './run-end.js';
-import type { RunFolder, RunFolders } from './run-folder.js';
+import type { EventLimits } from '../logs/event-cap.js';
 import { RunLog, type UnshippedLogs } from '../logs/run-log.js';
 import { lossReason, pollRun } from './run-poll.js';
 import { RunFault, type ContainerSpec, type RunningContainer, type Runtime } from '../runtime/runtime.js';
@@ -25,9 +26,9 @@ const REMOVAL_MS = 15_000;
 export interface ExecutionParts {
   readonly context: WorkerContext;
   readonly runtime: Runtime;
-  readonly folders: RunFolders;
   readonly queue: CapacityQueue;
   readonly unshippedLogs: UnshippedLogs;
+  readonly eventLimits: EventLimits;
   /** Null: the worker does not trace. */
   readonly tracing: Tracing | null;
   /** Interval of polls of the run's state. */
@@ -45,7 +46,6 @@ export class RunExecution {
   private readonly log: RunLog;
   private readonly trace: ExecutionTrace;
   private attempt: number | null;
-  private folder: RunFolder | null = null;
   private container: RunningContainer | null = null;
   private hasEnded = false;
 
@@ -66,7 +66,7 @@ export class RunExecution {
       logger: this.logger,
       onLost: (why) => this.stop({ kind: 'lost', why }),
     });
-    this.log = new RunLog(context, { runId: claimed.id, logger: this.logger });
+    this.log = new RunLog(context, { runId: claimed.id, logger: this.logger }, parts.eventLimits);
     this.unmetRequirement = queue.capacity.unmetRequirement(claimed.constraints);
     this.capacity = this.unmetRequirement === null ? queue.request(claimed.constraints) : null;
   }
@@ -86,7 +86,7 @@ export class RunExecution {
     this.sender.close('given-up');
   }
 
-  /** Executes the run and removes its container and folder. Never rejects. */
+  /** Executes the run and removes its container. Never rejects. */
   async run(): Promise<RunEnd> {
     const polling = new AbortController();
     const outcome = await this.execute(polling.signal);
@@ -100,11 +100,6 @@ export class RunExecution {
     this.trace.end(outcome, end);
     this.parts.unshippedLogs.add(this.log);
     await removed;
-    try {
-      await this.folder?.remove();
-    } catch (error) {
-      this.logger.error({ error: errorText(error) }, 'could not delete the folder of the run');
-    }
     return end;
   }
 
@@ -139,37 +134,34 @@ export class RunExecution {
   }
 
   private async runSteps(polling: AbortSignal): Promise<Outcome> {
-    const { id: runId, image, constraints } = this.claimed;
+    const { id: runId, image, inputs, constraints } = this.claimed;
     const preparing = new AbortController();
     // Pull while the service is asked for the run.
     const pulled = this.pull(AbortSignal.any([this.stopSignal.signal, preparing.signal]));
     pulled.catch(() => undefined);
     try {
-      const { attempt, folder } = await this.prepare(polling);
+      const { attempt, outputTemplate } = await this.prepare(polling);
       const { gpuId } = await this.stopSignal.abortable(pulled);
       await this.reportStart(gpuId);
-      const limits = { ...constraints, gpuId };
+      const spec = { runId, attempt, image, inputs, outputTemplate, limits: { ...constraints, gpuId } };
       return await this.trace.step('container', (step) =>
-        this.runContainer({ runId, attempt, image, folder: folder.path, limits, trace: step.context }, step),
+        this.runContainer({ ...spec, trace: step.context }, step),
       );
     } finally {
       preparing.abort();
     }
   }
 
-  /** Checks that the run is assigned to this worker, starts to poll it and creates its folder. */
+  /** Checks that the run is assigned to this worker, and starts to poll it. */
   private async prepare(
     polling: AbortSignal,
-  ): Promise<{ readonly attempt: number; readonly folder: RunFolder }> {
-    const { id: runId, inputs } = this.claimed;
+  ): Promise<{ readonly attempt: number; readonly outputTemplate: JsonObject }> {
     const { currentAttempt: attempt, outputs: outputTemplate } = await this.fetchRun();
     this.log.open(attempt);
     void this.poll(attempt, polling);
     // Not a RunFault: a larger machine could execute the run.
     if (this.unmetRequirement !== null) throw new Error(this.unmetRequirement);
-    const folder = await this.parts.folders.create({ runId, attempt, inputs, outputTemplate });
-    this.folder = folder;
-    return { attempt, folder };
+    return { attempt, outputTemplate };
   }
 
   /** Waits for capacity, then pulls the image. */
@@ -243,7 +235,7 @@ export class RunExecution {
       const message = failureMessage(summary, this.log.lastLines());
       return { kind: 'failed', cause: 'container', summary, message };
     }
-    return { kind: 'completed', outputs: await this.folder?.readOutputs() };
+    return { kind: 'completed', outputs: await this.stopSignal.abortable(container.readOutputs()) };
   }
 }
 

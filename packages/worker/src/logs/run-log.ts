@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import type { WorkerContext } from '../worker-context.js';
 import type { EventSender } from '../execution/event-sender.js';
 import { errorText } from '../execution/failure-message.js';
+import { EventCap, type EventLimits } from './event-cap.js';
 import { parseLogEvent } from './log-events.js';
 import { LogShipper } from './log-shipper.js';
 import type { LogLine } from '../runtime/runtime.js';
@@ -35,13 +36,17 @@ export interface EventSink {
 /** The log of one attempt: ships every line to the service, forwards events and keeps the last lines. */
 export class RunLog {
   private readonly tail = new LogTail();
+  private readonly cap: EventCap;
   private shipper: LogShipper | null = null;
   private reading: Promise<void> = Promise.resolve();
 
   constructor(
     private readonly context: WorkerContext,
     private readonly run: { readonly runId: string; readonly logger: Logger },
-  ) {}
+    eventLimits: EventLimits,
+  ) {
+    this.cap = new EventCap(eventLimits, context.clock);
+  }
 
   /** Starts to ship. @param attempt 1-based */
   open(attempt: number): void {
@@ -105,7 +110,10 @@ export class RunLog {
       this.shipper?.push({ atMs, stream, text, isContinued: part === 'rest' });
       if (part !== 'rest') this.tail.push(text);
       const event = part === undefined && !signal.aborted ? parseLogEvent(text) : null;
-      if (event !== null) await sender.push(event);
+      if (event !== null) {
+        const admitted = await this.cap.admit(event, Buffer.byteLength(text), signal);
+        if (admitted !== null) await sender.push(admitted);
+      }
       // Buffered lines arrive without returning to the event loop.
       if (performance.now() >= sliceEnd) {
         await yieldToEventLoop();

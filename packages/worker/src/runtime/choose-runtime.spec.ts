@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { FakeDockerEngine, silence } from '../testing/fake-docker-engine.js';
-import { MemoryLog } from '../testing/run-folder.js';
+import { MemoryLog } from '../testing/container-spec.js';
 import { loadWorkerSettings } from '../load-settings.js';
 import { chooseRuntime } from './choose-runtime.js';
 import { dockerAvailable } from './docker/docker.runtime.js';
@@ -30,8 +30,8 @@ describe('choice of the runtime', { timeout: 30_000 }, () => {
   /** Chooses by the settings that the worker program reads from these variables. */
   async function choose(env: NodeJS.ProcessEnv, log = new MemoryLog()) {
     const variables = { SERVICE_URL: 'http://localhost', SERVICE_API_KEY: 'k', ...env };
-    const { runtime, imagesDir } = loadWorkerSettings([], variables, 'host');
-    return chooseRuntime({ runtime, imagesDir, env, workerId: 'w:1/a', log, stateDir: join(root, 'state') });
+    const settings = loadWorkerSettings([], variables, 'host');
+    return chooseRuntime({ ...settings, env, workerId: 'w:1/a', log, stateDir: join(root, 'state') });
   }
 
   it('chooses Docker when an engine answers, also with example images present', async () => {

@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { DockerRuntime, engineProblem } from './docker/docker.runtime.js';
+import { ImagePolicy } from './docker/image-policy.js';
 import { ProcessRuntime } from './process/process.runtime.js';
+import { RunFolders } from './process/run-folders.js';
 import type { Runtime, RuntimeLog } from './runtime.js';
 
 export interface RuntimeChoice {
@@ -11,11 +13,15 @@ export interface RuntimeChoice {
   readonly runtime: 'docker' | 'process' | null;
   /** SERVICE_WORKER_IMAGES_DIR; null: not set. */
   readonly imagesDir: string | null;
+  /** SERVICE_WORKER_IMAGES; null: every image. */
+  readonly allowedImages: readonly string[] | null;
+  /** SERVICE_WORKER_LOCAL_REGISTRIES. */
+  readonly localRegistries: boolean;
   /** DOCKER_HOST and what belongs to it, PATH, LANG, TZ. */
   readonly env: NodeJS.ProcessEnv;
   readonly workerId: string;
   readonly log: RuntimeLog;
-  /** Folder for the process runtime's notes; default: under the temporary folder. */
+  /** Folder for the process runtime's notes, beside the folders of its runs; default: in the temporary folder. */
   readonly stateDir?: string;
 }
 
@@ -31,7 +37,7 @@ export async function chooseRuntime(choice: RuntimeChoice): Promise<Runtime> {
   const { runtime, env, workerId, log } = choice;
   if (runtime === 'process') return processRuntime(choice);
   const problem = await engineProblem(env);
-  if (problem === null) return new DockerRuntime({ env, workerId, log });
+  if (problem === null) return new DockerRuntime({ env, workerId, log, policy: new ImagePolicy(choice) });
   if (runtime === 'docker') throw new Error(`SERVICE_WORKER_RUNTIME is docker, but ${problem}`);
   const imagesDir = folderOf(choice);
   if (!existsSync(imagesDir)) {
@@ -48,10 +54,12 @@ export async function chooseRuntime(choice: RuntimeChoice): Promise<Runtime> {
 }
 
 function processRuntime(choice: RuntimeChoice): Runtime {
-  const { env, workerId, stateDir } = choice;
+  const { env, workerId, log, stateDir } = choice;
   return new ProcessRuntime({
     imagesDir: folderOf(choice),
     stateDir: stateDir ?? defaultStateDir(workerId),
+    folders: new RunFolders(workerId, stateDir === undefined ? undefined : dirname(stateDir)),
+    log,
     env,
   });
 }

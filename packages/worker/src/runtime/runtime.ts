@@ -1,3 +1,4 @@
+import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 
 /** Limits of a container; 0: none. */
@@ -18,8 +19,9 @@ export interface ContainerSpec {
   /** 1-based. */
   readonly attempt: number;
   readonly image: string;
-  /** Host folder with `input.json` and `output.json`, the only part of the host that the container sees. */
-  readonly folder: string;
+  readonly inputs: JsonObject;
+  /** Initial content of the output file unless empty. */
+  readonly outputTemplate: JsonObject;
   readonly limits: ContainerLimits;
   /** Passed to the container as TRACEPARENT; null: the run is not traced. */
   readonly trace: TraceContext | null;
@@ -52,7 +54,13 @@ export interface RunningContainer {
   readonly exit: Promise<ContainerExit>;
   /** Asks the container to end, and kills it after `graceSeconds`. Idempotent. */
   stop(graceSeconds: number): Promise<void>;
-  /** Removes the container from the engine. Idempotent. */
+  /**
+   * The outputs of an ended container that is not removed yet; undefined when there are none.
+   * @throws RunFault when its output file cannot be used
+   * @throws Error fit for a run's error_message when this machine cannot read it
+   */
+  readOutputs(): Promise<JsonObject | undefined>;
+  /** Removes the container and its files. Idempotent. */
   remove(): Promise<void>;
 }
 
@@ -71,7 +79,7 @@ export interface Runtime {
    * @throws Error fit for a run's error_message when this machine cannot start it now
    */
   start(spec: ContainerSpec): Promise<RunningContainer>;
-  /** Removes the containers that previous processes of this worker left. @returns their number */
+  /** Removes the containers that previous processes of this worker left, and their files. @returns the number of containers */
   removeLeftovers(): Promise<number>;
 }
 

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { after, before, beforeEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
 import { createLongshoreClient } from '@longshore/client';
+import { boundedFetch } from './bounded-fetch.js';
 import { HttpServiceApi } from './http-service-api.js';
 import type { Answer } from './service-api.js';
 
@@ -283,4 +285,32 @@ test('reports a refused connection', async () => {
   const client = createLongshoreClient({ baseUrl: 'http://127.0.0.1:1', apiKey: 'secret' });
   const nobody = await new HttpServiceApi(client).claim('w', 'k', CALL);
   assert.match(nobody.kind === 'unreachable' ? nobody.reason : '', /ECONNREFUSED|bad port/);
+});
+
+test('reads no more of an answer than the limit, plain or compressed', async () => {
+  const limited = new HttpServiceApi(
+    createLongshoreClient({ baseUrl, apiKey: 'secret', fetch: boundedFetch(100_000) }),
+  );
+  const tooLarge = /larger than SERVICE_WORKER_MAX_ANSWER_BYTES \(100000\)/;
+  for (const status of [200, 404]) {
+    answer = (response) => {
+      response.writeHead(status, { 'Content-Type': 'application/json' });
+      const flood = (): void => {
+        if (!response.destroyed) response.write('[0],'.repeat(10_000), () => setImmediate(flood));
+      };
+      flood();
+    };
+    const got = await limited.getRun('r');
+    assert.ok(got.kind === 'unreachable');
+    assert.match(got.reason, tooLarge);
+  }
+  answer = (response) => {
+    response.writeHead(200, { 'Content-Type': 'application/json', 'Content-Encoding': 'gzip' });
+    response.end(gzipSync(JSON.stringify({ ...RUN, inputs: { a: 'x'.repeat(1_000_000) } })));
+  };
+  const bomb = await limited.getRun('r');
+  assert.ok(bomb.kind === 'unreachable');
+  assert.match(bomb.reason, tooLarge);
+  answer = json(200, RUN);
+  assert.equal((await limited.getRun('r')).kind, 'ok');
 });

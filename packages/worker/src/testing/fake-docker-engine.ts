@@ -3,12 +3,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 
 export interface EngineCall {
   /** Method and path with `ID` for the container's id: `POST /containers/ID/start`. */
   readonly route: string;
   readonly query: Readonly<Record<string, string>>;
-  /** The JSON body, or null. */
+  /** The JSON body, an archive's bytes, or null. */
   readonly body: unknown;
 }
 
@@ -16,6 +17,8 @@ export interface FakeContainer {
   readonly id: string;
   readonly create: { readonly Image: string; readonly Labels: Readonly<Record<string, string>> };
   state: { Running: boolean; ExitCode: number; OOMKilled: boolean };
+  /** What was put into it, an archive. */
+  files: Buffer;
 }
 
 export type Answer = (response: ServerResponse, call: EngineCall) => void;
@@ -119,7 +122,12 @@ export class FakeDockerEngine {
       report(response, { status: 'Pulling' }, { status: 'Downloaded newer image' });
     } else if (call.route === 'POST /containers/create') {
       this.created += 1;
-      const made = { id: `c${this.created}`, create: asCreate(call.body), state: NOT_STARTED };
+      const made = {
+        id: `c${this.created}`,
+        create: asCreate(call.body),
+        state: NOT_STARTED,
+        files: Buffer.alloc(0),
+      };
       this.containers.set(made.id, made);
       json(response, 201, { Id: made.id, Warnings: [] });
     } else if (call.route === 'GET /containers/json') {
@@ -131,7 +139,7 @@ export class FakeDockerEngine {
     }
   }
 
-  private answerAbout(container: FakeContainer, response: ServerResponse, { route }: EngineCall): void {
+  private answerAbout(container: FakeContainer, response: ServerResponse, { route, body }: EngineCall): void {
     switch (route.replace('/containers/ID', '')) {
       case 'POST /attach':
         response.writeHead(200, { 'Content-Type': 'application/vnd.docker.raw-stream' }).flushHeaders();
@@ -142,6 +150,13 @@ export class FakeDockerEngine {
       case 'POST /start':
         container.state = { Running: true, ExitCode: 0, OOMKilled: false };
         response.writeHead(204).end();
+        return;
+      case 'PUT /archive':
+        if (Buffer.isBuffer(body)) container.files = body;
+        response.end();
+        return;
+      case 'GET /archive':
+        json(response, 404, { message: 'Could not find the file /longshore/output.json in container' });
         return;
       case 'POST /wait':
         if (container.state.Running) add(this.waiting, container.id, response);
@@ -235,7 +250,7 @@ export function asCreate(body: unknown): FakeContainer['create'] {
 }
 
 async function readBody(request: IncomingMessage): Promise<unknown> {
-  let text = '';
-  for await (const piece of request) text += String(piece);
-  return text === '' ? null : JSON.parse(text);
+  const bytes = await buffer(request);
+  if (bytes.length === 0) return null;
+  return request.headers['content-type'] === 'application/tar' ? bytes : JSON.parse(bytes.toString());
 }

@@ -1,5 +1,5 @@
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import type { JsonObject } from '@longshore/common/json/json-value';
+import { parseOutputs, templateText } from '../runtime/outputs.js';
 import type { ContainerExit, ContainerSpec, LogLine, RunningContainer, Runtime } from '../runtime/runtime.js';
 
 /** A container that a test controls. */
@@ -11,11 +11,13 @@ export class FakeContainer implements RunningContainer {
   readonly exit: Promise<ContainerExit>;
   lines: AsyncIterable<LogLine> = this.read();
   private readonly printed: string[] = [];
+  private outputs: string;
   private ended = false;
   private wake: () => void = () => undefined;
   private resolveExit: (exit: ContainerExit) => void = () => undefined;
 
   constructor(readonly spec: ContainerSpec) {
+    this.outputs = templateText(spec.outputTemplate);
     this.exit = new Promise((resolve) => {
       this.resolveExit = resolve;
     });
@@ -26,8 +28,12 @@ export class FakeContainer implements RunningContainer {
     this.wake();
   }
 
-  async writeOutputs(text: string): Promise<void> {
-    await writeFile(join(this.spec.folder, 'output.json'), text);
+  writeOutputs(text: string): void {
+    this.outputs = text;
+  }
+
+  async readOutputs(): Promise<JsonObject | undefined> {
+    return parseOutputs(Buffer.from(this.outputs));
   }
 
   end(exitCode = 0, outOfMemory = false): void {

@@ -2,8 +2,8 @@ import type Dockerode from 'dockerode';
 import { localName, parseImageReference } from './image-reference.js';
 import { traceEnvironment, type ContainerLimits, type ContainerSpec } from '../runtime.js';
 
-/** Where the run's folder appears inside the container. */
-const CONTAINER_FOLDER = '/longshore';
+/** Folder of the input and the output file inside the container. */
+export const CONTAINER_FOLDER = '/longshore';
 
 /** Processes and threads that one container may have at once. */
 export const PIDS_LIMIT = 512;
@@ -19,14 +19,11 @@ export const RUN_LABEL = 'longshore.run';
 export const ATTEMPT_LABEL = 'longshore.attempt';
 
 /**
- * The body of the engine's create call for one attempt of a run. No capability, no new privileges, no engine socket, and
- * of the host only the run's folder; the network stays as the engine sets it up. The engine keeps no log of its own:
- * the worker is attached, and a log file would grow without bound. A memory limit below the engine's minimum becomes it.
- * @throws Error when the folder's path cannot be written in a bind mount
+ * The body of the engine's create call for one attempt of a run. No capability, no new privileges, no engine socket and
+ * nothing of the host's files; the network stays as the engine sets it up. The engine keeps no log of its own: the worker is
+ * attached, and a log file would grow without bound. A memory limit below the engine's minimum becomes it.
  */
 export function containerOptions(spec: ContainerSpec, workerId: string): Dockerode.ContainerCreateOptions {
-  if (spec.folder.includes(':'))
-    throw new Error('the folder of the run cannot be mounted: its path has a colon');
   return {
     Image: localName(parseImageReference(spec.image)),
     AttachStdin: false,
@@ -45,8 +42,6 @@ export function containerOptions(spec: ContainerSpec, workerId: string): Dockero
       [ATTEMPT_LABEL]: String(spec.attempt),
     },
     HostConfig: {
-      // Z labels the folder for this container under SELinux, and has no effect elsewhere.
-      Binds: [`${spec.folder}:${CONTAINER_FOLDER}:rw,Z`],
       CapDrop: ['ALL'],
       SecurityOpt: ['no-new-privileges'],
       PidsLimit: PIDS_LIMIT,

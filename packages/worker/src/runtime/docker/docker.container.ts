@@ -1,11 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Readable } from 'node:stream';
+import type { JsonObject } from '@longshore/common/json/json-value';
 import type Dockerode from 'dockerode';
+import { readOutputFile } from './container-files.js';
 import { engineMessage, engineStatus, withLimit } from './docker-engine.js';
 import { demultiplex } from './log-frames.js';
 import { splitLines } from '../log-lines.js';
 import { readChunks } from '../output-chunks.js';
-import type { ContainerExit, LogLine, RunningContainer, RuntimeLog } from '../runtime.js';
+import { parseOutputs } from '../outputs.js';
+import {
+  RunFault,
+  type ContainerExit,
+  type LogLine,
+  type RunningContainer,
+  type RuntimeLog,
+} from '../runtime.js';
 
 /** Time limits of the calls about one container, in milliseconds. */
 export interface ContainerTiming {
@@ -108,6 +117,28 @@ export class DockerContainer implements RunningContainer {
         throw new Error('the container could not be stopped: the engine does not end it');
       await this.request('kill', this.timing.callMs, (abortSignal) => this.container.kill({ abortSignal }));
       pauseMs = Math.min(pauseMs * 2, this.timing.retryMs * 16);
+    }
+  }
+
+  /** Reads again while the engine is unreachable, as long as for the exit. */
+  async readOutputs(): Promise<JsonObject | undefined> {
+    const deadline = performance.now() + this.timing.outageMs;
+    for (let pauseMs = this.timing.retryMs; ; pauseMs = Math.min(pauseMs * 2, this.timing.retryMs * 16)) {
+      try {
+        const bytes = await withLimit(this.timing.callMs, 'archive', (abortSignal) =>
+          readOutputFile(this.container, abortSignal),
+        );
+        return bytes === null ? undefined : parseOutputs(bytes);
+      } catch (error) {
+        if (error instanceof RunFault) throw error;
+        if (engineStatus(error) !== null || performance.now() > deadline)
+          throw new Error('The outputs of the container could not be read', { cause: error });
+        this.log.warn(
+          { container: this.container.id, error: engineMessage(error) },
+          'outputs of a container not readable, retrying',
+        );
+      }
+      await sleep(pauseMs);
     }
   }
 

@@ -2,14 +2,13 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { asCreate, cut, FakeDockerEngine, frame, refuse, silence } from '../../testing/fake-docker-engine.js';
-import { MemoryLog, readToEnd, RunFolders } from '../../testing/run-folder.js';
+import { ANY_IMAGE, containerSpec, MemoryLog, readToEnd } from '../../testing/container-spec.js';
 import type { ContainerTiming } from './docker.container.js';
 import { DockerRuntime } from './docker.runtime.js';
 
 const TIMING: ContainerTiming = { callMs: 5_000, waitMs: 5_000, outageMs: 3_000, retryMs: 5 };
 
 describe('DockerRuntime', { timeout: 60_000 }, () => {
-  const folders = new RunFolders();
   let engine: FakeDockerEngine;
   let log: MemoryLog;
 
@@ -21,13 +20,19 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
 
   function runtime(timing: Partial<ContainerTiming> = {}): DockerRuntime {
     const env = { DOCKER_HOST: engine.host };
-    return new DockerRuntime({ env, workerId: 'w-1', log, timing: { ...TIMING, ...timing } });
+    return new DockerRuntime({
+      env,
+      workerId: 'w-1',
+      log,
+      policy: ANY_IMAGE,
+      timing: { ...TIMING, ...timing },
+    });
   }
 
   describe('create', () => {
     it('sends exactly this create request', async () => {
       const limits = { ramMb: 256, cpu: 2, gpuId: 1, vramMb: 1000 };
-      const spec = folders.spec('registry.example:5000/team/tool', {}, limits);
+      const spec = containerSpec('registry.example:5000/team/tool', {}, limits);
       await runtime().start({ ...spec, attempt: 3 });
       const call = engine.calls[0];
       assert.equal(call?.route, 'POST /containers/create');
@@ -42,7 +47,6 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
         Env: ['SERVICE_INPUT_PATH=/longshore/input.json', 'SERVICE_OUTPUT_PATH=/longshore/output.json'],
         Labels: { 'longshore.worker': 'w-1', 'longshore.run': spec.runId, 'longshore.attempt': '3' },
         HostConfig: {
-          Binds: [`${spec.folder}:/longshore:rw,Z`],
           CapDrop: ['ALL'],
           SecurityOpt: ['no-new-privileges'],
           PidsLimit: 512,
@@ -65,7 +69,7 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
         given: typeof trace | { traceparent: string; tracestate: null },
       ): Promise<unknown> => {
         engine.calls.length = 0;
-        await runtime().start({ ...folders.spec('tool'), trace: given });
+        await runtime().start({ ...containerSpec('tool'), trace: given });
         const created = engine.calls.find(({ route }) => route === 'POST /containers/create');
         return Object(created?.body).Env.slice(2);
       };
@@ -74,9 +78,8 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
     });
 
     it('sets no limit that the run does not have', async () => {
-      await runtime().start(folders.spec('tool'));
+      await runtime().start(containerSpec('tool'));
       assert.deepEqual(Object.keys(hostConfig(engine)), [
-        'Binds',
         'CapDrop',
         'SecurityOpt',
         'PidsLimit',
@@ -86,17 +89,18 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
     });
 
     it('requests any GPU when the run needs GPU memory and the service chose none', async () => {
-      await runtime().start(folders.spec('tool', {}, { vramMb: 1 }));
+      await runtime().start(containerSpec('tool', {}, { vramMb: 1 }));
       const requests: unknown = Reflect.get(hostConfig(engine), 'DeviceRequests');
       assert.deepEqual(requests, [{ Driver: '', Capabilities: [['gpu']], Count: 1 }]);
     });
 
     it('attaches before it starts, and waits after', async () => {
-      const container = await runtime().start(folders.spec('tool'));
+      const container = await runtime().start(containerSpec('tool'));
       engine.end(0);
       await container.exit;
       assert.deepEqual(engine.routes(), [
         'POST /containers/create',
+        'PUT /containers/ID/archive',
         'POST /containers/ID/attach',
         'POST /containers/ID/start',
         'POST /containers/ID/wait',
@@ -104,23 +108,25 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
       ]);
     });
 
-    it('removes the container when it cannot be started, and gives the reason of the engine', async () => {
+    it('removes the container when it cannot be started, and logs the words of the engine', async () => {
       engine.answerNext('POST /containers/ID/start', refuse(500, 'no such\nfile: /program'));
-      await assert.rejects(runtime().start(folders.spec('tool')), {
+      await assert.rejects(runtime().start(containerSpec('tool')), {
         name: 'Error',
-        message: 'The container could not be started: no such file: /program',
+        message: 'The container could not be started: the container engine answered 500',
       });
+      assert.match(JSON.stringify(log.warnings), /no such file: \/program/);
       assert.equal(engine.containers.size, 0);
     });
 
     it('removes a container that was created although the answer was lost', async () => {
-      await runtime().start(folders.spec('tool'));
-      const spec = folders.spec('tool');
+      await runtime().start(containerSpec('tool'));
+      const spec = containerSpec('tool');
       engine.answerNext('POST /containers/create', (response, { body }) => {
         engine.containers.set('c9', {
           id: 'c9',
           create: asCreate(body),
           state: { Running: false, ExitCode: 0, OOMKilled: false },
+          files: Buffer.alloc(0),
         });
         response.destroy();
       });
@@ -128,34 +134,18 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
       assert.deepEqual([...engine.containers.keys()], ['c1']);
     });
 
-    it('says what the engine refuses about the container', async () => {
+    it('says what of the container cannot be had', async () => {
       engine.answerNext('POST /containers/create', refuse(400, 'Range of CPUs is from 0.01 to 2.00'));
-      await assert.rejects(runtime().start(folders.spec('tool')), {
+      await assert.rejects(runtime().start(containerSpec('tool')), {
         name: 'RunFault',
-        message: 'The container could not be created: Range of CPUs is from 0.01 to 2.00',
+        message: 'The container could not be created: the machine does not have so many CPUs',
       });
     });
-
-    for (const [title, status, reason, name] of [
-      ['a command that is not in the image against the run', 400, 'exec: "x": not there', 'RunFault'],
-      ['the same in the words of older engines', 500, 'exec: "x": executable file not found', 'RunFault'],
-      ['an image for other processors against the run', 500, 'exec /x: exec format error', 'RunFault'],
-      ['a full disk against this machine', 500, 'write /x: no space left on device', 'Error'],
-      ['an engine that shuts down against this machine', 503, 'shutting down', 'Error'],
-    ] as const) {
-      it(`holds ${title}`, async () => {
-        engine.answerNext('POST /containers/ID/start', refuse(status, reason));
-        await assert.rejects(runtime().start(folders.spec('tool')), {
-          name,
-          message: `The container could not be started: ${reason}`,
-        });
-      });
-    }
   });
 
   describe('output', () => {
     it('yields the lines of both streams', async () => {
-      const container = await runtime().start(folders.spec('tool'));
+      const container = await runtime().start(containerSpec('tool'));
       engine.send(Buffer.concat([frame(1, 'one\ntw'), frame(2, 'warning\n'), frame(1, 'o\nrest')]));
       engine.end(0);
       assert.deepEqual((await readToEnd(container)).lines, [
@@ -167,7 +157,7 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
     });
 
     it('attaches again when the connection breaks while the container runs', async () => {
-      const container = await runtime().start(folders.spec('tool'));
+      const container = await runtime().start(containerSpec('tool'));
       const lines = container.lines[Symbol.asyncIterator]();
       engine.send(frame(1, 'before\n'));
       assert.deepEqual((await lines.next()).value, { stream: 'stdout', text: 'before' });
@@ -182,7 +172,7 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
     });
 
     it('survives output without frames', async () => {
-      const container = await runtime().start(folders.spec('tool'));
+      const container = await runtime().start(containerSpec('tool'));
       engine.send(Buffer.from('plain text, as with a terminal\n'));
       const reading = readToEnd(container);
       await until(() => log.warnings.length > 0);
@@ -193,7 +183,7 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
 
   describe('end', () => {
     it('is read from the state when the answer to wait is lost', async () => {
-      const container = await runtime().start(folders.spec('tool'));
+      const container = await runtime().start(containerSpec('tool'));
       await until(() => engine.routes().includes('POST /containers/ID/wait'));
       engine.container().state = { Running: false, ExitCode: 5, OOMKilled: false };
       engine.cutConnections();
@@ -202,7 +192,7 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
 
     it('is read from the state when wait is never answered', async () => {
       engine.answerNext('POST /containers/ID/wait', silence);
-      const container = await runtime({ waitMs: 50 }).start(folders.spec('tool'));
+      const container = await runtime({ waitMs: 50 }).start(containerSpec('tool'));
       engine.container().state = { Running: false, ExitCode: 6, OOMKilled: false };
       assert.equal((await container.exit).exitCode, 6);
     });
@@ -211,20 +201,20 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
       const refusals = Array.from({ length: 5 }, () => cut);
       engine.answerNext('GET /containers/ID/json', ...refusals);
       engine.answerNext('POST /containers/ID/wait', ...refusals);
-      const container = await runtime().start(folders.spec('tool'));
+      const container = await runtime().start(containerSpec('tool'));
       engine.container().state = { Running: false, ExitCode: 255, OOMKilled: false };
       assert.equal((await container.exit).exitCode, 255);
     });
 
     it('fails when the engine stays unreachable', async () => {
-      const container = await runtime({ outageMs: 50 }).start(folders.spec('tool'));
+      const container = await runtime({ outageMs: 50 }).start(containerSpec('tool'));
       await engine.stop();
       await assert.rejects(container.exit, /engine cannot tell how the container ended/);
       engine = await FakeDockerEngine.start();
     });
 
     it('fails when another client removed the container', async () => {
-      const container = await runtime().start(folders.spec('tool'));
+      const container = await runtime().start(containerSpec('tool'));
       await until(() => engine.routes().includes('POST /containers/ID/wait'));
       engine.containers.clear();
       engine.cutConnections();
@@ -232,7 +222,7 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
     });
 
     it('names the memory limit when the engine reports it late', async () => {
-      const container = await runtime().start(folders.spec('tool'));
+      const container = await runtime().start(containerSpec('tool'));
       engine.answerNext('GET /containers/ID/json', (response) => {
         response.writeHead(200, { 'Content-Type': 'application/json' });
         response.end(JSON.stringify({ State: { Running: false, ExitCode: 137, OOMKilled: false } }));
@@ -242,7 +232,7 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
     });
 
     it('ignores an out-of-memory kill when the program succeeded', async () => {
-      const container = await runtime().start(folders.spec('tool'));
+      const container = await runtime().start(containerSpec('tool'));
       engine.end(0, true);
       assert.deepEqual(await container.exit, { exitCode: 0, outOfMemory: false });
     });
@@ -250,7 +240,7 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
 
   describe('stop and remove', () => {
     it('sends one stop with the grace period', async () => {
-      const container = await runtime({ retryMs: 500 }).start(folders.spec('tool'));
+      const container = await runtime({ retryMs: 500 }).start(containerSpec('tool'));
       await container.stop(7.2);
       assert.deepEqual(
         engine.calls.filter(({ route }) => route.endsWith('/stop')).map(({ query }) => query),
@@ -264,13 +254,13 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
     it('kills repeatedly when the engine fails to stop', async () => {
       engine.answerNext('POST /containers/ID/stop', refuse(500, 'busy'));
       engine.answerNext('POST /containers/ID/kill', cut, refuse(500, 'still busy'));
-      const container = await runtime().start(folders.spec('tool'));
+      const container = await runtime().start(containerSpec('tool'));
       await container.stop(0);
       assert.equal((await container.exit).exitCode, 137);
     });
 
     it('gives up stopping after the outage limit', async () => {
-      const container = await runtime({ outageMs: 50 }).start(folders.spec('tool'));
+      const container = await runtime({ outageMs: 50 }).start(containerSpec('tool'));
       engine.answerNext('POST /containers/ID/stop', refuse(500, 'busy'));
       engine.answerNext(
         'POST /containers/ID/kill',
@@ -280,7 +270,7 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
     });
 
     it('treats a missing container, or one being removed, as removed', async () => {
-      const container = await runtime().start(folders.spec('tool'));
+      const container = await runtime().start(containerSpec('tool'));
       engine.answerNext(
         'DELETE /containers/ID',
         refuse(409, 'removal already in progress'),
@@ -292,7 +282,7 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
     });
 
     it('fails when the engine keeps refusing to remove', async () => {
-      const container = await runtime().start(folders.spec('tool'));
+      const container = await runtime().start(containerSpec('tool'));
       engine.answerNext(
         'DELETE /containers/ID',
         ...Array.from({ length: 6 }, () => refuse(500, 'device busy')),
@@ -301,15 +291,16 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
     });
 
     it('removes only the leftovers of its own worker id', async () => {
-      await runtime().start(folders.spec('tool'));
-      await runtime().start(folders.spec('tool'));
+      await runtime().start(containerSpec('tool'));
+      await runtime().start(containerSpec('tool'));
       const other = new DockerRuntime({
         env: { DOCKER_HOST: engine.host },
         workerId: 'w-10',
         log,
+        policy: ANY_IMAGE,
         timing: TIMING,
       });
-      await other.start(folders.spec('tool'));
+      await other.start(containerSpec('tool'));
       assert.equal(await runtime().removeLeftovers(), 2);
       assert.deepEqual([...engine.containers.keys()], ['c3']);
     });

@@ -9,7 +9,10 @@ import {
   removeContainer,
   type ContainerTiming,
 } from './docker.container.js';
+import { putInputs } from './container-files.js';
 import { describeEngineAddress, readEngineAddress, type EngineAddress } from './engine-address.js';
+import { startReason } from './engine-reason.js';
+import type { ImagePolicy } from './image-policy.js';
 import { ImagePull, PULL_STALL_MS } from './image-pull.js';
 import { parseImageReference } from './image-reference.js';
 import {
@@ -29,6 +32,7 @@ export interface DockerRuntimeOptions {
   readonly env: NodeJS.ProcessEnv;
   readonly workerId: string;
   readonly log: RuntimeLog;
+  readonly policy: ImagePolicy;
   readonly timing?: ContainerTiming;
   /** Longest time without progress of a pull, in milliseconds. */
   readonly pullStallMs?: number;
@@ -54,8 +58,8 @@ export async function engineProblem(env: NodeJS.ProcessEnv): Promise<string | nu
 }
 
 /**
- * Runs containers on a Docker Engine API. The engine must see the run's folder under the same path as the worker does,
- * and the folder must be open to every user: without capabilities even a container's root is subject to file modes.
+ * Runs containers on a Docker Engine API. Inputs and outputs are copied into and out of a container, so nothing of the host is
+ * mounted and the engine may be on another machine.
  */
 export class DockerRuntime implements Runtime {
   readonly name = 'docker';
@@ -70,9 +74,11 @@ export class DockerRuntime implements Runtime {
   }
 
   async pull(image: string, signal: AbortSignal): Promise<void> {
-    const { pullStallMs = PULL_STALL_MS, log } = this.options;
+    const { pullStallMs = PULL_STALL_MS, policy, log } = this.options;
+    const reference = parseImageReference(image);
+    await policy.check(reference);
     const engine = await this.engine();
-    await new ImagePull(engine, parseImageReference(image), { stallMs: pullStallMs, log }).run(signal);
+    await new ImagePull(engine, reference, { stallMs: pullStallMs, log }).run(signal);
   }
 
   async start(spec: ContainerSpec): Promise<RunningContainer> {
@@ -80,12 +86,13 @@ export class DockerRuntime implements Runtime {
     const container = await this.create(engine, spec);
     let attached: Readable | null = null;
     try {
+      await withLimit(START_MS, 'archive', (abortSignal) => putInputs(container, spec, abortSignal));
       attached = await attachOutput(container, this.timing.callMs);
       await withLimit(START_MS, 'start', (abortSignal) => container.start({ abortSignal }));
     } catch (error) {
       attached?.destroy();
       await this.discard(container);
-      throw startProblem('started', error);
+      throw this.startProblem('started', spec, error);
     }
     return new DockerContainer(container, attached, this.timing, this.options.log);
   }
@@ -105,7 +112,7 @@ export class DockerRuntime implements Runtime {
     } catch (error) {
       // Without an answer, the engine may have created the container.
       if (engineStatus(error) === null) await this.discardAttempt(spec);
-      throw startProblem('created', error);
+      throw this.startProblem('created', spec, error);
     }
   }
 
@@ -141,6 +148,15 @@ export class DockerRuntime implements Runtime {
     }
   }
 
+  /** The words of the engine go to the log, the reason to the run. */
+  private startProblem(what: string, { runId }: ContainerSpec, error: unknown): Error {
+    const words = engineMessage(error);
+    this.options.log.warn({ run: runId, error: words }, `container not ${what}`);
+    const message = `The container could not be ${what}: ${startReason(error)}`;
+    const isFault = engineStatus(error) === 400 || BAD_COMMAND.test(words);
+    return isFault ? new RunFault(message, { cause: error }) : new Error(message, { cause: error });
+  }
+
   private engine(): Promise<Dockerode> {
     this.connected ??= connectEngine(this.address);
     return this.connected;
@@ -149,10 +165,3 @@ export class DockerRuntime implements Runtime {
 
 /** The image's command cannot be executed; engines answer with different statuses. */
 const BAD_COMMAND = /executable file not found|exec format error|attempted to invoke a command that was not/i;
-
-function startProblem(what: 'created' | 'started', error: unknown): Error {
-  const reason = engineMessage(error);
-  const message = `The container could not be ${what}: ${reason}`;
-  const isFault = engineStatus(error) === 400 || BAD_COMMAND.test(reason);
-  return isFault ? new RunFault(message, { cause: error }) : new Error(message, { cause: error });
-}

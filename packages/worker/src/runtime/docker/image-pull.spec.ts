@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { FakeDockerEngine, refuse, reports, silence } from '../../testing/fake-docker-engine.js';
-import { MemoryLog } from '../../testing/run-folder.js';
+import { ANY_IMAGE, MemoryLog } from '../../testing/container-spec.js';
 import { DockerRuntime } from './docker.runtime.js';
+import { ImagePolicy } from './image-policy.js';
 
 const NEVER = new AbortController().signal;
 
@@ -21,7 +22,7 @@ describe('image pull', { timeout: 60_000 }, () => {
     pullStallMs?: number,
     env: NodeJS.ProcessEnv = { DOCKER_HOST: engine.host },
   ): DockerRuntime {
-    return new DockerRuntime({ env, workerId: 'w-1', log, pullStallMs });
+    return new DockerRuntime({ env, workerId: 'w-1', log, policy: ANY_IMAGE, pullStallMs });
   }
 
   const digest = `sha256:${'a'.repeat(64)}`;
@@ -40,16 +41,38 @@ describe('image pull', { timeout: 60_000 }, () => {
     });
   }
 
-  it("fails with the registry's reason after the engine has answered 200", async () => {
-    const error = 'toomanyrequests: slow down';
-    engine.answerNext(
-      'POST /images/create',
-      reports({ status: 'Pulling' }, { errorDetail: { message: error }, error }),
-    );
-    await assert.rejects(runtime().pull('tool', NEVER), {
-      name: 'Error',
-      message: `Image 'tool:latest' could not be pulled, and the worker has none of that name: ${error}`,
+  const none = 'and the worker has none of that name';
+  for (const [words, reason] of [
+    ['toomanyrequests: slow down', 'the registry limits requests'],
+    ['unauthorized: authentication required', 'the registry refused access'],
+    ['write /var/lib/docker/tmp/x: no space left on device', "the engine's disk is full"],
+    ['no matching manifest for linux/arm64 in the manifest list', 'it is not made for this kind of machine'],
+    ['Get "http://10.0.0.1:22/v2/": malformed HTTP response "SSH-2.0-x"', 'its registry did not provide it'],
+  ] as const) {
+    it(`gives a short reason, and the words of the registry to the log only: ${words}`, async () => {
+      engine.answerNext(
+        'POST /images/create',
+        reports({ status: 'Pulling' }, { errorDetail: { message: words }, error: words }),
+        refuse(500, words),
+      );
+      for (let i = 0; i < 2; i++) {
+        await assert.rejects(runtime().pull('tool', NEVER), {
+          name: 'Error',
+          message: `Image 'tool:latest' could not be pulled, ${none}: ${reason}`,
+        });
+        assert.deepEqual(log.warnings[i], {
+          fields: { image: 'tool:latest', reason: words },
+          message: 'image not pulled',
+        });
+      }
     });
+  }
+
+  it('asks the engine for nothing when the image is refused', async () => {
+    const policy = new ImagePolicy({ allowedImages: ['ghcr.io/*'], localRegistries: false });
+    const strict = new DockerRuntime({ env: { DOCKER_HOST: engine.host }, workerId: 'w-1', log, policy });
+    await assert.rejects(strict.pull('tool', NEVER), /SERVICE_WORKER_IMAGES/);
+    assert.deepEqual(engine.calls, []);
   });
 
   it('says when the image does not exist', async () => {
@@ -115,7 +138,7 @@ describe('image pull', { timeout: 60_000 }, () => {
 
   it('reports an unreachable engine', async () => {
     const away = runtime(50, { DOCKER_HOST: 'unix:///nowhere/docker.sock' });
-    await assert.rejects(away.pull('tool', NEVER), /^Error: .*ENOENT/);
+    await assert.rejects(away.pull('tool', NEVER), /^Error: .*the container engine did not answer/);
   });
 });
 

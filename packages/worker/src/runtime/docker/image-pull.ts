@@ -1,5 +1,6 @@
 import type Dockerode from 'dockerode';
 import { engineMessage, engineStatus, withLimit } from './docker-engine.js';
+import { pullReason } from './engine-reason.js';
 import { localName, pullSelector, type ImageReference } from './image-reference.js';
 import { splitLines } from '../log-lines.js';
 import type { OutputChunk } from '../output-chunks.js';
@@ -10,10 +11,12 @@ export const PULL_STALL_MS = 120_000;
 
 const LOOKUP_MS = 30_000;
 
-/** A failed pull, with the message of the engine or the registry. */
+/** A failed pull, with the words of the engine or the registry. */
 class PullError extends Error {
   constructor(
     message: string,
+    /** Fit for a run's error_message. */
+    readonly reason: string,
     /** The registry reports that the image does not exist or is private. */
     readonly missing: boolean,
   ) {
@@ -39,15 +42,18 @@ export class ImagePull {
       await this.pull(signal);
     } catch (error) {
       if (signal.aborted) throw new Error(`The pull of image '${image}' was given up`, { cause: error });
-      const reason = engineMessage(error);
-      if (await this.isLocal(image)) {
-        this.options.log.warn({ image, reason }, 'image not pulled, using the one that is here');
-        return;
-      }
-      const missing = error instanceof PullError && error.missing;
-      const what = missing ? 'was not found' : 'could not be pulled';
-      const message = `Image '${image}' ${what}, and the worker has none of that name: ${reason}`;
-      throw missing ? new RunFault(message, { cause: error }) : new Error(message, { cause: error });
+      const isHere = await this.isLocal(image);
+      const what = isHere ? 'image not pulled, using the one that is here' : 'image not pulled';
+      this.options.log.warn({ image, reason: engineMessage(error) }, what);
+      if (isHere) return;
+      if (error instanceof PullError && error.missing)
+        throw new RunFault(`Image '${image}' was not found, and the worker has none of that name`, {
+          cause: error,
+        });
+      const why = error instanceof PullError ? error.reason : 'the container engine did not answer';
+      throw new Error(`Image '${image}' could not be pulled, and the worker has none of that name: ${why}`, {
+        cause: error,
+      });
     }
   }
 
@@ -71,13 +77,17 @@ export class ImagePull {
       for await (const line of splitLines(asChunks(report))) {
         watchdog.refresh();
         const problem = problemOf(line.text);
-        if (problem !== null) throw new PullError(problem, isMissing(problem));
+        if (problem !== null) throw new PullError(problem, pullReason(problem), isMissing(problem));
       }
     } catch (error) {
-      if (stalled) throw new PullError(`no progress for ${this.options.stallMs / 1000} s`, false);
-      if (error instanceof PullError) throw error;
+      if (stalled) {
+        const reason = `no progress for ${this.options.stallMs / 1000} s`;
+        throw new PullError(reason, reason, false);
+      }
+      const status = engineStatus(error);
+      if (error instanceof PullError || status === null) throw error;
       const message = engineMessage(error);
-      throw new PullError(message, engineStatus(error) === 404 || isMissing(message));
+      throw new PullError(message, pullReason(message), status === 404 || isMissing(message));
     } finally {
       clearTimeout(watchdog);
       signal.removeEventListener('abort', cancel);

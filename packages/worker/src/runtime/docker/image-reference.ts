@@ -4,6 +4,10 @@ import { RunFault } from '../runtime.js';
 export interface ImageReference {
   /** Registry and path, as written: everything before tag and digest. */
   readonly repository: string;
+  /** Host and port of the registry; null: not in the reference. */
+  readonly registry: string | null;
+  /** The repository without its registry. */
+  readonly path: string;
   readonly tag: string | null;
   /** `sha256:...`, or null. */
   readonly digest: string | null;
@@ -38,7 +42,8 @@ export function parseImageReference(image: string): ImageReference {
     (tag === null || TAG.test(tag)) &&
     (digest === null || DIGEST.test(digest));
   if (!valid) throw new RunFault(`'${image}' is not a valid image reference`);
-  return { repository, tag, digest, name: path.at(-1) ?? '' };
+  const registry = path.length === segments.length ? null : (segments[0] ?? null);
+  return { repository, registry, path: path.join('/'), tag, digest, name: path.at(-1) ?? '' };
 }
 
 /** What to ask a registry for: the digest, else the tag, else `latest` (an absent tag would mean every tag). */

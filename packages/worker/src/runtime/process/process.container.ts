@@ -2,9 +2,11 @@ import type { ChildProcess } from 'node:child_process';
 import { constants } from 'node:os';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { JsonObject } from '@longshore/common/json/json-value';
 import { splitLines } from '../log-lines.js';
 import { readChunks } from '../output-chunks.js';
 import { signalGroup } from './process-table.js';
+import type { RunFolder } from './run-folders.js';
 import type { ContainerExit, LogLine, RunningContainer } from '../runtime.js';
 
 /** A program's child process, its output piped to the worker. */
@@ -23,6 +25,7 @@ export class ProcessContainer implements RunningContainer {
   constructor(
     child: PipedChild,
     private readonly pid: number,
+    private readonly folder: RunFolder,
     onEnd: () => void,
   ) {
     this.exit = new Promise((resolve) => {
@@ -55,7 +58,12 @@ export class ProcessContainer implements RunningContainer {
     await this.exit;
   }
 
+  readOutputs(): Promise<JsonObject | undefined> {
+    return this.folder.readOutputs();
+  }
+
   async remove(): Promise<void> {
     await this.stop(0);
+    await this.folder.remove();
   }
 }

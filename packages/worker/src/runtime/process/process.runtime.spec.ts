@@ -8,16 +8,19 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  realpathSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { after, describe, it } from 'node:test';
-import { outputsOf, readToEnd, RunFolders, textsOf } from '../../testing/run-folder.js';
+import type { JsonObject } from '@longshore/common/json/json-value';
+import { containerSpec, MemoryLog, readToEnd, textsOf } from '../../testing/container-spec.js';
 import { processStamp } from './process-table.js';
 import { ProcessRuntime } from './process.runtime.js';
+import { RunFolders } from './run-folders.js';
 import type { RunningContainer } from '../runtime.js';
 
 const NEVER = new AbortController().signal;
@@ -26,12 +29,13 @@ const LINUX_ONLY = process.platform === 'linux' ? false : 'needs /proc';
 const root = mkdtempSync(join(tmpdir(), 'longshore-process-'));
 const imagesDir = join(root, 'images');
 const stateDir = join(root, 'state');
+const folders = new RunFolders('w-1', root);
 mkdirSync(imagesDir);
 after(() => rmSync(root, { recursive: true, force: true }));
 
 function runtime(dir = imagesDir): ProcessRuntime {
   const env = { ...process.env, SERVICE_API_KEY: 'secret', LANG: 'C', TZ: 'UTC' };
-  return new ProcessRuntime({ imagesDir: dir, stateDir, env });
+  return new ProcessRuntime({ imagesDir: dir, stateDir, folders, log: new MemoryLog(), env });
 }
 
 function image(name: string, script: string): string {
@@ -43,15 +47,6 @@ function image(name: string, script: string): string {
 }
 
 describe('example images as processes', { timeout: 60_000 }, () => {
-  const folders = new RunFolders();
-
-  async function run(name: string, inputs: object) {
-    const examples = runtime(resolve('examples', 'images'));
-    const spec = folders.spec(`anything/${name}:v1`, inputs);
-    await examples.pull(spec.image, NEVER);
-    return { spec, ...(await readToEnd(await examples.start(spec))) };
-  }
-
   const counts = { words: 8, lines: 2, characters: 34 };
   for (const [title, text, expected] of [
     ['words, lines and characters', 'Hello wörld,\n"two"\tthree 😀 éx y 日本', counts],
@@ -61,23 +56,24 @@ describe('example images as processes', { timeout: 60_000 }, () => {
     ['escapes as the characters they mean', '\\n "x" \u0001\u007f', { words: 3, lines: 1, characters: 9 }],
   ] as const) {
     it(`word-count counts ${title}`, async () => {
-      const { spec, exit } = await run('word-count', {
+      const { outputs, exit } = await run('word-count', {
         before: { text: 'not this' },
         text,
         after: [{ text: 'nor this' }],
       });
       assert.equal(exit.exitCode, 0);
-      assert.deepEqual(outputsOf(spec), expected);
+      assert.deepEqual(outputs, expected);
     });
   }
 
   it('word-count takes a text of a megabyte', async () => {
-    const { spec } = await run('word-count', { text: 'lorem ipsum dolor\n'.repeat(60_000) });
-    assert.deepEqual(outputsOf(spec), { words: 180_000, lines: 60_000, characters: 1_080_000 });
+    const { outputs } = await run('word-count', { text: 'lorem ipsum dolor\n'.repeat(60_000) });
+    assert.deepEqual(outputs, { words: 180_000, lines: 60_000, characters: 1_080_000 });
   });
 
   it('word-count fails without a text', async () => {
-    for (const inputs of [{}, { text: 5 }, { other: 'text' }, { nested: { text: 'x' } }]) {
+    const wrong: JsonObject[] = [{}, { text: 5 }, { other: 'text' }, { nested: { text: 'x' } }];
+    for (const inputs of wrong) {
       const { exit, lines } = await run('word-count', inputs);
       assert.equal(exit.exitCode, 2);
       assert.deepEqual(textsOf(lines, 'stderr'), ['inputs.text must be a string']);
@@ -85,18 +81,18 @@ describe('example images as processes', { timeout: 60_000 }, () => {
   });
 
   it('progress reports each step and ends with 100', async () => {
-    const { spec, exit, lines } = await run('progress', { seconds: 0.3, steps: 3 });
+    const { outputs, exit, lines } = await run('progress', { seconds: 0.3, steps: 3 });
     assert.equal(exit.exitCode, 0);
     const events = textsOf(lines, 'stdout').filter((text) => text.startsWith('{'));
     assert.deepEqual(
       events.map((text): unknown => JSON.parse(text)),
       [33, 66, 100].map((msg) => ({ type: 'PROGRESS', msg })),
     );
-    assert.deepEqual(outputsOf(spec), { steps: 3 });
+    assert.deepEqual(outputs, { steps: 3 });
   });
 
   it('progress takes 10 steps unless told otherwise', async () => {
-    assert.deepEqual(outputsOf((await run('progress', { seconds: 0 })).spec), { steps: 10 });
+    assert.deepEqual((await run('progress', { seconds: 0 })).outputs, { steps: 10 });
   });
 
   it('fail prints to both streams and ends with the code it was given', async () => {
@@ -109,12 +105,6 @@ describe('example images as processes', { timeout: 60_000 }, () => {
 });
 
 describe('process runtime', { timeout: 120_000 }, () => {
-  const folders = new RunFolders();
-
-  async function start(name: string, script: string): Promise<RunningContainer> {
-    return runtime().start(folders.spec(image(name, script)));
-  }
-
   it('finds an image by the last segment of its reference, else lists the images', async () => {
     image('present', 'true');
     mkdirSync(join(imagesDir, 'empty'), { recursive: true });
@@ -132,16 +122,19 @@ describe('process runtime', { timeout: 120_000 }, () => {
   });
 
   it("passes a program its folder and nothing of the worker's environment", async () => {
-    const spec = folders.spec(image('environment', 'pwd -P; env | sort'));
-    const { lines } = await readToEnd(await runtime().start(spec));
-    const [pwd, ...env] = textsOf(lines, 'stdout');
-    assert.ok(pwd?.endsWith(spec.folder));
+    const spec = containerSpec(image('environment', 'pwd -P; env | sort'));
+    const container = await runtime().start(spec);
+    const { lines } = await readToEnd(container);
+    const [pwd = '', ...env] = textsOf(lines, 'stdout');
+    assert.equal(dirname(pwd), realpathSync(folders.root));
     const names = env
       .map((entry) => entry.split('=')[0])
       .filter((name) => !['PWD', 'OLDPWD', 'SHLVL', '_'].includes(name ?? ''));
     assert.deepEqual(names, ['HOME', 'LANG', 'PATH', 'SERVICE_INPUT_PATH', 'SERVICE_OUTPUT_PATH', 'TZ']);
-    assert.ok(env.includes(`SERVICE_OUTPUT_PATH=${join(spec.folder, 'output.json')}`));
+    assert.ok(env.includes(`SERVICE_OUTPUT_PATH=${join(folders.root, basename(pwd), 'output.json')}`));
     assert.ok(!env.join('\n').includes('secret'));
+    await container.remove();
+    assert.equal(existsSync(pwd), false);
   });
 
   it('reports exit codes and signals', async () => {
@@ -153,7 +146,7 @@ describe('process runtime', { timeout: 120_000 }, () => {
   });
 
   it('reports a program that cannot be started', async () => {
-    const spec = folders.spec(image('broken', 'true'));
+    const spec = containerSpec(image('broken', 'true'));
     writeFileSync(join(imagesDir, 'broken', 'program'), '#!/no/such/interpreter\n');
     await assert.rejects(runtime().start(spec), /^RunFault: .*could not be started \(ENOENT\)/);
   });
@@ -185,11 +178,12 @@ describe('process runtime', { timeout: 120_000 }, () => {
   });
 
   it('ends reading although a process outside the group holds the pipe', { skip: LINUX_ONLY }, async () => {
-    const script = `setsid sh -c 'echo $$ >escaped; exec sleep 600' & until [ -s escaped ]; do sleep 0.05; done`;
-    const spec = folders.spec(image('escaped', script));
+    const pidFile = join(root, 'escaped');
+    const script = `setsid sh -c 'echo $$ >${pidFile}; exec sleep 600' & until [ -s ${pidFile} ]; do sleep 0.05; done`;
+    const spec = containerSpec(image('escaped', script));
     const { exit, lines } = await readToEnd(await runtime().start(spec));
     assert.deepEqual({ exit, lines }, { exit: { exitCode: 0, outOfMemory: false }, lines: [] });
-    process.kill(Number(readFileSync(join(spec.folder, 'escaped'), 'utf8')), 'SIGKILL');
+    process.kill(Number(readFileSync(pidFile, 'utf8')), 'SIGKILL');
   });
 
   it('slows a flood of output down to the speed of the reader', async () => {
@@ -217,6 +211,7 @@ describe('process runtime', { timeout: 120_000 }, () => {
       assert.equal(await runtime().removeLeftovers(), 1);
       await gone(leader);
       assert.equal(existsSync(stateDir), false);
+      assert.deepEqual(readdirSync(folders.root), []);
       assert.equal(await runtime().removeLeftovers(), 0);
     },
   );
@@ -249,28 +244,52 @@ describe('process runtime', { timeout: 120_000 }, () => {
     const open = join(root, 'open');
     mkdirSync(open);
     chmodSync(open, 0o777);
-    assert.throws(() => new ProcessRuntime({ imagesDir, stateDir: open, env: {} }), /closed to others/);
+    assert.throws(
+      () => new ProcessRuntime({ imagesDir, stateDir: open, folders, log: new MemoryLog(), env: {} }),
+      /closed to others/,
+    );
   });
-
-  /** Starts a program from a worker that is then killed; answers the program's pid once it has made the file `started`. */
-  async function abandoned(script: string): Promise<number> {
-    const spec = folders.spec(image('abandoned', script));
-    const module = new URL('process.runtime.js', import.meta.url).href;
-    const code = `
-      const { ProcessRuntime } = await import(${JSON.stringify(module)});
-      const runtime = new ProcessRuntime(${JSON.stringify({ imagesDir, stateDir, env: {} })});
-      await runtime.start(${JSON.stringify(spec)});
-      process.kill(process.pid, 'SIGKILL');`;
-    const worker = spawn(process.execPath, ['--input-type=module', '-e', code], { stdio: 'inherit' });
-    const [, signal] = await once(worker, 'exit');
-    assert.equal(signal, 'SIGKILL');
-    const [note = ''] = readdirSync(stateDir);
-    const pid = Number.parseInt(note, 10);
-    assert.notEqual(processStamp(pid), null, 'the program did not outlive the worker');
-    while (!existsSync(join(spec.folder, 'started'))) await sleep(10);
-    return pid;
-  }
 });
+
+/** Runs an example to its end. */
+async function run(name: string, inputs: JsonObject) {
+  const examples = runtime(resolve('examples', 'images'));
+  const spec = containerSpec(`anything/${name}:v1`, inputs);
+  await examples.pull(spec.image, NEVER);
+  const container = await examples.start(spec);
+  const read = await readToEnd(container);
+  const outputs = await container.readOutputs();
+  await container.remove();
+  return { ...read, outputs };
+}
+
+async function start(name: string, script: string): Promise<RunningContainer> {
+  return runtime().start(containerSpec(image(name, script)));
+}
+
+/** Starts a program from a worker that is then killed; answers the program's pid once it has made the file `started`. */
+async function abandoned(script: string): Promise<number> {
+  const started = join(root, 'started');
+  rmSync(started, { force: true });
+  const spec = containerSpec(image('abandoned', script.replace('>started', `>${started}`)));
+  const module = new URL('process.runtime.js', import.meta.url).href;
+  const code = `
+    const { ProcessRuntime } = await import(${JSON.stringify(module)});
+    const { RunFolders } = await import(${JSON.stringify(new URL('run-folders.js', import.meta.url).href)});
+    const folders = new RunFolders('w-1', ${JSON.stringify(root)});
+    const log = { info() {}, warn() {} };
+    const runtime = new ProcessRuntime({ ...${JSON.stringify({ imagesDir, stateDir, env: {} })}, folders, log });
+    await runtime.start(${JSON.stringify(spec)});
+    process.kill(process.pid, 'SIGKILL');`;
+  const worker = spawn(process.execPath, ['--input-type=module', '-e', code], { stdio: 'inherit' });
+  const [, signal] = await once(worker, 'exit');
+  assert.equal(signal, 'SIGKILL');
+  const [note = ''] = readdirSync(stateDir);
+  const pid = Number.parseInt(note, 10);
+  assert.notEqual(processStamp(pid), null, 'the program did not outlive the worker');
+  while (!existsSync(started)) await sleep(10);
+  return pid;
+}
 
 /** The first line, without giving up the rest. */
 async function firstLine(container: RunningContainer): Promise<string> {

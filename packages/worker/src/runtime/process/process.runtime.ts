@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseImageReference } from '../docker/image-reference.js';
 import { ProcessContainer } from './process.container.js';
 import { ProcessNotes, type ProcessNote } from './process-notes.js';
+import type { RunFolder, RunFolders } from './run-folders.js';
 import { groupMembers, hasEnvironment, processStamp, signalGroup } from './process-table.js';
 import {
   RunFault,
@@ -12,6 +13,7 @@ import {
   type ContainerSpec,
   type RunningContainer,
   type Runtime,
+  type RuntimeLog,
 } from '../runtime.js';
 
 const PROGRAM = 'program';
@@ -25,6 +27,8 @@ export interface ProcessRuntimeOptions {
   readonly imagesDir: string;
   /** Folder for notes about running processes, one per worker id. */
   readonly stateDir: string;
+  readonly folders: RunFolders;
+  readonly log: RuntimeLog;
   /** Source of PATH, LANG and TZ; programs get no other variable of it. */
   readonly env: NodeJS.ProcessEnv;
 }
@@ -39,12 +43,13 @@ export class ProcessRuntime implements Runtime {
   private readonly notes: ProcessNotes;
   private readonly running = new Set<number>();
 
-  /** @throws Error when the folder of images or the folder for notes cannot be used */
+  /** @throws Error when the folder of images, for notes or of the runs cannot be used */
   constructor(private readonly options: ProcessRuntimeOptions) {
     this.imagesDir = resolve(options.imagesDir);
     if (!isFolder(this.imagesDir))
       throw new Error(`SERVICE_WORKER_IMAGES_DIR: '${options.imagesDir}' is no folder`);
     this.notes = new ProcessNotes(options.stateDir);
+    options.folders.open();
   }
 
   async pull(image: string, signal: AbortSignal): Promise<void> {
@@ -54,19 +59,13 @@ export class ProcessRuntime implements Runtime {
 
   async start(spec: ContainerSpec): Promise<RunningContainer> {
     const program = this.programOf(spec.image);
-    const folder = resolve(spec.folder);
-    const env = { ...this.environment(folder), ...traceEnvironment(spec.trace) };
-    const child = spawn(program, [], { cwd: folder, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
-    const { pid } = child;
-    // An error after the start (a signal that cannot be sent) has no bearing on how the program ends.
-    child.on('error', () => undefined);
-    if (pid === undefined) throw await startProblem(spec.image, child);
-    this.running.add(pid);
-    this.notes.write({ pid, stamp: processStamp(pid), mark: inputEntry(folder) });
-    return new ProcessContainer(child, pid, () => {
-      this.running.delete(pid);
-      this.notes.remove(pid);
-    });
+    const folder = await this.options.folders.create(spec);
+    try {
+      return await this.spawn(program, spec, folder);
+    } catch (error) {
+      await folder.remove();
+      throw error;
+    }
   }
 
   async removeLeftovers(): Promise<number> {
@@ -76,7 +75,37 @@ export class ProcessRuntime implements Runtime {
     const deadline = performance.now() + KILL_MS;
     while (leftovers.some(isAlive) && performance.now() < deadline) await sleep(20);
     for (const { pid } of notes) this.notes.remove(pid);
+    await this.removeFolders();
     return leftovers.length;
+  }
+
+  /** Folders that stay do no harm but take space. */
+  private async removeFolders(): Promise<void> {
+    const { folders, log } = this.options;
+    const { removed, kept } = await folders.removeLeftovers();
+    if (removed > 0) log.info({ removed }, 'removed run folders of a previous process');
+    if (kept.length > 0)
+      log.warn({ kept: kept.slice(0, 10) }, 'run folders of a previous process cannot be removed');
+  }
+
+  private async spawn(program: string, spec: ContainerSpec, folder: RunFolder): Promise<RunningContainer> {
+    const env = { ...this.environment(folder.path), ...traceEnvironment(spec.trace) };
+    const child = spawn(program, [], {
+      cwd: folder.path,
+      env,
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const { pid } = child;
+    // An error after the start (a signal that cannot be sent) has no bearing on how the program ends.
+    child.on('error', () => undefined);
+    if (pid === undefined) throw await startProblem(spec.image, child);
+    this.running.add(pid);
+    this.notes.write({ pid, stamp: processStamp(pid), mark: inputEntry(folder.path) });
+    return new ProcessContainer(child, pid, folder, () => {
+      this.running.delete(pid);
+      this.notes.remove(pid);
+    });
   }
 
   /**

@@ -1,15 +1,10 @@
 import { constants } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
-import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
-import { readJson } from '@longshore/common/json/read-json';
-import { errorText } from './failure-message.js';
-import { RunFault } from '../runtime/runtime.js';
-
-/** Limit of the output file, in bytes. The limit of the service may be lower. */
-export const MAX_OUTPUT_BYTES = 16 * 2 ** 20;
+import type { JsonObject } from '@longshore/common/json/json-value';
+import { MAX_OUTPUT_BYTES, parseOutputs, refusedOutputs } from '../outputs.js';
 
 /**
- * Reads the output file of an untrusted container: follows no link, does not block on pipes or devices, and reads at most
+ * Reads the output file of an untrusted program: follows no link, does not block on pipes or devices, and reads at most
  * the limit.
  * @returns undefined when the file is missing, empty or blank
  * @throws RunFault when the file is invalid
@@ -20,10 +15,7 @@ export async function readOutputFile(
   maxBytes = MAX_OUTPUT_BYTES,
 ): Promise<JsonObject | undefined> {
   const bytes = await readRegularFile(path, maxBytes);
-  if (bytes === null || bytes.every(isWhiteSpace)) return undefined;
-  const value = parse(bytes);
-  if (!isJsonObject(value)) throw refused('it holds no JSON object');
-  return value;
+  return bytes === null ? undefined : parseOutputs(bytes);
 }
 
 async function readRegularFile(path: string, maxBytes: number): Promise<Buffer | null> {
@@ -33,14 +25,14 @@ async function readRegularFile(path: string, maxBytes: number): Promise<Buffer |
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
     if (code === 'ENOENT') return null;
-    if (code === 'ELOOP' || code === 'ENXIO') throw refused('it is no regular file');
-    if (code === 'EACCES' || code === 'EPERM') throw refused(`it cannot be opened (${code})`);
+    if (code === 'ELOOP' || code === 'ENXIO') throw refusedOutputs('it is no regular file');
+    if (code === 'EACCES' || code === 'EPERM') throw refusedOutputs(`it cannot be opened (${code})`);
     throw new Error(`The run's output file cannot be opened (${code})`, { cause: error });
   }
   try {
     const stat = await file.stat();
-    if (!stat.isFile()) throw refused('it is no regular file');
-    if (stat.nlink > 1) throw refused('it has a second name (a hard link)');
+    if (!stat.isFile()) throw refusedOutputs('it is no regular file');
+    if (stat.nlink > 1) throw refusedOutputs('it has a second name (a hard link)');
     return await readCapped(file, maxBytes);
   } finally {
     await file.close();
@@ -54,23 +46,7 @@ async function readCapped(file: FileHandle, maxBytes: number): Promise<Buffer> {
     const { bytesRead } = await file.read(part, 0, part.length, null);
     if (bytesRead === 0) return Buffer.concat(parts, length);
     length += bytesRead;
-    if (length > maxBytes) throw refused(`it is larger than ${maxBytes} bytes`);
+    if (length > maxBytes) throw refusedOutputs(`it is larger than ${maxBytes} bytes`);
     parts.push(part.subarray(0, bytesRead));
   }
-}
-
-function parse(bytes: Buffer): unknown {
-  try {
-    return readJson(bytes);
-  } catch (error) {
-    throw refused(errorText(error));
-  }
-}
-
-function isWhiteSpace(byte: number): boolean {
-  return byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
-}
-
-function refused(why: string): RunFault {
-  return new RunFault(`The run's output file cannot be used: ${why}`);
 }

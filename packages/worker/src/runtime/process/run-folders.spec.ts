@@ -18,14 +18,15 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { ordinaryUser } from '../testing/ordinary-user.js';
+import { ordinaryUser } from '../../testing/ordinary-user.js';
+import { containerSpec } from '../../testing/container-spec.js';
 import { readOutputFile } from './output-file.js';
-import { RunFolders } from './run-folder.js';
+import { RunFolders } from './run-folders.js';
 
 const base = mkdtempSync(join(tmpdir(), 'longshore-folder-spec-'));
 after(() => rmSync(base, { recursive: true, force: true }));
 
-const CONTENT = { runId: 'run-1', attempt: 1, inputs: { a: 1 }, outputTemplate: {} };
+const CONTENT = containerSpec('tool', { a: 1 });
 const mode = (path: string): number => statSync(path).mode & 0o777;
 
 let scratch = 0;
@@ -33,16 +34,12 @@ function outputFile(): string {
   return join(mkdtempSync(join(base, `output-${scratch++}-`)), 'output.json');
 }
 
-test("opens a run's folder to every user below a root that only the worker's user may enter", async () => {
-  const before = process.umask(0o077);
+test("keeps a run's folder below a root that only the worker's user may enter", async () => {
+  const before = process.umask(0);
   try {
     const folders = new RunFolders('rack/7:a', base);
-    await folders.prepare();
     const folder = await folders.create(CONTENT);
     assert.equal(mode(folders.root), 0o700);
-    assert.equal(mode(folder.path), 0o777);
-    assert.equal(mode(join(folder.path, 'input.json')), 0o644);
-    assert.equal(mode(join(folder.path, 'output.json')), 0o666);
     assert.deepEqual(JSON.parse(readFileSync(join(folder.path, 'input.json'), 'utf8')), { a: 1 });
     assert.equal(readFileSync(join(folder.path, 'output.json'), 'utf8'), '');
     assert.equal(await folder.readOutputs(), undefined);
@@ -76,7 +73,7 @@ test('removes the folders of a previous process, and follows no link', async () 
   writeFileSync(join(locked, 'file'), '');
   chmodSync(locked, 0);
   const folders = new RunFolders('again', base);
-  assert.deepEqual(await folders.prepare(), { removed: 1, kept: [] });
+  assert.deepEqual(await folders.removeLeftovers(), { removed: 1, kept: [] });
   assert.deepEqual(readdirSync(folders.root), []);
   assert.ok(existsSync(join(outside, 'keep')));
 });
@@ -85,14 +82,14 @@ test('refuses a root folder of another user', async () => {
   const folders = new RunFolders('trapped', base);
   const elsewhere = mkdtempSync(join(base, 'elsewhere-'));
   symlinkSync(elsewhere, folders.root);
-  await assert.rejects(folders.prepare(), /not a folder of this user's/);
+  assert.throws(() => folders.open(), /not a folder of this user's/);
   await assert.rejects(folders.create(CONTENT), /not a folder of this user's/);
   assert.deepEqual(readdirSync(elsewhere), []);
 });
 
 test('restricts the mode of its own root folder', async () => {
   const folders = new RunFolders('wide', base);
-  await folders.prepare();
+  folders.open();
   chmodSync(folders.root, 0o777);
   await folders.create(CONTENT);
   assert.equal(mode(folders.root), 0o700);
@@ -165,16 +162,16 @@ test('reads at most the limit of a huge output file', async () => {
 const asNobody = ordinaryUser();
 
 test(
-  'starts although an ordinary user may not remove a folder of root',
+  'goes on although an ordinary user may not remove a folder of root',
   { skip: typeof asNobody === 'string' ? asNobody : false },
   () => {
     assert.ok(typeof asNobody !== 'string');
     const own = mkdtempSync(join(base, 'nobody-'));
     chownSync(own, asNobody.uid, asNobody.gid);
     chmodSync(base, 0o755);
-    const program = `const { RunFolders } = await import(${JSON.stringify(new URL('./run-folder.js', import.meta.url).href)});
+    const program = `const { RunFolders } = await import(${JSON.stringify(new URL('./run-folders.js', import.meta.url).href)});
       const folders = new RunFolders('w', process.argv[1]);
-      const first = await folders.prepare();
+      const first = await folders.removeLeftovers();
       if (process.argv[2] === 'create') await folders.create(${JSON.stringify(CONTENT)});
       console.log(JSON.stringify({ ...first, root: folders.root }));`;
     const run = (...argv: string[]): { root: string; removed: number; kept: string[] } =>

@@ -1,0 +1,76 @@
+import type { Clock } from '../clock.js';
+import type { RunEvent } from '../service-api/service-api.js';
+
+/** Limits of the events that a container prints. */
+export interface EventLimits {
+  /** Per attempt. */
+  readonly maxEvents: number;
+  /** Bytes of the printed lines per attempt. */
+  readonly maxEventBytes: number;
+  /** Per second. */
+  readonly eventRate: number;
+}
+
+/** Type of the event that tells that the cap is reached. */
+const DROPPED = 'EVENTS_DROPPED';
+
+/** So many seconds of the rate may come at once. */
+const BURST_SECONDS = 10;
+
+/** Bounds the number, bytes and rate of the events of one attempt. */
+export class EventCap {
+  private count = 0;
+  private bytes = 0;
+  private isReached = false;
+  private tokens: number;
+  private refilledAt: number;
+
+  constructor(
+    private readonly limits: EventLimits,
+    private readonly clock: Clock,
+  ) {
+    this.tokens = this.burst;
+    this.refilledAt = clock.nowMs();
+  }
+
+  /**
+   * Waits until the rate allows an event.
+   * @param lineBytes of the line that it was printed as
+   * @returns the event; an event that says so when the cap is reached; null for every event after that, or when the signal is aborted
+   */
+  async admit(event: RunEvent, lineBytes: number, signal: AbortSignal): Promise<RunEvent | null> {
+    if (this.isReached) return null;
+    const { maxEvents, maxEventBytes } = this.limits;
+    this.count += 1;
+    this.bytes += lineBytes;
+    if (this.count > maxEvents) return this.reach(`SERVICE_WORKER_MAX_EVENTS is ${maxEvents}`);
+    if (this.bytes > maxEventBytes) return this.reach(`SERVICE_WORKER_MAX_EVENT_BYTES is ${maxEventBytes}`);
+    await this.takeToken(signal);
+    return signal.aborted ? null : event;
+  }
+
+  private reach(why: string): RunEvent {
+    this.isReached = true;
+    return { type: DROPPED, msg: `Further events of this attempt's log are dropped: ${why}` };
+  }
+
+  private async takeToken(signal: AbortSignal): Promise<void> {
+    this.refill();
+    while (this.tokens < 1 && !signal.aborted) {
+      await this.clock.sleep(Math.ceil(((1 - this.tokens) * 1000) / this.limits.eventRate), signal);
+      this.refill();
+    }
+    this.tokens -= 1;
+  }
+
+  private refill(): void {
+    const now = this.clock.nowMs();
+    const earned = ((now - this.refilledAt) * this.limits.eventRate) / 1000;
+    this.tokens = Math.min(this.burst, this.tokens + earned);
+    this.refilledAt = now;
+  }
+
+  private get burst(): number {
+    return Math.max(1, this.limits.eventRate * BURST_SECONDS);
+  }
+}

@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict';
+import { buffer } from 'node:stream/consumers';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import { extract, pack, type Header } from 'tar-stream';
+import { ANY_IMAGE, containerSpec, MemoryLog } from '../../testing/container-spec.js';
+import { cut, FakeDockerEngine, refuse, type Answer } from '../../testing/fake-docker-engine.js';
+import { MAX_OUTPUT_BYTES } from '../outputs.js';
+import type { RunningContainer } from '../runtime.js';
+import { DockerRuntime } from './docker.runtime.js';
+
+const ROUTE = 'GET /containers/ID/archive';
+const MB = 2 ** 20;
+const TOO_LARGE = new RegExp(`^RunFault: .* larger than ${MAX_OUTPUT_BYTES} bytes`);
+
+describe('files of a container', { timeout: 60_000 }, () => {
+  let engine: FakeDockerEngine;
+
+  beforeEach(async () => {
+    engine = await FakeDockerEngine.start();
+  });
+  afterEach(() => engine.stop());
+
+  async function ended(...answers: Answer[]): Promise<RunningContainer> {
+    const timing = { callMs: 5_000, waitMs: 5_000, outageMs: 3_000, retryMs: 5 };
+    const env = { DOCKER_HOST: engine.host };
+    const runtime = new DockerRuntime({
+      env,
+      workerId: 'w-1',
+      log: new MemoryLog(),
+      policy: ANY_IMAGE,
+      timing,
+    });
+    const spec = { ...containerSpec('tool', { text: 'ü' }), outputTemplate: { url: 'u' } };
+    const container = await runtime.start(spec);
+    engine.end(0);
+    await container.exit;
+    engine.answerNext(ROUTE, ...answers);
+    return container;
+  }
+
+  it('puts inputs and template into the container, writable for every user', async () => {
+    await ended();
+    const put = engine.calls.find(({ route }) => route.startsWith('PUT'));
+    assert.deepEqual(put?.query, { path: '/' });
+    const found: unknown[] = [];
+    const entries = extract();
+    entries.on('entry', (header, body, next) => {
+      const { name, mode, type } = header;
+      void buffer(body).then((bytes) => found.push({ name, mode, type, text: bytes.toString() }));
+      body.on('end', next);
+    });
+    entries.end(engine.container().files);
+    await new Promise((resolve) => {
+      entries.on('finish', () => resolve(undefined));
+    });
+    assert.deepEqual(found, [
+      { name: 'longshore/', mode: 0o777, type: 'directory', text: '' },
+      { name: 'longshore/input.json', mode: 0o644, type: 'file', text: '{"text":"ü"}' },
+      { name: 'longshore/output.json', mode: 0o666, type: 'file', text: '{"url":"u"}' },
+    ]);
+  });
+
+  it('reads the outputs from the container', async () => {
+    const container = await ended(await archive({ name: 'output.json' }, '{"a":[1,"ü"]}'));
+    assert.deepEqual(await container.readOutputs(), { a: [1, 'ü'] });
+    assert.deepEqual(engine.calls.at(-1)?.query, { path: '/longshore/output.json' });
+  });
+
+  it('takes a missing, empty or blank file for no outputs', async () => {
+    const container = await ended(
+      refuse(404, 'no such file'),
+      await archive({ name: 'output.json' }, ''),
+      await archive({ name: 'output.json' }, ' \n'),
+    );
+    for (let i = 0; i < 3; i++) assert.equal(await container.readOutputs(), undefined);
+  });
+
+  for (const [what, header] of [
+    ['a symbolic link', { type: 'symlink', linkname: '/etc/passwd' }],
+    ['a hard link', { type: 'link', linkname: '/etc/passwd' }],
+    ['a folder', { type: 'directory' }],
+    ['a pipe', { type: 'fifo' }],
+    ['a device', { type: 'block-device' }],
+  ] as const) {
+    it(`refuses an output file that is ${what}`, async () => {
+      const container = await ended(await archive({ name: 'output.json', ...header }));
+      await assert.rejects(container.readOutputs(), {
+        name: 'RunFault',
+        message: "The run's output file cannot be used: it is no regular file",
+      });
+    });
+  }
+
+  it('stops reading when the header of a file promises too much', async () => {
+    let written = 0;
+    const container = await ended((response) => {
+      response.write(hugeHeader());
+      const flood = (): void => {
+        if (response.destroyed) return;
+        written += MB;
+        response.write(Buffer.alloc(MB), () => setImmediate(flood));
+      };
+      flood();
+    });
+    await assert.rejects(container.readOutputs(), TOO_LARGE);
+    assert.ok(written < MAX_OUTPUT_BYTES, `${written} bytes were sent`);
+  });
+
+  it('stops reading when the attributes of a file are larger than it may be', async () => {
+    const container = await ended((response) => {
+      response.write(asAttributes(hugeHeader()));
+      for (let i = 0; i < 20; i++) response.write(Buffer.alloc(MB, 'a'));
+    });
+    await assert.rejects(container.readOutputs(), TOO_LARGE);
+  });
+
+  it('reads again after the engine was away', async () => {
+    const bytes = await tar({ name: 'output.json' }, '{"a":1}');
+    const half: Answer = (response) => {
+      response.writeHead(200, { 'Content-Length': bytes.length });
+      response.write(bytes.subarray(0, 600), () => response.destroy());
+    };
+    const container = await ended(cut, half, (response) => response.end(bytes));
+    assert.deepEqual(await container.readOutputs(), { a: 1 });
+  });
+
+  it('fails on this machine when the container is gone or the engine cannot read it', async () => {
+    const container = await ended(refuse(500, 'disk on fire at /var/lib/docker'));
+    const unreadable = { name: 'Error', message: 'The outputs of the container could not be read' };
+    await assert.rejects(container.readOutputs(), unreadable);
+    engine.containers.clear();
+    await assert.rejects(container.readOutputs(), unreadable);
+  });
+});
+
+async function archive(header: Header, content = ''): Promise<Answer> {
+  const bytes = await tar(header, content);
+  return (response) => response.end(bytes);
+}
+
+async function tar(header: Header, content = ''): Promise<Buffer> {
+  const archived = pack();
+  archived.entry(header, content);
+  archived.finalize();
+  return buffer(archived);
+}
+
+/** The first bytes of an archive that promises a file of 8 GiB. */
+function hugeHeader(): Buffer {
+  const archived = pack();
+  archived.entry({ name: 'output.json', size: 2 ** 33 - 1 });
+  const bytes: unknown = archived.read();
+  assert.ok(Buffer.isBuffer(bytes));
+  return bytes;
+}
+
+/** Turns the header of a file into that of extended attributes, which readers hold in memory. */
+function asAttributes(header: Buffer): Buffer {
+  header.write('x', 156);
+  header.write(' '.repeat(8), 148);
+  const sum = header.reduce((total, byte) => total + byte, 0);
+  header.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148);
+  return header;
+}

@@ -1,0 +1,85 @@
+import { once } from 'node:events';
+import { buffer } from 'node:stream/consumers';
+import type Dockerode from 'dockerode';
+import { extract, pack, type Header } from 'tar-stream';
+import { CONTAINER_FOLDER } from './container-options.js';
+import { engineStatus } from './docker-engine.js';
+import { MAX_OUTPUT_BYTES, refusedOutputs, templateText } from '../outputs.js';
+import type { ContainerSpec } from '../runtime.js';
+
+/** Headers and padding of an archive of one file, in bytes at most. */
+const ARCHIVE_OVERHEAD = 64 * 1024;
+
+/**
+ * Copies the input and the output file into a created container. Folder and output file are open to every user, because the
+ * image decides which user the container runs as, and without capabilities even root is subject to file modes.
+ */
+export async function putInputs(
+  container: Dockerode.Container,
+  { inputs, outputTemplate }: ContainerSpec,
+  abortSignal: AbortSignal,
+): Promise<void> {
+  const folder = CONTAINER_FOLDER.slice(1);
+  const archive = pack();
+  archive.entry({ name: folder, type: 'directory', mode: 0o777 });
+  archive.entry({ name: `${folder}/input.json`, mode: 0o644 }, JSON.stringify(inputs));
+  archive.entry({ name: `${folder}/output.json`, mode: 0o666 }, templateText(outputTemplate));
+  archive.finalize();
+  await container.putArchive(await buffer(archive), { path: '/', abortSignal });
+}
+
+/**
+ * Reads the output file of an ended container. The engine follows no link at the end of the path; links in the middle lead
+ * nowhere but into the container.
+ * @returns null when there is no such file
+ * @throws RunFault when it is no regular file or too large
+ * @throws Error of the engine, also when the container is gone
+ */
+export async function readOutputFile(
+  container: Dockerode.Container,
+  abortSignal: AbortSignal,
+  maxBytes = MAX_OUTPUT_BYTES,
+): Promise<Buffer | null> {
+  let archive: AsyncIterable<unknown>;
+  try {
+    archive = await container.getArchive({ path: `${CONTAINER_FOLDER}/output.json`, abortSignal });
+  } catch (error) {
+    if (engineStatus(error) !== 404) throw error;
+    // The same status tells of a missing file and of a missing container.
+    await container.inspect({ abortSignal });
+    return null;
+  }
+  return onlyFile(archive, maxBytes);
+}
+
+/** Stops reading at anything but one regular file within the limit. */
+async function onlyFile(archive: AsyncIterable<unknown>, maxBytes: number): Promise<Buffer> {
+  const headers: Header[] = [];
+  const content: Buffer[] = [];
+  const entries = extract();
+  entries.on('entry', (header, body, next) => {
+    headers.push(header);
+    body.on('data', (bytes: Buffer) => content.push(bytes));
+    body.on('end', next);
+  });
+  const finished = once(entries, 'finish');
+  // Reported below, when everything is read.
+  finished.catch(() => undefined);
+  const check = (length: number): void => {
+    if (headers.some(({ type }) => type !== 'file')) throw refusedOutputs('it is no regular file');
+    if (length > maxBytes + ARCHIVE_OVERHEAD || headers.some(({ size = 0 }) => size > maxBytes))
+      throw refusedOutputs(`it is larger than ${maxBytes} bytes`);
+  };
+  let length = 0;
+  for await (const bytes of archive) {
+    if (!Buffer.isBuffer(bytes)) continue;
+    length += bytes.length;
+    entries.write(bytes);
+    check(length);
+  }
+  entries.end();
+  await finished;
+  check(length);
+  if (headers.length !== 1) throw refusedOutputs('it is no regular file');
+  return Buffer.concat(content);
+}

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import { ANY_IMAGE, containerSpec, MemoryLog } from '../../testing/container-spec.js';
+import { FakeDockerEngine, refuse } from '../../testing/fake-docker-engine.js';
+import { DockerRuntime } from './docker.runtime.js';
+
+describe('a container that does not start', { timeout: 30_000 }, () => {
+  let engine: FakeDockerEngine;
+
+  beforeEach(async () => {
+    engine = await FakeDockerEngine.start();
+  });
+  afterEach(() => engine.stop());
+
+  const badCommand = 'the command of the image cannot be executed';
+  for (const [title, status, words, name, reason] of [
+    [
+      'a command that is not in the image against the run',
+      400,
+      'exec: "/x": not there',
+      'RunFault',
+      badCommand,
+    ],
+    [
+      'the same in the words of older engines',
+      500,
+      'exec: "x": executable file not found',
+      'RunFault',
+      badCommand,
+    ],
+    [
+      'an image for other processors against the run',
+      500,
+      'exec /x: exec format error',
+      'RunFault',
+      badCommand,
+    ],
+    [
+      'a full disk against this machine',
+      500,
+      'write /var/lib/docker/x: no space left on device',
+      'Error',
+      "the engine's disk is full",
+    ],
+    [
+      'an engine that shuts down against this machine',
+      503,
+      'shutting down',
+      'Error',
+      'the container engine answered 503',
+    ],
+  ] as const) {
+    it(`counts ${title}`, async () => {
+      const env = { DOCKER_HOST: engine.host };
+      const runtime = new DockerRuntime({ env, workerId: 'w-1', log: new MemoryLog(), policy: ANY_IMAGE });
+      engine.answerNext('POST /containers/ID/start', refuse(status, words));
+      await assert.rejects(runtime.start(containerSpec('tool')), {
+        name,
+        message: `The container could not be started: ${reason}`,
+      });
+    });
+  }
+});

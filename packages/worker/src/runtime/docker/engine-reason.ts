@@ -1,0 +1,41 @@
+import { engineMessage, engineStatus } from './docker-engine.js';
+
+/**
+ * Short reasons for what an engine says about a pull. Its own words hold what a registry answered, so only the worker's log gets
+ * them.
+ */
+const PULL_REASONS: readonly (readonly [RegExp, string])[] = [
+  [/toomanyrequests|too many requests/i, 'the registry limits requests'],
+  [/unauthorized|denied|forbidden|authentication/i, 'the registry refused access'],
+  [/no space left/i, "the engine's disk is full"],
+  [/no matching manifest|does not match the specified platform/i, 'it is not made for this kind of machine'],
+];
+
+/** Short reasons for what an engine says about the start of a container. Its own words may hold paths of the machine. */
+const START_REASONS: readonly (readonly [RegExp, string])[] = [
+  [/no such image/i, 'the worker does not have the image'],
+  [
+    /executable file not found|exec format error|attempted to invoke a command that was not|exec: /i,
+    'the command of the image cannot be executed',
+  ],
+  [/no command specified/i, 'the image has no command'],
+  [/range of cpus|nano ?cpus/i, 'the machine does not have so many CPUs'],
+  [/gpu|device driver|nvidia/i, 'the machine cannot provide the GPU'],
+  [/no space left/i, "the engine's disk is full"],
+  [/memory limit/i, 'its memory limit cannot be set'],
+];
+
+export function pullReason(message: string): string {
+  return reasonIn(PULL_REASONS, message) ?? 'its registry did not provide it';
+}
+
+export function startReason(error: unknown): string {
+  const found = reasonIn(START_REASONS, engineMessage(error));
+  if (found !== null) return found;
+  const status = engineStatus(error);
+  return status === null ? 'the container engine did not answer' : `the container engine answered ${status}`;
+}
+
+function reasonIn(reasons: readonly (readonly [RegExp, string])[], message: string): string | null {
+  return reasons.find(([pattern]) => pattern.test(message))?.[1] ?? null;
+}

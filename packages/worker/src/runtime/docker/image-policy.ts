@@ -1,0 +1,91 @@
+import { lookup } from 'node:dns/promises';
+import { BlockList, isIP } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { RunFault } from '../runtime.js';
+import type { ImageReference } from './image-reference.js';
+
+/** Where an image without a registry in its name comes from. */
+const DEFAULT_REGISTRY = 'docker.io';
+
+/** How long the addresses of a registry are awaited, in milliseconds. */
+const LOOKUP_MS = 3_000;
+
+/** This machine, its link, and where clouds keep the credentials of a machine. IPv4 rules hold for mapped addresses, too. */
+const LOCAL = new BlockList();
+LOCAL.addSubnet('0.0.0.0', 8);
+LOCAL.addSubnet('127.0.0.0', 8);
+LOCAL.addSubnet('169.254.0.0', 16);
+LOCAL.addAddress('100.100.100.200');
+LOCAL.addAddress('::', 'ipv6');
+LOCAL.addAddress('::1', 'ipv6');
+LOCAL.addSubnet('fe80::', 10, 'ipv6');
+LOCAL.addAddress('fd00:ec2::254', 'ipv6');
+LOCAL.addSubnet('64:ff9b::7f00:0', 104, 'ipv6');
+LOCAL.addSubnet('64:ff9b::a9fe:0', 112, 'ipv6');
+
+export interface ImagePolicyOptions {
+  /** SERVICE_WORKER_IMAGES; null: every image. */
+  readonly allowedImages: readonly string[] | null;
+  /** SERVICE_WORKER_LOCAL_REGISTRIES. */
+  readonly localRegistries: boolean;
+  /** @returns the addresses of a host. @throws Error when it has none */
+  readonly addressesOf?: (host: string) => Promise<readonly string[]>;
+}
+
+/** Decides which images the engine may be asked for: it would call any address that the name of an image has. */
+export class ImagePolicy {
+  private readonly allowed: readonly RegExp[] | null;
+
+  constructor(private readonly options: ImagePolicyOptions) {
+    this.allowed = options.allowedImages?.map(patternOf) ?? null;
+  }
+
+  /** @throws RunFault that names the setting when the image is refused */
+  async check({ registry, path }: ImageReference): Promise<void> {
+    const isShort = registry === null && !path.includes('/');
+    const name = `${registry ?? DEFAULT_REGISTRY}/${isShort ? 'library/' : ''}${path}`;
+    if (this.allowed !== null && !this.allowed.some((pattern) => pattern.test(name)))
+      throw new RunFault(
+        `Image '${name}' is refused: SERVICE_WORKER_IMAGES of this worker does not allow it`,
+      );
+    if (registry !== null && !this.options.localRegistries && (await this.isLocal(registry))) {
+      throw new RunFault(
+        `Image '${name}' is refused: its registry is at a loopback or link-local address, ` +
+          'and SERVICE_WORKER_LOCAL_REGISTRIES of this worker is off',
+      );
+    }
+  }
+
+  /** A host that cannot be looked up is not refused: the engine may know it. */
+  private async isLocal(registry: string): Promise<boolean> {
+    const host = hostOf(registry);
+    if (host === null || host === 'localhost' || host.endsWith('.localhost')) return true;
+    if (isIP(host) > 0) return isLocalAddress(host);
+    const { addressesOf = resolve } = this.options;
+    const late = new AbortController();
+    const nothing = sleep(LOOKUP_MS, [], { signal: late.signal }).catch(() => []);
+    const addresses = await Promise.race([addressesOf(host).catch(() => []), nothing]);
+    late.abort();
+    return addresses.some(isLocalAddress);
+  }
+}
+
+/** The host as a URL has it: an IPv4 address in any notation becomes dotted. Null: it is no host. */
+function hostOf(registry: string): string | null {
+  const url = `http://${registry}/`;
+  return URL.canParse(url) ? new URL(url).hostname.replace(/^\[|\]$/g, '') : null;
+}
+
+function isLocalAddress(address: string): boolean {
+  return LOCAL.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
+}
+
+async function resolve(host: string): Promise<readonly string[]> {
+  return (await lookup(host, { all: true })).map(({ address }) => address);
+}
+
+/** `*` stands for any text. */
+function patternOf(text: string): RegExp {
+  const parts = text.split('*').map((part) => part.replaceAll(/[.[\]]/g, String.raw`\$&`));
+  return new RegExp(`^${parts.join('.*')}$`);
+}

@@ -1,0 +1,86 @@
+import { createHash } from 'node:crypto';
+import { chmodSync, lstatSync, mkdirSync } from 'node:fs';
+import { mkdtemp, readdir, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { JsonObject } from '@longshore/common/json/json-value';
+import { templateText } from '../outputs.js';
+import type { ContainerSpec } from '../runtime.js';
+import { readOutputFile } from './output-file.js';
+import { removeTree } from './remove-tree.js';
+
+/** The folder of one attempt, in which its program runs. */
+export interface RunFolder {
+  readonly path: string;
+  /**
+   * The outputs of an ended program; undefined when there are none.
+   * @throws Error fit for a run's error_message
+   */
+  readOutputs(): Promise<JsonObject | undefined>;
+  /** Deletes the folder. Idempotent. */
+  remove(): Promise<void>;
+}
+
+export interface Leftovers {
+  readonly removed: number;
+  /** Paths that could not be removed. */
+  readonly kept: readonly string[];
+}
+
+/** The folders of a worker's runs, below a root folder that only the worker's user may enter. */
+export class RunFolders {
+  readonly root: string;
+
+  constructor(workerId: string, base: string = tmpdir()) {
+    const readable = workerId.replace(/[^A-Za-z0-9.-]+/g, '-').slice(0, 40);
+    const distinct = createHash('sha256').update(workerId).digest('hex').slice(0, 12);
+    const user = process.getuid?.() ?? 'user';
+    this.root = join(base, `longshore-${user}-${readable}-${distinct}`);
+  }
+
+  /**
+   * Creates the root folder.
+   * @throws Error when it cannot be created or belongs to another user
+   */
+  open(): void {
+    mkdirSync(this.root, { recursive: true, mode: 0o700 });
+    // Another user may have created it first: the temporary folder is open to all.
+    const found = lstatSync(this.root);
+    const own = process.getuid === undefined || found.uid === process.getuid();
+    if (!found.isDirectory() || !own) {
+      throw new Error(`${this.root} is not a folder of this user's; remove it or set TMPDIR`);
+    }
+    if ((found.mode & 0o777) !== 0o700) chmodSync(this.root, 0o700);
+  }
+
+  /** Removes what a previous process of this worker id left, as far as this user may. */
+  async removeLeftovers(): Promise<Leftovers> {
+    this.open();
+    const kept: string[] = [];
+    const found = await readdir(this.root);
+    for (const name of found) {
+      const path = join(this.root, name);
+      await removeTree(path).catch(() => kept.push(path));
+    }
+    return { removed: found.length - kept.length, kept };
+  }
+
+  /** Creates the folder of an attempt, under a unique name, with its input and output file. */
+  async create({ runId, attempt, inputs, outputTemplate }: ContainerSpec): Promise<RunFolder> {
+    this.open();
+    const name = runId.replace(/[^A-Za-z0-9-]+/g, '-').slice(0, 64);
+    const path = await mkdtemp(join(this.root, `${name}-${attempt}-`));
+    try {
+      await writeFile(join(path, 'input.json'), JSON.stringify(inputs));
+      await writeFile(join(path, 'output.json'), templateText(outputTemplate));
+    } catch (error) {
+      await removeTree(path);
+      throw error;
+    }
+    return {
+      path,
+      readOutputs: () => readOutputFile(join(path, 'output.json')),
+      remove: () => removeTree(path),
+    };
+  }
+}

@@ -1,0 +1,57 @@
+import type { JsonObject } from '@longshore/common/json/json-value';
+import { ImagePolicy } from '../runtime/docker/image-policy.js';
+import type {
+  ContainerExit,
+  ContainerLimits,
+  ContainerSpec,
+  LogLine,
+  RunningContainer,
+  RuntimeLog,
+} from '../runtime/runtime.js';
+
+/** Also images of the registry of the tests, which is at a loopback address. */
+export const ANY_IMAGE = new ImagePolicy({ allowedImages: null, localRegistries: true });
+
+export const NO_LIMITS: ContainerLimits = { ramMb: 0, cpu: 0, gpuId: null, vramMb: 0 };
+
+let count = 0;
+
+/** The container of the next run, `run-N`. */
+export function containerSpec(
+  image: string,
+  inputs: JsonObject = {},
+  limits: Partial<ContainerLimits> = {},
+): ContainerSpec {
+  count += 1;
+  return {
+    runId: `run-${count}`,
+    attempt: 1,
+    image,
+    inputs,
+    outputTemplate: {},
+    limits: { ...NO_LIMITS, ...limits },
+    trace: null,
+  };
+}
+
+export async function readToEnd(
+  container: RunningContainer,
+): Promise<{ lines: LogLine[]; exit: ContainerExit }> {
+  const lines: LogLine[] = [];
+  for await (const line of container.lines) lines.push(line);
+  return { lines, exit: await container.exit };
+}
+
+export function textsOf(lines: readonly LogLine[], stream: LogLine['stream']): string[] {
+  return lines.filter((line) => line.stream === stream).map(({ text }) => text);
+}
+
+export class MemoryLog implements RuntimeLog {
+  readonly warnings: { fields: object; message: string }[] = [];
+
+  info(): void {}
+
+  warn(fields: object, message: string): void {
+    this.warnings.push({ fields, message });
+  }
+}
