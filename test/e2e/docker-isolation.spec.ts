@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
-import { after, afterEach, describe, it } from 'node:test';
+import { after, afterEach, describe, it, test } from 'node:test';
 import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
 import { ImagePolicy } from '@longshore/worker/runtime/docker/image-policy';
 import type { RunningContainer } from '@longshore/worker/runtime/runtime';
-import { ANY_IMAGE, containerSpec, MemoryLog } from '@longshore/worker/testing/container-spec';
+import { ANY_IMAGE, containerSpec, MemoryLog, readToEnd } from '@longshore/worker/testing/container-spec';
 import { startTestEngine } from '../support/docker-engine.js';
 
 const NEVER = new AbortController().signal;
@@ -109,11 +109,31 @@ describe('a hostile container on a real engine', { skip: forTests.skip, timeout:
   });
 });
 
-function runtime(log = new MemoryLog(), policy = ANY_IMAGE): DockerRuntime {
-  return new DockerRuntime({
-    env: { DOCKER_HOST: forTests.engine.host },
-    workerId: 'e2e-worker',
-    log,
-    policy,
+describe('an engine that maps the users of containers', { timeout: 300_000 }, () => {
+  test('runs a container whose root is no user of the host, with its inputs and outputs', async (context) => {
+    const remapped = await startTestEngine({ remappedTo: 2_000_000 });
+    if (remapped.skip !== false) {
+      context.skip(remapped.skip);
+      return;
+    }
+    const { engine } = remapped;
+    try {
+      const script = 'cat /proc/self/uid_map; cat "$SERVICE_INPUT_PATH" >"$SERVICE_OUTPUT_PATH"';
+      const image = await engine.buildScript('mapped', script);
+      const container = await runtime(new MemoryLog(), ANY_IMAGE, engine).start(
+        containerSpec(image, { a: 1 }),
+      );
+      const { lines, exit } = await readToEnd(container);
+      assert.equal(exit.exitCode, 0, JSON.stringify(lines));
+      assert.match(lines[0]?.text ?? '', /^\s*0\s+2000000\s+65536$/);
+      assert.deepEqual(await container.readOutputs(), { a: 1 });
+      await container.remove();
+    } finally {
+      await engine.stop();
+    }
   });
+});
+
+function runtime(log = new MemoryLog(), policy = ANY_IMAGE, engine = forTests.engine): DockerRuntime {
+  return new DockerRuntime({ env: { DOCKER_HOST: engine.host }, workerId: 'e2e-worker', log, policy });
 }

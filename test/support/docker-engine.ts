@@ -36,17 +36,22 @@ export interface EngineForTests {
   readonly engine: TestEngine;
 }
 
+export interface EngineOptions {
+  /** Maps the users of containers to those from this number on (`userns-remap`). */
+  readonly remappedTo?: number;
+}
+
 /**
  * Starts an engine and a registry for this test file. Where that is impossible the tests skip with the reason, except
  * when CI=true or LONGSHORE_REQUIRE_ENGINE=1 say that they must run.
  * @throws Error with the reason when an engine is required and cannot be started
  */
-export async function startTestEngine(): Promise<EngineForTests> {
+export async function startTestEngine(options: EngineOptions = {}): Promise<EngineForTests> {
   let reason = missingForEngine();
   let engine: TestEngine | null = null;
   if (reason === null) {
     try {
-      engine = await TestEngine.start();
+      engine = await TestEngine.start(options);
     } catch (error) {
       reason = `no container engine: ${error instanceof Error ? error.message : String(error)}`;
     }
@@ -89,7 +94,12 @@ export class TestEngine {
   private registryProcess: ChildProcess | null = null;
   private hasBusybox = false;
 
-  private constructor(folder: string, registryPort: number, docker: Docker) {
+  private constructor(
+    folder: string,
+    registryPort: number,
+    docker: Docker,
+    private readonly options: EngineOptions,
+  ) {
     this.folder = folder;
     this.host = `unix://${join(folder, 'docker.sock')}`;
     this.registry = `127.0.0.1:${registryPort}`;
@@ -97,11 +107,11 @@ export class TestEngine {
   }
 
   /** @throws Error that says why the engine or the registry does not start */
-  static async start(): Promise<TestEngine> {
+  static async start(options: EngineOptions = {}): Promise<TestEngine> {
     sweepEngineFolders();
     const folder = mkdtempSync(join(tmpdir(), `longshore-engine-${process.pid}-`));
     const docker = await connectEngine({ kind: 'socket', path: join(folder, 'docker.sock') });
-    const engine = new TestEngine(folder, await freePort(), docker);
+    const engine = new TestEngine(folder, await freePort(), docker, options);
     process.once('exit', () => engine.abandon());
     try {
       await engine.startEngine();
@@ -124,12 +134,12 @@ export class TestEngine {
       '--ip-forward=false',
       '--ip-masq=false',
     ];
-    this.daemon = this.spawn('dockerd', [
-      ...own,
-      ...network,
-      '--userland-proxy=false',
-      '--shutdown-timeout=5',
-    ]);
+    const flags = [...own, ...network, '--userland-proxy=false', '--shutdown-timeout=5'];
+    const { remappedTo } = this.options;
+    this.daemon =
+      remappedTo === undefined
+        ? this.spawn('dockerd', flags)
+        : this.spawn('dockerd', [...this.remapping(remappedTo), ...flags], 'unshare');
     await this.ready(this.daemon, 'dockerd', () => this.docker.ping());
   }
 
@@ -269,8 +279,19 @@ export class TestEngine {
     if (error !== undefined) throw new Error(`engine: ${error}`);
   }
 
-  private spawn(command: string, args: readonly string[]): ChildProcess {
-    const log = openSync(join(this.folder, `${command}.log`), 'a');
+  /** Arguments of `unshare` that start dockerd with its own /etc/subuid: that of the machine stays as it is. */
+  private remapping(from: number): string[] {
+    const file = join(this.folder, 'subids');
+    writeFileSync(file, `nobody:${from}:65536\n`);
+    // The users of containers must get to their files.
+    chmodSync(this.folder, 0o711);
+    const script =
+      'mount --bind "$0" /etc/subuid && mount --bind "$0" /etc/subgid && exec dockerd --userns-remap=nobody "$@"';
+    return ['--mount', '--propagation', 'private', 'sh', '-c', script, file];
+  }
+
+  private spawn(name: string, args: readonly string[], command = name): ChildProcess {
+    const log = openSync(join(this.folder, `${name}.log`), 'a');
     try {
       // Detached, or Ctrl-C would reach it before the tests could clean up.
       return spawn(command, args, {
