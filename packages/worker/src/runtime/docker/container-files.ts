@@ -62,8 +62,9 @@ async function onlyFile(archive: AsyncIterable<unknown>, maxBytes: number): Prom
     body.on('data', (bytes: Buffer) => content.push(bytes));
     body.on('end', next);
   });
+  // A broken archive: reported by `finished`, and again for every header after that.
+  entries.on('error', () => undefined);
   const finished = once(entries, 'finish');
-  // Reported below, when everything is read.
   finished.catch(() => undefined);
   const check = (length: number): void => {
     if (headers.some(({ type }) => type !== 'file')) throw refusedOutputs('it is no regular file');
