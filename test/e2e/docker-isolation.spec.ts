@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { statSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, afterEach, describe, it, test } from 'node:test';
 import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
@@ -62,7 +63,7 @@ describe('a hostile container on a real engine', { skip: forTests.skip, timeout:
     ['a symbolic link', 'ln -sf /etc/passwd "$SERVICE_OUTPUT_PATH"', /no regular file/],
     ['a folder', 'rm "$SERVICE_OUTPUT_PATH"; mkdir "$SERVICE_OUTPUT_PATH"', /no regular file/],
     ['a pipe', 'rm "$SERVICE_OUTPUT_PATH"; mkfifo "$SERVICE_OUTPUT_PATH"', /no regular file/],
-    ['a sparse terabyte', 'truncate -s 1T "$SERVICE_OUTPUT_PATH"', /larger than 16777216 bytes/],
+    ['many sparse gigabytes', 'truncate -s 64G "$SERVICE_OUTPUT_PATH"', /larger than 16777216 bytes/],
   ] as const) {
     it(`refuses an output file that is ${what}`, async () => {
       const container = await startScript('trick', script);
@@ -83,29 +84,25 @@ describe('a hostile container on a real engine', { skip: forTests.skip, timeout:
     assert.equal(await removed.readOutputs(), undefined);
   });
 
-  it('asks no loopback address for an image unless it may, and repeats nothing of what answered', async () => {
-    let requests = 0;
-    const victim = createServer((_request, response) => {
-      requests += 1;
-      response
-        .writeHead(500, { 'Content-Type': 'application/json' })
-        .end('{"errors":[{"code":"SECRET-BANNER"}]}');
+  it('asks no loopback address for an image unless it may, and repeats nothing of what answered', async (context) => {
+    let connections = 0;
+    const victim = createServer((socket) => {
+      connections += 1;
+      socket.on('error', () => undefined).end('SSH-2.0-SECRET-BANNER\r\n');
     });
-    await new Promise<void>((listening) => victim.listen(0, '127.0.0.1', listening));
+    context.after(() => victim.close());
+    victim.listen(0, '127.0.0.1');
+    await once(victim, 'listening');
     const address = victim.address();
     const image = `127.0.0.1:${typeof address === 'object' ? address?.port : ''}/team/tool`;
     const policy = new ImagePolicy({ allowedImages: null, localRegistries: false });
-    await assert.rejects(runtime(new MemoryLog(), policy).pull(image, NEVER), /SERVICE_WORKER_LOCAL/);
-    assert.equal(requests, 0);
+    const refused = runtime(new MemoryLog(), policy).pull(image, NEVER);
+    await assert.rejects(refused, /SERVICE_WORKER_LOCAL_REGISTRIES/);
+    assert.equal(connections, 0);
     const log = new MemoryLog();
-    await assert.rejects(runtime(log).pull(image, NEVER), (error: Error) => {
-      assert.match(error.message, /its registry did not provide it$/);
-      return true;
-    });
-    assert.ok(requests > 0);
+    await assert.rejects(runtime(log).pull(image, NEVER), /its registry did not provide it$/);
+    assert.ok(connections > 0);
     assert.match(JSON.stringify(log.warnings), /SECRET-BANNER/);
-    victim.closeAllConnections();
-    victim.close();
   });
 });
 

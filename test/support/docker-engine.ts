@@ -282,11 +282,11 @@ export class TestEngine {
   /** Arguments of `unshare` that start dockerd with its own /etc/subuid: that of the machine stays as it is. */
   private remapping(from: number): string[] {
     const file = join(this.folder, 'subids');
-    writeFileSync(file, `nobody:${from}:65536\n`);
+    writeFileSync(file, `daemon:${from}:65536\n`);
     // The users of containers must get to their files.
     chmodSync(this.folder, 0o711);
     const script =
-      'mount --bind "$0" /etc/subuid && mount --bind "$0" /etc/subgid && exec dockerd --userns-remap=nobody "$@"';
+      'mount --bind "$0" /etc/subuid && mount --bind "$0" /etc/subgid && exec dockerd --userns-remap=daemon "$@"';
     return ['--mount', '--propagation', 'private', 'sh', '-c', script, file];
   }
 

@@ -142,9 +142,10 @@ test('refuses unknown flags, and the key as a flag without printing it', () => {
 test('explains every setting in the help', () => {
   const text = helpText('npm run worker -- [flags]', WORKER_SETTINGS);
   const table: readonly Setting[] = WORKER_SETTINGS;
-  for (const { flag, env, allowed, ...setting } of table) {
+  for (const { flag, env, kind, allowed, ...setting } of table) {
     const fallback = setting.required ? 'Required.' : `Default: ${setting.default ?? 'unset'}.`;
-    assert.ok(text.includes(flag === undefined ? `  ${env}\n` : `  --${flag} <`), env);
+    const shown = kind === 'boolean' ? `--${flag},` : `--${flag} <`;
+    assert.ok(text.includes(flag === undefined ? `  ${env}\n` : `  ${shown}`), env);
     assert.ok(text.includes(`Must be ${allowed}. ${fallback}\n`), env);
   }
 });

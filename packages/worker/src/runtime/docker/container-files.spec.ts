@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { buffer } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { extract, pack, type Header } from 'tar-stream';
@@ -44,17 +45,21 @@ describe('files of a container', { timeout: 60_000 }, () => {
     assert.deepEqual(put?.query, { path: '/' });
     const found: unknown[] = [];
     const entries = extract();
-    entries.on('entry', (header, body, next) => {
-      const { name, mode, type } = header;
-      void buffer(body).then((bytes) => found.push({ name, mode, type, text: bytes.toString() }));
-      body.on('end', next);
+    entries.on('entry', ({ name, mode, type }, body, next) => {
+      let text = '';
+      body.on('data', (bytes: Buffer) => {
+        text += bytes.toString();
+      });
+      body.on('end', () => {
+        found.push({ name, mode, type, text });
+        next();
+      });
     });
+    const finished = once(entries, 'finish');
     entries.end(engine.container().files);
-    await new Promise((resolve) => {
-      entries.on('finish', () => resolve(undefined));
-    });
+    await finished;
     assert.deepEqual(found, [
-      { name: 'longshore/', mode: 0o777, type: 'directory', text: '' },
+      { name: 'longshore', mode: 0o777, type: 'directory', text: '' },
       { name: 'longshore/input.json', mode: 0o644, type: 'file', text: '{"text":"ü"}' },
       { name: 'longshore/output.json', mode: 0o666, type: 'file', text: '{"url":"u"}' },
     ]);
