@@ -71,7 +71,7 @@ export class Demo {
     const runtime = await this.whileAlive(this.chooseRuntime(plan));
     stop.throwIfAborted();
     const client = createLongshoreClient({ baseUrl: service.url, apiKey: service.apiKey });
-    const workerKey = await this.whileAlive(createWorkerKey(client));
+    const workerKey = await this.whileAlive(createWorkerKey(client, plan.workerId));
     await this.startWorker(plan, { url: service.url, apiKey: workerKey }, runtime);
     const problems = await this.whileAlive(this.runExamples(client));
     this.suggest(service);

@@ -22,10 +22,10 @@ export interface EndedRun {
 }
 
 /**
- * Creates an API key for the worker. Revokes those of earlier demos, whose secrets are lost.
+ * Creates an API key that is bound to the worker. Revokes those of earlier demos, whose secrets are lost.
  * @throws Error with the response when the service refuses
  */
-export async function createWorkerKey(client: LongshoreClient): Promise<string> {
+export async function createWorkerKey(client: LongshoreClient, workerId: string): Promise<string> {
   const signal = AbortSignal.timeout(REQUEST_MS);
   const { data: keys, error: unread } = await client.GET('/api-keys', { signal });
   for (const { id, name, revoked_at } of keys ?? refuse('list the API keys', unread)) {
@@ -33,7 +33,7 @@ export async function createWorkerKey(client: LongshoreClient): Promise<string> 
     await client.DELETE('/api-keys/{id}', { params: { path: { id } }, signal });
   }
   const { data, error } = await client.POST('/api-keys', {
-    body: { name: WORKER_KEY, scopes: ['worker'] },
+    body: { name: WORKER_KEY, scopes: ['worker'], worker_ids: [workerId] },
     signal,
   });
   return data?.key ?? refuse('create an API key', error);

@@ -12,6 +12,7 @@ import { NoteRestores1795000000011 } from './011-note-restores.js';
 import { OrderEventsByCommit1795000000012 } from './012-order-events-by-commit.js';
 import { IndexEventsByCommit1795000000013 } from './013-index-events-by-commit.js';
 import { IndexLongTexts1795000000014 } from './014-index-long-texts.js';
+import { BindKeysToWorkers1795000000015 } from './015-bind-keys-to-workers.js';
 import { MeasureRuns1795000000016 } from './016-measure-runs.js';
 
 /** Every migration, in order. One that has landed is never edited. */
@@ -30,5 +31,6 @@ export const MIGRATIONS = [
   OrderEventsByCommit1795000000012,
   IndexEventsByCommit1795000000013,
   IndexLongTexts1795000000014,
+  BindKeysToWorkers1795000000015,
   MeasureRuns1795000000016,
 ];

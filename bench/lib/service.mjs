@@ -7,7 +7,7 @@ import { stoppedAtTheEnd } from './leftovers.mjs';
 import { ROOT } from './root.mjs';
 
 /** A key of the service under test that may do everything. */
-export const KEY = 'bench-admin-key';
+export const KEY = 'bench-admin-key-of-the-benchmarks';
 
 /** How long the service may take to start, in milliseconds: a database of millions may have to recover first. */
 const START_MS = 300_000;

@@ -12,15 +12,19 @@ import { ApiBearerAuth, ApiSecurity } from '@nestjs/swagger';
 import { ApiErrors } from '../common/http/errors/error.dto.js';
 
 /** What an API key permits. `admin` includes the others. */
-export const SCOPES = ['admin', 'client', 'worker'] as const;
+export const SCOPES = ['admin', 'client', 'worker', 'metrics'] as const;
 export type Scope = (typeof SCOPES)[number];
 
 /** The authenticated caller: id, name and scopes of the API key, never the key itself. */
 export interface Caller {
   /** The same in every process and after every restart. */
   readonly id: string;
+  /** UUID by which events name the key that sent them, as stable as `id`. */
+  readonly keyId: string;
   readonly name: string;
   readonly scopes: ReadonlySet<Scope>;
+  /** The workers to which the key is bound: ids, and prefixes that end in `*`; null: it is not bound. */
+  readonly workerIds: readonly string[] | null;
   /** When the key expires; null: never. */
   readonly expiresAt: Date | null;
 }
@@ -33,11 +37,21 @@ export type Access =
 
 /** Metadata key under which a route declares its access. */
 export const ACCESS = 'longshore:access';
+/** Metadata key of routes that serve keys bound to workers. */
+const BOUND_KEYS = 'longshore:bound-keys';
 
 /** The route requires a key with one of the scopes, or with `admin`. */
 export function AllowScopes(...scopes: [Scope, ...Scope[]]): MethodDecorator & ClassDecorator {
   const excludesScope = SCOPES.some((scope) => scope !== 'admin' && !scopes.includes(scope));
   return applyDecorators(requireKey({ kind: 'scopes', scopes }), ...(excludesScope ? [ApiErrors(403)] : []));
+}
+
+/**
+ * The route serves keys that are bound to workers, too, and lets them act as these workers only; every other route
+ * refuses them.
+ */
+export function AllowBoundKeys(): MethodDecorator & ClassDecorator {
+  return SetMetadata(BOUND_KEYS, true);
 }
 
 /** The route requires a valid key of any scope. */
@@ -53,6 +67,20 @@ export function Public(): MethodDecorator & ClassDecorator {
 /** The access that the route's handler declares, or else its controller. `AccessCoverage` guarantees that one does. */
 export function accessOf(reflector: Reflector, context: ExecutionContext): Access {
   return reflector.getAllAndOverride<Access>(ACCESS, [context.getHandler(), context.getClass()]);
+}
+
+/** Whether the route serves keys that are bound to workers. */
+export function servesBoundKeys(reflector: Reflector, context: ExecutionContext): boolean {
+  return (
+    reflector.getAllAndOverride<true | undefined>(BOUND_KEYS, [context.getHandler(), context.getClass()]) ??
+    false
+  );
+}
+
+/** Whether a caller may act as a worker. */
+export function actsAs({ workerIds }: Caller, workerId: string): boolean {
+  if (workerIds === null) return true;
+  return workerIds.some((id) => (id.endsWith('*') ? workerId.startsWith(id.slice(0, -1)) : workerId === id));
 }
 
 /** The scope that the caller lacks for a route, or undefined if it may call the route. */

@@ -25,8 +25,10 @@ describe('keys of the database', () => {
     keys.add('h', { id: 'i', name: 'n', scopes: ['worker', 'client', 'of a later version'] });
     assert.deepEqual(await cache.find('h'), {
       id: 'i',
+      keyId: 'i',
       name: 'n',
       scopes: new Set(['client', 'worker']),
+      workerIds: null,
       expiresAt: null,
     });
     assert.equal(await cache.find('other'), null);

@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { Caller, Scope } from './access.js';
 import { hashApiKey, isApiKey } from './api-key.js';
 import { ApiKeyCache } from './api-key-cache.js';
+import { FailedAuthentications } from './failed-authentications.js';
 import { KeyUsage } from './key-usage.js';
 import { STARTUP_KEYS, type StartupKey } from './startup-keys.js';
 
@@ -14,15 +15,18 @@ export class ApiKeyVerifier {
     @Inject(STARTUP_KEYS) startupKeys: readonly StartupKey[],
     private readonly cache: ApiKeyCache,
     private readonly usage: KeyUsage,
+    private readonly failures: FailedAuthentications,
   ) {
-    for (const { scope, key, origin } of startupKeys) {
+    for (const { scope, key, origin, workerIds } of startupKeys) {
       const id = hashApiKey(key);
       // A key may be listed several times, with different scopes.
       const scopes = new Set<Scope>([...(this.#startupCallers.get(id)?.scopes ?? []), scope]);
       this.#startupCallers.set(id, {
         id,
+        keyId: uuidOf(id),
         name: `${origin}:${[...scopes].join('+')}`,
         scopes,
+        workerIds: workerIds ?? null,
         expiresAt: null,
       });
     }
@@ -31,20 +35,38 @@ export class ApiKeyVerifier {
   /**
    * The caller of the key, or null; a promise only when the database is queried. Text that is not in the form of our keys,
    * or is mistyped, is refused without a query.
-   * @throws the error of the database when the key could be one of its
+   * @param address of the client; its failures are limited
+   * @throws TooManyFailedAuthentications; the error of the database when the key could be one of its
    */
-  verify(key: string): Caller | null | Promise<Caller | null> {
+  verify(key: string, address: string): Caller | null | Promise<Caller | null> {
     const hash = hashApiKey(key);
+    this.failures.check(address, hash);
+    const note = (caller: Caller | null): Caller | null => {
+      this.failures.note(address, hash, caller !== null);
+      return caller;
+    };
     const startup = this.#startupCallers.get(hash);
-    if (startup) return startup;
+    if (startup) return note(startup);
     const cached = this.cache.findCached(hash);
-    if (cached !== undefined) return this.#noteUse(cached);
-    if (!this.cache.has(hash) && !isApiKey(key)) return null;
-    return this.cache.find(hash).then((caller) => this.#noteUse(caller));
+    if (cached !== undefined) return note(this.#noteUse(cached));
+    if (!this.cache.has(hash) && !isApiKey(key)) return note(null);
+    return this.cache.find(hash).then((caller) => note(this.#noteUse(caller)));
   }
 
   #noteUse(caller: Caller | null): Caller | null {
     if (caller) this.usage.note(caller.id);
     return caller;
   }
+}
+
+/** A UUID (version 8) made of a digest. */
+function uuidOf(digest: string): string {
+  const [a, b, c, d, e] = [
+    [0, 8],
+    [8, 12],
+    [13, 16],
+    [17, 20],
+    [20, 32],
+  ].map(([from, to]) => digest.slice(from, to));
+  return `${a}-${b}-8${c}-8${d}-${e}`;
 }

@@ -5,13 +5,15 @@ import { Socket } from 'node:net';
 import { describe, test } from 'node:test';
 import { Reflector } from '@nestjs/core';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
+import { Settings } from '../config/settings.js';
 import { createLog } from '../common/logging/logger.js';
 import { AllowAnyKey, AllowScopes, Public, type Caller } from './access.js';
 import { ApiKeyGuard } from './api-key.guard.js';
 import { ApiKeyVerifier } from './api-key-verifier.js';
 import { hashApiKey, makeApiKey } from './api-key.js';
-import { InvalidApiKey, MissingApiKey, MissingScope } from './auth.errors.js';
+import { InvalidApiKey, MissingApiKey, MissingScope, TooManyFailedAuthentications } from './auth.errors.js';
 import { createAuthenticator } from './authenticator.js';
+import { FailedAuthentications } from './failed-authentications.js';
 import { KeyUsage } from './key-usage.js';
 import { RevokedKeyResponses } from './revoked-key-responses.js';
 import { ApiKeyCache } from './api-key-cache.js';
@@ -30,6 +32,7 @@ class Routes {
 }
 
 const STORED = makeApiKey('client');
+const LIMIT = 20;
 const reflector = new Reflector();
 const log = createLog({ logLevel: 'error' }, { destination: { write: () => undefined }, pretty: false });
 
@@ -39,10 +42,15 @@ function boot(...startupKeys: readonly string[]) {
   keys.add(hashApiKey(STORED), { name: 'stored' });
   const clock = new ManualClock();
   const cache = new ApiKeyCache(keys, clock);
+  const failures = new FailedAuthentications(
+    Object.assign(new Settings(), { authFailureLimit: LIMIT }),
+    clock,
+  );
   const verifier = new ApiKeyVerifier(
     startupKeys.map((key) => ({ scope: 'client', key, origin: 'settings' })),
     cache,
     new KeyUsage(keys, clock, log),
+    failures,
   );
   const guard = new ApiKeyGuard(createAuthenticator(verifier), reflector, new RevokedKeyResponses(cache));
   const call = async (headers: IncomingHttpHeaders, handler = Routes.prototype.anyKey, earlier?: Caller) => {
@@ -54,7 +62,7 @@ function boot(...startupKeys: readonly string[]) {
     const user: Caller | undefined = Reflect.get(request, 'user');
     return user?.name;
   };
-  return { call, keys };
+  return { call, keys, failures, clock };
 }
 
 describe('authentication of a request', () => {
@@ -108,7 +116,14 @@ describe('authentication of a request', () => {
 
   test('does not accept a caller that was set on the request before', async () => {
     const { call } = boot('a');
-    const earlier = { id: 'i', name: 'earlier', scopes: new Set(['admin'] as const), expiresAt: null };
+    const earlier: Caller = {
+      id: 'i',
+      keyId: 'i',
+      name: 'earlier',
+      scopes: new Set(['admin']),
+      workerIds: null,
+      expiresAt: null,
+    };
     await assert.rejects(call({}, undefined, earlier), MissingApiKey);
     await assert.rejects(call({ 'x-api-key': makeApiKey('admin') }, undefined, earlier), InvalidApiKey);
     assert.equal(await call({ 'x-api-key': STORED }, undefined, earlier), 'stored');
@@ -123,6 +138,39 @@ describe('authentication of a request', () => {
     assert.equal(await one.call({ 'x-api-key': 'one' }), 'settings:client');
     await assert.rejects(one.call({ 'x-api-key': 'other' }), InvalidApiKey);
     await assert.rejects(other.call({ 'x-api-key': 'one' }), InvalidApiKey);
+  });
+});
+
+describe('failed authentications of an address', () => {
+  test('are counted for a second, and only wrong keys are', async () => {
+    const { call, clock, failures } = boot('a', 'never used before');
+    for (let n = 0; n < 3 * LIMIT; n += 1) {
+      assert.equal(await call({ 'x-api-key': 'a' }), 'settings:client');
+      await assert.rejects(call({}), MissingApiKey);
+    }
+    for (let n = 0; n < LIMIT; n += 1)
+      await assert.rejects(call({ 'x-api-key': `wrong ${n}` }), InvalidApiKey);
+    await assert.rejects(call({ 'x-api-key': 'wrong' }), TooManyFailedAuthentications);
+    await assert.rejects(call({ 'x-api-key': 'never used before' }), TooManyFailedAuthentications);
+    assert.equal(await call({ 'x-api-key': 'a' }), 'settings:client');
+    clock.advance(1000);
+    assert.equal(await call({ 'x-api-key': 'never used before' }), 'settings:client');
+    assert.equal(failures.size, 3);
+  });
+
+  test('forget a key that is no longer valid', async () => {
+    const { call, clock, keys } = boot();
+    assert.equal(await call({ 'x-api-key': STORED }), 'stored');
+    keys.usable.clear();
+    clock.advance(10_000);
+    for (let n = 0; n < LIMIT; n += 1) await assert.rejects(call({ 'x-api-key': STORED }), InvalidApiKey);
+    await assert.rejects(call({ 'x-api-key': STORED }), TooManyFailedAuthentications);
+  });
+
+  test('and its keys take a bounded place in memory', () => {
+    const { failures } = boot();
+    for (let n = 0; n < 30_000; n += 1) failures.note(`address ${n}`, 'hash', true);
+    assert.equal(failures.size, 20_000);
   });
 });
 

@@ -3,8 +3,14 @@ import { Reflector } from '@nestjs/core';
 import type { Request, Response } from 'express';
 import type passport from 'passport';
 import { createHeaderDecorator } from '../common/http/request/handler-inputs.js';
-import { accessOf, missingScope, type Access, type Caller } from './access.js';
-import { InvalidApiKey, MissingApiKey, MissingScope } from './auth.errors.js';
+import { accessOf, actsAs, missingScope, servesBoundKeys, type Access, type Caller } from './access.js';
+import {
+  InvalidApiKey,
+  KeyOfOtherWorker,
+  MissingApiKey,
+  MissingScope,
+  RouteNotForBoundKeys,
+} from './auth.errors.js';
 import { API_KEY_STRATEGIES, AUTHENTICATOR } from './authenticator.js';
 import { RevokedKeyResponses } from './revoked-key-responses.js';
 
@@ -29,7 +35,7 @@ export class ApiKeyGuard implements CanActivate {
 
   /**
    * Returns synchronously when the key is known: Nest waits for promises only.
-   * @throws MissingApiKey, InvalidApiKey, MissingScope; the error of the database when the key cannot be checked
+   * @throws MissingApiKey, InvalidApiKey, TooManyFailedAuthentications, MissingScope, RouteNotForBoundKeys; the error of the database when the key cannot be checked
    */
   canActivate(context: ExecutionContext): boolean | Promise<boolean> {
     const access = accessOf(this.reflector, context);
@@ -40,8 +46,8 @@ export class ApiKeyGuard implements CanActivate {
     // Middleware must not be able to set the caller.
     request.user = undefined;
     const authenticated = this.#authenticate(request, response);
-    if (request.user) return this.#authorize(access, request, response);
-    return authenticated.then(() => this.#authorize(access, request, response));
+    if (request.user) return this.#authorize(access, context, request, response);
+    return authenticated.then(() => this.#authorize(access, context, request, response));
   }
 
   /** Sets `request.user` to the caller of the first key that is valid. */
@@ -60,7 +66,7 @@ export class ApiKeyGuard implements CanActivate {
     });
   }
 
-  #authorize(access: Access, request: Request, response: Response): true {
+  #authorize(access: Access, context: ExecutionContext, request: Request, response: Response): true {
     const { user, headers } = request;
     if (!user) {
       const hasCredentials = headers['x-api-key'] !== undefined || headers.authorization !== undefined;
@@ -68,6 +74,7 @@ export class ApiKeyGuard implements CanActivate {
     }
     const missing = missingScope(access, user);
     if (missing) throw new MissingScope(missing);
+    if (user.workerIds && !servesBoundKeys(this.reflector, context)) throw new RouteNotForBoundKeys();
     this.responses.add(user, response);
     return true;
   }
@@ -77,6 +84,11 @@ export class ApiKeyGuard implements CanActivate {
 export function callerOf({ user }: Request): Caller {
   if (!user) throw new MissingApiKey();
   return user;
+}
+
+/** @throws KeyOfOtherWorker when the caller's key is bound to other workers */
+export function assertActsAs(caller: Caller, workerId: string): void {
+  if (!actsAs(caller, workerId)) throw new KeyOfOtherWorker(workerId);
 }
 
 /** Parameter: the caller of the request. */

@@ -9,10 +9,16 @@ import { execute, rows, unnestRows } from '../database/sql.js';
 export type ApiKeyRow = Omit<ApiKeyEntity, 'hash'>;
 
 /** A key to be stored; the database adds the time of its creation. */
-export type NewApiKey = Pick<ApiKeyEntity, 'id' | 'name' | 'scopes' | 'prefix' | 'hash' | 'expiresAt'>;
+export type NewApiKey = Pick<
+  ApiKeyEntity,
+  'id' | 'name' | 'scopes' | 'workerIds' | 'prefix' | 'hash' | 'expiresAt'
+>;
 
 /** A key that is neither revoked nor expired. */
-export interface UsableKey extends Pick<ApiKeyEntity, 'hash' | 'id' | 'name' | 'scopes' | 'expiresAt'> {
+export interface UsableKey extends Pick<
+  ApiKeyEntity,
+  'hash' | 'id' | 'name' | 'scopes' | 'workerIds' | 'expiresAt'
+> {
   /** Milliseconds until it expires, by the database's clock; null for a key that does not. */
   readonly expiresInMs: number | null;
 }
@@ -35,12 +41,20 @@ export class ApiKeysRepository {
   async insert(key: NewApiKey): Promise<ApiKeyRow | null> {
     const [row] = await rows<ApiKeyRow>(
       this.keys.manager,
-      `insert into ${API_KEYS.name} as k (id, name, scopes, prefix, hash, created_at, expires_at)
+      `insert into ${API_KEYS.name} as k (id, name, scopes, prefix, hash, created_at, expires_at, worker_ids)
        select $1::uuid, $2::text, $3::text[], $4::text, $5::text,
-              date_trunc('milliseconds', now()), $6::timestamptz
+              date_trunc('milliseconds', now()), $6::timestamptz, $7::text[]
         where $6::timestamptz is null or $6::timestamptz > now()
        returning ${API_KEYS.select('k', API_KEYS.except('hash'))}`,
-      [key.id, key.name, key.scopes, key.prefix, key.hash, key.expiresAt?.toISOString() ?? null],
+      [
+        key.id,
+        key.name,
+        key.scopes,
+        key.prefix,
+        key.hash,
+        key.expiresAt?.toISOString() ?? null,
+        key.workerIds,
+      ],
     );
     return row ?? null;
   }
@@ -83,11 +97,12 @@ export class ApiKeysRepository {
       .where('k.hash = any(:hashes)', { hashes })
       .andWhere(USABLE)
       .getRawAndEntities<{ readonly expires_in_ms: number | null }>();
-    return entities.map(({ hash, id, name, scopes, expiresAt }, row) => ({
+    return entities.map(({ hash, id, name, scopes, workerIds, expiresAt }, row) => ({
       hash,
       id,
       name,
       scopes,
+      workerIds,
       expiresAt,
       expiresInMs: raw[row]?.expires_in_ms ?? null,
     }));

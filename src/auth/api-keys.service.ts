@@ -28,19 +28,32 @@ export class ApiKeysService {
     private readonly log: Log,
   ) {}
 
-  /** Creates a key and returns its secret, which is not stored. @throws InvalidRequest for an expiry in the past */
+  /**
+   * Creates a key and returns its secret, which is not stored.
+   * @throws InvalidRequest for an expiry in the past, and for worker ids of a key with another scope than `worker`
+   */
   async create(body: CreateApiKeyDto, by: Caller): Promise<CreatedApiKeyDto> {
+    if (body.worker_ids !== undefined && body.scopes.some((scope) => scope !== 'worker')) {
+      throw new InvalidRequest(VALIDATION_FAILED, ['worker_ids must be given with the scope worker only']);
+    }
     const key = makeApiKey(purposeOf(body.scopes));
     const row = await this.keys.insert({
       id: uuidv7(),
       name: body.name,
       scopes: body.scopes,
+      workerIds: body.worker_ids ?? null,
       prefix: prefixOf(key),
       hash: hashApiKey(key),
       expiresAt: body.expires_at === undefined ? null : readTimestamp(body.expires_at),
     });
     if (!row) throw new InvalidRequest(VALIDATION_FAILED, ['expires_at must lie in the future']);
-    this.log.info('made an API key', { keyId: row.id, keyName: row.name, scopes: row.scopes, by: by.name });
+    this.log.info('made an API key', {
+      keyId: row.id,
+      keyName: row.name,
+      scopes: row.scopes,
+      workerIds: row.workerIds,
+      by: by.name,
+    });
     return { ...toApiKeyDto(row), key };
   }
 

@@ -28,6 +28,33 @@ export class MissingScope extends DomainError {
   }
 }
 
+/** The key is bound to workers, and the route serves no such keys. */
+export class RouteNotForBoundKeys extends DomainError {
+  readonly kind = 'forbidden';
+
+  constructor() {
+    super('API key is bound to workers and cannot use this route');
+  }
+}
+
+/** The key is bound to other workers. */
+export class KeyOfOtherWorker extends DomainError {
+  readonly kind = 'forbidden';
+
+  constructor(workerId: string) {
+    super(`API key is not bound to worker '${workerId}'`);
+  }
+}
+
+/** Too many keys from this address were wrong. */
+export class TooManyFailedAuthentications extends DomainError {
+  readonly kind = 'rate-limited';
+
+  constructor() {
+    super('Too many failed authentications (SERVICE_AUTH_FAILURE_LIMIT)', { retryAfterSeconds: 1 });
+  }
+}
+
 /** The database did not return the API key in time. */
 export class KeyCheckTooSlow extends DomainError {
   readonly kind = 'unavailable';

@@ -12,6 +12,7 @@ import { ApiKeysController } from './api-keys.controller.js';
 import { ApiKeysRepository } from './api-keys.repository.js';
 import { ApiKeysService } from './api-keys.service.js';
 import { AUTHENTICATOR, createAuthenticator } from './authenticator.js';
+import { FailedAuthentications } from './failed-authentications.js';
 import { KeyUsage } from './key-usage.js';
 import { MonotonicClock } from './monotonic-clock.js';
 import { RevokedKeyResponses } from './revoked-key-responses.js';
@@ -32,6 +33,7 @@ import { WhoamiController } from './whoami.controller.js';
     ApiKeyCache,
     RevokedKeyResponses,
     KeyUsage,
+    FailedAuthentications,
     ApiKeyVerifier,
     ApiKeysService,
     AccessCoverage,

@@ -18,19 +18,19 @@ type Verify = HeaderAPIKeyStrategy['verify'];
 
 /** Authenticates requests by an API key in `X-API-Key` or in `Authorization: Bearer`. */
 export function createAuthenticator(keys: ApiKeyVerifier): passport.Authenticator {
-  const verify: Verify = (key, done) => {
-    const caller = keys.verify(key);
+  const verify: Verify = (key, done, request) => {
+    const caller = keys.verify(key, request?.socket.remoteAddress ?? '');
     // oxlint-disable-next-line promise/no-callback-in-promise -- passport takes the result by a callback
     if (caller instanceof Promise) void caller.then((found) => done(null, found ?? undefined), done);
     else done(null, caller ?? undefined);
   };
-  const verifyBearer: Verify = (credentials, done) => {
+  const verifyBearer: Verify = (credentials, done, request) => {
     const key = BEARER.exec(credentials)?.groups?.['key'];
     if (key === undefined) done(null);
-    else verify(key, done);
+    else verify(key, done, request);
   };
   const strategy = (header: string, verifyHeader: Verify): HeaderAPIKeyStrategy =>
-    new HeaderAPIKeyStrategy({ header, prefix: '' }, false, verifyHeader);
+    new HeaderAPIKeyStrategy({ header, prefix: '' }, true, verifyHeader);
   const authenticator = new passport.Authenticator();
   authenticator.use('x-api-key', strategy('X-API-Key', verify));
   authenticator.use('bearer', strategy('Authorization', verifyBearer));

@@ -25,6 +25,12 @@ export class RateLimitStorage implements ThrottlerStorage {
     return this.#windows.size;
   }
 
+  /** Requests in the current window of a key. */
+  hitsOf(key: string): number {
+    const window = this.#windows.get(key);
+    return window && window.endsAt > this.clock.now() ? window.hits : 0;
+  }
+
   /** Counts one request. @param ttlMs length of a window in milliseconds, the same at every call */
   async increment(key: string, ttlMs: number, limit: number): Promise<Increment> {
     const now = this.clock.now();

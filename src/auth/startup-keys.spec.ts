@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { chmod, chown, mkdtemp, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
@@ -29,6 +29,7 @@ describe('the keys that the service starts with', () => {
   const start = (
     apiKeys: { scope: 'admin' | 'client'; key: string }[] = [],
   ): Promise<readonly StartupKey[]> => startupKeys({ apiKeys, dataDir }, keys, log);
+  const path = (): string => join(dataDir, 'admin-key');
   const fileText = (): Promise<string | null> =>
     readFile(join(dataDir, 'admin-key'), 'utf8').catch(() => null);
 
@@ -59,6 +60,47 @@ describe('the keys that the service starts with', () => {
     const first = await start();
     keys.add('h');
     assert.deepEqual(await start(), first);
+  });
+
+  describe('refuse the start when the file of the admin key', () => {
+    test('can be read or written by others', async () => {
+      await start();
+      for (const mode of [0o640, 0o604, 0o620, 0o666, 0o777]) {
+        await chmod(path(), mode);
+        await assert.rejects(
+          start(),
+          /admin-key is not trusted: it must be .* with mode 600/,
+          mode.toString(8),
+        );
+        assert.equal((await stat(path())).mode & 0o777, mode);
+      }
+      for (const mode of [0o600, 0o400]) {
+        await chmod(path(), mode);
+        assert.equal((await start()).length, 1);
+      }
+    });
+
+    test('belongs to another user', async (t) => {
+      if (process.getuid?.() !== 0) return t.skip('only root may give a file away');
+      await start();
+      await chown(path(), 65_534, 65_534);
+      await assert.rejects(start(), /admin-key is not trusted: it must be a file that belongs to the user/);
+    });
+
+    test('is a symbolic link or a folder', async () => {
+      await start();
+      await rename(path(), join(dataDir, 'elsewhere'));
+      await symlink('elsewhere', path());
+      await assert.rejects(start(), /admin-key cannot be read as a file/);
+      await rm(path());
+      await symlink('.', path());
+      await assert.rejects(start(), /admin-key cannot be read as a file/);
+    });
+
+    test('holds a key that is too short', async () => {
+      await writeFile(path(), 'short\n', { mode: 0o600 });
+      await assert.rejects(start(), /admin-key holds no key of 20 characters/);
+    });
   });
 
   test('leave the made key out as long as the settings have keys', async () => {

@@ -1,9 +1,9 @@
-import { existsSync } from 'node:fs';
-import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { constants, existsSync } from 'node:fs';
+import { mkdir, open, writeFile, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../common/logging/logger.js';
-import type { ApiKeySetting } from '../config/settings.js';
+import { MIN_KEY_LENGTH, type ApiKeySetting } from '../config/api-key-setting.js';
 import type { Settings } from '../config/settings.js';
 import { makeApiKey } from './api-key.js';
 import type { ApiKeysRepository } from './api-keys.repository.js';
@@ -52,15 +52,39 @@ async function createFile(path: string, key: string): Promise<boolean> {
   }
 }
 
+/** @throws Error unless the file is a regular one of this process's user, which no other user may read or write */
 async function readKey(path: string): Promise<string> {
-  await chmod(path, 0o600);
-  let text = await readFile(path, 'utf8');
-  // The process that creates the file writes it in a second step.
-  for (let tries = 0; tries < 20 && !text.endsWith('\n'); tries += 1) {
-    await sleep(50);
-    text = await readFile(path, 'utf8');
+  // A symbolic link is not followed, and a pipe does not block.
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(
+    (error: unknown) => {
+      throw new Error(`${path} cannot be read as a file: ${String(error)}`, { cause: error });
+    },
+  );
+  try {
+    await assertPrivate(path, file);
+    let text = await file.readFile('utf8');
+    // The process that creates the file writes it in a second step.
+    for (let tries = 0; tries < 20 && !text.endsWith('\n'); tries += 1) {
+      await sleep(50);
+      text += await file.readFile('utf8');
+    }
+    const key = text.trim();
+    if (key.length >= MIN_KEY_LENGTH) return key;
+    throw new Error(
+      `${path} holds no key of ${MIN_KEY_LENGTH} characters: remove it to have a new admin key made`,
+    );
+  } finally {
+    await file.close();
   }
-  const key = text.trim();
-  if (key === '') throw new Error(`${path} is empty: remove it to have a new admin key made`);
-  return key;
+}
+
+async function assertPrivate(path: string, file: FileHandle): Promise<void> {
+  const status = await file.stat();
+  const user = process.getuid?.();
+  const isOwn = user === undefined || (status.uid === user && (status.mode & 0o077) === 0);
+  if (status.isFile() && isOwn) return;
+  throw new Error(
+    `${path} is not trusted: it must be a file that belongs to the user of the service, with mode 600. ` +
+      'Remove it to have a new admin key made, or run chown and chmod',
+  );
 }

@@ -1,7 +1,7 @@
 import { Controller, Get, Header } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import { ApiErrors, NO_STORE_HEADER } from '../common/http/errors/error.dto.js';
-import { AllowAnyKey, type Caller } from './access.js';
+import { AllowAnyKey, AllowBoundKeys, type Caller } from './access.js';
 import { CurrentCaller } from './api-key.guard.js';
 import { toWhoamiDto, WhoamiDto } from './dto/api-key.dto.js';
 
@@ -10,6 +10,7 @@ import { toWhoamiDto, WhoamiDto } from './dto/api-key.dto.js';
 export class WhoamiController {
   @Get()
   @AllowAnyKey()
+  @AllowBoundKeys()
   @Header('Cache-Control', 'no-store')
   @ApiOperation({
     operationId: 'whoami',

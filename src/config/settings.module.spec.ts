@@ -37,7 +37,9 @@ async function inject({ settingsModule }: Configuration): Promise<Consumer> {
 
 describe('SettingsModule', () => {
   it('injects the loaded instance by its class and by its namespace into modules that do not import it', async () => {
-    const configuration = await SettingsModule.load(['--port', '1234'], { SERVICE_API_KEYS: 'admin:k' });
+    const configuration = await SettingsModule.load(['--port', '1234'], {
+      SERVICE_API_KEYS: 'admin:key-of-twenty-letters',
+    });
     const consumer = await inject(configuration);
     assert.equal(consumer.settings, configuration.settings);
     assert.equal(consumer.namespace, configuration.settings);
@@ -48,7 +50,7 @@ describe('SettingsModule', () => {
 
   it('lets ConfigService know every setting by the name of its variable, converted and with its default', async () => {
     const configuration = await SettingsModule.load(['--port', '1234', '--reload'], {
-      SERVICE_API_KEYS: 'admin:k',
+      SERVICE_API_KEYS: 'admin:key-of-twenty-letters',
       SERVICE_WORKERS: '3',
       SERVICE_WORKER_TIMEOUT: '',
     });
@@ -60,7 +62,9 @@ describe('SettingsModule', () => {
     assert.equal(config.get('SERVICE_RELOAD'), true);
     assert.equal(config.get('SERVICE_WORKERS'), 3);
     assert.equal(config.get('SERVICE_WORKER_TIMEOUT'), 60);
-    assert.deepEqual(config.getOrThrow('SERVICE_API_KEYS'), [{ scope: 'admin', key: 'k' }]);
+    assert.deepEqual(config.getOrThrow('SERVICE_API_KEYS'), [
+      { scope: 'admin', key: 'key-of-twenty-letters' },
+    ]);
     assert.throws(() => config.getOrThrow('DATABASE_URL'), /does not exist/);
   });
 

@@ -14,53 +14,13 @@ import {
   ValidateBy,
 } from 'class-validator';
 import type { Setting } from '@longshore/common/settings/setting';
+import { HasApiKeys, parseApiKeys, type ApiKeySetting } from './api-key-setting.js';
 
 /** Levels of SERVICE_LOG_LEVEL, in ascending order. */
 const LOG_LEVELS = ['debug', 'info', 'warning', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 const MAX_SERVER_PROCESSES = 256;
-
-/** Scopes that a key of SERVICE_API_KEYS may have. */
-const API_KEY_SCOPES = ['admin', 'client', 'worker'] as const;
-
-/** One entry of SERVICE_API_KEYS; `key` is the secret itself. */
-export interface ApiKeySetting {
-  readonly scope: (typeof API_KEY_SCOPES)[number];
-  readonly key: string;
-}
-
-/** Splits the text of SERVICE_API_KEYS into entries, which may be invalid. */
-function parseApiKeys(text: unknown): readonly { readonly scope: string; readonly key: string }[] {
-  if (typeof text !== 'string') return [];
-  return text.split(',').map((entry) => {
-    const [scope = '', ...key] = entry.trim().split(':');
-    return { scope, key: key.join(':') };
-  });
-}
-
-/** Checks the entries. The message names the position of an entry, never its text. */
-function HasApiKeys(): PropertyDecorator {
-  return ValidateBy({
-    name: 'hasApiKeys',
-    validator: {
-      validate: (entries) => faultsOf(entries).length === 0,
-      defaultMessage: (context) => faultsOf(context?.value).join('; '),
-    },
-  });
-}
-
-function faultsOf(entries: readonly ApiKeySetting[]): string[] {
-  return entries.flatMap(({ scope, key }, index) => {
-    if (!API_KEY_SCOPES.includes(scope)) {
-      return [`entry ${index + 1} does not start with admin:, client: or worker:`];
-    }
-    if (!/^[\x21-\x7e]+$/.test(key)) {
-      return [`the key of entry ${index + 1} is empty or holds a character that is not visible ASCII`];
-    }
-    return [];
-  });
-}
 
 /** Every setting that these decorators declare, in the order of the declarations and of the help text. */
 export const SETTING_KEYS: (Setting & { readonly field: keyof Settings })[] = [];
@@ -199,9 +159,10 @@ export class Settings {
     {
       env: 'SERVICE_API_KEYS',
       kind: 'text',
-      allowed: 'a comma-separated list of scope:key, where scope is admin, client or worker',
+      allowed:
+        'a comma-separated list of scope:key; scope is admin, client, worker, worker@ids or metrics, and the key has 20 characters or more',
       description:
-        'API keys, as scope:key separated by commas; when there are none, the first start generates one.',
+        'API keys, as scope:key separated by commas; worker@ID+PREFIX*:key binds a key to workers. When there are none, the first start generates one.',
     },
     Transform(({ value }) => parseApiKeys(value)),
     HasApiKeys(),
@@ -290,6 +251,13 @@ export class Settings {
     'Requests per minute, API key and server process; above that the answer is 429. 0 is no limit.',
   )
   readonly rateLimit: number;
+
+  @IntegerSetting(
+    'SERVICE_AUTH_FAILURE_LIMIT',
+    { min: 0, max: 1_000_000, default: 20 },
+    'Failed authentications per second, address and server process; above that the answer is 429. 0 is no limit.',
+  )
+  readonly authFailureLimit: number;
 
   /** At least 2: migrations need one connection for their lock and another to work. */
   @IntegerSetting(

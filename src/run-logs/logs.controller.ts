@@ -10,7 +10,7 @@ import {
   getSchemaPath,
 } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
-import { AllowScopes } from '../auth/access.js';
+import { AllowBoundKeys, AllowScopes } from '../auth/access.js';
 import {
   BODY_EXAMPLES,
   EXAMPLE_WORKER_ID,
@@ -23,6 +23,7 @@ import { BoundedReaders } from '../common/http/server/bounded-readers.js';
 import { HeldRequests } from '../common/http/server/held-requests.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import type { Reporter } from '../runs/machine/run-command.js';
+import { AllowHolders } from '../runs/http/held-run.guard.js';
 import { ReportedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER } from '../runs/http/request-headers.js';
 import { LogChunkDto, LogPositionDto, toLogLine } from './dto/log-chunk.dto.js';
 import { LogGapDto, LogLineDto } from './dto/log-entry.dto.js';
@@ -82,6 +83,7 @@ export class LogsController {
 
   @Put(':id/logs/:chunk')
   @AllowScopes('worker')
+  @AllowBoundKeys()
   @ApiOperation({
     operationId: 'putLogChunk',
     summary: 'Add the next chunk to the log of an attempt',
@@ -128,6 +130,7 @@ export class LogsController {
 
   @Get(':id/logs')
   @AllowScopes('client', 'worker')
+  @AllowHolders()
   @ApiOperation({
     operationId: 'readRunLog',
     summary: 'Read a page of the log of an attempt',
@@ -179,6 +182,7 @@ export class LogsController {
 
   @Get(':id/logs/stream')
   @AllowScopes('client', 'worker')
+  @AllowHolders()
   @ApiOperation({
     operationId: 'streamRunLog',
     summary: 'Follow the log of an attempt as Server-Sent Events',

@@ -1,4 +1,5 @@
 import { Module } from '@nestjs/common';
+import { RunsModule } from '../runs/runs.module.js';
 import { DEFAULT_LOG_LIMITS, LOG_LIMITS } from './log-limits.js';
 import { LogMetrics } from './log-metrics.js';
 import { ClosedLogCheck, LogNotifications } from './log-notifications.js';
@@ -12,6 +13,7 @@ import { RunLogRepository } from './run-log.repository.js';
 
 /** Logs of attempts: stored in compressed rows within a size limit, read in pages or followed as a stream. */
 @Module({
+  imports: [RunsModule],
   controllers: [LogsController],
   providers: [
     { provide: LOG_LIMITS, useValue: DEFAULT_LOG_LIMITS },

@@ -30,7 +30,9 @@ export interface AnsweredRun {
   readonly replayed: boolean;
 }
 
-/** The use cases of runs. They throw RunNotFound, RunRejected and IdempotencyMismatch. */
+/**
+ * The use cases of runs. They throw RunNotFound, RunRejected and IdempotencyMismatch. `sender` is the `keyId` of the caller.
+ */
 @Injectable()
 export class RunsService {
   constructor(
@@ -63,12 +65,14 @@ export class RunsService {
   }
 
   /** Opens another attempt, from any state. */
-  async retry(id: string): Promise<OpRunDto> {
-    return answerOf(await this.journal.change(id, eventCommand(MANUAL_RETRY), { wantsView: true })).run;
+  async retry(id: string, sender?: string): Promise<OpRunDto> {
+    const command = eventCommand(MANUAL_RETRY, { sender });
+    return answerOf(await this.journal.change(id, command, { wantsView: true })).run;
   }
 
-  async cancel(id: string): Promise<OpRunDto> {
-    return answerOf(await this.journal.change(id, eventCommand(USER_CANCEL), { wantsView: true })).run;
+  async cancel(id: string, sender?: string): Promise<OpRunDto> {
+    const command = eventCommand(USER_CANCEL, { sender });
+    return answerOf(await this.journal.change(id, command, { wantsView: true })).run;
   }
 
   /** Appends an event and applies its effect, once for each idempotency key. @throws InvalidRequest */
@@ -109,6 +113,13 @@ export function checkedEvent(reported: ReportedEvent): RunEvent {
 }
 
 /** The command that puts an event on a run's timeline and carries out its effect. */
-export function eventCommand(event: RunEvent, reporter: Reporter = {}, noteLimits?: NoteLimits): RunCommand {
-  return { type: 'event', event, reporter, noteLimits, nextAttempt: { id: newId(), jitter: Math.random() } };
+export function eventCommand(event: RunEvent, reporter: Reporter, noteLimits?: NoteLimits): RunCommand {
+  const sent = { ...event, sender: reporter.sender };
+  return {
+    type: 'event',
+    event: sent,
+    reporter,
+    noteLimits,
+    nextAttempt: { id: newId(), jitter: Math.random() },
+  };
 }

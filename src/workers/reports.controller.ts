@@ -1,6 +1,7 @@
 import { Body, Controller, HttpCode, Param, Post } from '@nestjs/common';
 import { ApiBody, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
-import { AllowScopes } from '../auth/access.js';
+import { AllowBoundKeys, AllowScopes, type Caller } from '../auth/access.js';
+import { assertActsAs, CurrentCaller } from '../auth/api-key.guard.js';
 import { ApiErrors } from '../common/http/errors/error.dto.js';
 import { BODY_EXAMPLES, namedExamples, WORKER_ID_PARAM } from '../bootstrap/openapi/examples.js';
 import { BulkRunsService } from '../runs/bulk/bulk-runs.service.js';
@@ -15,12 +16,14 @@ export class ReportsController {
   @Post(':worker_id/events')
   @HttpCode(200)
   @AllowScopes('client', 'worker')
+  @AllowBoundKeys()
   @ApiOperation({
     operationId: 'reportEvents',
     summary: 'Report up to 100 events of the runs of a worker',
     description:
       'Each event is recorded or refused independently, as if it were sent alone with `X-Worker-Id` and, if it has an ' +
       'attempt, `X-Run-Attempt`. Events of one run are recorded in the order of the list. ' +
+      'A key that is bound to workers must give the attempt. ' +
       'If the service is unavailable and has recorded none, the response is 503.',
   })
   @ApiParam(WORKER_ID_PARAM)
@@ -35,7 +38,9 @@ export class ReportsController {
     @Param('worker_id') workerId: string,
     @Body() { events }: ReportEventsDto,
     @BulkKeysOf() keys: BulkKeys,
+    @CurrentCaller() caller: Caller,
   ): Promise<ReportEventsResultDto> {
-    return { results: await this.bulk.report(workerId, events, keys) };
+    assertActsAs(caller, workerId);
+    return { results: await this.bulk.report(workerId, events, keys, caller) };
   }
 }

@@ -11,7 +11,8 @@ import {
 } from '@nestjs/common';
 import { ApiBody, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
-import { AllowScopes } from '../auth/access.js';
+import { AllowBoundKeys, AllowScopes, type Caller } from '../auth/access.js';
+import { assertActsAs, CurrentCaller } from '../auth/api-key.guard.js';
 import { ApiErrors } from '../common/http/errors/error.dto.js';
 import { BODY_EXAMPLES, namedExamples, WORKER_ID_PARAM } from '../bootstrap/openapi/examples.js';
 import { ApiPage } from '../common/http/next-page.js';
@@ -49,6 +50,7 @@ export class WorkersController {
   @Post('heartbeat')
   @HttpCode(200)
   @AllowScopes('worker')
+  @AllowBoundKeys()
   @ApiOperation({
     operationId: 'sendHeartbeat',
     summary: 'Register a worker or refresh it',
@@ -68,8 +70,10 @@ export class WorkersController {
   @ApiErrors(400, 413, 415, 429, 503)
   async heartbeat(
     @Body() body: HeartbeatDto,
+    @CurrentCaller() caller: Caller,
     @Res({ passthrough: true }) response: Response,
   ): Promise<WorkerDto> {
+    assertActsAs(caller, body.worker_id);
     const worker = await this.workers.heartbeat(toHeartbeat(body));
     response.setHeader('X-Worker-Timeout', String(this.settings.workerTimeout));
     return toWorkerDto({ worker });

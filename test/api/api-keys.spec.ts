@@ -24,6 +24,7 @@ const FIELDS = [
   'id',
   'name',
   'scopes',
+  'worker_ids',
   'prefix',
   'created_at',
   'expires_at',
@@ -59,6 +60,7 @@ describe('API keys', () => {
       assert.deepEqual(shown, {
         ...shown,
         ...body,
+        worker_ids: null,
         expires_at: null,
         last_used_at: null,
         revoked_at: null,
@@ -77,6 +79,7 @@ describe('API keys', () => {
       [['admin'], 'ls_admin_'],
       [['client'], 'ls_client_'],
       [['worker'], 'ls_worker_'],
+      [['metrics'], 'ls_metrics_'],
       [['worker', 'client'], 'ls_multi_'],
       [['client', 'admin'], 'ls_admin_'],
     ] as const) {
@@ -100,7 +103,11 @@ describe('API keys', () => {
     });
 
     const NAME = 'name must be a printable text of 1 to 128 characters';
-    const SCOPES = 'scopes must be a list of different scopes out of admin, client, worker';
+    const SCOPES = 'scopes must be a list of different scopes out of admin, client, worker, metrics';
+    const WORKERS = 'worker_ids must be given with the scope worker only';
+    const WORKER_IDS =
+      'worker_ids must be a list of 1 to 100 items, each a worker id, or the beginning of one followed by * of 1 to 128 characters';
+    const bound = { name: 'n', scopes: ['worker'] };
     const EXPIRY = 'expires_at must be an ISO 8601 date and time with a zone';
     const good = { name: 'n', scopes: ['client'] };
     for (const [title, body, errors] of [
@@ -116,6 +123,17 @@ describe('API keys', () => {
       ['a scope twice', { ...good, scopes: ['client', 'client'] }, [SCOPES]],
       ['a scope that is no string', { ...good, scopes: [['client']] }, [SCOPES]],
       ['scopes as text', { ...good, scopes: 'client' }, [SCOPES]],
+      ['workers with the scope client', { ...good, worker_ids: ['w'] }, [WORKERS]],
+      [
+        'workers with another scope',
+        { ...bound, scopes: ['worker', 'client'], worker_ids: ['w'] },
+        [WORKERS],
+      ],
+      ['an empty list of workers', { ...bound, worker_ids: [] }, [WORKER_IDS]],
+      ['every worker', { ...bound, worker_ids: ['*'] }, [WORKER_IDS]],
+      ['a pattern with * inside', { ...bound, worker_ids: ['a*b'] }, [WORKER_IDS]],
+      ['a worker id of 129 characters', { ...bound, worker_ids: ['w'.repeat(129)] }, [WORKER_IDS]],
+      ['101 workers', { ...bound, worker_ids: Array.from({ length: 101 }, (_, i) => `w${i}`) }, [WORKER_IDS]],
       ['an end without zone', { ...good, expires_at: '2100-01-01T00:00:00' }, [EXPIRY]],
       ['an end that is only a day', { ...good, expires_at: '2100-01-01' }, [EXPIRY]],
       ['an end on no day of the calendar', { ...good, expires_at: '2100-02-29T00:00:00Z' }, [EXPIRY]],

@@ -4,7 +4,7 @@ import { assertError, assertInvalid } from '../support/answer-shapes.js';
 import { RunSteps } from '../support/run-steps.js';
 import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../support/test-app.js';
 
-const SECOND_ADMIN = 'second-admin-key';
+const SECOND_ADMIN = 'second-admin-key-of-the-tests';
 
 describe('the audit log', () => {
   let service: TestApp;

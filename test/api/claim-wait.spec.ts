@@ -144,7 +144,7 @@ describe('a claim that waits', () => {
     const controller = new AbortController();
     const cut = fetch(`${service.url}/workers/gone/claim?wait=30`, {
       method: 'POST',
-      headers: { 'X-API-Key': 'test-admin-key' },
+      headers: { 'X-API-Key': 'test-admin-key-of-the-tests' },
       signal: controller.signal,
     }).catch(() => undefined);
     await sleep(150);

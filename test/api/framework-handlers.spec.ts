@@ -266,7 +266,7 @@ describe("handlers of an extension use Nest's decorators", { timeout: 60_000 }, 
   test('a form that an interceptor reads', async () => {
     const body = new FormData();
     body.set('team', 'vision');
-    const headers = { 'X-API-Key': 'test-admin-key' };
+    const headers = { 'X-API-Key': 'test-admin-key-of-the-tests' };
     const answer = await fetch(`${app.url}/team/form`, { method: 'POST', headers, body });
     assert.deepEqual([answer.status, await answer.json()], [201, { team: 'vision' }]);
   });
@@ -278,7 +278,7 @@ describe("handlers of an extension use Nest's decorators", { timeout: 60_000 }, 
 
   test('the host', async () => {
     const connection = await RawConnection.open(Number(new URL(app.url).port));
-    const headers = { Host: 'blue.example', 'X-API-Key': 'test-admin-key' };
+    const headers = { Host: 'blue.example', 'X-API-Key': 'test-admin-key-of-the-tests' };
     const { body } = await connection.send(requestText('GET', '/hosted', headers)).next();
     connection.destroy();
     assert.equal(body, '{"team":"blue"}');
@@ -312,7 +312,7 @@ describe("handlers of an extension use Nest's decorators", { timeout: 60_000 }, 
     const answer = await fetch(`${app.url}/team/upload`, {
       method: 'POST',
       body: form,
-      headers: { 'X-API-Key': 'test-admin-key' },
+      headers: { 'X-API-Key': 'test-admin-key-of-the-tests' },
     });
     assert.deepEqual(await answer.json(), { name: 'five.txt', size: 5, fields: { note: 'n' } });
     assert.deepEqual(await post('none', 'whatever', { 'Content-Type': 'image/png' }), [201, {}]);
@@ -337,7 +337,7 @@ describe("handlers of an extension use Nest's decorators", { timeout: 60_000 }, 
     assert.deepEqual([status, text, headers.get('content-length')], [204, '', null]);
     const moved = await fetch(`${app.url}/team/moved`, {
       redirect: 'manual',
-      headers: { 'X-API-Key': 'test-admin-key' },
+      headers: { 'X-API-Key': 'test-admin-key-of-the-tests' },
     });
     assert.deepEqual([moved.status, moved.headers.get('location')], [307, '/runs']);
     const file = await app.send('GET', '/team/file');

@@ -24,7 +24,7 @@ const BULK: ReadonlySet<string> = new Set(['createRuns', 'reportEvents', 'cancel
 const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
   upsertDefinition: /^input_specs.*\.default must be /,
   sendHeartbeat: /^resources\.gpus\[\d+\]\.id must not repeat /,
-  createApiKey: /^expires_at must /,
+  createApiKey: /^(?:expires_at must |worker_ids must be given with )/,
   readFeed: /^$/,
   putLogChunk: /^lines must not be empty unless /,
   readRunLog:

@@ -6,10 +6,10 @@ import { expireKey, issueKey, mistype, revokeKey } from '../support/api-keys.js'
 import { ROUTE_ACCESS, routesOf, type TestScope } from '../support/route-access.js';
 import { KEYS, startTestApp, type TestApp } from '../support/test-app.js';
 
-const SCOPES = ['admin', 'client', 'worker'] as const;
+const SCOPES = ['admin', 'client', 'worker', 'metrics'] as const;
 
-/** What a key is worth: nothing, or its scopes. */
-type Worth = 'missing' | 'invalid' | readonly TestScope[];
+/** What a key is worth: nothing, its scopes, or those of a worker key that is bound to another worker. */
+type Worth = 'missing' | 'invalid' | 'bound' | readonly TestScope[];
 
 interface KeyCase {
   readonly title: string;
@@ -24,10 +24,39 @@ function refusalOf(route: string, worth: Worth): { status: number; detail: strin
   if (access === 'public') return undefined;
   if (worth === 'missing') return { status: 401, detail: 'Missing API key' };
   if (worth === 'invalid') return { status: 401, detail: 'Invalid API key' };
+  if (worth === 'bound') return refusalOfBound(route);
   if (access === 'any' || worth.includes('admin') || access.some((scope) => worth.includes(scope))) {
     return undefined;
   }
   return { status: 403, detail: `API key lacks scope '${access[0] ?? 'admin'}'` };
+}
+
+/** Routes that serve keys bound to workers; what they are told depends on the request. */
+const FOR_BOUND_KEYS: ReadonlySet<string> = new Set([
+  'GET /whoami',
+  'GET /runs/{id}',
+  'GET /runs/{id}/events',
+  'GET /runs/{id}/attempts',
+  'GET /runs/{id}/logs',
+  'GET /runs/{id}/logs/stream',
+  'POST /runs/{id}/events',
+  'PUT /runs/{id}/logs/{chunk}',
+  'POST /workers/heartbeat',
+  'POST /workers/{worker_id}/claim',
+  'POST /workers/{worker_id}/events',
+]);
+
+function refusalOfBound(route: string): { status: number; detail: string } | undefined {
+  if (FOR_BOUND_KEYS.has(route)) {
+    const isClaim = route === 'POST /workers/{worker_id}/claim';
+    return isClaim ? { status: 403, detail: "API key is not bound to worker 'x'" } : undefined;
+  }
+  const isForWorkers = ROUTE_ACCESS[route] === 'any' || ROUTE_ACCESS[route]?.includes('worker');
+  const lacks = `API key lacks scope '${ROUTE_ACCESS[route]?.[0] ?? 'admin'}'`;
+  return {
+    status: 403,
+    detail: isForWorkers ? 'API key is bound to workers and cannot use this route' : lacks,
+  };
 }
 
 describe('every route of the OpenAPI document, crossed with every kind of key', () => {
@@ -66,6 +95,9 @@ describe('every route of the OpenAPI document, crossed with every kind of key', 
       cases.push({ title: `${scope} by settings`, key: KEYS[scope], worth: [scope] });
       cases.push({ title: `${scope} by database`, key: (await issue([scope])).key, worth: [scope] });
     }
+    const bound = await issueKey(service, ['worker'], { worker_ids: ['other-*'] });
+    issued.push(bound.key);
+    cases.push({ title: 'a key bound to another worker', key: bound.key, worth: 'bound' });
     cases.push({
       title: 'client and worker by database',
       key: (await issue(['client', 'worker'])).key,
@@ -106,7 +138,7 @@ describe('every route of the OpenAPI document, crossed with every kind of key', 
   }
 
   test('lets in whom it must and says to everybody else why not', async () => {
-    assert.ok(routes.length >= 19 && cases.length === 14);
+    assert.ok(routes.length >= 19 && cases.length === 17);
     for (const route of routes) for (const each of cases) await check(route, each);
   });
 

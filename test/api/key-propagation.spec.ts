@@ -100,11 +100,11 @@ describe('API keys of two processes on one database', () => {
   });
 
   test('of the settings belong to their own process', async () => {
-    const third = await startTestApp({ database, env: { SERVICE_API_KEYS: 'admin:third' } });
+    const third = await startTestApp({ database, env: { SERVICE_API_KEYS: 'admin:third-key-of-the-tests' } });
     try {
-      assert.equal((await knock(third, 'third')).status, 200);
+      assert.equal((await knock(third, 'third-key-of-the-tests')).status, 200);
       assertError(await knock(third, KEYS.admin), 401, 'Invalid API key');
-      assertError(await knock(one, 'third'), 401, 'Invalid API key');
+      assertError(await knock(one, 'third-key-of-the-tests'), 401, 'Invalid API key');
       assert.equal((await knock(one, KEYS.admin)).status, 200);
     } finally {
       await third.close();

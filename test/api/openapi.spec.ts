@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { ApiDescription, type ApiDocument, type Operation } from '../support/fuzz/api-document.js';
+import { issueKey } from '../support/api-keys.js';
 import { KEYS, startTestApp, type TestApp } from '../support/test-app.js';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -101,11 +102,12 @@ describe('the API description', () => {
     }
   });
 
-  test('says 403 exactly where a scope is refused', async () => {
+  test('says 403 exactly where a scope or a key that is bound to workers is refused', async () => {
+    const bound = await issueKey(service, ['worker'], { worker_ids: ['w'] });
     for (const operation of api.operations) {
       const { id, method, responses, secured } = operation;
       const statuses = [];
-      for (const key of secured ? [KEYS.client, KEYS.worker] : []) {
+      for (const key of secured ? [KEYS.client, KEYS.worker, KEYS.metrics, bound.key] : []) {
         // An unknown parameter keeps an operation that takes the key from doing anything.
         const target = `${filled(operation)}?unknown=1`;
         statuses.push((await service.send(method, target, { key })).status);

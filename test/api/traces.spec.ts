@@ -181,7 +181,7 @@ describe('traces of the service', { timeout: 60_000 }, () => {
     const { traceId, traceparent } = freshTrace();
     const gone = new AbortController();
     const stream = await fetch(`${app.url}/feed/stream?topic=quiet`, {
-      headers: { traceparent, 'X-API-Key': 'test-admin-key' },
+      headers: { traceparent, 'X-API-Key': 'test-admin-key-of-the-tests' },
       signal: gone.signal,
     });
     assert.equal(stream.status, 200);

@@ -14,7 +14,14 @@ describe('GET /whoami', () => {
     for (const [scope, key] of Object.entries(KEYS)) {
       const { status, body, headers } = await service.send('GET', '/whoami', { key });
       assert.equal(status, 200);
-      assert.deepEqual(body, { name: `settings:${scope}`, scopes: [scope], expires_at: null });
+      const { id, ...others } = body;
+      assert.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}$/);
+      assert.deepEqual(others, {
+        name: `settings:${scope}`,
+        scopes: [scope],
+        worker_ids: null,
+        expires_at: null,
+      });
       assert.equal(headers.get('cache-control'), 'no-store');
     }
   });
@@ -25,8 +32,10 @@ describe('GET /whoami', () => {
     });
     const { body, text } = await service.send('GET', '/whoami', { key: made.body.key });
     assert.deepEqual(body, {
+      id: made.body.id,
       name: 'dash',
       scopes: ['client', 'worker'],
+      worker_ids: null,
       expires_at: '2100-01-31T09:00:00.000Z',
     });
     assert.ok(!text.includes(made.body.key));

@@ -68,7 +68,7 @@ for (const kind of ['memory', 'shared']) {
       });
 
       test('are for admins', async () => {
-        for (const key of ['test-client-key', 'test-worker-key']) {
+        for (const key of ['test-client-key-of-the-tests', 'test-worker-key-of-the-tests']) {
           for (const what of ['drain', 'resume']) {
             assertError(await post('w', what, key), 403, `API key lacks scope 'admin'`);
           }

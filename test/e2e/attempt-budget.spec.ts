@@ -22,9 +22,9 @@ describe('an attempt that runs longer than its budget', { timeout: 400_000 }, ()
 
   before(async () => {
     service = await startService({
-      env: { SERVICE_API_KEYS: 'admin:e2e-admin-key,worker:e2e-worker-key' },
+      env: { SERVICE_API_KEYS: 'admin:e2e-admin-key-of-the-tests,worker:e2e-worker-key-of-the-tests' },
     });
-    runs = new RunViews(senderTo(service.url, 'e2e-admin-key'));
+    runs = new RunViews(senderTo(service.url, 'e2e-admin-key-of-the-tests'));
     images = await ScriptImages.make();
   });
   after(async () => {
@@ -32,7 +32,7 @@ describe('an attempt that runs longer than its budget', { timeout: 400_000 }, ()
   });
 
   const start = (id: string, env: Readonly<Record<string, string>> = {}) =>
-    images.startWorker({ url: service.url, key: 'e2e-worker-key', id, env });
+    images.startWorker({ url: service.url, key: 'e2e-worker-key-of-the-tests', id, env });
 
   test('is stopped by its worker, and the run is FAILED with the reason', async () => {
     await images.add('endless', FOR_EVER);

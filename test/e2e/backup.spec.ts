@@ -20,7 +20,7 @@ import { WorkerCrew } from '../support/history/worker-crew.js';
 import { launch, makeDataDir, startService, type ServiceProcess } from '../support/service-process.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 
-const KEY = 'backup-admin-key';
+const KEY = 'backup-admin-key-of-the-tests';
 const SEED = 11;
 const RULES = {
   workerTimeoutMs: CHAOS_SETTINGS.workerTimeout * 1000,

@@ -30,14 +30,14 @@ describe('a claim whose answer is lost after the service has handed a run out', 
   const startAll = async (timeout: string): Promise<Setting> => {
     service = await startService({
       env: {
-        SERVICE_API_KEYS: 'admin:e2e-admin-key,worker:e2e-worker-key',
+        SERVICE_API_KEYS: 'admin:e2e-admin-key-of-the-tests,worker:e2e-worker-key-of-the-tests',
         SERVICE_WORKER_TIMEOUT: timeout,
         SERVICE_REAPER_INTERVAL: String(INTERVAL_S),
       },
     });
     proxy = await TcpProxy.start();
     const route = await proxy.open({ port: Number(new URL(service.url).port) });
-    const send = senderTo(service.url, 'e2e-admin-key');
+    const send = senderTo(service.url, 'e2e-admin-key-of-the-tests');
     return { route, send, runs: new RunViews(send), url: `http://127.0.0.1:${route.port}` };
   };
   afterEach(async () => {
@@ -52,7 +52,7 @@ describe('a claim whose answer is lost after the service has handed a run out', 
       const { route, runs, url } = await startAll('60');
       const images = await ScriptImages.make();
       await images.add('quick', 'true');
-      const worker = await images.startWorker({ url, key: 'e2e-worker-key', id: 'ours' });
+      const worker = await images.startWorker({ url, key: 'e2e-worker-key-of-the-tests', id: 'ours' });
       await worker.untilOutput(/registered at the service/);
       // Its claim may wait for 20 s. The first run is the answer to the one that was sent before; the next loses its own.
       await sleep(500);
@@ -81,7 +81,7 @@ describe('a claim whose answer is lost after the service has handed a run out', 
     assert.deepEqual(await holder.claim(), [held]);
     const id = await runs.create('stranded');
     await route.misbehave({ cutAfter: 100 });
-    const lost = senderTo(url, 'e2e-admin-key');
+    const lost = senderTo(url, 'e2e-admin-key-of-the-tests');
     await assert.rejects(lost('POST', '/workers/keyless/claim'));
     await route.misbehave({});
     const stranded = await runs.get(id);

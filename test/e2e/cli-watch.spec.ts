@@ -12,8 +12,8 @@ import {
 import { senderTo } from '../support/test-app.js';
 import { endWorker, ScriptImages, untilFile } from '../support/worker-process.js';
 
-const ADMIN = 'e2e-admin-key';
-const WORKER = 'e2e-worker-key';
+const ADMIN = 'e2e-admin-key-of-the-tests';
+const WORKER = 'e2e-worker-key-of-the-tests';
 const NO_SCRIPT = spawnSync('script', ['--version']).error !== undefined && 'script(1) is not installed';
 
 describe('following a run on the command line', { timeout: 300_000 }, () => {

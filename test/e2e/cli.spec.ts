@@ -8,7 +8,7 @@ import { startService, until, type ServiceProcess } from '../support/service-pro
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { senderTo, type Send } from '../support/test-app.js';
 
-const ADMIN = 'e2e-admin-key';
+const ADMIN = 'e2e-admin-key-of-the-tests';
 const NOWHERE = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 
 /* oxlint-disable-next-line typescript/no-explicit-any -- tests look into answers of any shape */
@@ -31,7 +31,9 @@ describe('the command line', { timeout: 300_000 }, () => {
   let cli: Cli;
 
   before(async () => {
-    service = await startService({ env: { SERVICE_API_KEYS: `admin:${ADMIN},worker:e2e-worker-key` } });
+    service = await startService({
+      env: { SERVICE_API_KEYS: `admin:${ADMIN},worker:e2e-worker-key-of-the-tests` },
+    });
     send = senderTo(service.url, ADMIN);
     runs = new RunViews(send);
     cli = await Cli.make({ SERVICE_URL: service.url, SERVICE_API_KEY: ADMIN });
@@ -231,7 +233,7 @@ describe('the command line', { timeout: 300_000 }, () => {
         ['run', 'create', 'not an image'],
       ],
       [3, /refuses the API key: Invalid API key\n$/, ['workers', '--key', 'wrong']],
-      [3, /refuses the API key: /, ['keys', 'list', '--key', 'e2e-worker-key']],
+      [3, /refuses the API key: /, ['keys', 'list', '--key', 'e2e-worker-key-of-the-tests']],
       [
         3,
         /^longshore: cannot reach the service at http:\/\/127\.0\.0\.1:9: /m,

@@ -7,7 +7,7 @@ import { assertNothingLost, RunLoad } from '../support/run-load.js';
 import { startService, until } from '../support/service-process.js';
 import { senderTo } from '../support/test-app.js';
 
-const ENV = { SERVICE_API_KEYS: 'admin:drain-admin-key' };
+const ENV = { SERVICE_API_KEYS: 'admin:drain-admin-key-of-the-tests' };
 /** Generous on a loaded machine, and far below the waits that are asked for. */
 const SOON_MS = 5_000;
 

@@ -23,7 +23,9 @@ describe('a service under load whose database has trouble', () => {
   beforeEach(async () => {
     postgres = await MovableDatabase.create();
     url = await postgres.bring();
-    service = await startService({ env: { DATABASE_URL: url, SERVICE_API_KEYS: 'admin:outage-admin-key' } });
+    service = await startService({
+      env: { DATABASE_URL: url, SERVICE_API_KEYS: 'admin:outage-admin-key-of-the-tests' },
+    });
   });
   afterEach(async () => {
     await service.stop();

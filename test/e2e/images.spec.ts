@@ -17,7 +17,7 @@ import { openTestDatabase, type TestDatabase } from '../support/test-database.js
 
 const DOCKERFILE = join(PROJECT, 'docker', 'Dockerfile');
 const MB = 1024 * 1024;
-const KEYS = { admin: 'image-admin-key', worker: 'image-worker-key' };
+const KEYS = { admin: 'image-admin-key-of-the-tests', worker: 'image-worker-key-of-the-tests' };
 const SERVICE_API_KEYS = `admin:${KEYS.admin},worker:${KEYS.worker}`;
 
 const forTests = await startTestEngine();

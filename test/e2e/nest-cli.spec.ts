@@ -64,9 +64,9 @@ describe('the Nest CLI', () => {
     try {
       const started = await nest(['start', '--watch', '--', '--port', '0'], {
         DATABASE_URL: database.url,
-        SERVICE_API_KEYS: 'admin:key-of-the-test',
+        SERVICE_API_KEYS: 'admin:admin-key-of-the-test',
       });
-      const launched = Object.assign(started, { dataDir: checkout, givenKey: 'key-of-the-test' });
+      const launched = Object.assign(started, { dataDir: checkout, givenKey: 'admin-key-of-the-test' });
       const service = await whenListening(launched);
       const { status, body } = await senderTo(service.url)('GET', '/health/live');
       assert.equal(status, 200);

@@ -156,7 +156,11 @@ describe('the commands of docs/operations.md', { timeout: 200_000 }, () => {
     after(() => database.close());
 
     it('exchange a key of SERVICE_API_KEYS', async () => {
-      const keys = { ADMIN: 'admin-of-settings', OLD: 'old-of-settings', NEW: 'new-of-settings' };
+      const keys = {
+        ADMIN: 'admin-key-of-settings',
+        OLD: 'old-worker-key-of-settings',
+        NEW: 'new-worker-key-of-settings',
+      };
       const cli = await Cli.make({ SERVICE_PORT: '0', DATABASE_URL: database.url, ...keys });
       for (const [name, statuses] of [
         ['settings-both', [200, 200]],
@@ -169,10 +173,14 @@ describe('the commands of docs/operations.md', { timeout: 200_000 }, () => {
     });
 
     it('say that the database was restored', async (t) => {
-      const env = { DATABASE_URL: database.url, SERVICE_API_KEYS: 'admin:said' };
+      const env = { DATABASE_URL: database.url, SERVICE_API_KEYS: 'admin:said-key-of-the-tests' };
       const service = await startService({ env });
-      await createRun(senderTo(service.url, 'said'), null);
-      await note(senderTo(service.url, 'said'), await createRun(senderTo(service.url, 'said'), 'said'), 'x');
+      await createRun(senderTo(service.url, 'said-key-of-the-tests'), null);
+      await note(
+        senderTo(service.url, 'said-key-of-the-tests'),
+        await createRun(senderTo(service.url, 'said-key-of-the-tests'), 'said'),
+        'x',
+      );
       await service.stop();
       const script = block('say-restored');
       const cli = await Cli.make({ DATABASE_URL: database.url });

@@ -23,14 +23,15 @@ describe('the log of a run', { timeout: 300_000 }, () => {
   let runs: RunViews;
   let images: ScriptImages;
   const env: Record<string, string> = {
-    SERVICE_API_KEYS: 'admin:e2e-admin-key,worker:e2e-worker-key',
+    SERVICE_API_KEYS:
+      'admin:e2e-admin-key-of-the-tests,worker@order+stopped+flood+killed+steady:e2e-worker-key-of-the-tests',
     SERVICE_WORKER_TIMEOUT: String(TIMEOUT_S),
     SERVICE_REAPER_INTERVAL: '0.5',
   };
 
   before(async () => {
     service = await startService({ dataDir: await makeDataDir(), env });
-    send = senderTo(service.url, 'e2e-admin-key');
+    send = senderTo(service.url, 'e2e-admin-key-of-the-tests');
     runs = new RunViews(send);
     images = await ScriptImages.make();
   });
@@ -38,7 +39,8 @@ describe('the log of a run', { timeout: 300_000 }, () => {
     assert.deepEqual(await service.kill('SIGTERM'), { code: 0, signal: null }, service.output);
   });
 
-  const start = (id: string) => images.startWorker({ url: service.url, key: 'e2e-worker-key', id });
+  const start = (id: string) =>
+    images.startWorker({ url: service.url, key: 'e2e-worker-key-of-the-tests', id });
 
   /** Everything that is there, page by page. */
   const readLog = async (id: string, query = ''): Promise<{ items: LogItem[]; isComplete: boolean }> => {

@@ -56,7 +56,7 @@ describe('two services that are started at once', () => {
   }
 
   it('share an empty database of DATABASE_URL: one migrates it, both serve', async () => {
-    const env = { DATABASE_URL: await emptyDatabase(), SERVICE_API_KEYS: 'admin:together' };
+    const env = { DATABASE_URL: await emptyDatabase(), SERVICE_API_KEYS: 'admin:together-key-of-the-tests' };
     const services = await startTwo({ env }, { env });
     await assertOneQueue(services);
     const migrated = services.filter(({ stdout }) => stdout.includes('"migrated the database"'));

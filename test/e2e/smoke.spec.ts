@@ -8,9 +8,9 @@ test('the built program starts, takes a run from its creation to its outputs, an
   const database = await openTestDatabase();
   try {
     const service = await startService({
-      env: { DATABASE_URL: database.url, SERVICE_API_KEYS: 'admin:key-of-the-test' },
+      env: { DATABASE_URL: database.url, SERVICE_API_KEYS: 'admin:admin-key-of-the-test' },
     });
-    const send = senderTo(service.url, 'key-of-the-test');
+    const send = senderTo(service.url, 'admin-key-of-the-test');
     const created = await send('POST', '/runs', { body: { image: 'i', inputs: { a: 1 } } });
     assert.equal(created.status, 201, created.text);
     const heartbeat = { worker_id: 'w', resources: { cpu_cores: 1, ram_mb: 1, gpus: [] }, tags: [] };

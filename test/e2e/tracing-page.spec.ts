@@ -20,13 +20,13 @@ test('the commands of docs/tracing.md show a run in the trace of its client', TI
   const server = await Cli.make({
     DATABASE_URL: database.url,
     SERVICE_PORT: '0',
-    SERVICE_API_KEYS: 'admin:page-key',
+    SERVICE_API_KEYS: 'admin:page-key-of-the-tests',
   });
   const service = await server.startShell(here(blocks.one('service'), ''));
   const [, url = ''] = await service.untilOutput(/listening on (http:\/\/[\d.:]+)/);
   const person = await Cli.make({
     SERVICE_URL: url,
-    SERVICE_API_KEY: 'page-key',
+    SERVICE_API_KEY: 'page-key-of-the-tests',
     SERVICE_WORKER_ID: 'page',
     SERVICE_WORKER_RUNTIME: 'process',
     SERVICE_WORKER_IMAGES_DIR: 'examples/images',

@@ -17,8 +17,8 @@ import { freshTrace, linkTo, placeOf } from '../support/traced-app.js';
 import { endWorker, ScriptImages } from '../support/worker-process.js';
 
 const SHOW = `printf '{"parent":"%s","state":"%s"}' "$TRACEPARENT" "$TRACESTATE" >"$SERVICE_OUTPUT_PATH"`;
-const WORKER = { key: 'e2e-worker-key', id: 'e2e/tracer' };
-const KEYS = { SERVICE_API_KEYS: 'admin:e2e-admin-key,worker:e2e-worker-key' };
+const WORKER = { key: 'e2e-worker-key-of-the-tests', id: 'e2e/tracer' };
+const KEYS = { SERVICE_API_KEYS: 'admin:e2e-admin-key-of-the-tests,worker:e2e-worker-key-of-the-tests' };
 const databases: TestDatabase[] = [];
 
 after(async () => {
@@ -39,11 +39,11 @@ const create = (
   image: string,
   headers: Record<string, string> = {},
 ): Promise<TestAnswer> =>
-  senderTo(service.url, 'e2e-admin-key')('POST', '/runs', { body: { image }, headers });
+  senderTo(service.url, 'e2e-admin-key-of-the-tests')('POST', '/runs', { body: { image }, headers });
 
 /** What the container of the run left as its outputs, once the run has completed. */
 async function outputsOf(service: ServiceProcess, runId: string): Promise<unknown> {
-  const send = senderTo(service.url, 'e2e-admin-key');
+  const send = senderTo(service.url, 'e2e-admin-key-of-the-tests');
   await until(
     async () => (await send('GET', `/runs/${runId}`)).body.state === 'COMPLETED',
     'the run completes',
@@ -166,7 +166,7 @@ describe('a service that traces', { timeout: 120_000 }, () => {
       OTEL_EXPORTER_OTLP_TIMEOUT: '500',
       OTEL_BSP_SCHEDULE_DELAY: '1',
     });
-    const send = senderTo(service.url, 'e2e-admin-key');
+    const send = senderTo(service.url, 'e2e-admin-key-of-the-tests');
     const began = performance.now();
     for (let n = 0; n < 200; n += 1) assert.equal((await send('GET', '/runs')).status, 200);
     assert.ok(performance.now() - began < 10_000);

@@ -14,7 +14,7 @@ import {
 import { senderTo, type Send } from '../support/test-app.js';
 
 const WORKER_MAIN = fileURLToPath(import.meta.resolve('@longshore/worker/main'));
-const KEYS = { SERVICE_API_KEYS: 'admin:e2e-admin-key,worker:e2e-worker-key' };
+const KEYS = { SERVICE_API_KEYS: 'admin:e2e-admin-key-of-the-tests,worker:e2e-worker-key-of-the-tests' };
 
 // oxlint-disable-next-line typescript/no-explicit-any -- a run as it comes
 const typesOf = (run: any): string[] => run.events.map(({ type }: { type: string }) => type);
@@ -34,7 +34,7 @@ describe('a worker with a container engine', { skip: forTests.skip, timeout: 600
     launch(WORKER_MAIN, {
       env: {
         SERVICE_URL: service.url,
-        SERVICE_API_KEY: 'e2e-worker-key',
+        SERVICE_API_KEY: 'e2e-worker-key-of-the-tests',
         SERVICE_WORKER_ID: 'e2e/worker:1',
         SERVICE_WORKER_TICK: '0.2',
         SERVICE_WORKER_RUNTIME: 'docker',
@@ -48,7 +48,7 @@ describe('a worker with a container engine', { skip: forTests.skip, timeout: 600
   before(async () => {
     tmp = await makeDataDir();
     service = await startService({ env: { ...KEYS, SERVICE_WORKER_TIMEOUT: '5' } });
-    send = senderTo(service.url, 'e2e-admin-key');
+    send = senderTo(service.url, 'e2e-admin-key-of-the-tests');
     worker = await startWorker();
   });
 

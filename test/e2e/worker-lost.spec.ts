@@ -17,19 +17,21 @@ describe('a worker that is killed in the middle of its runs', { timeout: 300_000
   before(async () => {
     service = await startService({
       env: {
-        SERVICE_API_KEYS: 'admin:e2e-admin-key,worker:e2e-worker-key',
+        SERVICE_API_KEYS:
+          'admin:e2e-admin-key-of-the-tests,worker@lost+healthy+returning:e2e-worker-key-of-the-tests',
         SERVICE_WORKER_TIMEOUT: String(TIMEOUT_S),
         SERVICE_REAPER_INTERVAL: String(INTERVAL_S),
       },
     });
-    runs = new RunViews(senderTo(service.url, 'e2e-admin-key'));
+    runs = new RunViews(senderTo(service.url, 'e2e-admin-key-of-the-tests'));
     images = await ScriptImages.make();
   });
   after(async () => {
     assert.deepEqual(await service.kill('SIGTERM'), { code: 0, signal: null }, service.output);
   });
 
-  const start = (id: string) => images.startWorker({ url: service.url, key: 'e2e-worker-key', id });
+  const start = (id: string) =>
+    images.startWorker({ url: service.url, key: 'e2e-worker-key-of-the-tests', id });
   const create = (image: string, priority: number) =>
     runs.create(image, { priority, event_delivery: { topic: TOPIC } });
 

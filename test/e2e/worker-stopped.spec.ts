@@ -34,12 +34,12 @@ describe('a worker that stands still for longer than the timeout', { timeout: 40
   before(async () => {
     service = await startService({
       env: {
-        SERVICE_API_KEYS: 'admin:e2e-admin-key,worker:e2e-worker-key',
+        SERVICE_API_KEYS: 'admin:e2e-admin-key-of-the-tests,worker:e2e-worker-key-of-the-tests',
         SERVICE_WORKER_TIMEOUT: String(TIMEOUT_S),
         SERVICE_REAPER_INTERVAL: '0.3',
       },
     });
-    send = senderTo(service.url, 'e2e-admin-key');
+    send = senderTo(service.url, 'e2e-admin-key-of-the-tests');
     runs = new RunViews(send);
     images = await ScriptImages.make();
     rescuer = await RawWorker.start(send, 'rescuer', 250);
@@ -54,7 +54,12 @@ describe('a worker that stands still for longer than the timeout', { timeout: 40
 
   const start = async (id: string, tick: string): Promise<TestProcess> => {
     const env = { SERVICE_WORKER_TICK: tick, SERVICE_WORKER_MAX_RUNS: '2' };
-    const worker = await images.startWorker({ url: service.url, key: 'e2e-worker-key', id, env });
+    const worker = await images.startWorker({
+      url: service.url,
+      key: 'e2e-worker-key-of-the-tests',
+      id,
+      env,
+    });
     workers.push(worker);
     return worker;
   };

@@ -14,9 +14,9 @@ describe('an idle worker', { timeout: 300_000 }, () => {
 
   before(async () => {
     service = await startService({
-      env: { SERVICE_API_KEYS: 'admin:e2e-admin-key,worker:e2e-worker-key' },
+      env: { SERVICE_API_KEYS: 'admin:e2e-admin-key-of-the-tests,worker:e2e-worker-key-of-the-tests' },
     });
-    runs = new RunViews(senderTo(service.url, 'e2e-admin-key'));
+    runs = new RunViews(senderTo(service.url, 'e2e-admin-key-of-the-tests'));
     images = await ScriptImages.make();
     await images.add('nothing', 'true');
   });
@@ -26,7 +26,12 @@ describe('an idle worker', { timeout: 300_000 }, () => {
 
   const start = (id: string) =>
     // Whoever polled would get its first run in an hour.
-    images.startWorker({ url: service.url, key: 'e2e-worker-key', id, env: { SERVICE_WORKER_TICK: '3600' } });
+    images.startWorker({
+      url: service.url,
+      key: 'e2e-worker-key-of-the-tests',
+      id,
+      env: { SERVICE_WORKER_TICK: '3600' },
+    });
 
   test('starts a new run within milliseconds of its creation', async (t) => {
     const worker = await start('idle');

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rows } from '../../src/database/sql.js';
+import type { Caller } from '../../src/auth/access.js';
 import { BulkKeys } from '../../src/runs/idempotency/idempotency.js';
 import { BulkRunsService } from '../../src/runs/bulk/bulk-runs.service.js';
 import { RunJournal } from '../../src/runs/journal/run-journal.js';
@@ -12,6 +13,15 @@ import { RunSteps } from '../support/run-steps.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';
 
 const AWAY = { status: 503, error: { detail: 'The database is not available' } };
+
+const ADMIN: Caller = {
+  id: 'admin',
+  keyId: '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b',
+  name: 'admin',
+  scopes: new Set(['admin']),
+  workerIds: null,
+  expiresAt: null,
+};
 
 describe('bulk calls while the database fails', () => {
   let service: TestApp;
@@ -82,7 +92,7 @@ describe('bulk calls while the database fails', () => {
     const completed = ids.slice(1).map((run_id) => ({ run_id, attempt: 1, type: 'COMPLETED', msg: '' }));
     const events = [...started, ...completed, { run_id: noteOnly, type: 'NOTE', msg: '' }];
     const report = (): Promise<readonly object[]> =>
-      service.app.get(BulkRunsService).report('w', events, new BulkKeys('in two commits'));
+      service.app.get(BulkRunsService).report('w', events, new BulkKeys('in two commits'), ADMIN);
     const journal = service.app.get(RunJournal);
     // Together with these the first 50 events fill a commit, which fails; the others come with the next.
     const lost = await breaking(ids[7] ?? '', () => {

@@ -13,7 +13,7 @@ import { SettingsModule } from '../../src/config/settings.module.js';
 import { openTestDatabase } from '../support/test-database.js';
 
 const CONFIGURATION = await SettingsModule.load(['--port', '0', '--log-level', 'error'], {
-  SERVICE_API_KEYS: 'admin:key-of-the-test',
+  SERVICE_API_KEYS: 'admin:admin-key-of-the-test',
 });
 
 @Entity('notes')

@@ -5,6 +5,7 @@ import type { TestAnswer } from './test-app.js';
 /** Says at which path a value is not what it must be, by throwing. */
 type Check = (value: unknown, path: string) => void;
 
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
@@ -12,6 +13,7 @@ const text: Check = (value, path) => assert.equal(typeof value, 'string', `${pat
 const integer: Check = (value, path) => assert.ok(Number.isSafeInteger(value), `${path} is an integer`);
 const positive: Check = (value, path) =>
   assert.ok(Number.isSafeInteger(value) && Number(value) > 0, `${path} is a positive integer`);
+const uuid: Check = (value, path) => assert.match(String(value), UUID, `${path} is a UUID`);
 const uuidV7: Check = (value, path) => assert.match(String(value), UUID_V7, `${path} is a UUID v7`);
 const timestamp: Check = (value, path) => assert.match(String(value), TIMESTAMP, `${path} is a timestamp`);
 const free: Check = (value, path) =>
@@ -118,14 +120,17 @@ const OP_ATTEMPT = objectOf({
 
 const POLLED_EVENTS = objectOf({
   events: listOf(
-    objectOf({
-      id: integer,
-      type: text,
-      t: timestamp,
-      msg: message,
-      state: oneOf(...RUN_STATES),
-      payload: free,
-    }),
+    objectOf(
+      {
+        id: integer,
+        type: text,
+        t: timestamp,
+        msg: message,
+        state: oneOf(...RUN_STATES),
+        payload: free,
+      },
+      { sender: orNull(uuid) },
+    ),
   ),
 });
 

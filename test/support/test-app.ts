@@ -11,9 +11,10 @@ import { openTestDatabase, type TestDatabase } from './test-database.js';
 
 /** Keys that every test application knows, one per scope. */
 export const KEYS = {
-  admin: 'test-admin-key',
-  client: 'test-client-key',
-  worker: 'test-worker-key',
+  admin: 'test-admin-key-of-the-tests',
+  client: 'test-client-key-of-the-tests',
+  worker: 'test-worker-key-of-the-tests',
+  metrics: 'test-metrics-key-of-the-tests',
 } as const;
 
 /** One request to the application. */
@@ -72,6 +73,8 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
       .map(([scope, key]) => `${scope}:${key}`)
       .join(','),
     SERVICE_LOG_LEVEL: 'debug',
+    // Tests of refused keys send many wrong ones.
+    SERVICE_AUTH_FAILURE_LIMIT: '0',
     ...options.env,
   });
   const logged: Record<string, unknown>[] = [];

@@ -3,10 +3,12 @@ import { IsOptional } from 'class-validator';
 import {
   Check,
   IsText,
+  IsTextList,
   OptionalField,
   QueryInteger,
   QueryString,
 } from '../../common/http/validation/dto-decorators.js';
+import { WORKER_ID_OR_PREFIX } from '../../config/api-key-setting.js';
 import { SCOPES, type Caller, type Scope } from '../access.js';
 import type { ApiKeyRow } from '../api-keys.repository.js';
 import { readTimestamp } from '@longshore/common/json/read-timestamp';
@@ -34,6 +36,22 @@ export class CreateApiKeyDto {
   @ApiProperty({ enum: SCOPES, enumName: 'Scope', isArray: true, minItems: 1, uniqueItems: true })
   scopes: Scope[];
 
+  /**
+   * Only with the scope `worker` alone: the key acts as these workers only, and reads only the runs that they hold or held.
+   * Each is an id, or the beginning of ids followed by `*`. @example ["gpu-1", "site-a-*"]
+   */
+  @OptionalField()
+  @IsTextList(
+    {
+      min: 1,
+      max: 128,
+      pattern: WORKER_ID_OR_PREFIX,
+      form: 'a worker id, or the beginning of one followed by *',
+    },
+    { min: 1, max: 100 },
+  )
+  worker_ids?: string[];
+
   /** From then on the key is refused; never unless given. @example 2100-01-31T09:00:00Z */
   @OptionalField()
   @Check(
@@ -52,6 +70,9 @@ export class ApiKeyDto {
   name: string;
   @ApiProperty({ enum: SCOPES, enumName: 'Scope', isArray: true })
   scopes: Scope[];
+  /** The workers to which the key is bound; null: it is not bound. */
+  @ApiProperty({ type: 'array', items: { type: 'string' }, nullable: true })
+  worker_ids: string[] | null;
   /** The beginning of the key, by which people tell keys apart. @example ls_client_Ab3d */
   prefix: string;
   @ApiProperty({ type: 'string', format: 'date-time' })
@@ -88,6 +109,7 @@ export function toApiKeyDto(row: ApiKeyRow): ApiKeyDto {
     id: row.id,
     name: row.name,
     scopes: SCOPES.filter((scope) => row.scopes.includes(scope)),
+    worker_ids: row.workerIds,
     prefix: row.prefix,
     created_at: row.createdAt.toISOString(),
     expires_at: row.expiresAt?.toISOString() ?? null,
@@ -98,20 +120,28 @@ export function toApiKeyDto(row: ApiKeyRow): ApiKeyDto {
 
 @ApiSchema({ name: 'Whoami', description: 'The API key of the request.' })
 export class WhoamiDto {
+  /** Id of the key; `sender` of the events that it sends. */
+  @ApiProperty({ format: 'uuid' })
+  id: string;
   /** Name of the key, as the audit log has it. */
   name: string;
   /** What the key is allowed to do; `admin` includes the others. */
   @ApiProperty({ enum: SCOPES, enumName: 'Scope', isArray: true })
   scopes: Scope[];
+  /** The workers to which the key is bound; null: it is not bound. */
+  @ApiProperty({ type: 'array', items: { type: 'string' }, nullable: true })
+  worker_ids: string[] | null;
   /** From then on the key is refused; null: never. */
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true })
   expires_at: string | null;
 }
 
-export function toWhoamiDto({ name, scopes, expiresAt }: Caller): WhoamiDto {
+export function toWhoamiDto({ keyId, name, scopes, workerIds, expiresAt }: Caller): WhoamiDto {
   return {
+    id: keyId,
     name,
     scopes: SCOPES.filter((scope) => scopes.has(scope)),
+    worker_ids: workerIds && [...workerIds],
     expires_at: expiresAt?.toISOString() ?? null,
   };
 }

@@ -36,6 +36,7 @@ export class FakeKeys extends ApiKeysRepository {
       id: `id of ${hash}`,
       name: hash,
       scopes: ['client'],
+      workerIds: null,
       expiresAt: null,
       expiresInMs: null,
       ...key,

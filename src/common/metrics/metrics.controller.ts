@@ -21,7 +21,7 @@ export class MetricsController {
       'With several server processes on one host: the sum over all of them, whichever answers. Counters keep what ' +
       'processes that ended had counted until they were last asked. Several hosts are several targets.',
   })
-  @ApiErrors(400, 503)
+  @ApiErrors(400, 403, 503)
   @ApiOkResponse({ description: 'The metrics.', content: { 'text/plain': { schema: { type: 'string' } } } })
   get(): Promise<string> {
     return this.page.text();

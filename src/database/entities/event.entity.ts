@@ -20,4 +20,6 @@ export class EventEntity {
   @Column('integer') size: number;
   /** Place in the order of all events, see migration 012. A bigint as decimal string; 0 for events from before it. */
   @Column('bigint', { name: 'commit_order', default: () => 'next_commit_order()' }) commitOrder: string;
+  /** Id of the API key that sent it (`Caller.keyId`); null for events that the service records by itself. */
+  @Column('uuid', { nullable: true }) sender: string | null;
 }

@@ -1,6 +1,7 @@
 import { Body, Controller, HttpCode, Post } from '@nestjs/common';
 import { ApiBody, ApiHeader, ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
-import { AllowScopes } from '../../auth/access.js';
+import { AllowScopes, type Caller } from '../../auth/access.js';
+import { CurrentCaller } from '../../auth/api-key.guard.js';
 import { ApiErrors } from '../../common/http/errors/error.dto.js';
 import { PrefersMinimal } from '../../common/http/request/handler-inputs.js';
 import { BODY_EXAMPLES, namedExamples } from '../../bootstrap/openapi/examples.js';
@@ -64,8 +65,12 @@ export class BulkRunsController {
   @ApiBody({ type: ChangeRunsDto, examples: namedExamples(BODY_EXAMPLES.changeRuns) })
   @ApiOkResponse({ type: ChangeRunsResultDto, description: 'One result per run.' })
   @ApiErrors(400, 413, 415, 503)
-  async cancel(@Body() { ids }: ChangeRunsDto, @BulkKeysOf() keys: BulkKeys): Promise<ChangeRunsResultDto> {
-    return { results: await this.bulk.record(USER_CANCEL, ids, keys) };
+  async cancel(
+    @Body() { ids }: ChangeRunsDto,
+    @BulkKeysOf() keys: BulkKeys,
+    @CurrentCaller() { keyId: sender }: Caller,
+  ): Promise<ChangeRunsResultDto> {
+    return { results: await this.bulk.record(USER_CANCEL, ids, keys, { sender }) };
   }
 
   @Post('batch/retry')
@@ -82,7 +87,11 @@ export class BulkRunsController {
   @ApiBody({ type: ChangeRunsDto, examples: namedExamples(BODY_EXAMPLES.changeRuns) })
   @ApiOkResponse({ type: ChangeRunsResultDto, description: 'One result per run.' })
   @ApiErrors(400, 413, 415, 503)
-  async retry(@Body() { ids }: ChangeRunsDto, @BulkKeysOf() keys: BulkKeys): Promise<ChangeRunsResultDto> {
-    return { results: await this.bulk.record(MANUAL_RETRY, ids, keys) };
+  async retry(
+    @Body() { ids }: ChangeRunsDto,
+    @BulkKeysOf() keys: BulkKeys,
+    @CurrentCaller() { keyId: sender }: Caller,
+  ): Promise<ChangeRunsResultDto> {
+    return { results: await this.bulk.record(MANUAL_RETRY, ids, keys, { sender }) };
   }
 }

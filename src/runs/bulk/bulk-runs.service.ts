@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { JsonValue } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
+import type { Caller } from '../../auth/access.js';
 import { DomainError, InvalidRequest } from '../../common/http/errors/domain-error.js';
 import { toItemError, type ItemError } from '../../common/http/errors/error-response.js';
 import { readItem } from '../../common/http/validation/bulk-items.js';
@@ -9,8 +10,10 @@ import { Settings } from '../../config/settings.js';
 import { checkedEvent, eventCommand, answerOf } from '../runs.service.js';
 import { CreateRunDto } from '../http/dto/run-requests.dto.js';
 import type { BulkKeys } from '../idempotency/idempotency.js';
+import { assertMayReport } from '../events/event-scopes.js';
 import type { Effect } from '../journal/pending-command.js';
 import { RunJournal } from '../journal/run-journal.js';
+import type { Reporter } from '../machine/run-command.js';
 import type { RunEvent } from '../machine/run-event.js';
 import { newRun } from '../http/new-run.js';
 import { LONGEST_WORKER_ID } from '../http/request-headers.js';
@@ -48,10 +51,16 @@ export class BulkRunsService {
     });
   }
 
-  record(event: RunEvent, ids: readonly string[], keys: BulkKeys): Promise<(ChangedRunDto | ItemError)[]> {
+  /** Records the same event of several runs. */
+  record(
+    event: RunEvent,
+    ids: readonly string[],
+    keys: BulkKeys,
+    reporter: Reporter,
+  ): Promise<(ChangedRunDto | ItemError)[]> {
     return settleItems(ids, async (id, index) => {
       const idempotency = keys.of(id, index);
-      return recorded(await this.journal.change(id, eventCommand(event), { idempotency }));
+      return recorded(await this.journal.change(id, eventCommand(event, reporter), { idempotency }));
     });
   }
 
@@ -64,6 +73,7 @@ export class BulkRunsService {
     workerId: string,
     items: readonly JsonValue[],
     keys: BulkKeys,
+    caller: Caller,
   ): Promise<(ChangedRunDto | ItemError)[]> {
     if (workerId.length > LONGEST_WORKER_ID) {
       throw new InvalidRequest(VALIDATION_FAILED, ['worker_id must be a worker id']);
@@ -72,12 +82,19 @@ export class BulkRunsService {
     return settleItems(items, async (item, index) => {
       const reported = readItem(ReportedEventDto, item);
       const { run_id: runId, attempt } = reported;
+      const reporter = { workerId, attempt, sender: caller.keyId };
+      if (caller.workerIds && attempt === undefined) {
+        throw new InvalidRequest(VALIDATION_FAILED, [
+          'attempt is required with an API key that is bound to workers',
+        ]);
+      }
+      assertMayReport(caller, reported.type, reporter);
       const event = checkedEvent(reported);
       const earlier = orders.get(runId);
       const order = earlier ?? { isBroken: false };
       orders.set(runId, order);
       try {
-        const command = eventCommand(event, { workerId, attempt }, this.settings);
+        const command = eventCommand(event, reporter, this.settings);
         const effect = await this.journal.change(runId, command, {
           idempotency: keys.of(item, index),
           hasPrecedingFailed: earlier && (() => earlier.isBroken),

@@ -59,7 +59,7 @@ export interface CommittedEventRow extends TimelineRow {
 }
 
 const EVENTS = new EntityTable(EventEntity);
-const COLUMNS = EVENTS.select('p', EVENTS.except('size'));
+const COLUMNS = EVENTS.select('p', EVENTS.except('size', 'sender'));
 
 /**
  * The events behind a place, in order. It stops before the first event that a transaction which is still open could

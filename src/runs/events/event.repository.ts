@@ -7,7 +7,10 @@ import { jsonText } from '@longshore/common/json/json-text';
 import type { TimelineEntry } from '../machine/run.js';
 
 /** An entry of a timeline as it is read. */
-export type TimelineRow = Omit<EventEntity, 'size' | 'commitOrder'>;
+export type TimelineRow = Omit<EventEntity, 'size' | 'commitOrder' | 'sender'>;
+
+/** An entry of a timeline with the API key that sent it. */
+export type SentTimelineRow = TimelineRow & Pick<EventEntity, 'sender'>;
 
 /** A range of a run's timeline: indexes from `from` (inclusive) to `to` (exclusive). */
 export interface TimelineRange {
@@ -17,7 +20,8 @@ export interface TimelineRange {
 }
 
 const EVENTS = new EntityTable(EventEntity);
-const COLUMNS = EVENTS.select('e', EVENTS.except('size', 'commitOrder'));
+const COLUMNS = EVENTS.select('e', EVENTS.except('size', 'commitOrder', 'sender'));
+const SENT_COLUMNS = EVENTS.select('e', EVENTS.except('size', 'commitOrder'));
 const GIVEN = EVENTS.except('commitOrder');
 const NEW_EVENTS = EVENTS.unnest(GIVEN);
 // The default of commit_order would be computed for each row.
@@ -58,10 +62,10 @@ export class EventRepository {
   }
 
   /** The first entries of the range, in order: as many as come to `maxBytes`, and at least one if there is any. */
-  listPage(manager: EntityManager, range: TimelineRange, maxBytes: number): Promise<TimelineRow[]> {
-    return rows<TimelineRow>(
+  listPage(manager: EntityManager, range: TimelineRange, maxBytes: number): Promise<SentTimelineRow[]> {
+    return rows<SentTimelineRow>(
       manager,
-      `select ${COLUMNS}
+      `select ${SENT_COLUMNS}
          from (
            select e.*, sum(e.size) over (order by e.index) - e.size as older_bytes
              from ${EVENTS.name} e
@@ -78,9 +82,9 @@ export class EventRepository {
     const values = entries.map((entry) => {
       const msg = JSON.stringify(entry.msg);
       const payload = jsonText(entry.payload);
-      const { runId, index, attempt, type, state, t } = entry;
+      const { runId, index, attempt, type, state, t, sender } = entry;
       const size = Buffer.byteLength(msg) + Buffer.byteLength(payload);
-      return { runId, index, attempt, type, state, t, msg, payload, size };
+      return { runId, index, attempt, type, state, t, msg, payload, size, sender };
     });
     await execute(manager, INSERT, NEW_EVENTS.params(values));
   }

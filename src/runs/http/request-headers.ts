@@ -3,6 +3,7 @@ import { ApiHeader } from '@nestjs/swagger';
 import type { Request } from 'express';
 import { currentSpan } from '@longshore/common/tracing/current-span';
 import { readTraceContext, type TraceContext } from '@longshore/common/tracing/trace-context';
+import { assertActsAs, callerOf } from '../../auth/api-key.guard.js';
 import { createHeaderDecorator } from '../../common/http/request/handler-inputs.js';
 import { InvalidRequest } from '../../common/http/errors/domain-error.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../machine/run.js';
@@ -18,9 +19,14 @@ export const LONGEST_WORKER_ID = 128;
 
 const ATTEMPT = /^[1-9][0-9]{0,3}$/;
 
-/** Parameter: the reporter, from the optional fencing headers. @throws InvalidRequest for a malformed one */
+/**
+ * Parameter: the reporter, from the API key and the fencing headers, which are optional unless the key is bound to workers.
+ * @throws InvalidRequest for a malformed or missing header; KeyOfOtherWorker
+ */
 export const ReportedBy = createHeaderDecorator((_: unknown, context: ExecutionContext): Reporter => {
-  const { headers } = context.switchToHttp().getRequest<Request>();
+  const request = context.switchToHttp().getRequest<Request>();
+  const caller = callerOf(request);
+  const { headers } = request;
   const workerId = headers[WORKER_ID_HEADER.toLowerCase()];
   const attempt = headers[RUN_ATTEMPT_HEADER.toLowerCase()];
   const problems: string[] = [];
@@ -33,8 +39,19 @@ export const ReportedBy = createHeaderDecorator((_: unknown, context: ExecutionC
   if (attempt !== undefined && !isAttempt(attempt)) {
     problems.push(`header ${RUN_ATTEMPT_HEADER} must be an integer from 1 to ${MAX_ATTEMPTS_OF_A_RUN}`);
   }
+  if (caller.workerIds) {
+    if (typeof workerId === 'string') assertActsAs(caller, workerId);
+    for (const [name, value] of [
+      [WORKER_ID_HEADER, workerId],
+      [RUN_ATTEMPT_HEADER, attempt],
+    ] as const) {
+      if (value === undefined)
+        problems.push(`header ${name} is required with an API key that is bound to workers`);
+    }
+  }
   if (problems.length > 0) throw new InvalidRequest('Request validation failed', problems);
   return {
+    sender: caller.keyId,
     ...(typeof workerId === 'string' ? { workerId } : {}),
     ...(attempt === undefined ? {} : { attempt: Number(attempt) }),
   };

@@ -77,17 +77,17 @@ export class RunReader {
    * The timeline after an index (-1: all) in pages of bounded size, with the present state of the run. Resolves once the
    * run is found, so an unknown id is an error and not a broken stream.
    */
-  async pollEvents(id: string, after: number): Promise<AsyncIterable<PolledEventDto[]>> {
+  async pollEvents(id: string, after: number, withSender = false): Promise<AsyncIterable<PolledEventDto[]>> {
     const run = await this.runs.get(this.dataSource.manager, id);
-    return this.#pages(run, after + 1);
+    return this.#pages(run, after + 1, withSender);
   }
 
-  async *#pages(run: RunRecord, first: number): AsyncGenerator<PolledEventDto[]> {
+  async *#pages(run: RunRecord, first: number, withSender: boolean): AsyncGenerator<PolledEventDto[]> {
     for (let from = first; from < run.eventCount;) {
       const range = { runId: run.id, from, to: Math.min(from + POLL_PAGE, run.eventCount) };
       const page = await this.events.listPage(this.dataSource.manager, range, POLL_PAGE_BYTES);
       if (page.length === 0) return;
-      yield page.map((event) => toPolledEventDto(event, run.state));
+      yield page.map((event) => toPolledEventDto(event, run.state, withSender));
       from += page.length;
     }
   }

@@ -12,8 +12,9 @@ import {
 } from '@nestjs/common';
 import { ApiBody, ApiHeader, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
-import { AllowScopes, type Caller } from '../../auth/access.js';
+import { AllowBoundKeys, AllowScopes, type Caller } from '../../auth/access.js';
 import { CurrentCaller } from '../../auth/api-key.guard.js';
+import { MissingScope } from '../../auth/auth.errors.js';
 import { ApiErrors } from '../../common/http/errors/error.dto.js';
 import { ApiPage } from '../../common/http/next-page.js';
 import { PrefersMinimal } from '../../common/http/request/handler-inputs.js';
@@ -25,10 +26,12 @@ import {
   RUN_ID_PARAM,
 } from '../../bootstrap/openapi/examples.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
+import { assertMayReport } from '../events/event-scopes.js';
 import { AddEventDto, PolledEventsDto, PollEventsQueryDto } from './dto/event.dto.js';
 import { ListAttemptsQueryDto, OpAttemptDto } from './dto/op-attempt.dto.js';
 import { OpRunDto } from './dto/op-run.dto.js';
 import { CreateRunDto, GetRunQueryDto, UpdateRunDto } from './dto/run-requests.dto.js';
+import { AllowHolders } from './held-run.guard.js';
 import { answerPage, answerPoll } from './json-stream.js';
 import {
   sendRun,
@@ -116,6 +119,7 @@ export class RunsController {
 
   @Get(':id')
   @AllowScopes('client', 'worker')
+  @AllowHolders()
   @ApiOperation({
     operationId: 'getRun',
     summary: 'Get a run',
@@ -139,8 +143,8 @@ export class RunsController {
   @ApiParam(RUN_ID_PARAM)
   @ApiOkResponse({ type: OpRunDto, description: 'The run, in its new attempt.' })
   @ApiErrors(400, 404, 503)
-  retry(@Param('id') id: string): Promise<OpRunDto> {
-    return this.runs.retry(id);
+  retry(@Param('id') id: string, @CurrentCaller() caller: Caller): Promise<OpRunDto> {
+    return this.runs.retry(id, caller.keyId);
   }
 
   @Post(':id/cancel')
@@ -154,12 +158,13 @@ export class RunsController {
   @ApiParam(RUN_ID_PARAM)
   @ApiOkResponse({ type: OpRunDto, description: 'The cancelled run.' })
   @ApiErrors(400, 404, 503)
-  cancel(@Param('id') id: string): Promise<OpRunDto> {
-    return this.runs.cancel(id);
+  cancel(@Param('id') id: string, @CurrentCaller() caller: Caller): Promise<OpRunDto> {
+    return this.runs.cancel(id, caller.keyId);
   }
 
   @Get(':id/events')
   @AllowScopes('client', 'worker')
+  @AllowHolders()
   @ApiOperation({
     operationId: 'pollEvents',
     summary: 'Read the timeline of a run',
@@ -170,20 +175,25 @@ export class RunsController {
   @ApiErrors(400, 404, 503)
   async pollEvents(
     @Param('id') id: string,
-    @Query() query: PollEventsQueryDto,
+    @Query() { after = -1, include_sender: withSender = false }: PollEventsQueryDto,
+    @CurrentCaller() caller: Caller,
   ): Promise<PolledEventsDto | StreamableFile> {
-    return answerPoll(await this.reader.pollEvents(id, query.after ?? -1));
+    if (withSender && !caller.scopes.has('admin')) throw new MissingScope('admin');
+    return answerPoll(await this.reader.pollEvents(id, after, withSender));
   }
 
   @Post(':id/events')
   @HttpCode(200)
   @AllowScopes('client', 'worker')
+  @AllowBoundKeys()
   @ApiOperation({
     operationId: 'addEvent',
     summary: 'Report an event of a run',
     description:
       'STARTED, PROGRESS, COMPLETED, FAILED, CANCELLED and RETRIED change the run; other types are only recorded. ' +
-      'With `X-Worker-Id` and `X-Run-Attempt`, an event of a worker that has lost the run is refused.',
+      'With `X-Worker-Id` and `X-Run-Attempt`, an event of a worker that has lost the run is refused. ' +
+      'STARTED, COMPLETED and FAILED require the scope `worker`; CANCELLED and RETRIED require `client`, or `worker` with ' +
+      'both headers. A key that is bound to workers must send both headers.',
   })
   @ApiParam(RUN_ID_PARAM)
   @ApiHeader({
@@ -212,11 +222,13 @@ export class RunsController {
   async addEvent(
     @Param('id') id: string,
     @Body() body: AddEventDto,
+    @CurrentCaller() caller: Caller,
     @ReportedBy() reporter: Reporter,
     @PrefersMinimal() minimal: boolean,
     @IdempotencyOf() idempotency: Idempotency | undefined,
     @Res({ passthrough: true }) response: Response,
   ): Promise<OpRunDto | undefined> {
+    assertMayReport(caller, body.type, reporter);
     if (!minimal) return sendRun(response, await this.runs.addEventAndRead(id, body, reporter, idempotency));
     const { replayed } = await this.runs.addEvent(id, body, reporter, idempotency);
     markReplayed(response, replayed);
@@ -226,6 +238,7 @@ export class RunsController {
 
   @Get(':id/attempts')
   @AllowScopes('client', 'worker')
+  @AllowHolders()
   @ApiOperation({
     operationId: 'listAttempts',
     summary: 'List the attempts of a run, oldest first',

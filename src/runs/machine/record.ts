@@ -13,7 +13,7 @@ export function transitionOf(run: Run, trigger: Trigger, when?: Condition): Tran
     : { rejection: { reason: 'not-in-execution' } };
 }
 
-export type EventContent = Pick<RunEvent, 'type' | 'msg' | 'payload'>;
+export type EventContent = Pick<RunEvent, 'type' | 'msg' | 'payload' | 'sender'>;
 
 /** Appends one entry to the timeline of the current attempt. */
 export function record(run: Run, event: EventContent, change: Partial<Run>): Decision {
@@ -66,6 +66,6 @@ export function openAttempt(
 }
 
 function entryOf(run: Run, event: EventContent, index: number, state: RunState, t: Date): TimelineEntry {
-  const { type, msg, payload } = event;
-  return { runId: run.id, index, attempt: run.attempt, type, msg, payload, t, state };
+  const { type, msg, payload, sender = null } = event;
+  return { runId: run.id, index, attempt: run.attempt, type, msg, payload, t, state, sender };
 }

@@ -4,10 +4,12 @@ import type { NoteLimits } from './note.js';
 import type { RunEvent } from './run-event.js';
 import type { RunState, TerminalState } from './run-state.js';
 
-/** The fencing headers of a report; an event is rejected when a given value does not match the run. */
+/** Who reports an event. The event is rejected when the worker or the attempt, if given, does not match the run. */
 export interface Reporter {
   readonly workerId?: string | undefined;
   readonly attempt?: number | undefined;
+  /** Id of the API key. */
+  readonly sender?: string | undefined;
 }
 
 export type RunCommand =

@@ -29,6 +29,8 @@ export interface RunEvent {
   readonly msg: string | number;
   readonly payload: JsonObject;
   readonly effect: EventEffect;
+  /** Id of the API key that sent it; undefined: the service itself. */
+  readonly sender?: string | undefined;
 }
 
 export interface ReportedEvent {

@@ -96,6 +96,8 @@ export interface TimelineEntry {
   readonly t: Date;
   /** State of the run after the command that recorded the entry. */
   readonly state: RunState;
+  /** Id of the API key that sent it; null: the service itself. */
+  readonly sender: string | null;
 }
 
 /** Values for the attempt that a command may open. */

@@ -1,4 +1,7 @@
 import { Injectable } from '@nestjs/common';
+import { AttemptEntity } from '../../database/entities/attempt.entity.js';
+import { EventEntity } from '../../database/entities/event.entity.js';
+import { EntityTable } from '../../database/entity-table.js';
 import { rows, type SqlExecutor } from '../../database/sql.js';
 import { QUEUE, RUNS } from './run-columns.js';
 import type { HeldRun } from '../scheduling-strategy.js';
@@ -37,6 +40,18 @@ export interface AssignedRunQuery {
   readonly limit: number;
 }
 
+/** The workers that have to do with a run. */
+export interface RunHolders {
+  readonly workerIds: readonly string[];
+  readonly isSender: boolean;
+}
+
+/** How many events behind the first of an attempt are searched: its STARTED is among them. */
+const FIRST_EVENTS = 20;
+
+const ATTEMPTS = new EntityTable(AttemptEntity);
+const EVENTS = new EntityTable(EventEntity);
+
 const LEAST_UUID = '00000000-0000-0000-0000-000000000000';
 
 /** SQL of runs in execution, by worker. It reads the index of runs by worker and locks nothing. */
@@ -63,6 +78,31 @@ export class HeldRunRepository {
       else byWorker.set(run.workerId, [run]);
     }
     return byWorker;
+  }
+
+  /**
+   * The workers that hold or held a run, and whether the API key sent one of the first events of its current attempt: an
+   * admin's change of the state leaves no other trace of the worker. Null for an unknown run.
+   */
+  async findHolders(executor: SqlExecutor, runId: string, sender: string): Promise<RunHolders | null> {
+    const [found] = await rows<RunHolders>(
+      executor,
+      `select array_remove(
+                array(select a.worker_id from ${ATTEMPTS.name} a where a.run_id = r.id) || r.worker_id,
+                null
+              ) as "workerIds",
+              exists (
+                select
+                  from ${EVENTS.name} e
+                 where e.run_id = r.id
+                   and e.index between r.first_event and r.first_event + ${FIRST_EVENTS}
+                   and e.sender = $2::uuid
+              ) as "isSender"
+         from ${RUNS.name} r
+        where r.id = $1::uuid`,
+      [runId, sender],
+    );
+    return found ?? null;
   }
 
   /** Workers after `after` that hold runs, at the cost of an index step per worker. @param overdueMs in milliseconds */

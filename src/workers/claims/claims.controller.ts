@@ -1,7 +1,8 @@
 import { Controller, HttpCode, Param, Post, Query, Res } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
-import { AllowScopes } from '../../auth/access.js';
+import { AllowBoundKeys, AllowScopes, type Caller } from '../../auth/access.js';
+import { assertActsAs, CurrentCaller } from '../../auth/api-key.guard.js';
 import { ApiErrors } from '../../common/http/errors/error.dto.js';
 import { HeldRequests } from '../../common/http/server/held-requests.js';
 import { WORKER_ID_PARAM } from '../../bootstrap/openapi/examples.js';
@@ -23,6 +24,7 @@ export class ClaimsController {
   @Post(':worker_id/claim')
   @HttpCode(200)
   @AllowScopes('worker')
+  @AllowBoundKeys()
   @ApiOperation({
     operationId: 'claimRuns',
     summary: 'Claim runs for a worker',
@@ -41,8 +43,10 @@ export class ClaimsController {
     @Param('worker_id') workerId: string,
     @Query() { wait = 0, max }: ClaimQueryDto,
     @IdempotencyOf() idempotency: Idempotency | undefined,
+    @CurrentCaller() caller: Caller,
     @Res({ passthrough: true }) response: Response,
   ): Promise<ClaimedOpsDto> {
+    assertActsAs(caller, workerId);
     const held = this.requests.open(response, wait > 0);
     try {
       const request = { workerId, max, waitMs: wait * 1000, idempotency, signal: held.signal };

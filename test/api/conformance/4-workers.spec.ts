@@ -163,10 +163,10 @@ describe('section 4: endpoints of workers', () => {
 
     test('heartbeat and claim are for workers, the list for clients', async () => {
       const { send } = service;
-      const client = { key: 'test-client-key' };
+      const client = { key: 'test-client-key-of-the-tests' };
       assertError(await send('POST', '/workers/heartbeat', client), 403, `API key lacks scope 'worker'`);
       assertError(await send('POST', '/workers/w/claim', client), 403, `API key lacks scope 'worker'`);
-      const list = await send('GET', '/workers', { key: 'test-worker-key' });
+      const list = await send('GET', '/workers', { key: 'test-worker-key-of-the-tests' });
       assertError(list, 403, `API key lacks scope 'client'`);
     });
   });

@@ -102,6 +102,7 @@ describe('section 5: authentication', () => {
         'prefix',
         'revoked_at',
         'scopes',
+        'worker_ids',
       ]);
       assert.ok(key.startsWith(shown.prefix) && key.length > shown.prefix.length);
       await new RunSteps((method, path, request) => service.send(method, path, { ...request, key })).create();

@@ -83,7 +83,7 @@ describe('section 6: events', () => {
 
     test('events come from clients and workers alike', async () => {
       const { id } = await steps.create();
-      for (const key of ['test-client-key', 'test-worker-key']) {
+      for (const key of ['test-client-key-of-the-tests', 'test-worker-key-of-the-tests']) {
         const answer = await service.send('POST', `/runs/${id}/events`, {
           body: { type: 'NOTE', msg: '' },
           key,

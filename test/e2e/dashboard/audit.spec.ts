@@ -5,7 +5,7 @@ import { RunSteps } from '../../support/run-steps.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/test-app.js';
 
-const CLIENT_KEY = 'audit-client-key';
+const CLIENT_KEY = 'audit-client-key-of-the-tests';
 
 describe('the page of the audit log', { skip: NO_BROWSER }, () => {
   let service: ServiceProcess;
@@ -13,7 +13,7 @@ describe('the page of the audit log', { skip: NO_BROWSER }, () => {
 
   before(async () => {
     service = await startService({
-      env: { SERVICE_API_KEYS: `admin:audit-admin-key,client:${CLIENT_KEY}` },
+      env: { SERVICE_API_KEYS: `admin:audit-admin-key-of-the-tests,client:${CLIENT_KEY}` },
     });
     steps = new RunSteps(senderTo(service.url, service.adminKey));
   });

@@ -4,7 +4,7 @@ import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../su
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/test-app.js';
 
-const KEY = 'definitions-client-key';
+const KEY = 'definitions-client-key-of-the-tests';
 
 const TRAIN = {
   id: 'train',
@@ -32,7 +32,9 @@ describe('the pages of definitions', { skip: NO_BROWSER }, () => {
 
   before(async () => {
     service = await startService({
-      env: { SERVICE_API_KEYS: `admin:definitions-admin-key,client:${KEY},worker:definitions-worker-key` },
+      env: {
+        SERVICE_API_KEYS: `admin:definitions-admin-key-of-the-tests,client:${KEY},worker:definitions-worker-key-of-the-tests`,
+      },
     });
     send = senderTo(service.url, KEY);
   });
@@ -276,7 +278,7 @@ describe('the pages of definitions', { skip: NO_BROWSER }, () => {
   });
 
   test('is not for keys of workers', async () => {
-    const opened = await show('/definitions/train', { apiKey: 'definitions-worker-key' });
+    const opened = await show('/definitions/train', { apiKey: 'definitions-worker-key-of-the-tests' });
     await opened.page.getByText('It needs a key with the scope client or admin.').waitFor();
     await opened.close();
   });

@@ -7,8 +7,8 @@ import { startService, type ServiceProcess } from '../../support/service-process
 import { senderTo, type Send } from '../../support/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
-const KEYS = { SERVICE_API_KEYS: 'admin:feed-admin-key,client:feed-client-key' };
-const KEY = 'feed-client-key';
+const KEYS = { SERVICE_API_KEYS: 'admin:feed-admin-key-of-the-tests,client:feed-client-key-of-the-tests' };
+const KEY = 'feed-client-key-of-the-tests';
 
 /** The messages in the order of the page; the table holds few enough to be all there. */
 const messages = (page: Page): Promise<string[]> =>

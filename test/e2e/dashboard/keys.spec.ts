@@ -4,14 +4,16 @@ import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../su
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/test-app.js';
 
-const CLIENT_KEY = 'keys-client-key';
+const CLIENT_KEY = 'keys-client-key-of-the-tests';
 
 describe('the page of API keys', { skip: NO_BROWSER }, () => {
   let service: ServiceProcess;
   let send: Send;
 
   before(async () => {
-    service = await startService({ env: { SERVICE_API_KEYS: `admin:keys-admin-key,client:${CLIENT_KEY}` } });
+    service = await startService({
+      env: { SERVICE_API_KEYS: `admin:keys-admin-key-of-the-tests,client:${CLIENT_KEY}` },
+    });
     send = senderTo(service.url, service.adminKey);
   });
   after(() => service?.stop());

@@ -7,9 +7,9 @@ import { startService, type ServiceProcess } from '../../support/service-process
 import { senderTo } from '../../support/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
-const ADMIN = 'actions-admin-key';
-const CLIENT = 'actions-client-key';
-const WORKER = 'actions-worker-key';
+const ADMIN = 'actions-admin-key-of-the-tests';
+const CLIENT = 'actions-client-key-of-the-tests';
+const WORKER = 'actions-worker-key-of-the-tests';
 
 describe('what may be done to a run on its page', { skip: NO_BROWSER }, () => {
   let database: TestDatabase;

@@ -10,7 +10,7 @@ import { makeDataDir, startService, until, type ServiceProcess } from '../../sup
 import { senderTo } from '../../support/test-app.js';
 import { endWorker, ScriptImages, untilFile } from '../../support/worker-process.js';
 
-const KEY = 'page-admin-key';
+const KEY = 'page-admin-key-of-the-tests';
 
 describe('the log on the page of a run', { skip: NO_BROWSER }, () => {
   let service: ServiceProcess;

@@ -14,7 +14,7 @@ import { Wire } from './wire.js';
 /** Settings of every server, in seconds where they are times. */
 export const CHAOS_SETTINGS = { workerTimeout: 4, reaperInterval: 0.5, maxReclaims: 1 } as const;
 
-const ADMIN_KEY = 'chaos-admin-key';
+const ADMIN_KEY = 'chaos-admin-key-of-the-tests';
 
 const RESTART_PAUSE_MS = 300;
 

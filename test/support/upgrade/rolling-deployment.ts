@@ -9,7 +9,7 @@ import { endServer, makeTestDirectory } from '../test-cluster.js';
 import type { BuiltVersion } from './previous-version.js';
 
 /** Key of everybody in these tests; it has the scope admin. */
-export const UPGRADE_KEY = 'upgrade-admin-key';
+export const UPGRADE_KEY = 'upgrade-admin-key-of-the-tests';
 
 const DATABASE_OPTIONS = { fsync: 'off', full_page_writes: 'off' } as const;
 

@@ -13,7 +13,7 @@ import { ago, type Column } from '../table.js';
 type ApiKey = Schemas['ApiKey'];
 type Scope = Schemas['Scope'];
 
-const SCOPES: readonly Scope[] = ['client', 'worker', 'admin'];
+const SCOPES: readonly Scope[] = ['client', 'worker', 'metrics', 'admin'];
 const PAGE = 1000;
 
 const COLUMNS: readonly Column<ApiKey>[] = [
@@ -21,6 +21,7 @@ const COLUMNS: readonly Column<ApiKey>[] = [
   { title: 'NAME', text: ({ name }) => name, isElastic: true },
   { title: 'PREFIX', text: ({ prefix }) => prefix },
   { title: 'SCOPES', text: ({ scopes }) => scopes.join(',') },
+  { title: 'WORKERS', text: ({ worker_ids: ids }) => ids?.join(',') ?? '-', isElastic: true },
   { title: 'AGE', text: ({ created_at: t }) => ago(t) },
   { title: 'USED', text: ({ last_used_at: t }) => ago(t) },
   { title: 'STATE', text: stateOf, colour: (key) => (stateOf(key) === 'valid' ? 'green' : 'red') },
@@ -47,16 +48,29 @@ function addCreate(parent: Command, context: CliContext): void {
         .argParser(severalScopes)
         .makeOptionMandatory(),
     )
+    .option(
+      '-w, --worker <id...>',
+      'worker that the key is bound to, or the beginning of ids followed by *; only with --scope worker',
+    )
     .option('--expires <time>', 'when it ends: 90d, ISO 8601 or UNIX seconds (else never)', instant(1));
-  callsService(command, 'keys create ci --scope client --expires 90d').action(
+  callsService(
+    command,
+    'keys create ci --scope client --expires 90d',
+    "keys create gpus --scope worker --worker 'gpu-*'",
+  ).action(
     async (
       name: string,
-      flags: ServiceFlags & { readonly scope: readonly Scope[]; readonly expires?: number },
+      flags: ServiceFlags & {
+        readonly scope: readonly Scope[];
+        readonly worker?: readonly string[];
+        readonly expires?: number;
+      },
     ) => {
       const session = await openSession(flags, context);
       const body = {
         name,
         scopes: [...flags.scope],
+        ...(flags.worker === undefined ? {} : { worker_ids: [...flags.worker] }),
         ...(flags.expires === undefined ? {} : { expires_at: new Date(flags.expires * 1000).toISOString() }),
       };
       const made = await session.askOnce((init) => session.client.POST('/api-keys', { body, ...init }));

@@ -4,10 +4,11 @@ import {
   IsText,
   JsonObject,
   OptionalField,
+  QueryBoolean,
   QueryInteger,
 } from '../../../common/http/validation/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
-import type { TimelineRow } from '../../events/event.repository.js';
+import type { SentTimelineRow, TimelineRow } from '../../events/event.repository.js';
 import { EVENT_TYPE_PATTERN } from '../../machine/run-event.js';
 import { RUN_STATES, type RunState } from '../../machine/run-state.js';
 
@@ -62,6 +63,9 @@ export class PolledEventDto extends OmitType(TimelineEventDto, ['attempt']) {
   /** State of the run now, the same for all entries. */
   @ApiProperty({ enum: RUN_STATES, enumName: 'RunState' })
   state: RunState;
+  /** Id of the API key that sent it, null for the service itself; only with `include_sender`. */
+  @ApiProperty({ type: 'string', format: 'uuid', nullable: true })
+  sender?: string | null;
 }
 
 @ApiSchema({ name: 'PolledEvents', description: 'Events on the timeline of a run.' })
@@ -74,6 +78,11 @@ export class PollEventsQueryDto {
   @IsOptional()
   @QueryInteger({ min: -1 })
   after?: number;
+
+  /** Adds `sender` to each event; only for a key with the scope `admin`. */
+  @IsOptional()
+  @QueryBoolean()
+  include_sender?: boolean;
 }
 
 export function toTimelineEventDto({ index, attempt, type, t, msg, payload }: TimelineRow): TimelineEventDto {
@@ -82,8 +91,9 @@ export function toTimelineEventDto({ index, attempt, type, t, msg, payload }: Ti
 
 /** @param state the run's present state */
 export function toPolledEventDto(
-  { index, type, t, msg, payload }: TimelineRow,
+  { index, type, t, msg, payload, sender }: SentTimelineRow,
   state: RunState,
+  withSender: boolean,
 ): PolledEventDto {
-  return { id: index, type, t: t.toISOString(), msg, state, payload };
+  return { id: index, type, t: t.toISOString(), msg, state, payload, ...(withSender && { sender }) };
 }

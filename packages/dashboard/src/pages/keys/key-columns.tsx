@@ -25,7 +25,7 @@ export const KEY_COLUMNS: readonly Column<ApiKey>[] = [
     ),
   },
   { id: 'state', header: 'State', width: 'minmax(6rem, 0.8fr)', cell: (key) => <State apiKey={key} /> },
-  { id: 'scopes', header: 'Scopes', width: 'minmax(5rem, 1fr)', cell: ({ scopes }) => scopes.join(', ') },
+  { id: 'scopes', header: 'Scopes', width: 'minmax(5rem, 1fr)', cell: ScopesOf },
   {
     id: 'used',
     header: 'Last used',
@@ -47,6 +47,11 @@ export const KEY_COLUMNS: readonly Column<ApiKey>[] = [
     cell: (key) => (key.revoked_at === null ? <RevokeButton apiKey={key} /> : <Time at={key.revoked_at} />),
   },
 ];
+
+/** The scopes, and the workers to which the key is bound. */
+function ScopesOf({ scopes, worker_ids: workerIds }: ApiKey) {
+  return workerIds === null ? scopes.join(', ') : `${scopes.join(', ')}: ${workerIds.join(', ')}`;
+}
 
 function State({ apiKey }: { readonly apiKey: ApiKey }) {
   const now = useNow();

@@ -10,6 +10,7 @@ export type KeyState = 'active' | 'expired' | 'revoked';
 export const SCOPES: readonly (readonly [scope: Scope, words: string])[] = [
   ['client', 'create, read, cancel and retry runs; definitions; feeds; this dashboard'],
   ['worker', 'claim runs and report on them'],
+  ['metrics', 'read the metrics'],
   ['admin', 'everything, also keys, audit and direct changes'],
 ];
 

@@ -1,0 +1,55 @@
+import 'reflect-metadata';
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { SettingsError } from '@longshore/common/settings/setting';
+import { loadSettings } from './settings.module.js';
+
+const KEY = 'hunter2-of-twenty-letters';
+
+describe('SERVICE_API_KEYS', () => {
+  it('bind a worker key to ids and to beginnings of ids', () => {
+    const { apiKeys } = loadSettings([], { SERVICE_API_KEYS: `worker@w-1+gpu/*:${KEY},metrics:${KEY}-2` });
+    assert.deepEqual(apiKeys, [
+      { scope: 'worker', key: KEY, workerIds: ['w-1', 'gpu/*'] },
+      { scope: 'metrics', key: `${KEY}-2` },
+    ]);
+  });
+
+  it('may have 20 characters', () => {
+    assert.equal(loadSettings([], { SERVICE_API_KEYS: `admin:${'k'.repeat(20)}` }).apiKeys.length, 1);
+  });
+
+  for (const [value, fault] of [
+    ['hunter2', 'entry 1 does not start with admin:, client:, worker:, worker@ids: or metrics:'],
+    [`${KEY}:admin`, 'entry 1 does not start with'],
+    [`root:${KEY}`, 'entry 1 does not start with'],
+    [`client:${KEY},ADMIN:${KEY}`, 'entry 2 does not start with'],
+    ['admin:', 'the key of entry 1 is empty'],
+    [`admin:${KEY},`, 'entry 2 does not start with'],
+    [
+      'admin:hun ter2-of-twenty-letters',
+      'the key of entry 1 is empty or holds a character that is not visible ASCII',
+    ],
+    ['admin:hunter2-of-19-chars', 'the key of entry 1 has fewer than 20 characters'],
+    [`client:${KEY},admin:a`, 'the key of entry 2 has fewer than 20 characters'],
+    [`client@w:${KEY}`, 'entry 1 binds a key to workers that has not the scope worker'],
+    [`worker@:${KEY}`, 'entry 1 binds a key to something else than worker ids'],
+    [`worker@*:${KEY}`, 'entry 1 binds a key to something else than worker ids'],
+    [`worker@a*b:${KEY}`, 'entry 1 binds a key to something else than worker ids'],
+    [`worker@a@b:${KEY}`, 'entry 1 binds a key to something else than worker ids'],
+    [`worker@a:${KEY},worker:${KEY}`, 'the key of entry 1 is bound to workers and listed twice'],
+  ] as const) {
+    it(`refuse ${JSON.stringify(value)} without showing it`, () => {
+      assert.throws(
+        () => loadSettings([], { SERVICE_API_KEYS: value }),
+        (error) => {
+          assert.ok(error instanceof SettingsError);
+          const [problem = '', ...others] = error.problems;
+          assert.ok(problem.startsWith('SERVICE_API_KEYS must be ') && problem.includes(fault), problem);
+          assert.doesNotMatch(problem, /hunter2|ter2|root|ADMIN/);
+          return others.length === 0;
+        },
+      );
+    });
+  }
+});

@@ -1,0 +1,63 @@
+import { ValidateBy } from 'class-validator';
+
+/** Scopes that a key of SERVICE_API_KEYS may have. */
+const API_KEY_SCOPES = ['admin', 'client', 'worker', 'metrics'] as const;
+
+/** Fewest characters of a key of SERVICE_API_KEYS. */
+export const MIN_KEY_LENGTH = 20;
+
+/** The id of a worker, or the beginning of ids followed by `*`. */
+export const WORKER_ID_OR_PREFIX = /^[A-Za-z0-9](?:[A-Za-z0-9._:/-]{0,127}|[A-Za-z0-9._:/-]{0,126}\*)$/;
+
+/** One entry of SERVICE_API_KEYS; `key` is the secret itself. */
+export interface ApiKeySetting {
+  readonly scope: (typeof API_KEY_SCOPES)[number];
+  readonly key: string;
+  /** The workers to which the key is bound: ids, and prefixes that end in `*`. Undefined: it is not bound. */
+  readonly workerIds?: readonly string[];
+}
+
+/** Splits the text of SERVICE_API_KEYS into entries `scope:key` or `worker@id+prefix*:key`, which may be invalid. */
+export function parseApiKeys(text: unknown): readonly { readonly scope: string; readonly key: string }[] {
+  if (typeof text !== 'string') return [];
+  return text.split(',').map((entry) => {
+    const [subject = '', ...key] = entry.trim().split(':');
+    const [scope = '', ...workerIds] = subject.split('@');
+    const binding = workerIds.length === 0 ? {} : { workerIds: workerIds.join('@').split('+') };
+    return { scope, key: key.join(':'), ...binding };
+  });
+}
+
+/** Checks the entries. The message names the position of an entry, never its text. */
+export function HasApiKeys(): PropertyDecorator {
+  return ValidateBy({
+    name: 'hasApiKeys',
+    validator: {
+      validate: (entries) => faultsOf(entries).length === 0,
+      defaultMessage: (context) => faultsOf(context?.value).join('; '),
+    },
+  });
+}
+
+function faultsOf(entries: readonly ApiKeySetting[]): string[] {
+  return entries.flatMap(({ scope, key, workerIds }, index) => {
+    const place = `entry ${index + 1}`;
+    if (!API_KEY_SCOPES.includes(scope)) {
+      return [`${place} does not start with admin:, client:, worker:, worker@ids: or metrics:`];
+    }
+    if (!/^[\x21-\x7e]+$/.test(key)) {
+      return [`the key of ${place} is empty or holds a character that is not visible ASCII`];
+    }
+    if (key.length < MIN_KEY_LENGTH) {
+      return [`the key of ${place} has fewer than ${MIN_KEY_LENGTH} characters`];
+    }
+    if (workerIds === undefined) return [];
+    if (scope !== 'worker') return [`${place} binds a key to workers that has not the scope worker`];
+    if (!workerIds.every((id) => WORKER_ID_OR_PREFIX.test(id))) {
+      return [`${place} binds a key to something else than worker ids and prefixes ending in *, joined by +`];
+    }
+    return entries.some((other, place2) => place2 !== index && other.key === key)
+      ? [`the key of ${place} is bound to workers and listed twice`]
+      : [];
+  });
+}

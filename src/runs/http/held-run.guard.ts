@@ -1,0 +1,42 @@
+import {
+  applyDecorators,
+  Injectable,
+  UseGuards,
+  type CanActivate,
+  type ExecutionContext,
+} from '@nestjs/common';
+import type { Request } from 'express';
+import { DataSource } from 'typeorm';
+import { actsAs, AllowBoundKeys, type Caller } from '../../auth/access.js';
+import { callerOf } from '../../auth/api-key.guard.js';
+import { HeldRunRepository } from '../storage/held-run.repository.js';
+import { isRunId } from '../storage/new-id.js';
+import { RunNotFound } from '../run.errors.js';
+
+/** For a key that is bound to workers, a run that none of them holds or held does not exist. */
+@Injectable()
+export class HeldRunGuard implements CanActivate {
+  constructor(
+    private readonly runs: HeldRunRepository,
+    private readonly dataSource: DataSource,
+  ) {}
+
+  /** @throws RunNotFound */
+  canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    const request = context.switchToHttp().getRequest<Request<{ id: string }>>();
+    const caller = callerOf(request);
+    const { id } = request.params;
+    return caller.workerIds === null || !isRunId(id) || this.#check(id, caller);
+  }
+
+  async #check(id: string, caller: Caller): Promise<true> {
+    const holders = await this.runs.findHolders(this.dataSource, id, caller.keyId);
+    if (holders?.isSender || holders?.workerIds.some((workerId) => actsAs(caller, workerId))) return true;
+    throw new RunNotFound(id);
+  }
+}
+
+/** The route reads the run of the path, and serves keys that are bound to workers if one of these holds or held it. */
+export function AllowHolders(): MethodDecorator {
+  return applyDecorators(AllowBoundKeys(), UseGuards(HeldRunGuard));
+}
