@@ -1,18 +1,10 @@
 #!/bin/sh
-# Makes the keys and passwords of compose.yaml, of 192 random bits each: docker/.env, and docker/metrics.key for
-# Prometheus. Changes nothing when they are there.
+# Makes the keys and passwords of compose.yaml, of 192 random bits each, in docker/.env. Changes nothing when it is there.
 set -eu
 cd "$(dirname "$0")"
 umask 077
 
-# Prometheus reads it as an account of its own.
-write_metrics_key() {
-  printf '%s' "$1" >metrics.key
-  chmod 644 metrics.key
-}
-
 if [ -e .env ]; then
-  [ -e metrics.key ] || write_metrics_key "$(sed -n 's/^LONGSHORE_METRICS_KEY=//p' .env)"
   echo 'docker/.env is there already and stays; docs/docker.md says how keys are exchanged' >&2
   exit 0
 fi
@@ -31,7 +23,6 @@ grafana=$(secret)
 # Of the engine's socket; of no use where the engine is elsewhere.
 group=$(stat -c %g /var/run/docker.sock 2>/dev/null || echo 0)
 
-write_metrics_key "$metrics"
 cat >.env.new <<END
 POSTGRES_PASSWORD=$postgres
 LONGSHORE_ADMIN_KEY=$admin
@@ -42,4 +33,4 @@ GRAFANA_ADMIN_PASSWORD=$grafana
 DOCKER_GID=$group
 END
 mv .env.new .env
-echo 'made docker/.env and docker/metrics.key'
+echo 'made docker/.env'

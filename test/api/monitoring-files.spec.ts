@@ -175,7 +175,7 @@ describe('what is there to watch the service with', () => {
     const [host, port] = job.static_configs[0].targets[0].split(':');
     assert.ok(compose.services[host], `there is no ${host} in the compose file`);
     assert.equal(port, '5555');
-    const headers = { Authorization: `${job.authorization.type} ${KEYS.client}` };
+    const headers = { Authorization: `${job.authorization.type} ${KEYS.metrics}` };
     const { status } = await service.send('GET', job.metrics_path, { key: null, headers });
     assert.equal(status, 200);
     const bare = await service.send('GET', job.metrics_path, { key: null });

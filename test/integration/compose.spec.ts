@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join, normalize } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { parse, parseDocument } from 'yaml';
@@ -32,7 +34,7 @@ describe('docker/compose.yaml', () => {
     );
     assert.deepEqual(
       services.filter(([, { profiles }]) => profiles?.includes('monitoring')).map(([name]) => name),
-      ['prometheus', 'grafana'],
+      ['metrics-key', 'prometheus', 'grafana'],
     );
   });
 
@@ -44,6 +46,10 @@ describe('docker/compose.yaml', () => {
       assert.ok(service.logging?.options?.['max-size'] !== undefined);
       for (const port of service.ports ?? []) assert.match(port, /^127\.0\.0\.1:\d+:\d+$/);
       if (service.build === undefined) assert.match(service.image, /:v?\d+\.\d+[\w.-]*$/);
+      if (name === 'metrics-key') {
+        assert.deepEqual([service.restart, service.healthcheck], ['no', { disable: true }]);
+        return;
+      }
       assert.equal(service.restart, 'unless-stopped');
       // Those of service and worker are in their images.
       assert.equal(service.healthcheck === undefined, service.build !== undefined);
@@ -71,18 +77,31 @@ describe('docker/compose.yaml', () => {
     assert.deepEqual(missing, []);
     assert.ok(own.length > 0);
     const named = mounted.filter((path) => /^\w/.test(path));
-    assert.deepEqual(named.toSorted(), Object.keys(file.volumes).toSorted());
-    const secrets = services.flatMap(([, service]) => service.secrets ?? []);
-    assert.deepEqual(secrets, Object.keys(file.secrets));
+    assert.deepEqual([...new Set(named)].toSorted(), Object.keys(file.volumes).toSorted());
   });
 
   test('gives Prometheus the key where its configuration reads it', () => {
     const config = readFileSync(join(PROJECT, 'docker', 'prometheus', 'prometheus.yml'), 'utf8');
-    const [, path] = /credentials_file: (\S+)/.exec(config) ?? [];
-    assert.deepEqual(
-      file.services['prometheus']?.secrets?.map((name) => `/run/secrets/${name}`),
-      [path],
-    );
+    const [, folder] = /credentials_file: (\S+)\/metrics\.key/.exec(config) ?? [];
+    assert.ok(file.services['prometheus']?.volumes?.includes(`metrics-key:${folder}:ro`));
+    const maker = file.services['metrics-key'];
+    assert.deepEqual([maker?.volumes, maker?.entrypoint], [['metrics-key:/key'], ['/bin/sh', '-euc']]);
+  });
+
+  test('writes that key to a file that only Prometheus may read, also when it is exchanged', (t) => {
+    if (process.getuid?.() !== 0) return t.skip('only root may give a file away');
+    const folder = mkdtempSync(join(tmpdir(), 'longshore-metrics-key-'));
+    t.after(() => rmSync(folder, { recursive: true }));
+    const [script = ''] = file.services['metrics-key']?.command ?? [];
+    for (const key of ['first', 'second']) {
+      const path = join(folder, 'metrics.key');
+      const here = script.replaceAll('/key/metrics.key', path).replaceAll('$$', () => '$');
+      const env = { PATH: process.env['PATH'], LONGSHORE_METRICS_KEY: key };
+      execFileSync('/bin/sh', ['-euc', here], { env });
+      assert.equal(readFileSync(path, 'utf8'), key);
+      const { uid, gid, mode } = statSync(path);
+      assert.deepEqual([uid, gid, mode & 0o777], [65_534, 65_534, 0o600]);
+    }
   });
 
   test('holds no secret', () => {
@@ -91,7 +110,10 @@ describe('docker/compose.yaml', () => {
         if (!/KEY|PASSWORD|SECRET|DATABASE_URL/.test(variable)) continue;
         const rest = value.replaceAll(/\$\{\w+:\?[^}]+\}/g, '');
         assert.notEqual(rest, value, `${name}: ${variable}`);
-        assert.match(rest, /^(?:|admin:,worker:,client:|postgres:\/\/longshore:@postgres:5432\/longshore)$/);
+        assert.match(
+          rest,
+          /^(?:|admin:,worker@[^:]*:-compose-worker\}:,metrics:|postgres:\/\/longshore:@postgres:5432\/longshore)$/,
+        );
       }
     }
   });
@@ -134,8 +156,6 @@ describe('docker/compose.yaml', () => {
       assert.doesNotMatch(made.stdout + again.stderr, /[0-9a-f]{48}/);
       const secrets = [...keys.matchAll(/^\w+=([0-9a-f]{48})$/gm)].map(([, secret]) => secret);
       assert.deepEqual([secrets.length, new Set(secrets).size], [5, 5]);
-      const inFile = readFileSync(join(project.folder, 'metrics.key'), 'utf8');
-      assert.ok(keys.includes(`LONGSHORE_METRICS_KEY=${inFile}\n`));
 
       const { code, stdout, stderr } = await project.config(compose ?? 'docker-compose');
       assert.equal(code, 0, stderr);
@@ -149,9 +169,9 @@ describe('docker/compose.yaml', () => {
       const settings = loadSettings([], ofService);
       assert.deepEqual(
         settings.apiKeys.map(({ scope }) => scope),
-        ['admin', 'worker', 'client'],
+        ['admin', 'worker', 'metrics'],
       );
-      assert.equal(settings.apiKeys[2]?.key, inFile);
+      assert.ok(keys.includes(`LONGSHORE_METRICS_KEY=${settings.apiKeys[2]?.key}\n`));
       const knownToWorker = new Set<string>(WORKER_SETTINGS.map(({ env }) => env));
       const ofWorker = read.services['worker']?.environment ?? {};
       assert.deepEqual(
@@ -160,6 +180,7 @@ describe('docker/compose.yaml', () => {
       );
       const agent = loadWorkerSettings([], ofWorker);
       assert.equal(agent.apiKey, settings.apiKeys[1]?.key);
+      assert.deepEqual(settings.apiKeys[1]?.workerIds, [agent.workerId]);
       assert.equal(agent.serviceUrl, 'http://service:5555');
     });
 

@@ -23,11 +23,11 @@ export interface CommandEnd {
 /** A service of the compose file, as far as the tests look at it. */
 export interface ComposeService {
   readonly image: string;
+  readonly entrypoint?: readonly string[];
   readonly command?: string | readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
   readonly ports?: readonly string[];
   readonly volumes?: readonly string[];
-  readonly secrets?: readonly string[];
   readonly healthcheck?: { readonly disable?: boolean; readonly test?: readonly string[] };
   readonly restart?: string;
   readonly stop_grace_period?: string;
@@ -46,7 +46,6 @@ export interface ComposeService {
 /** The compose file, anchors resolved, variables as they are written. */
 export interface ComposeFile {
   readonly services: Readonly<Record<string, ComposeService>>;
-  readonly secrets: Readonly<Record<string, { readonly file: string }>>;
   readonly volumes: Readonly<Record<string, unknown>>;
 }
 
