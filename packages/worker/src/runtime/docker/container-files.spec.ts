@@ -65,6 +65,18 @@ describe('files of a container', { timeout: 60_000 }, () => {
     ]);
   });
 
+  it('puts them again when the engine closed the connection', async () => {
+    engine.answerNext('PUT /containers/ID/archive', cut, cut);
+    await ended();
+    assert.ok(engine.container().files.length > 0);
+  });
+
+  it('removes the container whose files cannot be put into it', async () => {
+    engine.answerNext('PUT /containers/ID/archive', refuse(500, 'no space left on device'));
+    await assert.rejects(ended(), /^Error: The container could not be started: the engine's disk is full$/);
+    assert.equal(engine.containers.size, 0);
+  });
+
   it('reads the outputs from the container', async () => {
     const container = await ended(await archive({ name: 'output.json' }, '{"a":[1,"ü"]}'));
     assert.deepEqual(await container.readOutputs(), { a: [1, 'ü'] });

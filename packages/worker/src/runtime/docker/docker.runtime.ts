@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type Dockerode from 'dockerode';
 import { ATTEMPT_LABEL, containerOptions, RUN_LABEL, WORKER_LABEL } from './container-options.js';
 import { connectEngine, engineMessage, engineStatus, withLimit } from './docker-engine.js';
@@ -26,6 +27,8 @@ import {
 const PING_MS = 3_000;
 
 const START_MS = 120_000;
+
+const PUT_TRIES = 3;
 
 export interface DockerRuntimeOptions {
   /** DOCKER_HOST, DOCKER_TLS_VERIFY, DOCKER_CERT_PATH. */
@@ -86,7 +89,7 @@ export class DockerRuntime implements Runtime {
     const container = await this.create(engine, spec);
     let attached: Readable | null = null;
     try {
-      await withLimit(START_MS, 'archive', (abortSignal) => putInputs(container, spec, abortSignal));
+      await this.putInputs(container, spec);
       attached = await attachOutput(container, this.timing.callMs);
       await withLimit(START_MS, 'start', (abortSignal) => container.start({ abortSignal }));
     } catch (error) {
@@ -113,6 +116,19 @@ export class DockerRuntime implements Runtime {
       // Without an answer, the engine may have created the container.
       if (engineStatus(error) === null) await this.discardAttempt(spec);
       throw this.startProblem('created', spec, error);
+    }
+  }
+
+  /** Repeats a call whose connection broke: it may be made twice. */
+  private async putInputs(container: Dockerode.Container, spec: ContainerSpec): Promise<void> {
+    for (let tries = 1; ; tries++) {
+      try {
+        await withLimit(START_MS, 'archive', (abortSignal) => putInputs(container, spec, abortSignal));
+        return;
+      } catch (error) {
+        if (engineStatus(error) !== null || tries === PUT_TRIES) throw error;
+        await sleep(this.timing.retryMs);
+      }
     }
   }
 
