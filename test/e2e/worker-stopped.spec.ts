@@ -100,7 +100,7 @@ describe('a worker that stands still for longer than the timeout', { timeout: 40
         const earlier = await runs.bytes(id, TOPIC);
         await gate.open();
         worker.signal('SIGCONT');
-        await worker.untilOutput(new RegExp(`"type":"${type}".*the attempt is lost`));
+        await worker.untilOutput(new RegExp(`"type":"${type}".*(?:attempt|run) is lost`));
         const [pid = 0] = await images.startsOf(name);
         await until(async () => !(await isAlive(pid)), 'the program has ended');
         assert.deepEqual(await runs.bytes(id, TOPIC), earlier);
@@ -139,9 +139,9 @@ describe('a worker that stands still for longer than the timeout', { timeout: 40
     const earlier = await runs.bytes(second, TOPIC);
     await gate.open();
     worker.signal('SIGCONT');
-    await worker.untilOutput(/"type":"COMPLETED".*the attempt is lost/);
+    await worker.untilOutput(/"type":"COMPLETED".*(?:attempt|run) is lost/);
     // By the refused STARTED, or by a look before it where the claim's answer came only after the standstill.
-    await worker.untilOutput(new RegExp(`"run":"${second}".*the attempt is lost`));
+    await worker.untilOutput(new RegExp(`"run":"${second}".*(?:attempt|run) is lost`));
     await endWorker(worker);
     assert.deepEqual(await runs.bytes(second, TOPIC), earlier);
     assert.deepEqual(await images.startsOf('second'), []);
