@@ -169,8 +169,10 @@ describe('failed authentications of an address', () => {
 
   test('and its keys take a bounded place in memory', () => {
     const { failures } = boot();
-    for (let n = 0; n < 30_000; n += 1) failures.note(`address ${n}`, 'hash', true);
-    assert.equal(failures.size, 20_000);
+    for (let n = 0; n < 1000; n += 1) failures.note(`address ${n}`, 'hash', true);
+    assert.equal(failures.size, 100);
+    for (let n = 0; n < 20_000; n += 1) failures.note('address', `hash ${n}`, true);
+    assert.equal(failures.size, 10_000);
   });
 });
 

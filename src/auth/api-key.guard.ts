@@ -35,7 +35,8 @@ export class ApiKeyGuard implements CanActivate {
 
   /**
    * Returns synchronously when the key is known: Nest waits for promises only.
-   * @throws MissingApiKey, InvalidApiKey, TooManyFailedAuthentications, MissingScope, RouteNotForBoundKeys; the error of the database when the key cannot be checked
+   * @throws MissingApiKey, InvalidApiKey, TooManyFailedAuthentications, MissingScope, RouteNotForBoundKeys; the error of
+   * the database when the key cannot be checked
    */
   canActivate(context: ExecutionContext): boolean | Promise<boolean> {
     const access = accessOf(this.reflector, context);

@@ -6,8 +6,9 @@ import { RateLimitStorage } from './rate-limit-storage.js';
 
 const SECOND_MS = 1000;
 
-/** Pairs of an address and a key that are remembered. */
-const MAX_KNOWN = 20_000;
+/** Valid keys that are remembered, and addresses of each. */
+const MAX_KEYS = 10_000;
+const MAX_ADDRESSES = 100;
 
 /**
  * Limits the failed authentications of an address (SERVICE_AUTH_FAILURE_LIMIT). At the limit, the address may use only keys
@@ -16,8 +17,8 @@ const MAX_KNOWN = 20_000;
 @Injectable()
 export class FailedAuthentications {
   readonly #failures: RateLimitStorage;
-  /** Oldest first. */
-  readonly #known = new Set<string>();
+  /** Addresses from which each key was valid, by the key's hash; both oldest first. */
+  readonly #known = new Map<string, Set<string>>();
 
   constructor(
     private readonly settings: Settings,
@@ -26,35 +27,40 @@ export class FailedAuthentications {
     this.#failures = new RateLimitStorage(clock);
   }
 
-  /** Number of keys and addresses in memory. */
+  /** Number of addresses in memory. */
   get size(): number {
-    return this.#known.size + this.#failures.size;
+    const known = [...this.#known.values()].reduce((sum, addresses) => sum + addresses.size, 0);
+    return known + this.#failures.size;
   }
 
   /** Call it before a key is looked up. @throws TooManyFailedAuthentications */
   check(address: string, hash: string): void {
     const { authFailureLimit: limit } = this.settings;
     if (this.#failures.size === 0 || this.#failures.hitsOf(address) < limit) return;
-    if (!this.#known.has(pairOf(address, hash))) throw new TooManyFailedAuthentications();
+    if (this.#known.get(hash)?.has(address) !== true) throw new TooManyFailedAuthentications();
   }
 
   /** Notes the result of a lookup. */
   note(address: string, hash: string, isValid: boolean): void {
     const { authFailureLimit: limit } = this.settings;
     if (limit === 0) return;
-    const pair = pairOf(address, hash);
     if (!isValid) {
-      this.#known.delete(pair);
+      this.#known.get(hash)?.delete(address);
       void this.#failures.increment(address, SECOND_MS, limit);
       return;
     }
-    this.#known.add(pair);
-    if (this.#known.size <= MAX_KNOWN) return;
-    const [oldest = ''] = this.#known;
-    this.#known.delete(oldest);
+    let addresses = this.#known.get(hash);
+    if (!addresses) {
+      addresses = new Set();
+      this.#known.set(hash, addresses);
+      if (this.#known.size > MAX_KEYS) this.#known.delete(oldestOf(this.#known.keys()));
+    }
+    addresses.add(address);
+    if (addresses.size > MAX_ADDRESSES) addresses.delete(oldestOf(addresses));
   }
 }
 
-function pairOf(address: string, hash: string): string {
-  return `${hash} ${address}`;
+function oldestOf(entries: Iterable<string>): string {
+  const [oldest = ''] = entries;
+  return oldest;
 }
