@@ -25,6 +25,8 @@ export async function startFeedApp({ limits, database: given }: FeedAppOptions):
   const configuration = await SettingsModule.load([], {
     SERVICE_API_KEYS: keys.join(','),
     SERVICE_LOG_LEVEL: 'debug',
+    // A slow reader is held up by events of 20 MB.
+    SERVICE_MAX_ATTEMPT_EVENT_BYTES: '100000000',
   });
   const { settings } = configuration;
   const database = given ?? (await openTestDatabase({ entities: ENTITIES }));
