@@ -18,7 +18,7 @@ const CONNECT_TIMEOUT_MS = 30_000;
 const MIN_CONNECTIONS = 200;
 
 /** Connections that a process may open in addition to its pool. */
-const EXTRA_CONNECTIONS = 6;
+const EXTRA_CONNECTIONS = 7;
 
 export interface StartContext extends Configuration {
   readonly log: Log;
@@ -61,7 +61,7 @@ export async function openDatabase(
   const connecting = connectDatabase(
     {
       url,
-      // The journal has one more.
+      // The journal has one more, and one for large requests.
       poolSize: settings.dbPoolSize - 1,
       applicationName: 'longshore',
       entities: [...ENTITIES, ...entities],

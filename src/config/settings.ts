@@ -246,6 +246,41 @@ export class Settings {
   readonly maxBodyBytes: number;
 
   @IntegerSetting(
+    'SERVICE_JOURNAL_GROUP_BYTES',
+    { min: 1, max: 268_435_456, default: 524_288 },
+    'Bytes of JSON that are committed together; a larger command is committed alone.',
+  )
+  readonly journalGroupBytes: number;
+
+  @IntegerSetting(
+    'SERVICE_JOURNAL_WAITING',
+    { min: 1, max: 1_000_000, default: 20_000 },
+    'Creations, events and claims that may wait in each lane of a server process; above that the answer is 503.',
+  )
+  readonly journalWaiting: number;
+
+  @IntegerSetting(
+    'SERVICE_JOURNAL_WAITING_PER_KEY',
+    { min: 1, max: 1_000_000, default: 10_000 },
+    'How many of them may belong to one API key; above that the answer is 429.',
+  )
+  readonly journalWaitingPerKey: number;
+
+  @IntegerSetting(
+    'SERVICE_JOURNAL_WAITING_BYTES',
+    { min: 1, max: 1_073_741_824, default: 33_554_432 },
+    'Bytes of JSON that may wait in each lane of a server process; above that the answer is 503.',
+  )
+  readonly journalWaitingBytes: number;
+
+  @IntegerSetting(
+    'SERVICE_JOURNAL_WAITING_BYTES_PER_KEY',
+    { min: 1, max: 1_073_741_824, default: 16_777_216 },
+    'How many of these bytes may belong to one API key; above that the answer is 429.',
+  )
+  readonly journalWaitingBytesPerKey: number;
+
+  @IntegerSetting(
     'SERVICE_RATE_LIMIT',
     { min: 0, max: 10_000_000, default: 0 },
     'Requests per minute, API key and server process; above that the answer is 429. 0 is no limit.',

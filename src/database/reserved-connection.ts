@@ -1,21 +1,26 @@
 import { Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 
-/** One connection beside the application's pool, so that its user never waits behind reads. Opened on demand, replaced when lost. */
+/** Connections beside the application's pool, so that their user never waits behind reads. Opened on demand, replaced when lost. */
 export class ReservedConnection {
-  /** The options of the application's data source, with a pool of one connection. */
+  /** The options of the application's data source, with a pool of its own. */
   readonly dataSource: DataSource;
   #opening: Promise<DataSource> | undefined;
 
   /**
    * @param main the application's data source
    * @param options connection parameters that differ from it
+   * @param poolSize how many connections
    */
-  constructor(main: DataSource, options: Readonly<Record<string, number | boolean | string>> = {}) {
+  constructor(
+    main: DataSource,
+    options: Readonly<Record<string, number | boolean | string>> = {},
+    poolSize = 1,
+  ) {
     const base = main.options;
     if (base.type !== 'postgres') throw new TypeError('the data source is not PostgreSQL');
     const extra: object = { ...base.extra, ...options };
-    this.dataSource = new DataSource({ ...base, poolSize: 1, extra });
+    this.dataSource = new DataSource({ ...base, poolSize, extra });
   }
 
   /** The connected data source. @throws the connection error; the next call tries again */
@@ -48,15 +53,16 @@ const PLANNER_SETTINGS = [
   'jit=off',
 ];
 
-/** The connection of the journal, open as long as the application. */
+/** The connections of the journal, for groups and for groups of large requests. Open as long as the application. */
 @Injectable()
 export class JournalDataSource extends ReservedConnection implements OnModuleInit, OnApplicationShutdown {
   constructor(main: DataSource) {
-    super(main, {
+    const options = {
       idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
       pipeline: true,
       options: PLANNER_SETTINGS.map((setting) => `-c ${setting}`).join(' '),
-    });
+    };
+    super(main, options, 2);
   }
 
   async onModuleInit(): Promise<void> {

@@ -20,7 +20,8 @@ import {
   ApiTags,
 } from '@nestjs/swagger';
 import type { Response } from 'express';
-import { AllowScopes } from '../auth/access.js';
+import { AllowScopes, type Caller } from '../auth/access.js';
+import { CurrentCaller } from '../auth/api-key.guard.js';
 import { ApiErrors } from '../common/http/errors/error.dto.js';
 import { ApiPage } from '../common/http/next-page.js';
 import { BODY_EXAMPLES, DEFINITION_NAME_PARAM, namedExamples } from '../bootstrap/openapi/examples.js';
@@ -149,10 +150,12 @@ export class DefinitionsController {
     @Body() body: CreateDefinitionRunDto,
     @IdempotencyOf() idempotency: Idempotency | undefined,
     @TraceOf() trace: TraceContext | null,
+    @CurrentCaller() caller: Caller,
     @Res({ passthrough: true }) response: Response,
   ): Promise<OpRunDto> {
     const { version } = query;
-    const created = await this.definitions.createRun(name, version, body, trace, idempotency);
+    const options = { trace, idempotency, caller };
+    const created = await this.definitions.createRun(name, version, body, options);
     return sendRun(response, created);
   }
 

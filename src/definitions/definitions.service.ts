@@ -10,9 +10,7 @@ import {
   toStoredOptions,
   toTimeoutsDto,
 } from '../runs/http/dto/run-options.dto.js';
-import type { Idempotency } from '../runs/journal/idempotency-ledger.js';
-import { RunsService, type AnsweredRun } from '../runs/runs.service.js';
-import type { TraceContext } from '@longshore/common/tracing/trace-context';
+import { RunsService, type AnsweredRun, type RunCreation } from '../runs/runs.service.js';
 import { DefinitionRepository, type DefinitionRow, type LatestDefinition } from './definition.repository.js';
 import {
   DefinitionNotFound,
@@ -100,13 +98,13 @@ export class DefinitionsService {
     id: string,
     version: string | undefined,
     body: CreateDefinitionRunDto,
-    trace: TraceContext | null,
-    idempotency: Idempotency | undefined,
+    options: RunCreation,
   ): Promise<AnsweredRun> {
     const definition = await this.#row(id, version);
     const outcome = completeInputs(new Map(Object.entries(definition.inputSpecs)), body.inputs ?? {});
     if ('problems' in outcome) {
       // The definition may have been replaced since the request was first sent.
+      const { idempotency } = options;
       const earlier = idempotency ? await this.runs.findReplay(idempotency) : null;
       if (earlier) return earlier;
       throw new InvalidInputs(outcome.problems);
@@ -123,8 +121,7 @@ export class DefinitionsService {
         event_delivery: toEventDeliveryDto(definition),
         definition: { id: definition.id, version: definition.version },
       },
-      trace,
-      idempotency,
+      options,
     );
   }
 

@@ -41,8 +41,20 @@ export class RunRejected extends DomainError {
 export class JournalOverloaded extends DomainError {
   readonly kind = 'unavailable';
 
-  constructor() {
-    super('Too many requests are waiting', { retryAfterSeconds: 1 });
+  /** @param setting the setting whose limit is reached; undefined: a commit takes too long */
+  constructor(setting?: string) {
+    const cause = setting === undefined ? '' : `: ${setting} is reached`;
+    super(`Too many requests are waiting${cause}`, { retryAfterSeconds: 1 });
+  }
+}
+
+/** Too many commands of the same API key wait for the journal; nothing has changed. */
+export class TooManyWaiting extends DomainError {
+  readonly kind = 'rate-limited';
+
+  /** @param setting the setting whose limit is reached */
+  constructor(setting = '') {
+    super(`Too many requests of this API key are waiting: ${setting} is reached`, { retryAfterSeconds: 1 });
   }
 }
 

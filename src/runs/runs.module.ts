@@ -26,6 +26,7 @@ import { JournalInstrumentation } from './journal/journal-instrumentation.js';
 import { ClaimReplays } from './journal/claim-replays.js';
 import { CandidateSelector } from './journal/candidate-selector.js';
 import { ClaimAllocator } from './journal/claim-allocator.js';
+import { GroupCommitter } from './journal/group-committer.js';
 import { GroupWriter } from './journal/group-writer.js';
 import { RunJournal } from './journal/run-journal.js';
 import { RunViews } from './storage/run-views.js';
@@ -75,6 +76,7 @@ const EXPORTS = [
     RunRetention,
     JournalMetrics,
     GroupWriter,
+    GroupCommitter,
     JournalInstrumentation,
     CandidateSelector,
     ClaimReplays,

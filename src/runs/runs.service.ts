@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
+import type { Caller } from '../auth/access.js';
 import { InvalidRequest } from '../common/http/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Settings } from '../config/settings.js';
@@ -17,12 +18,17 @@ import {
   type RunEvent,
 } from './machine/run-event.js';
 import type { Idempotency } from './journal/idempotency-ledger.js';
-import type { Effect } from './journal/pending-command.js';
+import type { CommandOptions, Effect } from './journal/pending-command.js';
 import { RunJournal } from './journal/run-journal.js';
 import { checkedState } from './list/run-filter.js';
 import { RunNotFound } from './run.errors.js';
 import { newId } from './storage/new-id.js';
 import { RunReader } from './http/run.reader.js';
+
+/** What a request to create a run says beside the run. */
+export interface RunCreation extends CommandOptions {
+  readonly trace?: TraceContext | null;
+}
 
 export interface AnsweredRun {
   readonly run: OpRunDto;
@@ -42,12 +48,8 @@ export class RunsService {
   ) {}
 
   /** Creates a run; a repeated request returns its run as it is now. */
-  async create(
-    request: RunRequest,
-    trace: TraceContext | null = null,
-    idempotency?: Idempotency,
-  ): Promise<AnsweredRun> {
-    return answerOf(await this.journal.create(newRun(request, trace), idempotency));
+  async create(request: RunRequest, { trace = null, ...options }: RunCreation = {}): Promise<AnsweredRun> {
+    return answerOf(await this.journal.create(newRun(request, trace), options));
   }
 
   /** The run of an earlier request with this key, or null. @throws IdempotencyMismatch */
@@ -57,22 +59,22 @@ export class RunsService {
   }
 
   /** An admin's direct change: it is written to the audit log and not to the timeline. */
-  async patch(id: string, body: UpdateRunDto, keyName: string): Promise<OpRunDto> {
+  async patch(id: string, body: UpdateRunDto, caller: Caller): Promise<OpRunDto> {
     const state = body.state === undefined ? undefined : checkedState(body.state);
     const { priority, outputs } = body;
-    const command = { type: 'patch', keyName, state, priority, outputs } as const;
-    return answerOf(await this.journal.change(id, command, { wantsView: true })).run;
+    const command = { type: 'patch', keyName: caller.name, state, priority, outputs } as const;
+    return answerOf(await this.journal.change(id, command, { caller, wantsView: true })).run;
   }
 
   /** Opens another attempt, from any state. */
-  async retry(id: string, sender?: string): Promise<OpRunDto> {
-    const command = eventCommand(MANUAL_RETRY, { sender });
-    return answerOf(await this.journal.change(id, command, { wantsView: true })).run;
+  async retry(id: string, caller?: Caller): Promise<OpRunDto> {
+    const command = eventCommand(MANUAL_RETRY, { sender: caller?.keyId });
+    return answerOf(await this.journal.change(id, command, { caller, wantsView: true })).run;
   }
 
-  async cancel(id: string, sender?: string): Promise<OpRunDto> {
-    const command = eventCommand(USER_CANCEL, { sender });
-    return answerOf(await this.journal.change(id, command, { wantsView: true })).run;
+  async cancel(id: string, caller?: Caller): Promise<OpRunDto> {
+    const command = eventCommand(USER_CANCEL, { sender: caller?.keyId });
+    return answerOf(await this.journal.change(id, command, { caller, wantsView: true })).run;
   }
 
   /** Appends an event and applies its effect, once for each idempotency key. @throws InvalidRequest */
@@ -80,10 +82,10 @@ export class RunsService {
     id: string,
     body: AddEventDto,
     reporter: Reporter,
-    idempotency?: Idempotency,
+    options: CommandOptions = {},
   ): Promise<{ readonly replayed: boolean }> {
     const command = eventCommand(checkedEvent(body), reporter, this.settings);
-    const effect = await this.journal.change(id, command, { idempotency });
+    const effect = await this.journal.change(id, command, options);
     return { replayed: 'replayOf' in effect };
   }
 
@@ -92,10 +94,10 @@ export class RunsService {
     id: string,
     body: AddEventDto,
     reporter: Reporter,
-    idempotency?: Idempotency,
+    options: CommandOptions = {},
   ): Promise<AnsweredRun> {
     const command = eventCommand(checkedEvent(body), reporter, this.settings);
-    return answerOf(await this.journal.change(id, command, { idempotency, wantsView: true }));
+    return answerOf(await this.journal.change(id, command, { ...options, wantsView: true }));
   }
 }
 

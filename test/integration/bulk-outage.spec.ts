@@ -8,10 +8,11 @@ import { BulkRunsService } from '../../src/runs/bulk/bulk-runs.service.js';
 import { RunJournal } from '../../src/runs/journal/run-journal.js';
 import { assertError } from '../support/answer-shapes.js';
 import { BulkSteps } from '../support/bulk-steps.js';
-import { freshRun } from '../support/journal.js';
+import { eventCommand } from '../support/journal.js';
 import { RunSteps } from '../support/run-steps.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';
 
+const NOTE = eventCommand({ type: 'NOTE', msg: '' });
 const AWAY = { status: 503, error: { detail: 'The database is not available' } };
 
 const ADMIN: Caller = {
@@ -86,8 +87,8 @@ describe('bulk calls while the database fails', () => {
   test('never record an event whose predecessor of the same run was lost with its commit', async () => {
     const ids = await bulk.ids(50);
     await bulk.claim('w', 50);
-    const [noteOnly = ''] = await bulk.ids(1, { priority: 9 });
-    await bulk.claim('w', 1);
+    const [noteOnly = '', other = ''] = await bulk.ids(2, { priority: 9 });
+    await bulk.claim('w', 2);
     const started = ids.map((run_id) => ({ run_id, type: 'STARTED', msg: '', payload: { worker_id: 'w' } }));
     const completed = ids.slice(1).map((run_id) => ({ run_id, attempt: 1, type: 'COMPLETED', msg: '' }));
     const events = [...started, ...completed, { run_id: noteOnly, type: 'NOTE', msg: '' }];
@@ -96,7 +97,7 @@ describe('bulk calls while the database fails', () => {
     const journal = service.app.get(RunJournal);
     // Together with these the first 50 events fill a commit, which fails; the others come with the next.
     const lost = await breaking(ids[7] ?? '', () => {
-      const others = Array.from({ length: 150 }, () => journal.create(freshRun()));
+      const others = Array.from({ length: 150 }, () => journal.change(other, NOTE));
       return Promise.all([Promise.allSettled(others), report()]);
     });
     assert.ok(lost[0].every(({ status }) => status === 'rejected'));

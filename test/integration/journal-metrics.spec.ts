@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Registry } from 'prom-client';
+import type { Scope } from '../../src/auth/access.js';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import type { RunJournal } from '../../src/runs/journal/run-journal.js';
-import { JournalOverloaded } from '../../src/runs/run.errors.js';
+import { TooManyWaiting } from '../../src/runs/run.errors.js';
 import { changeOn, createOn, eventCommand, freshRun, journalOn } from '../support/journal.js';
 import { Scrape } from '../support/scrape.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
@@ -76,18 +77,19 @@ describe('the metrics of the journal', () => {
   });
 
   test('show waiting commands and commands refused because too many wait', async () => {
+    const caller = { id: 'key', scopes: new Set<Scope>(['client']) };
     const inputs = { text: 'x'.repeat(8 * 1024 * 1024) };
     const grown = await counting(async () => {
-      const creations = Array.from({ length: 12 }, () => journal.create(freshRun({ inputs })));
+      const creations = Array.from({ length: 12 }, () => journal.create(freshRun({ inputs }), { caller }));
       const now = await scrape();
       assert.ok((now.value('longshore_journal_waiting_commands') ?? 0) > 0);
       assert.ok((now.value('longshore_journal_waiting_bytes') ?? 0) > 8 * 1024 * 1024);
       const outcomes = await Promise.allSettled(creations);
       const refused = outcomes.filter((outcome) => outcome.status === 'rejected');
-      assert.ok(refused.length > 0 && refused.every(({ reason }) => reason instanceof JournalOverloaded));
+      assert.ok(refused.length > 0 && refused.every(({ reason }) => reason instanceof TooManyWaiting));
       const later = await scrape();
       assert.equal(
-        later.value('longshore_journal_refused_commands_total', { reason: 'overloaded' }),
+        later.value('longshore_journal_refused_commands_total', { reason: 'share' }),
         refused.length,
       );
       assert.equal(later.value('longshore_journal_waiting_commands'), 0);
@@ -95,7 +97,7 @@ describe('the metrics of the journal', () => {
     });
     assert.equal(
       (grown['longshore_runs_created_total'] ?? 0) +
-        (grown['longshore_journal_refused_commands_total{reason="overloaded"}'] ?? 0),
+        (grown['longshore_journal_refused_commands_total{reason="share"}'] ?? 0),
       12,
     );
   });

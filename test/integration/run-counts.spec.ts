@@ -163,7 +163,7 @@ describe('the counts of runs', () => {
   test('count a command that is sent again once', async () => {
     const idempotency = { scope: 'k', requestHash: 'h' };
     const fresh = freshRun();
-    await Promise.all([0, 1, 0, 1].map((n) => journal(n).create(fresh, idempotency)));
+    await Promise.all([0, 1, 0, 1].map((n) => journal(n).create(fresh, { idempotency })));
     const claim = { ...claimOf('w'), idempotency: { scope: 'w', requestHash: 'h' } };
     for (const n of [0, 1]) assert.equal((await journal(n).claim(claim)).runs.length, 1);
     assert.deepEqual((await read()).states, { ...NONE, ASSIGNED: 1 });

@@ -1,6 +1,7 @@
 import { Registry } from 'prom-client';
 import type { DataSource } from 'typeorm';
 import { v7 as uuidv7 } from 'uuid';
+import { loadSettings } from '../../src/config/settings.module.js';
 import { FeedRepository } from '../../src/feed/feed.repository.js';
 import { EventRepository } from '../../src/runs/events/event.repository.js';
 import { HeldRunRepository } from '../../src/runs/storage/held-run.repository.js';
@@ -14,7 +15,8 @@ import { CandidateSelector } from '../../src/runs/journal/candidate-selector.js'
 import { JournalMetrics } from '../../src/runs/journal/journal-metrics.js';
 import { JournalInstrumentation } from '../../src/runs/journal/journal-instrumentation.js';
 import { GroupWriter } from '../../src/runs/journal/group-writer.js';
-import { RunJournal } from '../../src/runs/journal/run-journal.js';
+import { GroupCommitter } from '../../src/runs/journal/group-committer.js';
+import { RunJournal, type JournalSettings } from '../../src/runs/journal/run-journal.js';
 import type { RunCommand } from '../../src/runs/machine/run-command.js';
 import type { NewRun, Run } from '../../src/runs/machine/run.js';
 import { readEvent, type ReportedEvent } from '../../src/runs/machine/run-event.js';
@@ -24,7 +26,10 @@ import type { ClaimContext } from '../../src/runs/scheduling-strategy.js';
 import { DirectStrategy } from '../../src/workers/strategies/direct.strategy.js';
 
 /** A journal as one server process has it. */
-export function journalOn(dataSource: DataSource): { journal: RunJournal; registry: Registry } {
+export function journalOn(
+  dataSource: DataSource,
+  given: Partial<JournalSettings> = {},
+): { journal: RunJournal; registry: Registry } {
   const registry = new Registry();
   const runs = new RunRepository();
   const queue = new QueueRepository(new LowWaterMarks());
@@ -39,8 +44,10 @@ export function journalOn(dataSource: DataSource): { journal: RunJournal; regist
     new ClaimReplays(idempotency, runs),
   );
   const views = new RunViews(runs, events, { maxAnswerBytes: 4 * 1024 * 1024 });
+  const committer = new GroupCommitter(writer, allocator, views);
   const instrumentation = new JournalInstrumentation(new JournalMetrics(registry), null);
-  return { journal: new RunJournal({ dataSource }, writer, allocator, views, instrumentation), registry };
+  const limits = { ...loadSettings([], {}), ...given };
+  return { journal: new RunJournal({ dataSource }, committer, instrumentation, limits), registry };
 }
 
 /** A run to be created, with defaults where nothing is given. */

@@ -47,8 +47,9 @@ export class BulkRunsController {
     @PrefersMinimal() minimal: boolean,
     @BulkKeysOf() keys: BulkKeys,
     @TraceOf() trace: TraceContext | null,
+    @CurrentCaller() caller: Caller,
   ): Promise<CreateRunsResultDto> {
-    return { results: await this.bulk.create(runs, keys, minimal, trace) };
+    return { results: await this.bulk.create(runs, { keys, minimal, trace, caller }) };
   }
 
   @Post('batch/cancel')
@@ -68,9 +69,9 @@ export class BulkRunsController {
   async cancel(
     @Body() { ids }: ChangeRunsDto,
     @BulkKeysOf() keys: BulkKeys,
-    @CurrentCaller() { keyId: sender }: Caller,
+    @CurrentCaller() caller: Caller,
   ): Promise<ChangeRunsResultDto> {
-    return { results: await this.bulk.record(USER_CANCEL, ids, keys, { sender }) };
+    return { results: await this.bulk.record(USER_CANCEL, ids, keys, caller) };
   }
 
   @Post('batch/retry')
@@ -90,8 +91,8 @@ export class BulkRunsController {
   async retry(
     @Body() { ids }: ChangeRunsDto,
     @BulkKeysOf() keys: BulkKeys,
-    @CurrentCaller() { keyId: sender }: Caller,
+    @CurrentCaller() caller: Caller,
   ): Promise<ChangeRunsResultDto> {
-    return { results: await this.bulk.record(MANUAL_RETRY, ids, keys, { sender }) };
+    return { results: await this.bulk.record(MANUAL_RETRY, ids, keys, caller) };
   }
 }

@@ -16,8 +16,8 @@ import { MAX_ATTEMPTS_OF_A_RUN } from '../machine/run.js';
 
 @ApiSchema({ name: 'RefusedItem', description: 'The item was refused.' })
 export class RefusedItemDto {
-  /** The status that the item would be refused with as a request of its own; after 500 or 503 it may be sent again. */
-  @ApiProperty({ type: 'integer', enum: [400, 403, 404, 409, 500, 503] })
+  /** The status that the item would be refused with as a request of its own; after 429, 500 or 503 it may be sent again. */
+  @ApiProperty({ type: 'integer', enum: [400, 403, 404, 409, 429, 500, 503] })
   status: number;
   @ApiProperty({ type: ErrorDto })
   error: ErrorBody;

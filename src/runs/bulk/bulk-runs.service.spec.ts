@@ -1,19 +1,20 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { InvalidRequest } from '../../common/http/errors/domain-error.js';
-import { JournalOverloaded } from '../run.errors.js';
+import { JournalOverloaded, TooManyWaiting } from '../run.errors.js';
 import { settleItems } from './bulk-runs.service.js';
 
 const UNAVAILABLE = { status: 503, error: { detail: 'Too many requests are waiting' } };
 
 /** The outcome of an item: success, a failure of the journal, or a refusal before or after the journal. */
-type Outcome = 'done' | 'overloaded' | 'broken' | 'invalid' | 'gone';
+type Outcome = 'done' | 'overloaded' | 'over-limit' | 'broken' | 'invalid' | 'gone';
 
 const settle = (outcomes: readonly Outcome[]): Promise<object[]> =>
   settleItems(outcomes, async (outcome, index) => {
     if (outcome === 'invalid') throw new InvalidRequest('no', ['why']);
     await Promise.resolve();
     if (outcome === 'overloaded') throw new JournalOverloaded();
+    if (outcome === 'over-limit') throw new TooManyWaiting('SETTING');
     if (outcome === 'broken') throw new Error('secret of the server');
     if (outcome === 'gone') throw new InvalidRequest('gone');
     return { status: 201, index };
@@ -42,6 +43,15 @@ describe('the items of a bulk request', () => {
     assert.deepEqual(await settle(['overloaded', 'invalid']), [
       UNAVAILABLE,
       { status: 400, error: { detail: 'no', errors: ['why'] } },
+    ]);
+  });
+
+  it('fail as one when the API key is over a limit with all of them', async () => {
+    await assert.rejects(settle(['over-limit', 'over-limit']), TooManyWaiting);
+    const error = { detail: 'Too many requests of this API key are waiting: SETTING is reached' };
+    assert.deepEqual(await settle(['done', 'over-limit']), [
+      { status: 201, index: 0 },
+      { status: 429, error },
     ]);
   });
 

@@ -13,7 +13,6 @@ import type { BulkKeys } from '../idempotency/idempotency.js';
 import { assertMayReport } from '../events/event-scopes.js';
 import type { Effect } from '../journal/pending-command.js';
 import { RunJournal } from '../journal/run-journal.js';
-import type { Reporter } from '../machine/run-command.js';
 import type { RunEvent } from '../machine/run-event.js';
 import { newRun } from '../http/new-run.js';
 import { LONGEST_WORKER_ID } from '../http/request-headers.js';
@@ -24,9 +23,18 @@ import {
   type CreatedRunIdDto,
 } from './bulk-runs.dto.js';
 
+/** What the items of a bulk creation share. */
+export interface BulkCreation {
+  readonly keys: BulkKeys;
+  /** Responds with ids instead of runs. */
+  readonly minimal: boolean;
+  readonly trace: TraceContext | null;
+  readonly caller?: Caller | undefined;
+}
+
 /**
  * Many commands in one request, each with the result that it would have alone. Every method throws the first item's error
- * when all items failed because the service is unavailable.
+ * when all items failed because the service is unavailable or the API key is over a limit.
  */
 @Injectable()
 export class BulkRunsService {
@@ -35,16 +43,13 @@ export class BulkRunsService {
     private readonly settings: Settings,
   ) {}
 
-  /** @param minimal responds with ids instead of runs */
   create(
     items: readonly JsonValue[],
-    keys: BulkKeys,
-    minimal: boolean,
-    trace: TraceContext | null,
+    { keys, minimal, trace, caller }: BulkCreation,
   ): Promise<(CreatedRunDto | CreatedRunIdDto | ItemError)[]> {
     return settleItems(items, async (item, index) => {
       const fresh = newRun(readItem(CreateRunDto, item), trace);
-      const effect = await this.journal.create(fresh, keys.of(item, index));
+      const effect = await this.journal.create(fresh, { idempotency: keys.of(item, index), caller });
       if (minimal && 'run' in effect) return { status: 201, id: effect.run.id };
       const { run, replayed } = answerOf(effect);
       return { status: 201, ...(minimal ? { id: run.id } : { run }), ...(replayed && { replayed }) };
@@ -56,11 +61,12 @@ export class BulkRunsService {
     event: RunEvent,
     ids: readonly string[],
     keys: BulkKeys,
-    reporter: Reporter,
+    caller: Caller,
   ): Promise<(ChangedRunDto | ItemError)[]> {
     return settleItems(ids, async (id, index) => {
       const idempotency = keys.of(id, index);
-      return recorded(await this.journal.change(id, eventCommand(event, reporter), { idempotency }));
+      const command = eventCommand(event, { sender: caller.keyId });
+      return recorded(await this.journal.change(id, command, { idempotency, caller }));
     });
   }
 
@@ -90,18 +96,18 @@ export class BulkRunsService {
       }
       assertMayReport(caller, reported.type, reporter);
       const event = checkedEvent(reported);
-      const earlier = orders.get(runId);
-      const order = earlier ?? { isBroken: false };
+      const order = orders.get(runId) ?? { isBroken: false };
       orders.set(runId, order);
       try {
         const command = eventCommand(event, reporter, this.settings);
         const effect = await this.journal.change(runId, command, {
           idempotency: keys.of(item, index),
-          hasPrecedingFailed: earlier && (() => earlier.isBroken),
+          caller,
+          hasPrecedingFailed: () => order.isBroken,
         });
         return recorded(effect);
       } catch (error) {
-        order.isBroken ||= !(error instanceof DomainError) || error.kind === 'unavailable';
+        order.isBroken ||= mayBeSentAgain(error);
         throw error;
       }
     });
@@ -123,8 +129,12 @@ export async function settleItems<I, R extends { readonly status: number }>(
     failures.push(outcome.reason);
     return toItemError(outcome.reason);
   });
-  if (results.every(({ status }) => status === 503)) throw failures[0];
+  if (results.every(({ status }) => status === 503 || status === 429)) throw failures[0];
   return results;
+}
+
+function mayBeSentAgain(error: unknown): boolean {
+  return !(error instanceof DomainError) || error.kind === 'unavailable' || error.kind === 'rate-limited';
 }
 
 function recorded(effect: Effect): ChangedRunDto {

@@ -78,9 +78,10 @@ export class RunsController {
     @Body() body: CreateRunDto,
     @IdempotencyOf() idempotency: Idempotency | undefined,
     @TraceOf() trace: TraceContext | null,
+    @CurrentCaller() caller: Caller,
     @Res({ passthrough: true }) response: Response,
   ): Promise<OpRunDto> {
-    return sendRun(response, await this.runs.create(body, trace, idempotency));
+    return sendRun(response, await this.runs.create(body, { trace, idempotency, caller }));
   }
 
   @Get()
@@ -114,7 +115,7 @@ export class RunsController {
     @Body() body: UpdateRunDto,
     @CurrentCaller() caller: Caller,
   ): Promise<OpRunDto> {
-    return this.runs.patch(id, body, caller.name);
+    return this.runs.patch(id, body, caller);
   }
 
   @Get(':id')
@@ -144,7 +145,7 @@ export class RunsController {
   @ApiOkResponse({ type: OpRunDto, description: 'The run, in its new attempt.' })
   @ApiErrors(400, 404, 503)
   retry(@Param('id') id: string, @CurrentCaller() caller: Caller): Promise<OpRunDto> {
-    return this.runs.retry(id, caller.keyId);
+    return this.runs.retry(id, caller);
   }
 
   @Post(':id/cancel')
@@ -159,7 +160,7 @@ export class RunsController {
   @ApiOkResponse({ type: OpRunDto, description: 'The cancelled run.' })
   @ApiErrors(400, 404, 503)
   cancel(@Param('id') id: string, @CurrentCaller() caller: Caller): Promise<OpRunDto> {
-    return this.runs.cancel(id, caller.keyId);
+    return this.runs.cancel(id, caller);
   }
 
   @Get(':id/events')
@@ -229,8 +230,9 @@ export class RunsController {
     @Res({ passthrough: true }) response: Response,
   ): Promise<OpRunDto | undefined> {
     assertMayReport(caller, body.type, reporter);
-    if (!minimal) return sendRun(response, await this.runs.addEventAndRead(id, body, reporter, idempotency));
-    const { replayed } = await this.runs.addEvent(id, body, reporter, idempotency);
+    const options = { idempotency, caller };
+    if (!minimal) return sendRun(response, await this.runs.addEventAndRead(id, body, reporter, options));
+    const { replayed } = await this.runs.addEvent(id, body, reporter, options);
     markReplayed(response, replayed);
     response.status(204);
     return undefined;

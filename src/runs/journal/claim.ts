@@ -1,4 +1,5 @@
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
+import type { Caller } from '../../auth/access.js';
 import type { Run } from '../machine/run.js';
 import type { ClaimContext } from '../scheduling-strategy.js';
 import type { ClaimedFields } from '../storage/run.repository.js';
@@ -10,6 +11,7 @@ export interface Claim {
   readonly max?: number | undefined;
   readonly context: ClaimContext;
   readonly idempotency?: Idempotency | undefined;
+  readonly caller?: Pick<Caller, 'id'> | undefined;
   /** Payload for SERVED_CHANNEL if this claim is served and its key is stored. */
   readonly announcement?: string | null;
   /** False when the caller has disconnected; called when runs are assigned. */

@@ -6,7 +6,7 @@ import type { RunState } from '../machine/run-state.js';
 import { TIMER_KINDS, timerOf } from '../machine/timers.js';
 import { TRANSITIONS } from '../machine/transitions.js';
 import { REJECTION_REASONS, RunNotFound, RunRejected } from '../run.errors.js';
-import { QUEUE_REFUSALS, type QueueRefusal } from './group-commit-queue.js';
+import { QUEUE_REFUSALS, type QueueRefusal } from '../group-commit/group-commit-queue.js';
 import type { CommittedGroup, PendingCommand, Result } from './pending-command.js';
 
 const EVENT_TYPES: readonly string[] = SPECIAL_EVENT_TYPES;
@@ -65,7 +65,7 @@ export class JournalMetrics {
   );
   private readonly refusedCommands = this.counter(
     'longshore_journal_refused_commands_total',
-    'Commands refused because too many others wait or because a commit is stuck',
+    'Commands refused because too many others wait, too many of the same API key wait, or a commit is stuck',
     ['reason'],
   );
 

@@ -1,26 +1,33 @@
 import { jsonText } from '@longshore/common/json/json-text';
+import type { Caller } from '../../auth/access.js';
 import type { RunView } from '../storage/run-views.js';
 import type { IdempotencyKey } from '../idempotency/idempotency.repository.js';
 import type { RunCommand } from '../machine/run-command.js';
 import type { NewRun, Run } from '../machine/run.js';
 import { PrecedingEventFailed } from '../run.errors.js';
 import { REFUSED, type Claim, type ClaimOutcome } from './claim.js';
-import type { CommandOutcome } from './group-commit-queue.js';
+import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
 import type { Idempotency, IdempotencyLedger } from './idempotency-ledger.js';
 import type { RunGroup } from './run-group.js';
 
-/** How a command on a run is carried out and answered. */
-export interface ChangeOptions {
+/** What a request says beside its command. */
+export interface CommandOptions {
   /** The key of the request, which is carried out once however often it is sent. */
   readonly idempotency?: Idempotency | undefined;
+  /** Who sends the command; undefined: the service itself. Callers are served in turn. */
+  readonly caller?: Pick<Caller, 'id' | 'scopes'> | undefined;
+}
+
+/** How a command on a run is carried out and answered. */
+export interface ChangeOptions extends CommandOptions {
   /** Whether the effect includes a view of the whole run, read in the same transaction. */
   readonly wantsView?: boolean;
-  /** Called when the command is decided: true when a command that must precede it has failed. */
+  /** Called when the command is decided: true when a command of the same request that must precede it has failed. */
   readonly hasPrecedingFailed?: (() => boolean) | undefined;
 }
 
 export type PendingCommand =
-  | { readonly kind: 'create'; readonly fresh: NewRun; readonly idempotency: Idempotency | undefined }
+  | ({ readonly kind: 'create'; readonly fresh: NewRun } & CommandOptions)
   | ({ readonly kind: 'change'; readonly runId: string; readonly command: RunCommand } & ChangeOptions)
   | { readonly kind: 'claim'; readonly claim: Claim };
 

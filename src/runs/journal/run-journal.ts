@@ -1,84 +1,103 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { EntityManager } from 'typeorm';
+import { Settings } from '../../config/settings.js';
 import { JournalDataSource } from '../../database/reserved-connection.js';
-import { Pipeline } from '../../database/pipeline.js';
-import type { StatementTracer } from '../../database/statement-tracer.js';
 import {
   isDatabaseUnavailable,
   isDuplicate,
   isRetryable,
   isStatementGivenUp,
 } from '../../database/unavailable.js';
+import {
+  GroupCommitQueue,
+  QueueFull,
+  type Place,
+  type QueueState,
+  type WaitingLimits,
+} from '../group-commit/group-commit-queue.js';
 import type { RunCommand } from '../machine/run-command.js';
 import type { NewRun } from '../machine/run.js';
-import { JournalOverloaded, RunNotFound } from '../run.errors.js';
+import { JournalOverloaded, RunNotFound, TooManyWaiting } from '../run.errors.js';
 import { isRunId } from '../storage/new-id.js';
-import { RunViews } from '../storage/run-views.js';
-import { ClaimAllocator } from './claim-allocator.js';
 import type { Claim, ClaimOutcome } from './claim.js';
-import { GroupCommitQueue, QueueFull, type CommandOutcome, type QueueState } from './group-commit-queue.js';
-import { GroupWriter } from './group-writer.js';
-import type { Idempotency } from './idempotency-ledger.js';
+import { GroupCommitter } from './group-committer.js';
 import { JournalInstrumentation } from './journal-instrumentation.js';
 import {
   bytesOf,
-  decidePending,
   type ChangeOptions,
-  type CommittedGroup,
+  type CommandOptions,
   type Effect,
   type PendingCommand,
   type Result,
 } from './pending-command.js';
-import { RunGroup } from './run-group.js';
 
-const MB = 1024 * 1024;
-const LIMITS = { maxGroup: 200, maxWaiting: 10_000, maxGroupBytes: 8 * MB, maxWaitingBytes: 64 * MB };
+const MAX_GROUP = 200;
+
+/** A request with more bytes does not wait in the queue of the others. */
+const LARGE_BYTES = 64 * 1024;
+
+/** The settings that limit waiting commands. */
+const SETTING_OF_LIMIT: Readonly<Record<keyof WaitingLimits, string>> = {
+  commands: 'SERVICE_JOURNAL_WAITING',
+  commandsOfOwner: 'SERVICE_JOURNAL_WAITING_PER_KEY',
+  bytes: 'SERVICE_JOURNAL_WAITING_BYTES',
+  bytesOfOwner: 'SERVICE_JOURNAL_WAITING_BYTES_PER_KEY',
+};
+
+export type JournalSettings = Pick<
+  Settings,
+  | 'journalGroupBytes'
+  | 'journalWaiting'
+  | 'journalWaitingPerKey'
+  | 'journalWaitingBytes'
+  | 'journalWaitingBytesPerKey'
+>;
 
 /**
- * All changes of runs go through the journal. It commits commands in groups: one transaction with a fixed number of
- * statements, in which the state machine decides each command in order of arrival, and each gets its own answer. The
- * claims of a group are served after its other commands, so they see the resulting queue.
+ * All changes of runs go through the journal. It commits commands in groups, and each gets its own answer. If more
+ * commands wait than a group holds, API keys are served in turn; reports of workers have a lane of their own. Large
+ * requests form groups of their own, on another connection, so that they do not delay the others.
  */
 @Injectable()
 export class RunJournal {
   readonly #queue: GroupCommitQueue<PendingCommand, Result>;
+  readonly #large: GroupCommitQueue<PendingCommand, Result>;
   readonly #createListeners = new Set<() => void>();
   #announcesFreeWorkers = false;
 
   constructor(
-    @Inject(JournalDataSource) private readonly connection: Pick<JournalDataSource, 'dataSource'>,
-    private readonly writer: GroupWriter,
-    private readonly allocator: ClaimAllocator,
-    private readonly views: RunViews,
+    @Inject(JournalDataSource) private readonly connections: Pick<JournalDataSource, 'dataSource'>,
+    private readonly committer: GroupCommitter,
     private readonly instrumentation: JournalInstrumentation,
+    @Inject(Settings) settings: JournalSettings,
   ) {
-    this.#queue = new GroupCommitQueue({
-      ...LIMITS,
-      weigh: bytesOf,
-      commit: (commands, tries) =>
-        instrumentation.commit(commands, tries, (statements) => this.#commit(commands, statements)),
-      // A statement timeout concerns one command, not the database.
-      isFatal: (error) => isDatabaseUnavailable(error) && !isStatementGivenUp(error),
-      // Duplicate: another process served the same claim; the next try finds the runs that it assigned.
-      isRetryable: (error) => isRetryable(error) || isDuplicate(error),
-    });
-    instrumentation.metrics.observeQueue(this.#queue);
+    this.#queue = this.#newQueue(settings);
+    this.#large = this.#newQueue(settings);
+    instrumentation.metrics.observeQueue(this);
   }
 
-  /** Creates a run or finds the earlier one. @throws IdempotencyMismatch, JournalOverloaded, database errors */
-  async create(fresh: NewRun, idempotency?: Idempotency): Promise<Effect> {
-    const creation = this.#submit({ kind: 'create', fresh, idempotency });
+  /** Commands that wait for a group. */
+  get waiting(): number {
+    return this.#queue.waiting + this.#large.waiting;
+  }
+
+  get waitingBytes(): number {
+    return this.#queue.waitingBytes + this.#large.waitingBytes;
+  }
+
+  /** Creates a run or finds the earlier one. @throws IdempotencyMismatch, JournalOverloaded, TooManyWaiting, database errors */
+  async create(fresh: NewRun, options: CommandOptions = {}): Promise<Effect> {
+    const creation = this.#submit({ kind: 'create', fresh, ...options });
     for (const listener of this.#createListeners) listener();
     return effectOf(await creation);
   }
 
-  /** Changes a run. @throws RunNotFound, RunRejected, IdempotencyMismatch, PrecedingEventFailed, JournalOverloaded, database errors */
+  /** Changes a run. @throws RunNotFound, RunRejected, IdempotencyMismatch, PrecedingEventFailed, JournalOverloaded, TooManyWaiting, database errors */
   async change(runId: string, command: RunCommand, options: ChangeOptions = {}): Promise<Effect> {
     if (!isRunId(runId)) throw new RunNotFound(runId);
     return effectOf(await this.#submit({ kind: 'change', runId, command, ...options }));
   }
 
-  /** Assigns runs to a worker. @throws JournalOverloaded, database errors */
+  /** Assigns runs to a worker. @throws JournalOverloaded, TooManyWaiting, database errors */
   async claim(claim: Claim): Promise<ClaimOutcome> {
     const result = await this.#submit({ kind: 'claim', claim });
     if ('kind' in result) return result;
@@ -105,84 +124,66 @@ export class RunJournal {
   }
 
   /** Resolves when all submitted commands are answered. */
-  idle(): Promise<void> {
-    return this.#queue.idle();
+  async idle(): Promise<void> {
+    await Promise.all([this.#queue.idle(), this.#large.idle()]);
+  }
+
+  #newQueue(settings: JournalSettings): GroupCommitQueue<PendingCommand, Result> {
+    return new GroupCommitQueue({
+      maxGroup: MAX_GROUP,
+      maxGroupBytes: settings.journalGroupBytes,
+      waiting: {
+        commands: settings.journalWaiting,
+        commandsOfOwner: settings.journalWaitingPerKey,
+        bytes: settings.journalWaitingBytes,
+        bytesOfOwner: settings.journalWaitingBytesPerKey,
+      },
+      placeOf,
+      commit: (commands, tries) =>
+        this.instrumentation.commit(commands, tries, (tracer) =>
+          this.committer.commit(this.connections.dataSource, commands, this.#announcesFreeWorkers, tracer),
+        ),
+      // A statement timeout concerns one command, not the database.
+      isFatal: (error) => isDatabaseUnavailable(error) && !isStatementGivenUp(error),
+      // Duplicate: another process served the same claim; the next try finds the runs that it assigned.
+      isRetryable: (error) => isRetryable(error) || isDuplicate(error),
+    });
   }
 
   async #submit(pending: PendingCommand): Promise<Result> {
     this.instrumentation.submitted(pending);
+    const queue = isLargeRequest(pending) ? this.#large : this.#queue;
     try {
-      return await this.#queue.submit(pending);
+      return await queue.submit(pending);
     } catch (error) {
       if (!(error instanceof QueueFull)) throw error;
       this.instrumentation.metrics.refused(error.reason);
-      throw new JournalOverloaded();
+      const setting = error.limit && SETTING_OF_LIMIT[error.limit];
+      throw error.reason === 'share' ? new TooManyWaiting(setting) : new JournalOverloaded(setting);
     }
   }
+}
 
-  async #commit(commands: readonly PendingCommand[], tracer?: StatementTracer): Promise<CommittedGroup> {
-    const work = async (manager: EntityManager, pipeline: Pipeline) => {
-      const { keys, locked, now } = await this.writer.begin(manager, commands);
-      const group = new RunGroup(now, locked);
-      const outcomes = commands.map((pending) => decidePending(group, pending, keys));
-      pipeline.also(this.writer.write(manager, group, keys.unused));
-      const assigned = await this.#serveClaims(manager, commands, outcomes, group);
-      pipeline.also(this.writer.announce(manager, group, assigned, this.#announcesFreeWorkers));
-      await this.#addViews(manager, commands, outcomes);
-      const appended = this.writer.appendToFeeds(manager, group);
-      pipeline.also(appended);
-      return { group, outcomes, appended };
-    };
-    const { appended, ...committed } = await Pipeline.transaction(this.connection.dataSource, work, tracer);
-    return { ...committed, feedEntries: await appended };
-  }
+/** Claims, and the changes that workers and the service itself make, are reports. */
+function placeOf(pending: PendingCommand): Place {
+  const caller = pending.kind === 'claim' ? pending.claim.caller : pending.caller;
+  return {
+    lane: isReport(pending) ? 'reports' : 'requests',
+    owner: caller?.id,
+    bytes: bytesOf(pending),
+  };
+}
 
-  /** Serves the claims of a group. @returns ids of the assigned runs */
-  async #serveClaims(
-    manager: EntityManager,
-    commands: readonly PendingCommand[],
-    outcomes: CommandOutcome<Result>[],
-    { now, countDelta }: RunGroup,
-  ): Promise<ReadonlySet<string>> {
-    const claims = commands.flatMap((pending, at) =>
-      pending.kind === 'claim' ? [{ at, claim: pending.claim }] : [],
-    );
-    const assigned = new Set<string>();
-    if (claims.length === 0) return assigned;
-    const served = await this.allocator.serve(
-      manager,
-      claims.map(({ claim }) => claim),
-      now,
-    );
-    for (const [i, { at }] of claims.entries()) {
-      const outcome = served[i];
-      if (!outcome) continue;
-      outcomes[at] = { value: outcome };
-      for (const { run } of outcome.runs) assigned.add(run.id);
-      if (outcome.kind === 'served') countDelta.move('PENDING', 'ASSIGNED', outcome.runs.length);
-    }
-    return assigned;
-  }
+function isReport(pending: PendingCommand): boolean {
+  if (pending.kind !== 'change') return pending.kind === 'claim';
+  const { caller } = pending;
+  return caller === undefined || caller.scopes.has('worker') || caller.scopes.has('admin');
+}
 
-  /** Adds views of runs to the effects of replays and of changes that want one. */
-  async #addViews(
-    manager: EntityManager,
-    commands: readonly PendingCommand[],
-    outcomes: CommandOutcome<Result>[],
-  ): Promise<void> {
-    const wanted = outcomes.flatMap((outcome, at) => {
-      const pending = commands[at];
-      if (!('value' in outcome) || 'kind' in outcome.value || outcome.value.view) return [];
-      if (pending?.kind === 'change' && !pending.wantsView) return [];
-      const effect = outcome.value;
-      return [{ at, effect, runId: 'run' in effect ? effect.run.id : effect.replayOf }];
-    });
-    if (wanted.length === 0) return;
-    const views = await this.views.read(manager, [...new Set(wanted.map(({ runId }) => runId))]);
-    for (const { at, effect, runId } of wanted) {
-      outcomes[at] = { value: { ...effect, view: views.get(runId) } };
-    }
-  }
+/** Whether it may be carried out after later commands: a change that follows another one of its request may not. */
+function isLargeRequest(pending: PendingCommand): boolean {
+  if (isReport(pending) || (pending.kind === 'change' && pending.hasPrecedingFailed)) return false;
+  return bytesOf(pending) > LARGE_BYTES;
 }
 
 function effectOf(result: Result): Effect {

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
+import type { Caller } from '../../auth/access.js';
 import { NOTHING, type ClaimOutcome } from '../../runs/journal/claim.js';
 import type { Idempotency } from '../../runs/journal/idempotency-ledger.js';
 import type { ClaimContext, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
@@ -26,6 +27,7 @@ export interface ClaimRequest {
   /** Longest wait for work in milliseconds; 0: none. */
   readonly waitMs: number;
   readonly idempotency?: Idempotency | undefined;
+  readonly caller?: Caller | undefined;
   /** Aborts when the client is gone or the service stops. */
   readonly signal: AbortSignal;
 }
@@ -55,10 +57,10 @@ export class ClaimService {
    * @throws JournalOverloaded, or an error of the database
    */
   async claim(request: ClaimRequest, waitFor: WaitFor = (wait) => wait): Promise<ClaimOutcome> {
-    const { workerId, max, waitMs, idempotency, signal } = request;
+    const { workerId, max, waitMs, idempotency, caller, signal } = request;
     const hasKey = idempotency !== undefined;
     const stillWanted = (): boolean => !signal.aborted;
-    const claim = { workerId, max, context: this.#context, idempotency, stillWanted };
+    const claim = { workerId, max, context: this.#context, idempotency, caller, stillWanted };
     const endsAt = performance.now() + waitMs;
     const capacity = waitMs > 0 ? this.waiting.listenForCapacity(workerId) : null;
     let pauseMs = FIRST_PAUSE_MS;

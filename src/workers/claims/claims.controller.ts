@@ -49,7 +49,7 @@ export class ClaimsController {
     assertActsAs(caller, workerId);
     const held = this.requests.open(response, wait > 0);
     try {
-      const request = { workerId, max, waitMs: wait * 1000, idempotency, signal: held.signal };
+      const request = { workerId, max, waitMs: wait * 1000, idempotency, caller, signal: held.signal };
       const { runs } = await this.instrumentation.observe(request, (waitFor) =>
         this.claims.claim(request, waitFor),
       );

@@ -1,53 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { GroupCommitQueue, QueueFull, type CommandOutcome } from './group-commit-queue.js';
-
-interface Deferred {
-  readonly commands: readonly string[];
-  readonly resolve: (outcomes: readonly CommandOutcome<string>[]) => void;
-  readonly reject: (error: unknown) => void;
-}
-
-const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-const done = (commands: readonly string[]): CommandOutcome<string>[] =>
-  commands.map((command) => ({ value: command.toUpperCase() }));
-
-function makeQueue(
-  options: {
-    maxGroup?: number;
-    maxWaiting?: number;
-    maxGroupBytes?: number;
-    maxWaitingBytes?: number;
-    stuckAfterMs?: number;
-  } = {},
-) {
-  const commits: Deferred[] = [];
-  const sizes: number[] = [];
-  const it = new GroupCommitQueue<string, string>({
-    maxGroup: options.maxGroup ?? 100,
-    maxWaiting: options.maxWaiting ?? 1000,
-    weigh: (command) => command.length,
-    maxGroupBytes: options.maxGroupBytes ?? 1000,
-    maxWaitingBytes: options.maxWaitingBytes ?? 1000,
-    ...(options.stuckAfterMs === undefined ? {} : { stuckAfterMs: options.stuckAfterMs }),
-    commit: async (commands) => {
-      const outcomes = await new Promise<readonly CommandOutcome<string>[]>((resolve, reject) =>
-        commits.push({ commands, resolve, reject }),
-      );
-      sizes.push(commands.length);
-      return outcomes;
-    },
-    isFatal: (error) => error === 'database away',
-    isRetryable: (error) => error === 'deadlock',
-  });
-  const commit = async (n: number): Promise<Deferred> => {
-    await tick();
-    const found = commits[n];
-    assert.ok(found, `commit ${n} has begun`);
-    return found;
-  };
-  return { it, commits, sizes, commit };
-}
+import { QueueFull } from './group-commit-queue.js';
+import { done, makeQueue, tick } from './group-commit.fixtures.js';
 
 test('commits a single command at once', async () => {
   const { it, commit } = makeQueue();
@@ -132,7 +86,7 @@ test('splits waiting commands into groups of bounded size', async () => {
 });
 
 test('refuses a command when too many wait, and recovers', async () => {
-  const { it, commit } = makeQueue({ maxWaiting: 1 });
+  const { it, commit } = makeQueue({ waiting: { commands: 1 } });
   const a = it.submit('a');
   const first = await commit(0);
   const b = it.submit('b');
@@ -162,7 +116,7 @@ test('ends a group at its limit in bytes; a larger command forms a group of its 
 });
 
 test('refuses a command when too many bytes wait, unless no other waits', async () => {
-  const { it, commit } = makeQueue({ maxWaitingBytes: 4 });
+  const { it, commit } = makeQueue({ waiting: { bytes: 4 } });
   const heavy = it.submit('aaaaaaaa');
   const first = await commit(0);
   const b = it.submit('bbb');
@@ -206,7 +160,7 @@ test('accepts commands after a stuck commit has failed', async () => {
 });
 
 test('reports that it is overloaded while it is full', async () => {
-  const { it, commit } = makeQueue({ maxWaiting: 1 });
+  const { it, commit } = makeQueue({ waiting: { commands: 1 } });
   const a = it.submit('a');
   const first = await commit(0);
   const b = it.submit('b');

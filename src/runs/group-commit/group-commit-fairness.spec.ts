@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { QueueFull, type Place, type WaitingLimits } from './group-commit-queue.js';
+import { done, makeQueue, tick } from './group-commit.fixtures.js';
+
+/** A command named `lane owner bytes`, and whatever follows. */
+function placeOfName(command: string): Place {
+  const [lane, owner, bytes] = command.split(' ');
+  return { lane: lane === 'report' ? 'reports' : 'requests', owner, bytes: Number(bytes) };
+}
+
+test('commits the command of another owner with the next group, however many commands wait before it', async () => {
+  const { it, commit } = makeQueue({ maxGroup: 4, placeOf: placeOfName });
+  const answers = Array.from({ length: 100 }, (_, i) => it.submit(`request flood 1 ${i}`));
+  const first = await commit(0);
+  answers.push(it.submit('request quiet 1'), it.submit('report worker 1'));
+  first.resolve(done(first.commands));
+  const second = await commit(1);
+  assert.deepEqual(second.commands, [
+    'request flood 1 4',
+    'request flood 1 5',
+    'request quiet 1',
+    'report worker 1',
+  ]);
+  second.resolve(done(second.commands));
+  for (let n = 2; n < 26; n += 1) {
+    const group = await commit(n);
+    group.resolve(done(group.commands));
+  }
+  await Promise.all(answers);
+});
+
+test('commits reports of workers whatever requests are waiting, and requests whatever reports are waiting', async () => {
+  const { it, commit } = makeQueue({ maxGroup: 8, maxGroupBytes: 80, placeOf: placeOfName });
+  const submit = (lane: string): Promise<string>[] =>
+    Array.from({ length: 20 }, (_, i) => it.submit(`${lane} ${i} 10`));
+  const answers = [...submit('request'), ...submit('report')];
+  const first = await commit(0);
+  const count = (lane: string): number => first.commands.filter((command) => command.startsWith(lane)).length;
+  assert.equal(count('report'), 6);
+  assert.equal(count('request'), 2);
+  first.resolve(done(first.commands));
+  for (let n = 1; n < 5; n += 1) {
+    const group = await commit(n);
+    group.resolve(done(group.commands));
+  }
+  await Promise.all(answers);
+});
+
+const isRefused = (limit: keyof WaitingLimits) => (error: unknown) =>
+  error instanceof QueueFull && error.reason === 'share' && error.limit === limit;
+
+test('refuses the commands of an owner who has too many waiting, and accepts those of others', async () => {
+  const { it, commit } = makeQueue({
+    waiting: { commandsOfOwner: 2, bytesOfOwner: 10 },
+    placeOf: placeOfName,
+  });
+  const answers = [it.submit('request a 1')];
+  const first = await commit(0);
+  answers.push(it.submit('request a 1'), it.submit('request a 1'), it.submit('request b 8'));
+  await assert.rejects(it.submit('request a 1'), isRefused('commandsOfOwner'));
+  await assert.rejects(it.submit('request b 3'), isRefused('bytesOfOwner'));
+  answers.push(it.submit('request b 2'), it.submit('report a 1'));
+  assert.equal(it.state, 'ok');
+  first.resolve(done(first.commands));
+  const second = await commit(1);
+  second.resolve(done(second.commands));
+  await Promise.all(answers);
+});
+
+test('accepts reports while the lane of requests is full', async () => {
+  const { it, commit } = makeQueue({ waiting: { commands: 1 }, placeOf: placeOfName });
+  const answers = [it.submit('request a 1')];
+  const first = await commit(0);
+  answers.push(it.submit('request a 1'));
+  await assert.rejects(
+    it.submit('request b 1'),
+    (error) => error instanceof QueueFull && error.reason === 'overloaded' && error.limit === 'commands',
+  );
+  answers.push(it.submit('report a 1'));
+  first.resolve(done(first.commands));
+  const second = await commit(1);
+  second.resolve(done(second.commands));
+  await Promise.all(answers);
+});
+
+/** The commands by lane and owner. */
+function byOwner(commands: readonly string[]): Record<string, string[]> {
+  const found: Record<string, string[]> = {};
+  for (const name of commands) (found[name.split(' ').slice(0, 2).join(' ')] ??= []).push(name);
+  return found;
+}
+
+test('whatever arrives: every group is bounded, every command is committed once, owners keep their order', async () => {
+  const command = fc.record({
+    lane: fc.constantFrom('report', 'request'),
+    owner: fc.constantFrom('a', 'b', 'c'),
+    bytes: fc.integer({ min: 0, max: 60 }),
+    isLater: fc.boolean(),
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.array(command, { minLength: 1, maxLength: 60 }), async (arrivals) => {
+      const waiting = { bytes: 1e6, bytesOfOwner: 1e6 };
+      const { it, commits } = makeQueue({ maxGroup: 8, maxGroupBytes: 50, placeOf: placeOfName, waiting });
+      const committed: string[] = [];
+      let answered = 0;
+      const commitNext = async (): Promise<void> => {
+        await tick();
+        const group = commits[answered];
+        if (group === undefined) return;
+        answered += 1;
+        const places = group.commands.map(placeOfName);
+        const bytes = places.reduce((sum, place) => sum + place.bytes, 0);
+        const largest = (lane: string): number =>
+          Math.max(0, ...places.filter((place) => place.lane === lane).map((place) => place.bytes));
+        assert.ok(group.commands.length <= 8);
+        assert.ok(bytes <= 50 + largest('reports') + largest('requests'));
+        committed.push(...group.commands);
+        group.resolve(done(group.commands));
+      };
+      const names: string[] = [];
+      for (const [i, { lane, owner, bytes, isLater }] of arrivals.entries()) {
+        if (isLater) await commitNext();
+        const name = `${lane} ${owner} ${bytes} ${i}`;
+        names.push(name);
+        void it.submit(name);
+      }
+      while (it.waiting > 0 || answered < commits.length) await commitNext();
+      assert.deepEqual(byOwner(committed), byOwner(names));
+    }),
+    { numRuns: 100 },
+  );
+});

@@ -1,0 +1,94 @@
+import { Injectable } from '@nestjs/common';
+import type { DataSource, EntityManager } from 'typeorm';
+import { Pipeline } from '../../database/pipeline.js';
+import type { StatementTracer } from '../../database/statement-tracer.js';
+import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
+import { RunViews } from '../storage/run-views.js';
+import { ClaimAllocator } from './claim-allocator.js';
+import { GroupWriter } from './group-writer.js';
+import { decidePending, type CommittedGroup, type PendingCommand, type Result } from './pending-command.js';
+import { RunGroup } from './run-group.js';
+
+/** Carries out a group of commands as one transaction with a fixed number of statements. */
+@Injectable()
+export class GroupCommitter {
+  constructor(
+    private readonly writer: GroupWriter,
+    private readonly allocator: ClaimAllocator,
+    private readonly views: RunViews,
+  ) {}
+
+  /**
+   * The state machine decides the commands in order; claims are served after the others, so they see the resulting queue.
+   * @param announceFree whether to announce workers with free capacity
+   * @throws errors of the database: then nothing is committed
+   */
+  async commit(
+    source: DataSource,
+    commands: readonly PendingCommand[],
+    announceFree: boolean,
+    tracer?: StatementTracer,
+  ): Promise<CommittedGroup> {
+    const work = async (manager: EntityManager, pipeline: Pipeline) => {
+      const { keys, locked, now } = await this.writer.begin(manager, commands);
+      const group = new RunGroup(now, locked);
+      const outcomes = commands.map((pending) => decidePending(group, pending, keys));
+      pipeline.also(this.writer.write(manager, group, keys.unused));
+      const assigned = await this.#serveClaims(manager, commands, outcomes, group);
+      pipeline.also(this.writer.announce(manager, group, assigned, announceFree));
+      await this.#addViews(manager, commands, outcomes);
+      const appended = this.writer.appendToFeeds(manager, group);
+      pipeline.also(appended);
+      return { group, outcomes, appended };
+    };
+    const { appended, ...committed } = await Pipeline.transaction(source, work, tracer);
+    return { ...committed, feedEntries: await appended };
+  }
+
+  /** Serves the claims of a group. @returns ids of the assigned runs */
+  async #serveClaims(
+    manager: EntityManager,
+    commands: readonly PendingCommand[],
+    outcomes: CommandOutcome<Result>[],
+    { now, countDelta }: RunGroup,
+  ): Promise<ReadonlySet<string>> {
+    const claims = commands.flatMap((pending, at) =>
+      pending.kind === 'claim' ? [{ at, claim: pending.claim }] : [],
+    );
+    const assigned = new Set<string>();
+    if (claims.length === 0) return assigned;
+    const served = await this.allocator.serve(
+      manager,
+      claims.map(({ claim }) => claim),
+      now,
+    );
+    for (const [i, { at }] of claims.entries()) {
+      const outcome = served[i];
+      if (!outcome) continue;
+      outcomes[at] = { value: outcome };
+      for (const { run } of outcome.runs) assigned.add(run.id);
+      if (outcome.kind === 'served') countDelta.move('PENDING', 'ASSIGNED', outcome.runs.length);
+    }
+    return assigned;
+  }
+
+  /** Adds views of runs to the effects of replays and of changes that want one. */
+  async #addViews(
+    manager: EntityManager,
+    commands: readonly PendingCommand[],
+    outcomes: CommandOutcome<Result>[],
+  ): Promise<void> {
+    const wanted = outcomes.flatMap((outcome, at) => {
+      const pending = commands[at];
+      if (!('value' in outcome) || 'kind' in outcome.value || outcome.value.view) return [];
+      if (pending?.kind === 'change' && !pending.wantsView) return [];
+      const effect = outcome.value;
+      return [{ at, effect, runId: 'run' in effect ? effect.run.id : effect.replayOf }];
+    });
+    if (wanted.length === 0) return;
+    const views = await this.views.read(manager, [...new Set(wanted.map(({ runId }) => runId))]);
+    for (const { at, effect, runId } of wanted) {
+      outcomes[at] = { value: { ...effect, view: views.get(runId) } };
+    }
+  }
+}
