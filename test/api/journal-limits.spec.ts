@@ -60,7 +60,7 @@ describe('requests that wait for a commit', () => {
       const create = (key: string): Promise<TestAnswer> =>
         send('POST', '/runs', { key, body: { image: 'i' } });
       const { body: run } = await create(KEYS.client);
-      const { cancelled, creations } = await blocking(service, run.id, async () => {
+      const waiting = await blocking(service, run.id, async () => {
         const cancelled = send('POST', `/runs/${run.id}/cancel`, { key: KEYS.client });
         await untilBlocked(service);
         const creations = [create(KEYS.client), create(KEYS.client)];
@@ -72,8 +72,8 @@ describe('requests that wait for a commit', () => {
         await untilWaiting(service, 3);
         return { cancelled, creations };
       });
-      assert.equal((await cancelled).status, 200);
-      for (const answer of await Promise.all(creations)) assert.equal(answer.status, 201);
+      assert.equal((await waiting.cancelled).status, 200);
+      for (const answer of await Promise.all(waiting.creations)) assert.equal(answer.status, 201);
       const metrics = new Scrape((await send('GET', '/metrics')).text);
       assert.equal(metrics.value('longshore_journal_refused_commands_total', { reason: 'share' }), 1);
     }));

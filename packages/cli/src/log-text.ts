@@ -1,6 +1,6 @@
 import { isJsonObject } from '@longshore/common/json/json-value';
 import type { Output } from './output.js';
-import { safeLine } from './style.js';
+import { escapeLineFeeds, safeLine } from './style.js';
 
 /** How lines of a log are printed. */
 export interface LogStyle {
@@ -22,10 +22,11 @@ export function logLine(
   if (isJsonObject(gap)) return `[... ${Number(gap['lines'])} lines left out ...]`;
   const time = style.timestamps && typeof t === 'string' ? `${t} ` : '';
   const said = typeof text === 'string' ? text : '';
-  return time + (screen.isTerminal ? safeLine(said, screen.colours) : said);
+  return time + (screen.isTerminal ? safeLine(said, screen.colours) : escapeLineFeeds(said));
 }
 
 /** Prints lines of a log. */
 export async function printLog(entries: readonly string[], style: LogStyle, output: Output): Promise<void> {
-  await output.write(entries.map((entry) => `${logLine(entry, style, output)}\n`).join(''));
+  const text = entries.map((entry) => `${logLine(entry, style, output)}\n`).join('');
+  await (style.json || output.isTerminal ? output.write(text) : output.raw(text));
 }

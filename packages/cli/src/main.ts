@@ -3,6 +3,7 @@ import { CommanderError } from 'commander';
 import { CliError, EXIT, type ExitCode } from './cli-error.js';
 import { Output } from './output.js';
 import { makeProgram } from './program.js';
+import { oneLine } from './style.js';
 
 const stopping = new AbortController();
 let isListening = false;
@@ -43,7 +44,7 @@ async function main(): Promise<void> {
       return;
     }
     output.live.clear();
-    output.note(`longshore: ${error instanceof Error ? error.message : String(error)}`);
+    output.note(`longshore: ${oneLine(error instanceof Error ? error.message : String(error))}`);
     exitCode = error instanceof CliError ? error.exitCode : EXIT.failed;
   }
 }

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
-import { colourOfState, oneLine, paint } from './style.js';
+import { colourOfState, oneLine, paint, safeText } from './style.js';
 
 /** A stream that may be a terminal. */
 export interface Screen extends Writable {
@@ -35,8 +35,13 @@ export class Output {
     return this.isTerminal ? this.out.columns || undefined : undefined;
   }
 
-  /** Prints a result, with back-pressure. */
-  async write(text: string): Promise<void> {
+  /** Prints a result that cannot control a terminal or, if it is JSON, whoever reads it. */
+  write(text: string): Promise<void> {
+    return this.raw(safeText(text));
+  }
+
+  /** Prints a result as it is, with back-pressure. */
+  async raw(text: string): Promise<void> {
     if (text === '') return;
     this.live.hide();
     if (!this.out.write(text)) await once(this.out, 'drain');
@@ -55,7 +60,7 @@ export class Output {
   /** Prints a message to standard error. */
   note(text: string): void {
     this.live.hide();
-    this.err.write(`${text}\n`);
+    this.err.write(`${safeText(text)}\n`);
     this.live.show();
   }
 

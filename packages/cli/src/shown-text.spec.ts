@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import { refusalOf, refusalText } from './failures.js';
-import { logLine } from './log-text.js';
-import { progressLine } from './output.js';
+import { explanationText } from './commands/run-read.js';
+import { logLine, printLog } from './log-text.js';
+import { Output, progressLine } from './output.js';
+import { eventText } from './run-view.js';
+import { formatFields, formatTable } from './table.js';
 
 const ESC = '\u001b';
 const line = (text: string): string =>
@@ -20,9 +24,18 @@ describe('a line of a log', () => {
   test('may colour a terminal and do nothing else to it', () => {
     const text = `${ESC}[31mred${ESC}[0m ${ESC}[2J${ESC}]0;title\u0007`;
     const shown = logLine(line(text), style, { isTerminal: true, colours: true });
-    assert.equal(shown, `${ESC}[31mred${ESC}[0m \ufffd[2J\ufffd]0;title\ufffd${ESC}[0m`);
+    const escaped = String.raw`\u001b[2J\u001b]0;title\u0007`;
+    assert.equal(shown, `${ESC}[31mred${ESC}[0m ${escaped}${ESC}[0m`);
     const plain = logLine(line(text), style, { isTerminal: true, colours: false });
-    assert.equal(plain, 'red \ufffd[2J\ufffd]0;title\ufffd');
+    assert.equal(plain, `red ${escaped}`);
+  });
+
+  test('never looks like two lines', () => {
+    const text = 'a\n2026-01-02T03:04:05.678Z forged\rforged\u2028forged\r';
+    const forTerminal = logLine(line(text), style, { isTerminal: true, colours: false });
+    assert.equal(forTerminal, String.raw`a\n2026-01-02T03:04:05.678Z forged\rforged\u2028forged`);
+    const forProgram = logLine(line(text), style, { isTerminal: false, colours: false });
+    assert.equal(forProgram, text.replace('\n', String.raw`\n`));
   });
 
   test('has its time in front, or is JSON, when that is asked for', () => {
@@ -34,6 +47,71 @@ describe('a line of a log', () => {
   test('that is a gap says how much is missing', () => {
     const gap = JSON.stringify({ cursor: 'c', line: 1, gap: { lines: 7, bytes: null } });
     assert.equal(logLine(gap, style, { isTerminal: false, colours: false }), '[... 7 lines left out ...]');
+  });
+});
+
+describe('what a terminal shows', () => {
+  const controls = '\u0000\u0007\b\u001b[2J\u007f\u0085\u009b31m\u061c\u200e\u2028\u202e\u2066';
+  const evil = `a${controls}\r\nforged`;
+
+  class FakeTerminal extends Writable {
+    readonly isTTY = true;
+    readonly columns = 80;
+    text = '';
+
+    hasColors(): boolean {
+      return true;
+    }
+
+    override _write(chunk: Buffer, _encoding: string, done: () => void): void {
+      this.text += chunk.toString();
+      done();
+    }
+  }
+
+  const out = new FakeTerminal();
+  const err = new FakeTerminal();
+  const output = new Output(out, err, { TERM: 'dumb' });
+  const payload = { outputs: { [evil]: evil } };
+  const event = { t: 't', type: evil, id: 0, state: 'RUNNING', msg: evil, payload } as const;
+  const explained = {
+    run_id: 'r',
+    state: 'PENDING',
+    ended: null,
+    attempt: 1,
+    strategy: evil,
+    summary: evil,
+    queue: { position: 1, position_is_exact: true, waiting_ms: 1, not_before: null, reserved_for: evil },
+    deadline: null,
+    holder: {
+      worker_id: evil,
+      assigned_at: null,
+      started_at: null,
+      last_heartbeat_at: null,
+      silent_ms: null,
+      is_active: true,
+      draining: false,
+      reported_running: true,
+    },
+    counts: null,
+    workers: [],
+  } as const;
+
+  test('has no control characters, line separators or marks of direction of a text from outside', async () => {
+    await output.json({ [evil]: evil });
+    await output.line(JSON.stringify({ [evil]: evil }, null, 2));
+    await output.write(formatTable([{ title: 'T', text: () => evil }], [evil], output));
+    await output.write(formatFields([['name', evil]], true));
+    await printLog([line(evil)], { json: false, timestamps: true }, output);
+    await printLog([line(evil)], { json: true, timestamps: false }, output);
+    output.note(eventText(event));
+    output.note(refusalText({ detail: evil, errors: [evil] }) ?? '');
+    await output.write(explanationText({ ...explained, workers: [] }, output));
+    const shown = stripVTControlCharacters(out.text + err.text);
+    // oxlint-disable-next-line no-control-regex -- these characters are what must be absent
+    assert.doesNotMatch(shown, /[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/);
+    assert.ok(!shown.split('\n').some((text) => text.startsWith('forged')), shown);
+    assert.deepEqual(JSON.parse(out.text.split('\n')[0] ?? ''), { [evil]: evil });
   });
 });
 

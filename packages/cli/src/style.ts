@@ -1,3 +1,5 @@
+import { escapeUnsafe } from '@longshore/common/json/text';
+
 const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const;
 
 /** A colour of the terminal. */
@@ -5,9 +7,7 @@ export type Colour = keyof typeof CODES;
 
 const ESC = '\u001b';
 
-/** Control characters except line feed and tab: log text must not control the terminal. */
-const CONTROLS = /[^\P{Cc}\n\t]/gu;
-/** Colour sequences, the only ones that log lines keep. */
+/** Colour sequences, the only ones that are printed. */
 const SET_COLOUR = new RegExp(`${ESC}\\[[\\d;]*m`, 'g');
 
 /** Colours the text when colours are enabled. */
@@ -29,12 +29,26 @@ export function colourOfState(state: string): Colour | undefined {
   return STATE_COLOURS[state];
 }
 
+/** The text with visible escapes for what could control a terminal, except colours and line feeds. */
+export function safeText(text: string): string {
+  const kept = text.match(SET_COLOUR) ?? [];
+  return text
+    .split(SET_COLOUR)
+    .map((part, index) => escapeUnsafe(part) + (kept[index] ?? ''))
+    .join('');
+}
+
+/** Line feeds as `\n`: a line that holds one must not look like two. */
+export function escapeLineFeeds(text: string): string {
+  return text.replaceAll('\n', String.raw`\n`);
+}
+
 /** Makes a log line safe for a terminal. Colours stay when enabled, and end with the line. */
 export function safeLine(text: string, colours: boolean): string {
-  const kept = [...text.matchAll(SET_COLOUR)].map(([sequence]) => sequence);
-  const parts = text.split(SET_COLOUR).map((part) => part.replaceAll(CONTROLS, '\ufffd'));
-  if (!colours || kept.length === 0) return parts.join('');
-  return `${parts.map((part, index) => part + (kept[index] ?? '')).join('')}${ESC}[0m`;
+  const line = escapeLineFeeds(text.replace(/\r$/, '')).replaceAll('\r', String.raw`\r`);
+  const parts = line.split(SET_COLOUR);
+  // Without the colours, what remains could form another sequence.
+  return colours && parts.length > 1 ? `${safeText(line)}${ESC}[0m` : parts.map(escapeUnsafe).join('');
 }
 
 /** The text on one line, without control characters. */

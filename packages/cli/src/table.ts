@@ -47,14 +47,18 @@ export function formatTable<T>(columns: readonly Column<T>[], rows: readonly T[]
   return [head, ...lines].map((line) => `${line}\n`).join('');
 }
 
-/** Lines `name  value`; fields without a value are omitted. */
+/** Lines `name  value`, whatever white space a value holds; fields without a value are omitted. */
 export function formatFields(
   fields: readonly (readonly [string, string | undefined])[],
   colours: boolean,
 ): string {
   const shown = fields.filter((field): field is readonly [string, string] => field[1] !== undefined);
   const widest = Math.max(0, ...shown.map(([name]) => width(name)));
-  return shown.map(([name, value]) => `${paint(name.padEnd(widest), 'dim', colours)}  ${value}\n`).join('');
+  return shown
+    .map(
+      ([name, value]) => `${paint(name.padEnd(widest), 'dim', colours)}  ${value.replaceAll(/\s/gu, ' ')}\n`,
+    )
+    .join('');
 }
 
 /** How long ago or until then, in the largest fitting unit: `12s`, `5m`, `3h`, `40d`. */

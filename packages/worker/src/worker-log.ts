@@ -1,5 +1,6 @@
 import { pino, stdTimeFunctions, type DestinationStream, type Logger } from 'pino';
 import { prettyFactory } from 'pino-pretty';
+import { escapeUnsafe } from '@longshore/common/json/text';
 import type { WorkerSettings } from './load-settings.js';
 
 export interface LogTarget {
@@ -10,7 +11,10 @@ export interface LogTarget {
 
 const STDOUT: DestinationStream = { write: (line) => void process.stdout.write(line) };
 
-/** The worker's log on standard output: lines of JSON, or readable lines on a terminal. */
+/**
+ * The worker's log on standard output: lines of JSON, or readable lines on a terminal. Text from outside cannot break a
+ * line or control a terminal.
+ */
 export function createWorkerLog(
   { workerId, logLevel }: Pick<WorkerSettings, 'workerId' | 'logLevel'>,
   { destination, pretty }: LogTarget = { destination: STDOUT, pretty: process.stdout.isTTY },
@@ -22,8 +26,12 @@ export function createWorkerLog(
       timestamp: stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
     },
-    pretty ? prettyStream(destination) : destination,
+    pretty ? prettyStream(destination) : { write: (line) => destination.write(escapeUnsafe(line)) },
   );
+}
+
+function escapeValue(_: string, value: unknown): unknown {
+  return typeof value === 'string' ? escapeUnsafe(value) : value;
 }
 
 function prettyStream(destination: DestinationStream): DestinationStream {
@@ -32,6 +40,13 @@ function prettyStream(destination: DestinationStream): DestinationStream {
     singleLine: true,
     ignore: 'worker',
     translateTime: 'SYS:HH:MM:ss',
+    // The other fields are printed as JSON.
+    messageFormat: (line, messageKey) => String(line[messageKey]).replaceAll('\n', String.raw`\n`),
   });
-  return { write: (line) => destination.write(prettify(line)) };
+  return {
+    write: (line) => {
+      const entry: unknown = JSON.parse(line, escapeValue);
+      destination.write(prettify(entry));
+    },
+  };
 }

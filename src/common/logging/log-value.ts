@@ -1,3 +1,5 @@
+import { escapeUnsafe } from '@longshore/common/json/text';
+
 /** Longest text kept of one value, in UTF-16 units. */
 const MAX_TEXT = 8 * 1024;
 const MAX_DEPTH = 6;
@@ -9,17 +11,11 @@ const SECRET_NAME = /(?:password|passwd|secret|authorization|api[-_]?keys?|cooki
 export type LogValue =
   string | number | boolean | null | undefined | readonly LogValue[] | { readonly [name: string]: LogValue };
 
-/** Characters that a terminal or a line reader could act on; JSON escapes only those below space. */
-// oxlint-disable-next-line no-control-regex -- control characters are what this looks for
-const UNSAFE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
-
 /** Makes a text fit for a log line: passwords in connection strings masked, unsafe characters escaped, cut to 8 Ki. */
 export function toLogText(text: string): string {
   // Twice the limit is masked, so that the cut cannot fall between a password and the "@" behind it.
   const masked = maskPasswords(text.slice(0, 2 * MAX_TEXT));
-  const safe = masked
-    .slice(0, MAX_TEXT)
-    .replaceAll(UNSAFE, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  const safe = escapeUnsafe(masked.slice(0, MAX_TEXT));
   const removed = text.length - MAX_TEXT;
   return removed > 0 ? `${safe}... (${removed} more)` : safe;
 }

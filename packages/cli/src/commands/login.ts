@@ -7,6 +7,7 @@ import { type CliContext, withExamples } from '../command-kit.js';
 import { configPath, forgetLogin, keepLogin, readLogin } from '../config-file.js';
 import { checkKey, chooseUrl, type ConnectionFlags, readUrl } from '../connection.js';
 import { Session } from '../session.js';
+import { oneLine } from '../style.js';
 
 /** `login` and `logout` */
 export function addLogin(program: Command, context: CliContext): void {
@@ -30,7 +31,7 @@ export function addLogin(program: Command, context: CliContext): void {
     } = await session.ask((init) => session.client.GET('/whoami', { ...init }));
     const path = await keepLogin(env, { url, apiKey });
     const until = expires === null ? '' : `, until ${expires}`;
-    await output.line(`logged in at ${url} as ${name} (${scopes.join(', ')}${until})`);
+    await output.line(`logged in at ${url} as ${oneLine(name)} (${scopes.join(', ')}${until})`);
     output.note(`kept in ${path}`);
     for (const variable of ['SERVICE_URL', 'SERVICE_API_KEY']) {
       if (env[variable]) output.note(`${variable} is set and wins over what was kept`);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
-import { clip, isCleanText, lengthWithin } from './text.js';
+import { clip, escapeUnsafe, isCleanText, lengthWithin } from './text.js';
 
 describe('texts', () => {
   it('are clean without NUL characters and lone surrogates', () => {
@@ -19,6 +19,22 @@ describe('texts', () => {
     );
     assert.equal(lengthWithin('😀😀', 2, 2), true);
     assert.equal(lengthWithin('abc', 0, Infinity), true);
+  });
+
+  it('are escaped so that they cannot control a terminal, forge a line or change the direction of text', () => {
+    const unsafe = '\u0000\u0007\r\u001b\u007f\u0085\u009b\u061c\u200e\u200f\u2028\u2029\u202e\u2066';
+    const escaped = Array.from(unsafe, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`).join('');
+    assert.equal(escapeUnsafe(`a\t${unsafe}\nb`), `a\t${escaped}\nb`);
+    for (const harmless of ['plain', 'é€😀', '\u200d', '']) assert.equal(escapeUnsafe(harmless), harmless);
+  });
+
+  it('keep their meaning as JSON when they are escaped', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.string({ unit: 'binary' }), (value, text) => {
+        const json = JSON.stringify([value, text]);
+        assert.equal(JSON.stringify(JSON.parse(escapeUnsafe(json))), json);
+      }),
+    );
   });
 
   it('are clipped between characters', () => {

@@ -2,6 +2,22 @@
 // oxlint-disable-next-line no-control-regex -- the pattern excludes control characters
 export const NO_CONTROL_CHARACTERS = /^[^\x00-\x1f\x7f-\x9f]*$/;
 
+/**
+ * Characters that could control a terminal, look like the end of a line or change the direction of text: control characters
+ * except tab and line feed, line and paragraph separators, bidirectional marks.
+ */
+const UNSAFE =
+  // oxlint-disable-next-line no-control-regex -- control characters are what this looks for
+  /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
+
+/** Writes unsafe characters as JSON escapes (`\u009b`); a JSON text keeps its meaning. */
+export function escapeUnsafe(text: string): string {
+  return text.replaceAll(
+    UNSAFE,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
 /** Whether PostgreSQL can store a text: no NUL character, no lone surrogate. */
 export function isCleanText(text: string): boolean {
   return !text.includes('\0') && text.isWellFormed();
