@@ -66,6 +66,12 @@ describe('a worker that stands still for longer than the timeout', { timeout: 40
   const create = (image: string, body: object = {}) =>
     runs.create(image, { event_delivery: { topic: TOPIC }, ...body });
 
+  /** STARTED is reported before the program starts. */
+  const untilStarted = async (id: string, image: string): Promise<void> => {
+    await runs.untilState(id, 'RUNNING');
+    await until(async () => (await images.startsOf(image)).length === 1, 'the program has started');
+  };
+
   /** Stops the worker until the service has taken its runs, and hands those to the rescuer as attempt 2. */
   const stopUntilLost = async (worker: TestProcess, ...ids: string[]): Promise<void> => {
     worker.signal('SIGSTOP');
@@ -94,7 +100,7 @@ describe('a worker that stands still for longer than the timeout', { timeout: 40
         // It looks at its runs once an hour: the refusal of its report is all that tells it.
         const worker = await start(name, '3600');
         const id = await create(name);
-        await runs.untilState(id, 'RUNNING');
+        await untilStarted(id, name);
         await stopUntilLost(worker, id);
         if (locked) await complete(id);
         const earlier = await runs.bytes(id, TOPIC);
@@ -122,7 +128,7 @@ describe('a worker that stands still for longer than the timeout', { timeout: 40
     await images.add('second', FOR_EVER);
     const worker = await start('starts-late', '3600');
     const first = await create('first');
-    await runs.untilState(first, 'RUNNING');
+    await untilStarted(first, 'first');
     const registered: { id: string; resources: { cpu_cores: number } }[] = (await send('GET', '/workers'))
       .body;
     const cores = registered.find(({ id }) => id === 'starts-late')?.resources.cpu_cores ?? 0;
@@ -152,7 +158,7 @@ describe('a worker that stands still for longer than the timeout', { timeout: 40
     await images.add('silent', FOR_EVER);
     const worker = await start('silent', '0.2');
     const id = await create('silent');
-    await runs.untilState(id, 'RUNNING');
+    await untilStarted(id, 'silent');
     await stopUntilLost(worker, id);
     const earlier = await runs.bytes(id, TOPIC);
     const [pid = 0] = await images.startsOf('silent');
@@ -171,7 +177,7 @@ describe('a worker that stands still for longer than the timeout', { timeout: 40
     await images.add('own', `trap '' TERM; ${untilFile(gate.path)}`);
     const worker = await start('own', '0.2');
     const id = await create('own');
-    await runs.untilState(id, 'RUNNING');
+    await untilStarted(id, 'own');
     worker.signal('SIGSTOP');
     await runs.until(id, 'is taken back', (run) => run.current_attempt === 2);
     worker.signal('SIGCONT');
