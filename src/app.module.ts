@@ -17,7 +17,7 @@ import { LoggingModule } from './common/logging/logging.module.js';
 import { MetricsModule } from './common/metrics/metrics.module.js';
 import { RunLogsModule } from './run-logs/run-logs.module.js';
 import { RunsModule } from './runs/runs.module.js';
-import { ApiPages } from './bootstrap/openapi/api-description.js';
+import { ApiPages } from './bootstrap/openapi/api-pages.js';
 import type { Configuration } from './config/settings.module.js';
 import { scheduledJobs } from './bootstrap/scheduled-jobs.js';
 import { SchedulingModule } from './common/scheduling/scheduling.module.js';

@@ -33,6 +33,8 @@ export async function startService(
         SERVICE_DATA_DIR: folder.path,
         SERVICE_API_KEYS: `admin:${KEY}`,
         SERVICE_LOG_LEVEL: 'warning',
+        // All clients of a benchmark share one key.
+        SERVICE_READERS_PER_KEY: '5000',
         ...env,
       },
       stdio: ['ignore', 'pipe', 'inherit'],

@@ -7,7 +7,7 @@ import { FastExpressAdapter } from '../common/http/server/fast-express.adapter.j
 import { RequestTracer } from '../common/http/server/request-tracer.js';
 import { NestLogger } from '../common/logging/nest-logger.js';
 import { HttpMetrics } from '../common/metrics/http-metrics.js';
-import { ApiPages } from './openapi/api-description.js';
+import { ApiPages } from './openapi/api-pages.js';
 
 /**
  * Creates the application. Until `init()` or `listen()` it can be configured like any Nest application.
@@ -20,7 +20,7 @@ export async function createApp(
   const tracer = parts.tracing ? new RequestTracer(parts.tracing) : null;
   const app = await NestFactory.create<NestExpressApplication>(
     AppModule.register(parts, extensions),
-    new FastExpressAdapter(undefined, tracer),
+    new FastExpressAdapter(parts.settings, tracer),
     { bodyParser: false, logger: new NestLogger(parts.log), abortOnError: false },
   );
   app.get(Drain).attach(app.getHttpServer());

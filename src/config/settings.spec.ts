@@ -2,9 +2,12 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { SettingsError } from '@longshore/common/settings/setting';
+import { Budgets } from './budgets.js';
+import { settingKeysOf } from './setting-decorators.js';
 import { loadSettings } from './settings.module.js';
-import { SETTING_KEYS } from './settings.js';
-import { Settings } from './settings.js';
+import { SETTING_KEYS, Settings } from './settings.js';
+
+const BUDGETS: ReadonlySet<string> = new Set(settingKeysOf(Budgets).map(({ field }) => field));
 
 function problemsOf(argv: readonly string[], env: NodeJS.ProcessEnv = {}): readonly string[] {
   try {
@@ -17,7 +20,7 @@ function problemsOf(argv: readonly string[], env: NodeJS.ProcessEnv = {}): reado
 }
 
 function valuesOf(settings: Settings): object {
-  return Object.fromEntries(Object.entries(settings));
+  return Object.fromEntries(Object.entries(settings).filter(([field]) => !BUDGETS.has(field)));
 }
 
 describe('settings', () => {
@@ -51,13 +54,6 @@ describe('settings', () => {
       authFailureLimit: 20,
       dbPoolSize: 10,
       workerPool: undefined,
-      maxAnswerBytes: 4_194_304,
-      maxWorkers: 10_000,
-      maxWorkerBytes: 16_384,
-      maxDefinitionBytes: 262_144,
-      maxDefinitionVersions: 1000,
-      maxAttemptEvents: 10_000,
-      maxAttemptEventBytes: 8_388_608,
     });
   });
 
@@ -71,18 +67,12 @@ describe('settings', () => {
     assert.ok(Object.isFrozen(loadSettings([], {})));
   });
 
-  it('prefer a flag to its variable and a variable to the default', () => {
+  it('prefer the last flag to the variable and the variable to the default', () => {
     assert.equal(loadSettings(['--port', '1'], { SERVICE_PORT: '2' }).port, 1);
+    assert.equal(loadSettings(['--port', '1'], { SERVICE_PORT: 'nonsense' }).port, 1);
+    assert.equal(loadSettings(['--port', '1', '--port', '2'], {}).port, 2);
     assert.equal(loadSettings(['--port=1'], { SERVICE_PORT: '2' }).port, 1);
     assert.equal(loadSettings([], { SERVICE_PORT: '2' }).port, 2);
-  });
-
-  it('take the last of a repeated flag', () => {
-    assert.equal(loadSettings(['--port', '1', '--port', '2'], {}).port, 2);
-  });
-
-  it('do not look at a variable that a flag overrides', () => {
-    assert.equal(loadSettings(['--port', '1'], { SERVICE_PORT: 'nonsense' }).port, 1);
   });
 
   it('read every variable', () => {
@@ -116,13 +106,6 @@ describe('settings', () => {
       SERVICE_AUTH_FAILURE_LIMIT: '0',
       SERVICE_DB_POOL_SIZE: '2',
       SERVICE_WORKER_POOL: 'shared',
-      SERVICE_MAX_ANSWER_BYTES: '4096',
-      SERVICE_MAX_WORKERS: '1',
-      SERVICE_MAX_WORKER_BYTES: '1024',
-      SERVICE_MAX_DEFINITION_BYTES: '1024',
-      SERVICE_MAX_DEFINITION_VERSIONS: '1',
-      SERVICE_MAX_ATTEMPT_EVENTS: '1',
-      SERVICE_MAX_ATTEMPT_EVENT_BYTES: '1024',
     });
     assert.deepEqual(valuesOf(settings), {
       host: '::1',
@@ -157,13 +140,6 @@ describe('settings', () => {
       authFailureLimit: 0,
       dbPoolSize: 2,
       workerPool: 'shared',
-      maxAnswerBytes: 4096,
-      maxWorkers: 1,
-      maxWorkerBytes: 1024,
-      maxDefinitionBytes: 1024,
-      maxDefinitionVersions: 1,
-      maxAttemptEvents: 1,
-      maxAttemptEventBytes: 1024,
     });
   });
 
@@ -193,18 +169,11 @@ describe('settings', () => {
       'auth-failure-limit': '1000',
       'db-pool-size': '20',
       'worker-pool': 'shared',
-      'max-answer-bytes': '5000',
-      'max-workers': '5',
-      'max-worker-bytes': '2000',
-      'max-definition-bytes': '3000',
-      'max-definition-versions': '6',
-      'max-attempt-events': '7',
-      'max-attempt-event-bytes': '4000',
     };
     const argv = Object.entries(values).flatMap(([flag, value]) => [`--${flag}`, value]);
     const settings = loadSettings([...argv, '--reload'], {});
     for (const key of SETTING_KEYS) {
-      if (key.flag !== undefined && key.kind !== 'boolean') {
+      if (key.flag !== undefined && key.kind !== 'boolean' && !BUDGETS.has(key.field)) {
         const value: unknown = settings[key.field];
         assert.equal(String(value), values[key.flag], key.flag);
       }

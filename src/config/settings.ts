@@ -1,19 +1,14 @@
-import { applyDecorators } from '@nestjs/common';
 import { Transform } from 'class-transformer';
+import { IsIn, IsOptional, IsString, Matches, ValidateBy } from 'class-validator';
+import { Budgets } from './budgets.js';
 import {
-  IsBoolean,
-  IsIn,
-  IsInt,
-  IsNumber,
-  IsOptional,
-  IsPositive,
-  IsString,
-  Matches,
-  Max,
-  Min,
-  ValidateBy,
-} from 'class-validator';
-import type { Setting } from '@longshore/common/settings/setting';
+  BooleanSetting,
+  IntegerSetting,
+  SecondsSetting,
+  Secret,
+  settingKeysOf,
+  TextSetting,
+} from './setting-decorators.js';
 import { HasApiKeys, parseApiKeys, type ApiKeySetting } from './api-key-setting.js';
 
 /** Levels of SERVICE_LOG_LEVEL, in ascending order. */
@@ -22,77 +17,11 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 
 const MAX_SERVER_PROCESSES = 256;
 
-/** Every setting that these decorators declare, in the order of the declarations and of the help text. */
-export const SETTING_KEYS: (Setting & { readonly field: keyof Settings })[] = [];
-
-type SettingDecorator = (target: Settings, field: keyof Settings) => void;
-
-/** A setting without a flag. @param checks of the converted value */
-function Secret(row: Omit<Setting, 'field'>, ...checks: PropertyDecorator[]): SettingDecorator {
-  return (target, field) => {
-    SETTING_KEYS.push({ field, ...row });
-    applyDecorators(...checks)(target, field);
-  };
-}
-
-/** A setting whose flag is named after its variable: `--log-level` for `SERVICE_LOG_LEVEL`. */
-function WithFlag(row: Omit<Setting, 'field' | 'flag'>, ...checks: PropertyDecorator[]): SettingDecorator {
-  const flag = row.env.replace('SERVICE_', '').toLowerCase().replaceAll('_', '-');
-  return Secret({ ...row, flag }, ...checks);
-}
-
-interface NumberOptions {
-  readonly min: number;
-  readonly max: number;
-  readonly default: number;
-}
-
-function IntegerSetting(env: string, options: NumberOptions, description: string): SettingDecorator {
-  const { min, max } = options;
-  const allowed = `an integer from ${min} to ${max}`;
-  const row = { env, kind: 'integer', default: String(options.default), allowed, description } as const;
-  return WithFlag(row, IsInt(), Min(min), Max(max));
-}
-
-/** A number of seconds, possibly a fraction. Without a minimum it is greater than 0. */
-function SecondsSetting(
-  env: string,
-  { min, max, default: seconds }: Omit<NumberOptions, 'min'> & { readonly min?: number },
-  description: string,
-): SettingDecorator {
-  const range = min === undefined ? `greater than 0 and at most ${max}` : `from ${min} to ${max}`;
-  const allowed = `a number of seconds ${range}`;
-  const row = { env, kind: 'number', default: String(seconds), allowed, description } as const;
-  return WithFlag(row, IsNumber(), min === undefined ? IsPositive() : Min(min), Max(max));
-}
-
-function BooleanSetting(env: string, value: boolean, description: string): SettingDecorator {
-  const row = {
-    env,
-    kind: 'boolean',
-    default: String(value),
-    allowed: 'true or false',
-    description,
-  } as const;
-  return WithFlag(row, IsBoolean());
-}
-
-/** Without a default the setting may be unset. */
-function TextSetting(
-  env: string,
-  { check, ...row }: Pick<Setting, 'default' | 'allowed'> & { readonly check: RegExp | PropertyDecorator },
-  description: string,
-): SettingDecorator {
-  const checks = check instanceof RegExp ? [IsString(), Matches(check)] : [check];
-  if (row.default === undefined) checks.push(IsOptional());
-  return WithFlag({ ...row, env, kind: 'text', description }, ...checks);
-}
-
 /**
  * The validated, frozen settings of the service. The decorators declare variables, flags, defaults and allowed values.
  * Inject it by this class or by `settingsConfig.KEY`.
  */
-export class Settings {
+export class Settings extends Budgets {
   @TextSetting(
     'SERVICE_HOST',
     { default: '127.0.0.1', allowed: 'an IP address or host name', check: /^[A-Za-z0-9._:%-]{1,255}$/ },
@@ -312,55 +241,6 @@ export class Settings {
     'Where registered workers are kept: in memory, or shared in the database. When unset, one process uses memory and several use shared.',
   )
   readonly workerPool: 'memory' | 'shared' | undefined;
-
-  @IntegerSetting(
-    'SERVICE_MAX_ANSWER_BYTES',
-    { min: 4096, max: 268_435_456, default: 4_194_304 },
-    'Bytes of data after which a page ends, and bytes of events that runs or attempts show in one answer. A page has at least one entry.',
-  )
-  readonly maxAnswerBytes: number;
-
-  @IntegerSetting(
-    'SERVICE_MAX_WORKERS',
-    { min: 1, max: 1_000_000, default: 10_000 },
-    'Registered workers; the heartbeat of a further one is refused with 503.',
-  )
-  readonly maxWorkers: number;
-
-  @IntegerSetting(
-    'SERVICE_MAX_WORKER_BYTES',
-    { min: 1024, max: 1_048_576, default: 16_384 },
-    'Bytes of the GPUs and tags of a worker; a heartbeat with more is refused with 429.',
-  )
-  readonly maxWorkerBytes: number;
-
-  @IntegerSetting(
-    'SERVICE_MAX_DEFINITION_BYTES',
-    { min: 1024, max: 268_435_456, default: 262_144 },
-    'Bytes of one version of a definition; a larger one is refused with 429.',
-  )
-  readonly maxDefinitionBytes: number;
-
-  @IntegerSetting(
-    'SERVICE_MAX_DEFINITION_VERSIONS',
-    { min: 1, max: 1_000_000, default: 1000 },
-    'Versions of one definition; a further one is refused with 429.',
-  )
-  readonly maxDefinitionVersions: number;
-
-  @IntegerSetting(
-    'SERVICE_MAX_ATTEMPT_EVENTS',
-    { min: 1, max: 1_000_000, default: 10_000 },
-    'Events of an attempt that change no state (PROGRESS, custom types); further ones are accepted but not recorded.',
-  )
-  readonly maxAttemptEvents: number;
-
-  @IntegerSetting(
-    'SERVICE_MAX_ATTEMPT_EVENT_BYTES',
-    { min: 1024, max: 1_073_741_824, default: 8_388_608 },
-    'Bytes of the messages and payloads of these events; further ones are accepted but not recorded.',
-  )
-  readonly maxAttemptEventBytes: number;
 }
 
 /** Uses the allowed number of processes only: another number is a problem of its own setting. */
@@ -378,3 +258,6 @@ function IsWorkerPool(): PropertyDecorator {
 function runsSeveral({ workers }: Settings): boolean {
   return workers > 1 && workers <= MAX_SERVER_PROCESSES;
 }
+
+/** Every setting, in the order of the help text. */
+export const SETTING_KEYS = settingKeysOf(Settings, Budgets);

@@ -5,7 +5,8 @@ import type { Request, Response } from 'express';
 import { Public } from '../auth/access.js';
 import { NotFound } from '../common/http/errors/domain-error.js';
 import { IgnoreQuery } from '../common/http/request/handler-inputs.js';
-import { loadDashboard, type DashboardFile, type DashboardFiles } from './dashboard-files.js';
+import { sendStaticFile } from '../common/http/server/static-file.js';
+import { loadDashboard, type DashboardFiles } from './dashboard-files.js';
 
 // Only the dashboard's own files and the API; no inline scripts or styles.
 const CONTENT_SECURITY_POLICY = [
@@ -61,24 +62,7 @@ export class DashboardController implements OnModuleInit {
     const file =
       this.files.get(name) ?? (name.startsWith('assets/') ? undefined : this.files.get('index.html'));
     if (file === undefined) throw new NotFound();
-    send(request, response, file);
+    response.setHeader('Content-Security-Policy', CONTENT_SECURITY_POLICY);
+    sendStaticFile(request, response, file);
   }
-}
-
-function send(request: Request, response: Response, file: DashboardFile): void {
-  // The smallest that the client accepts: browsers list gzip first.
-  const encoding = [...file.bodies.keys()].find((known) => request.acceptsEncodings(known)) ?? 'identity';
-  response.setHeader('Content-Security-Policy', CONTENT_SECURITY_POLICY);
-  response.setHeader('Cache-Control', file.isHashed ? 'public, max-age=31536000, immutable' : 'no-cache');
-  response.setHeader('ETag', file.etag(encoding));
-  response.setHeader('Vary', 'Accept-Encoding');
-  if (request.fresh) {
-    response.status(304).end();
-    return;
-  }
-  const body = file.bodies.get(encoding);
-  response.setHeader('Content-Type', file.mediaType);
-  if (encoding !== 'identity') response.setHeader('Content-Encoding', encoding);
-  response.setHeader('Content-Length', body?.length ?? 0);
-  response.end(body);
 }

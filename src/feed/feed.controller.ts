@@ -1,4 +1,4 @@
-import { Controller, Get, Headers, Inject, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Headers, Inject, Injectable, Query, Req, Res } from '@nestjs/common';
 import { ApiHeader, ApiOkResponse, ApiOperation, ApiTags, getSchemaPath } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
@@ -6,6 +6,8 @@ import { JSON_TYPE } from '../common/http/errors/send-error.js';
 import { ApiErrors, ApiSwitchedOffError } from '../common/http/errors/error.dto.js';
 import { BoundedReaders } from '../common/http/server/bounded-readers.js';
 import { HeldRequests } from '../common/http/server/held-requests.js';
+import { Quota } from '../common/quotas/quota.js';
+import { Refusals } from '../common/quotas/refusals.js';
 import { Settings } from '../config/settings.js';
 import { FeedCursorDto, FeedEventDto, FeedPageDto } from './dto/feed.dto.js';
 import { FeedCursorQueryDto, FeedPageQueryDto, FeedStreamQueryDto } from './dto/feed-query.dto.js';
@@ -28,20 +30,33 @@ const EVENT_STREAM = {
   contentSchema: { $ref: getSchemaPath(FeedEventDto) },
 };
 
+/** The long polls and streams of feeds. */
+@Injectable()
+export class FeedReaders extends BoundedReaders {
+  constructor(
+    requests: HeldRequests,
+    @Inject(FEED_LIMITS) limits: FeedLimits,
+    metrics: FeedMetrics,
+    { readers, readersPerKey }: Settings,
+    refusals: Refusals,
+  ) {
+    const quota = {
+      what: 'streams and waiting polls of feeds',
+      total: { max: readers, setting: 'SERVICE_READERS' },
+      perKey: { max: readersPerKey, setting: 'SERVICE_READERS_PER_KEY' },
+    };
+    super(requests, limits, metrics, new Quota(quota, refusals));
+  }
+}
+
 @ApiTags('feed')
 @Controller('feed')
 export class FeedController {
-  readonly #readers: BoundedReaders;
-
   constructor(
     private readonly feed: FeedService,
     private readonly settings: Settings,
-    requests: HeldRequests,
-    metrics: FeedMetrics,
-    @Inject(FEED_LIMITS) limits: FeedLimits,
-  ) {
-    this.#readers = new BoundedReaders(requests, limits, metrics, 'Too many readers are waiting for events');
-  }
+    private readonly readers: FeedReaders,
+  ) {}
 
   @Get()
   @AllowScopes('client')
@@ -66,7 +81,7 @@ export class FeedController {
     const slice =
       wait === 0
         ? await this.feed.getPage(query, limit)
-        : await this.#readers.hold(response, (signal) =>
+        : await this.readers.hold(response, (signal) =>
             this.feed.awaitPage(query, limit, wait * 1000, signal),
           );
     response.setHeader('Content-Type', JSON_TYPE);
@@ -119,7 +134,7 @@ export class FeedController {
   ): Promise<void> {
     this.#checkEnabled();
     const place = { topic: query.topic, after: lastEventId || query.after };
-    await this.#readers.stream(response, async (stream, signal) => {
+    await this.readers.stream(response, async (stream, signal) => {
       if (request.method !== 'HEAD') return this.feed.stream(place, stream, signal);
       await this.feed.getPage(place, 1);
       stream.begin();

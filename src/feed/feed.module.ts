@@ -4,7 +4,7 @@ import { FeedEpochEntity, FeedEpochStartEntity } from '../database/entities/feed
 import { FeedCursors } from './feed-cursors.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedRetention } from './feed-retention.js';
-import { FeedController } from './feed.controller.js';
+import { FeedController, FeedReaders } from './feed.controller.js';
 import { DEFAULT_FEED_LIMITS, FEED_LIMITS, FeedReader } from './feed.reader.js';
 import { FeedRepository } from './feed.repository.js';
 import { FeedNotifications, FeedService } from './feed.service.js';
@@ -19,6 +19,7 @@ import { FeedNotifications, FeedService } from './feed.service.js';
     FeedMetrics,
     FeedNotifications,
     FeedReader,
+    FeedReaders,
     FeedService,
     FeedRetention,
   ],

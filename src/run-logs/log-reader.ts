@@ -1,4 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { Quota } from '../common/quotas/quota.js';
+import { Refusals } from '../common/quotas/refusals.js';
+import { Settings } from '../config/settings.js';
 import { Semaphore } from '../database/semaphore.js';
 import { RunNotFound } from '../runs/run.errors.js';
 import { EMPTY_LOG } from './add-chunk.js';
@@ -26,9 +29,42 @@ export interface LogRange {
   readonly maxBytes: number;
   /** Text that the lines must contain, ignoring case. */
   readonly contains: string | undefined;
+  /** Id of the API key that reads. */
+  readonly callerId: string;
 }
 
 type Picked = Pick<LogPage, 'entries' | 'start' | 'end'>;
+
+/** Runs searches of logs one after the other, so that they leave most of the places of readers to others. */
+@Injectable()
+export class LogSearches {
+  readonly #quota: Quota;
+  readonly #semaphore = new Semaphore(1);
+
+  constructor({ logSearches, logSearchesPerKey }: Settings, refusals: Refusals) {
+    const limits = {
+      what: 'searches of logs',
+      total: { max: logSearches, setting: 'SERVICE_LOG_SEARCHES' },
+      perKey: { max: logSearchesPerKey, setting: 'SERVICE_LOG_SEARCHES_PER_KEY' },
+    };
+    this.#quota = new Quota(limits, refusals);
+  }
+
+  /** Searches that run or wait. */
+  get size(): number {
+    return this.#quota.held;
+  }
+
+  /** @throws KeyOverQuota, ProcessOverQuota when too many wait already */
+  async run<T>(keyId: string, search: () => Promise<T>): Promise<T> {
+    this.#quota.take(keyId);
+    try {
+      return await this.#semaphore.take(search);
+    } finally {
+      this.#quota.release(keyId);
+    }
+  }
+}
 
 /** Reads pages of logs, a bounded number at a time. Each unpacks one row after the other. */
 @Injectable()
@@ -38,6 +74,7 @@ export class LogReader {
   constructor(
     private readonly logs: RunLogRepository,
     private readonly rows: LogRowRepository,
+    private readonly searches: LogSearches,
     @Inject(LOG_LIMITS) private readonly limits: LogLimits,
   ) {
     this.#semaphore = new Semaphore(limits.maxReading);
@@ -54,9 +91,13 @@ export class LogReader {
     return cursor;
   }
 
-  /** @throws RunNotFound, AttemptNotFound; LogCursorInvalid for a position behind the end of the log */
+  /**
+   * @throws RunNotFound, AttemptNotFound; LogCursorInvalid for a position behind the end of the log; KeyOverQuota and
+   * ProcessOverQuota for a search
+   */
   read(range: LogRange): Promise<LogPage> {
-    return this.#semaphore.take(() => this.#read(range));
+    const read = (): Promise<LogPage> => this.#semaphore.take(() => this.#read(range));
+    return range.contains === undefined ? read() : this.searches.run(range.callerId, read);
   }
 
   async #read(range: LogRange): Promise<LogPage> {

@@ -16,7 +16,11 @@ const DEFAULT_LIMIT = 1000;
 const END_FRAME = Buffer.from('event: end\ndata: {}\n\n');
 
 /** What a client asks for. */
-export type LogRequest = Omit<LogPageQueryDto, 'wait'> & { readonly runId: string };
+export type LogRequest = Omit<LogPageQueryDto, 'wait'> & {
+  readonly runId: string;
+  /** Id of the caller's API key. */
+  readonly callerId: string;
+};
 
 /**
  * Reads logs. Every method throws RunNotFound and AttemptNotFound, LogCursorInvalid for an unusable cursor, and
@@ -85,7 +89,7 @@ export class LogService {
     }
   }
 
-  #rangeOf({ runId, attempt, after, before, tail, limit, contains }: LogRequest): LogRange {
+  #rangeOf({ runId, callerId, attempt, after, before, tail, limit, contains }: LogRequest): LogRange {
     if (!isRunId(runId)) throw new RunNotFound(runId);
     const places = Object.entries({ tail, before, after }).filter(([, value]) => value !== undefined);
     const [first, ...others] = places.map(([name]) => name);
@@ -103,6 +107,7 @@ export class LogService {
       limit: Math.min(tail ?? Infinity, limit ?? tail ?? DEFAULT_LIMIT),
       maxBytes: this.limits.pageBytes,
       contains,
+      callerId,
     };
   }
 }

@@ -1,4 +1,16 @@
-import { Body, Controller, Get, Headers, Inject, Param, Put, Query, Req, Res } from '@nestjs/common';
+import {
+  Body,
+  Controller,
+  Get,
+  Headers,
+  Inject,
+  Injectable,
+  Param,
+  Put,
+  Query,
+  Req,
+  Res,
+} from '@nestjs/common';
 import {
   ApiBody,
   ApiExtraModels,
@@ -10,7 +22,8 @@ import {
   getSchemaPath,
 } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
-import { AllowBoundKeys, AllowScopes } from '../auth/access.js';
+import { AllowBoundKeys, AllowScopes, type Caller } from '../auth/access.js';
+import { CurrentCaller } from '../auth/api-key.guard.js';
 import {
   BODY_EXAMPLES,
   EXAMPLE_WORKER_ID,
@@ -21,6 +34,9 @@ import { InvalidRequest } from '../common/http/errors/domain-error.js';
 import { ApiErrors } from '../common/http/errors/error.dto.js';
 import { BoundedReaders } from '../common/http/server/bounded-readers.js';
 import { HeldRequests } from '../common/http/server/held-requests.js';
+import { Quota } from '../common/quotas/quota.js';
+import { Refusals } from '../common/quotas/refusals.js';
+import { Settings } from '../config/settings.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import type { Reporter } from '../runs/machine/run-command.js';
 import { AllowHolders } from '../runs/http/held-run.guard.js';
@@ -65,21 +81,34 @@ function header(description: string, schema: object) {
   return { required: true, description, schema };
 }
 
+/** The long polls and streams of logs. */
+@Injectable()
+export class LogReaders extends BoundedReaders {
+  constructor(
+    requests: HeldRequests,
+    @Inject(LOG_LIMITS) limits: LogLimits,
+    metrics: LogMetrics,
+    { readers, readersPerKey }: Settings,
+    refusals: Refusals,
+  ) {
+    const quota = {
+      what: 'streams and waiting polls of logs',
+      total: { max: readers, setting: 'SERVICE_READERS' },
+      perKey: { max: readersPerKey, setting: 'SERVICE_READERS_PER_KEY' },
+    };
+    super(requests, limits, metrics, new Quota(quota, refusals));
+  }
+}
+
 @ApiTags('logs')
 @Controller('runs')
 @ApiExtraModels(LogLineDto, LogGapDto)
 export class LogsController {
-  readonly #readers: BoundedReaders;
-
   constructor(
     private readonly logs: LogService,
     private readonly writer: LogWriter,
-    requests: HeldRequests,
-    metrics: LogMetrics,
-    @Inject(LOG_LIMITS) limits: LogLimits,
-  ) {
-    this.#readers = new BoundedReaders(requests, limits, metrics, 'Too many readers are waiting for lines');
-  }
+    private readonly readers: LogReaders,
+  ) {}
 
   @Put(':id/logs/:chunk')
   @AllowScopes('worker')
@@ -158,15 +187,16 @@ export class LogsController {
   async getPage(
     @Param('id') id: string,
     @Query() query: LogPageQueryDto,
+    @CurrentCaller() caller: Caller,
     @Req() request: Request,
     @Res({ passthrough: true }) response: Response,
   ): Promise<string> {
     const { wait = 0, ...choice } = query;
-    const asked = { runId: id, ...choice };
+    const asked = { runId: id, callerId: caller.id, ...choice };
     const page =
       wait === 0
         ? await this.logs.getPage(asked)
-        : await this.#readers.hold(response, (signal) => this.logs.awaitPage(asked, wait * 1000, signal));
+        : await this.readers.hold(response, (signal) => this.logs.awaitPage(asked, wait * 1000, signal));
     const toCursor = cursorsOf(id, page.attempt);
     const isPlain = request.accepts([NDJSON, PLAIN]) === PLAIN;
     response.vary('Accept');
@@ -207,12 +237,13 @@ export class LogsController {
   async stream(
     @Param('id') id: string,
     @Query() query: LogStreamQueryDto,
+    @CurrentCaller() caller: Caller,
     @Headers('last-event-id') lastEventId: string | undefined,
     @Req() request: Request,
     @Res() response: Response,
   ): Promise<void> {
-    const asked = { ...query, runId: id, after: lastEventId || query.after };
-    await this.#readers.stream(response, async (stream, signal) => {
+    const asked = { ...query, runId: id, callerId: caller.id, after: lastEventId || query.after };
+    await this.readers.stream(response, async (stream, signal) => {
       if (request.method !== 'HEAD') return this.logs.stream(asked, stream, signal);
       await this.logs.getPage({ ...asked, limit: 1 });
       stream.begin();

@@ -3,11 +3,11 @@ import { RunsModule } from '../runs/runs.module.js';
 import { DEFAULT_LOG_LIMITS, LOG_LIMITS } from './log-limits.js';
 import { LogMetrics } from './log-metrics.js';
 import { ClosedLogCheck, LogNotifications } from './log-notifications.js';
-import { LogReader } from './log-reader.js';
+import { LogReader, LogSearches } from './log-reader.js';
 import { LogRemovalJob } from './log-removal.job.js';
 import { LogRowRepository } from './log-row.repository.js';
 import { LogService } from './log.service.js';
-import { LogsController } from './logs.controller.js';
+import { LogReaders, LogsController } from './logs.controller.js';
 import { LogWriter } from './log-writer.js';
 import { RunLogRepository } from './run-log.repository.js';
 
@@ -23,7 +23,9 @@ import { RunLogRepository } from './run-log.repository.js';
     LogWriter,
     LogNotifications,
     ClosedLogCheck,
+    LogSearches,
     LogReader,
+    LogReaders,
     LogService,
     LogRemovalJob,
   ],

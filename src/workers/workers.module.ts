@@ -9,7 +9,7 @@ import { CapacityService } from './capacity/capacity.service.js';
 import { ClaimInstrumentation } from './claims/claim-instrumentation.js';
 import { EmptyClaimPredictor } from './claims/empty-claim-predictor.js';
 import { ClaimService } from './claims/claim.service.js';
-import { ClaimsController } from './claims/claims.controller.js';
+import { ClaimQuota, ClaimsController } from './claims/claims.controller.js';
 import { ServedNotifications } from './claims/served-notifications.js';
 import { WaitingClaims } from './claims/waiting-claims.js';
 import { ExplainController } from './explain/explain.controller.js';
@@ -44,6 +44,7 @@ import { WorkersService } from './workers.service.js';
     ServedNotifications,
     EmptyClaimPredictor,
     ClaimInstrumentation,
+    ClaimQuota,
     ClaimService,
     ExplainService,
     OverviewService,

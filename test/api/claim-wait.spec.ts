@@ -4,7 +4,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Drain } from '../../src/common/http/server/drain.js';
 import { assertInvalid } from '../support/answer-shapes.js';
 import { RunSteps } from '../support/run-steps.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../support/test-app.js';
+import { RawConnection, requestText } from '../support/raw-http.js';
+import { ClaimQuota } from '../../src/workers/claims/claims.controller.js';
+import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../support/test-app.js';
 
 /** Generous on a loaded machine, and far below every wait that is asked for. */
 const AT_ONCE_MS = 2_000;
@@ -229,6 +231,48 @@ describe('a claim that waits', () => {
     assert.equal((await service.send('POST', '/workers/newcomer/resume')).status, 200);
     assert.deepEqual(idsOf(await draining), [next.id]);
     assert.ok(performance.now() - since < 3 * AT_ONCE_MS);
+  });
+
+  test('is refused with 429 when its key has as many as it may, and with 503 when the process has', async () => {
+    const limited = await startTestApp({
+      env: { SERVICE_WAITING_CLAIMS_PER_KEY: '1', SERVICE_WAITING_CLAIMS: '2' },
+      database: service.database,
+    });
+    const { port } = new URL(limited.url);
+    const connections: RawConnection[] = [];
+    const hold = async (key: string): Promise<void> => {
+      const connection = await RawConnection.open(Number(port));
+      connections.push(connection);
+      connection.send(requestText('POST', '/workers/held/claim?wait=30', { 'X-API-Key': key }));
+      await untilHeld(connections.length);
+    };
+    const untilHeld = async (count: number): Promise<void> => {
+      const { held } = limited.app.get(ClaimQuota);
+      if (held === count) return;
+      await sleep(10);
+      await untilHeld(count);
+    };
+    const claimAs = (key: string, seconds: number): Promise<TestAnswer> =>
+      limited.send('POST', `/workers/held/claim?wait=${seconds}`, { key });
+    await hold(KEYS.worker);
+    const refused = await claimAs(KEYS.worker, 1);
+    assert.equal(refused.status, 429);
+    assert.deepEqual(refused.body, {
+      detail: 'Too many waiting claims of this API key: at most 1 (SERVICE_WAITING_CLAIMS_PER_KEY)',
+    });
+    assert.ok(Number(refused.headers.get('retry-after')) >= 1);
+    assert.equal((await claimAs(KEYS.worker, 0)).status, 200, 'a claim that does not wait needs no place');
+    await hold(KEYS.admin);
+    const made = await limited.send('POST', '/api-keys', { body: { name: 'third', scopes: ['worker'] } });
+    const full = await claimAs(made.body.key, 1);
+    assert.deepEqual(
+      [full.status, full.body.detail],
+      [503, 'Too many waiting claims: at most 2 (SERVICE_WAITING_CLAIMS)'],
+    );
+    for (const connection of connections) connection.destroy();
+    await untilHeld(0);
+    assert.equal((await claimAs(KEYS.worker, 1)).status, 200);
+    await limited.close();
   });
 
   test('takes whole seconds from 0 to 30', async () => {

@@ -253,7 +253,7 @@ describe('GET /feed/stream within its limits', () => {
   });
 
   test('disconnects a reader that accepts nothing for too long; it resumes without loss or repeat', async () => {
-    const service = await startFeedApp({ limits: { stallMs: 300 } });
+    const service = await startFeedApp({ env: { SERVICE_WRITE_TIMEOUT: '0.3' } });
     const id = await createRun(service.send, 'slow');
     const big = 'x'.repeat(900_000);
     const reader = await open(service, 'topic=slow');
@@ -315,13 +315,14 @@ describe('GET /feed/stream within its limits', () => {
   });
 
   test('limits the number of streams and polls together', async () => {
-    assert.equal(DEFAULT_FEED_LIMITS.maxReaders, 5_000);
-    const service = await startFeedApp({ limits: { maxReaders: 2 } });
+    const service = await startFeedApp({ env: { SERVICE_READERS: '2' } });
     const readers = [await open(service, 'topic=full'), await open(service, 'topic=full')];
     for (const path of ['/feed/stream?topic=full', '/feed?topic=full&wait=1']) {
       const refused = await service.send('GET', path);
       assert.equal(refused.status, 503);
-      assert.deepEqual(refused.body, { detail: 'Too many readers are waiting for events' });
+      assert.deepEqual(refused.body, {
+        detail: 'Too many streams and waiting polls of feeds: at most 2 (SERVICE_READERS)',
+      });
       assert.ok(Number(refused.headers.get('retry-after')) >= 1);
     }
     assert.equal((await service.send('GET', '/feed?topic=full')).status, 200);

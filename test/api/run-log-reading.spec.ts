@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { after, before, describe, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { assertError } from '../support/answer-shapes.js';
 import { assertDense, logOf, putChunk, readLog, readWhole, told } from '../support/run-log.js';
 import { RunSteps } from '../support/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../support/test-app.js';
+import { hashApiKey } from '../../src/auth/api-key.js';
+import { LogSearches } from '../../src/run-logs/log-reader.js';
+import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../support/test-app.js';
 
 const UNKNOWN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 
@@ -193,6 +197,41 @@ describe('GET /runs/{id}/logs', () => {
     assert.deepEqual(told(newest.entries), told(found.entries).slice(1));
     const nothing = await readLog(send, run, 'contains=nowhere');
     assert.deepEqual([nothing.entries, nothing.isComplete], [[], true]);
+  });
+
+  test('bounds the searches of a key and of all; pages without a search go on meanwhile', async () => {
+    const limited = await startTestApp({
+      env: { SERVICE_LOG_SEARCHES_PER_KEY: '2', SERVICE_LOG_SEARCHES: '3' },
+      database: service.database,
+    });
+    const run = await logged(10);
+    const search = (key: string): Promise<TestAnswer> =>
+      limited.send('GET', `/runs/${run}/logs?contains=LINE`, { key });
+    const searches = limited.app.get(LogSearches);
+    // A search that does not end.
+    const end = new AbortController();
+    const endless = once(end.signal, 'abort');
+    const blocking = searches.run(hashApiKey(KEYS.client), () => endless);
+    const waiting = [search(KEYS.client)];
+    while (searches.size < 2) await setImmediate();
+    const refused = await search(KEYS.client);
+    assert.equal(refused.status, 429);
+    assert.deepEqual(refused.body, {
+      detail: 'Too many searches of logs of this API key: at most 2 (SERVICE_LOG_SEARCHES_PER_KEY)',
+    });
+    waiting.push(search(KEYS.admin));
+    while (searches.size < 3) await setImmediate();
+    const full = await search(KEYS.admin);
+    assert.deepEqual(
+      [full.status, full.body.detail],
+      [503, 'Too many searches of logs: at most 3 (SERVICE_LOG_SEARCHES)'],
+    );
+    const page = await limited.send('GET', `/runs/${run}/logs`, { key: KEYS.client });
+    assert.equal(logOf(page).entries.length, 10);
+    end.abort();
+    await blocking;
+    for (const answer of await Promise.all(waiting)) assert.equal(logOf(answer).entries.length, 10);
+    await limited.close();
   });
 
   test('bounds the work: a page of long lines and a long search end before the log does', async () => {

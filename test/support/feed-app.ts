@@ -14,19 +14,21 @@ import { openTestDatabase, type TestDatabase } from './test-database.js';
 
 /** What an application with other limits differs in. */
 export interface FeedAppOptions {
-  readonly limits: Partial<FeedLimits>;
+  readonly limits?: Partial<FeedLimits>;
+  readonly env?: Readonly<Record<string, string>>;
   /** A database that another application uses too. */
   readonly database?: TestDatabase;
 }
 
 /** Starts an application whose feed has other limits than the service's; everything else is as in the service. */
-export async function startFeedApp({ limits, database: given }: FeedAppOptions): Promise<TestApp> {
+export async function startFeedApp({ limits, env, database: given }: FeedAppOptions): Promise<TestApp> {
   const keys = Object.entries(KEYS).map(([scope, key]) => `${scope}:${key}`);
   const configuration = await SettingsModule.load([], {
     SERVICE_API_KEYS: keys.join(','),
     SERVICE_LOG_LEVEL: 'debug',
     // A slow reader is held up by events of 20 MB.
     SERVICE_MAX_ATTEMPT_EVENT_BYTES: '100000000',
+    ...env,
   });
   const { settings } = configuration;
   const database = given ?? (await openTestDatabase({ entities: ENTITIES }));
@@ -42,7 +44,7 @@ export async function startFeedApp({ limits, database: given }: FeedAppOptions):
     .overrideProvider(FEED_LIMITS)
     .useValue({ ...DEFAULT_FEED_LIMITS, ...limits })
     .compile();
-  const app = module.createNestApplication<NestExpressApplication>(new FastExpressAdapter(), {
+  const app = module.createNestApplication<NestExpressApplication>(new FastExpressAdapter(settings), {
     bodyParser: false,
     logger: new NestLogger(log),
   });

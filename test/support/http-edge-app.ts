@@ -16,6 +16,8 @@ import {
 } from '@nestjs/common';
 import type { CanActivate, ExecutionContext, INestApplication } from '@nestjs/common';
 import { APP_GUARD, NestFactory } from '@nestjs/core';
+import { Registry } from 'prom-client';
+import { Refusals } from '../../src/common/quotas/refusals.js';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import type { Request, Response } from 'express';
@@ -36,6 +38,8 @@ import { requestIdOf } from '../../src/common/http/server/request-id.js';
 import { RequestGuard } from '../../src/common/http/request/request.guard.js';
 import { SERVER_LIMITS } from '../../src/common/http/server/server-limits.js';
 import { DatabaseUnreachable } from '../../src/database/unavailable.js';
+import type { Budgets } from '../../src/config/budgets.js';
+import { loadSettings } from '../../src/config/settings.module.js';
 import { Settings } from '../../src/config/settings.js';
 
 export const MAX_BODY_BYTES = 4096;
@@ -70,13 +74,6 @@ class DenyGuard implements CanActivate {
     return true;
   }
 }
-
-@Global()
-@Module({
-  providers: [{ provide: Settings, useValue: { maxBodyBytes: MAX_BODY_BYTES } }],
-  exports: [Settings],
-})
-class EdgeSettingsModule {}
 
 /** What the handlers of the test application did, and what they wait for. */
 export class EdgeState {
@@ -126,6 +123,11 @@ class EdgeController {
   @Get('list')
   list(@Query() query: ListDto): object {
     return { ...query };
+  }
+
+  @Get('large')
+  large(@Query('bytes') bytes: string): object {
+    return { text: 'x'.repeat(Number(bytes)) };
   }
 
   @Get('named')
@@ -187,8 +189,23 @@ function silent(): void {
 }
 
 /** Starts the application on a free port. */
-export async function startEdge(limits: ServerOptions = {}): Promise<EdgeApp> {
+export async function startEdge(
+  limits: ServerOptions = {},
+  budgets: Partial<Budgets> = {},
+): Promise<EdgeApp> {
   const state = new EdgeState();
+  const settings = { ...loadSettings([], {}), maxBodyBytes: MAX_BODY_BYTES, ...budgets };
+  @Global()
+  @Module({
+    providers: [
+      { provide: Settings, useValue: settings },
+      { provide: Registry, useValue: new Registry() },
+      Refusals,
+    ],
+    exports: [Settings, Refusals],
+  })
+  class EdgeSettingsModule {}
+
   @Module({
     imports: [EdgeSettingsModule, HttpModule],
     controllers: [EdgeController],
@@ -201,11 +218,15 @@ export async function startEdge(limits: ServerOptions = {}): Promise<EdgeApp> {
   class EdgeModule {}
 
   const logger = { log: silent, warn: silent, error: (error: unknown): number => state.errors.push(error) };
-  const app = await NestFactory.create(EdgeModule, new FastExpressAdapter({ ...SERVER_LIMITS, ...limits }), {
-    logger,
-    bodyParser: false,
-    abortOnError: false,
-  });
+  const app = await NestFactory.create(
+    EdgeModule,
+    new FastExpressAdapter(settings, null, { ...SERVER_LIMITS, ...limits }),
+    {
+      logger,
+      bodyParser: false,
+      abortOnError: false,
+    },
+  );
   SwaggerModule.setup('docs', app, () => SwaggerModule.createDocument(app, new DocumentBuilder().build()));
   const drain = app.get(Drain);
   drain.attach(app.getHttpServer());

@@ -1,6 +1,5 @@
-import { Injectable, type INestApplication, type OnModuleInit } from '@nestjs/common';
+import type { INestApplication } from '@nestjs/common';
 import { DocumentBuilder, SwaggerModule, type OpenAPIObject } from '@nestjs/swagger';
-import { packageVersion } from '@longshore/common/settings/package-version';
 import { eventSchemas } from '../../runs/http/dto/event-schemas.js';
 import {
   addCommonParts,
@@ -49,28 +48,4 @@ export function describeApi(app: INestApplication, version: string): OpenAPIObje
   addCommonParts(document);
   sortPathsByTag(document);
   return document;
-}
-
-/**
- * Serves the document when the application initializes, and so after the middleware, prefix and versions that were added
- * to it: Swagger UI at /docs, JSON at /docs-json.
- */
-@Injectable()
-export class ApiPages implements OnModuleInit {
-  #app: INestApplication | undefined;
-
-  /** Sets the application to describe; without one nothing is served. */
-  attach(app: INestApplication): void {
-    this.#app = app;
-  }
-
-  onModuleInit(): void {
-    if (this.#app === undefined) return;
-    SwaggerModule.setup('docs', this.#app, describeApi(this.#app, packageVersion()), {
-      jsonDocumentUrl: 'docs-json',
-      yamlDocumentUrl: 'docs-yaml',
-      customSiteTitle: 'Longshore API',
-      swaggerOptions: { persistAuthorization: true, displayRequestDuration: true },
-    });
-  }
 }

@@ -24,7 +24,7 @@ const dataSource = new DataSource(
 );
 const app = await NestFactory.create(
   AppModule.register({ ...configuration, log, dataSource }),
-  new FastExpressAdapter(),
+  new FastExpressAdapter(configuration.settings),
   { preview: true, logger: false, abortOnError: false },
 );
 process.stdout.write(`${JSON.stringify(describeApi(app, packageVersion()), null, 2)}\n`);

@@ -1,6 +1,8 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { Injectable } from '@nestjs/common';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { Refusals } from '../quotas/refusals.js';
+import { CUT_OFF } from '../http/server/connections.js';
 import { HeldRequests } from '../http/server/held-requests.js';
 import { REFUSED_AT_EDGE } from '../http/server/server-limits.js';
 
@@ -30,6 +32,7 @@ export class HttpMetrics {
   constructor(
     registry: Registry,
     private readonly held: HeldRequests,
+    private readonly refusals: Refusals,
   ) {
     const registers = [registry];
     this.#requests = new Counter({
@@ -70,6 +73,7 @@ export class HttpMetrics {
     server.on(REFUSED_AT_EDGE, (status: number) => {
       this.#requests.inc({ method: UNREAD, route: UNREAD, status });
     });
+    server.on(CUT_OFF, (setting: string) => this.refusals.count(setting));
   }
 
   #end(response: ServerResponse): void {

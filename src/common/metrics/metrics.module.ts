@@ -1,5 +1,6 @@
 import { Global, Module } from '@nestjs/common';
 import { collectDefaultMetrics, Registry } from 'prom-client';
+import { Refusals } from '../quotas/refusals.js';
 import { HttpMetrics } from './http-metrics.js';
 import { MetricsController } from './metrics.controller.js';
 import { MetricsPage, ServiceRegistry } from './metrics-page.js';
@@ -27,7 +28,8 @@ const LAG_SAMPLE_MS = 100;
     { provide: ServiceRegistry, useFactory: () => new ServiceRegistry() },
     MetricsPage,
     HttpMetrics,
+    Refusals,
   ],
-  exports: [Registry, ServiceRegistry],
+  exports: [Registry, ServiceRegistry, Refusals],
 })
 export class MetricsModule {}

@@ -17,9 +17,6 @@ const LONGEST_PAUSE_MS = 250;
 /** Tries of a contended claim that does not wait. */
 const MAX_TRIES = 4;
 
-/** Claims that may wait in one process; one more is answered at once. */
-const MAX_WAITING = 20_000;
-
 export interface ClaimRequest {
   readonly workerId: string;
   /** Most runs to assign; undefined: the strategy decides. */
@@ -92,7 +89,6 @@ export class ClaimService {
           if (!(await waitFor(this.waiting.waitForWorker(workerId, leftMs, signal)))) return outcome;
           continue;
         }
-        if (this.waiting.size >= MAX_WAITING) return outcome;
         wakeUp = await waitFor(this.waiting.wait(version, capacity, leftMs, signal));
         if (wakeUp === null) {
           if (signal.aborted || !hasKey) return outcome;

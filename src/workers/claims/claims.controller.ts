@@ -1,16 +1,32 @@
-import { Controller, HttpCode, Param, Post, Query, Res } from '@nestjs/common';
+import { Controller, HttpCode, Injectable, Param, Post, Query, Res } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { AllowBoundKeys, AllowScopes, type Caller } from '../../auth/access.js';
 import { assertActsAs, CurrentCaller } from '../../auth/api-key.guard.js';
 import { ApiErrors } from '../../common/http/errors/error.dto.js';
 import { HeldRequests } from '../../common/http/server/held-requests.js';
+import { Quota } from '../../common/quotas/quota.js';
+import { Refusals } from '../../common/quotas/refusals.js';
+import { Settings } from '../../config/settings.js';
 import { WORKER_ID_PARAM } from '../../bootstrap/openapi/examples.js';
 import { ApiIdempotencyKey, IdempotencyOf } from '../../runs/idempotency/idempotency.js';
 import type { Idempotency } from '../../runs/journal/idempotency-ledger.js';
 import { ClaimInstrumentation } from './claim-instrumentation.js';
 import { ClaimedOpsDto, ClaimQueryDto, toWorkerOpRunDto } from './claim.dto.js';
 import { ClaimService } from './claim.service.js';
+
+/** The claims that may wait for work. */
+@Injectable()
+export class ClaimQuota extends Quota {
+  constructor({ waitingClaims, waitingClaimsPerKey }: Settings, refusals: Refusals) {
+    const limits = {
+      what: 'waiting claims',
+      total: { max: waitingClaims, setting: 'SERVICE_WAITING_CLAIMS' },
+      perKey: { max: waitingClaimsPerKey, setting: 'SERVICE_WAITING_CLAIMS_PER_KEY' },
+    };
+    super(limits, refusals);
+  }
+}
 
 @ApiTags('workers')
 @Controller('workers')
@@ -19,6 +35,7 @@ export class ClaimsController {
     private readonly claims: ClaimService,
     private readonly requests: HeldRequests,
     private readonly instrumentation: ClaimInstrumentation,
+    private readonly quota: ClaimQuota,
   ) {}
 
   @Post(':worker_id/claim')
@@ -47,7 +64,7 @@ export class ClaimsController {
     @Res({ passthrough: true }) response: Response,
   ): Promise<ClaimedOpsDto> {
     assertActsAs(caller, workerId);
-    const held = this.requests.open(response, wait > 0);
+    const held = this.requests.open(response, wait > 0 ? this.quota : null);
     try {
       const request = { workerId, max, waitMs: wait * 1000, idempotency, caller, signal: held.signal };
       const { runs } = await this.instrumentation.observe(request, (waitFor) =>

@@ -2,7 +2,7 @@ import { Catch, Inject, Logger } from '@nestjs/common';
 import type { ArgumentsHost, ExceptionFilter } from '@nestjs/common';
 import type { Request, Response } from 'express';
 import { Settings } from '../../../config/settings.js';
-import { ClientGone } from '../request/body-reader.js';
+import { ClientGone, isBodyRefused } from '../request/body-reader.js';
 import { requestIdOf } from '../server/request-id.js';
 import { toErrorResponse } from './error-response.js';
 import { sendError } from './send-error.js';
@@ -30,7 +30,8 @@ export class ErrorFilter implements ExceptionFilter {
       response.destroy();
       return;
     }
-    const isTooLong = Number(request.headers['content-length'] ?? 0) > this.settings.maxBodyBytes;
-    sendError(request, response, isTooLong ? { ...answer, close: true } : answer);
+    const { headers } = request;
+    const isTooLong = Number(headers['content-length'] ?? 0) > this.settings.maxBodyBytes;
+    sendError(request, response, isTooLong || isBodyRefused(request) ? { ...answer, close: true } : answer);
   }
 }

@@ -1,6 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { BodyTooLarge } from '../errors/domain-error.js';
 
+/** What a piece of a body costs beside its bytes: a client may send one byte at a time. */
+const CHUNK_OVERHEAD = 256;
+
 /** The client closed the connection before its request was complete. */
 export class ClientGone extends Error {
   constructor() {
@@ -11,10 +14,16 @@ export class ClientGone extends Error {
 
 const reading = new WeakSet<IncomingMessage>();
 const heldBack = new WeakSet<IncomingMessage>();
+const refused = new WeakSet<IncomingMessage>();
 
 /** Whether the body of the request is being read. */
 export function isReadingBody(request: IncomingMessage): boolean {
   return reading.has(request);
+}
+
+/** Whether the body was refused while it was read, so that its rest is not wanted. */
+export function isBodyRefused(request: IncomingMessage): boolean {
+  return refused.has(request);
 }
 
 /** Notes that the client waits for `100 Continue` before it sends the body. */
@@ -29,13 +38,15 @@ export function isBodyHeldBack(request: IncomingMessage): boolean {
 
 /**
  * Reads the body of a request; sends `100 Continue` if the client waits for it.
- * @throws BodyTooLarge as soon as more than `maxBytes` arrive; the rest is read and dropped
+ * @param reserve called with the memory that the body occupies so far, in bytes; it may throw
+ * @throws BodyTooLarge as soon as more than `maxBytes` arrive, or what `reserve` throws; the rest is read and dropped
  * @throws ClientGone
  */
 export function readBody(
   request: IncomingMessage,
   response: ServerResponse,
   maxBytes: number,
+  reserve: (bytes: number) => void,
 ): Promise<Uint8Array> {
   if (heldBack.delete(request)) response.writeContinue();
   return new Promise((resolve, reject) => {
@@ -48,10 +59,15 @@ export function readBody(
     const onData = (chunk: Uint8Array): void => {
       size += chunk.length;
       chunks.push(chunk);
-      if (size <= maxBytes) return;
-      stop();
-      request.resume();
-      reject(new BodyTooLarge(maxBytes));
+      try {
+        if (size > maxBytes) throw new BodyTooLarge(maxBytes);
+        reserve(size + chunks.length * CHUNK_OVERHEAD);
+      } catch (error) {
+        stop();
+        refused.add(request);
+        request.resume();
+        reject(error);
+      }
     };
     const onEnd = (): void => {
       stop();

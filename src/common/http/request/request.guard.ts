@@ -5,18 +5,22 @@ import { JsonRefused, readJson } from '@longshore/common/json/read-json';
 import { Settings } from '../../../config/settings.js';
 import { BodyTooLarge, InvalidRequest, NotFound } from '../errors/domain-error.js';
 import { Problems, unknownParameter } from '../validation/problems.js';
+import { BodyQuota } from './body-quota.js';
 import { readBody } from './body-reader.js';
 import { inputsOf, type HandlerInputs } from './handler-inputs.js';
 import { isJson, requireJson } from './media-type.js';
 
 /**
  * Reads the body and the query that the handler of a route takes, and refuses bodies that are too large (413), not JSON
- * (415) or malformed (400), malformed queries and undeclared query parameters (400), and NUL characters in the path (404).
+ * (415), over the quota (429, 503) or malformed (400), malformed queries and undeclared query parameters (400), and NUL characters in the path (404).
  * It runs after the guards of authentication, so that their refusals come first, and before guards of other modules.
  */
 @Injectable()
 export class RequestGuard implements CanActivate {
-  constructor(@Inject(Settings) private readonly settings: Pick<Settings, 'maxBodyBytes'>) {}
+  constructor(
+    @Inject(Settings) private readonly settings: Pick<Settings, 'maxBodyBytes'>,
+    private readonly quota: BodyQuota,
+  ) {}
 
   canActivate(context: ExecutionContext): boolean | Promise<boolean> {
     const http = context.switchToHttp();
@@ -32,7 +36,8 @@ export class RequestGuard implements CanActivate {
 
   async #readBody(request: Request, response: Response, inputs: HandlerInputs): Promise<boolean> {
     requireJson(request.headers['content-type'], request.headers['content-encoding']);
-    const bytes = await readBody(request, response, this.settings.maxBodyBytes);
+    const reserve = this.quota.reservation(request, response);
+    const bytes = await readBody(request, response, this.settings.maxBodyBytes, reserve);
     request.body = parseBody(bytes);
     if (inputs.rawBody) Object.assign(request, { rawBody: bytes });
     checkQuery(request, inputs);

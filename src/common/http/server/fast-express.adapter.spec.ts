@@ -2,10 +2,11 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Request, Response } from 'express';
+import { loadSettings } from '../../../config/settings.module.js';
 import { FastExpressAdapter } from './fast-express.adapter.js';
 
 test("responses follow Express's JSON settings", async () => {
-  const adapter = new FastExpressAdapter();
+  const adapter = new FastExpressAdapter(loadSettings([], {}));
   adapter.set('json spaces', 2);
   adapter.initHttpServer({});
   adapter.get('/team', (_: Request, response: Response) => adapter.reply(response, { a: 1 }));

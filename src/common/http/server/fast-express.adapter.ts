@@ -7,12 +7,16 @@ import type { Express, NextFunction, Request, Response } from 'express';
 import { spanStorage } from '@longshore/common/tracing/current-span';
 import { JSON_TYPE } from '../errors/send-error.js';
 import { parseQuery } from '../request/query-parser.js';
+import { Connections, type ConnectionBudgets } from './connections.js';
 import { assignRequestId } from './request-id.js';
 import type { RequestTracer } from './request-tracer.js';
 import { refuseWithoutHost, respondInJson, SERVER_LIMITS } from './server-limits.js';
 
 /** Options of a Nest application that concern the server and that this adapter does not implement. */
 const UNSUPPORTED = ['httpsOptions', 'forceCloseConnections', 'return503OnClosing'] as const;
+
+/** Characters of a text that is sent as a buffer. */
+const LARGE_TEXT = 64 * 1024;
 
 /** Express settings that only Express's own `response.json()` follows. */
 const JSON_SETTINGS = ['etag', 'json escape', 'json replacer', 'json spaces'] as const;
@@ -51,8 +55,9 @@ const SECURITY_HEADERS = new Map([
 export class FastExpressAdapter extends ExpressAdapter {
   /** @param tracer null: requests are not traced */
   constructor(
-    private readonly limits: ServerOptions = SERVER_LIMITS,
+    private readonly budgets: ConnectionBudgets,
     private readonly tracer: RequestTracer | null = null,
+    private readonly limits: ServerOptions = SERVER_LIMITS,
   ) {
     super(createExpress());
   }
@@ -76,7 +81,21 @@ export class FastExpressAdapter extends ExpressAdapter {
         this.#query = query;
       }
     }
-    class Reply<R extends IncomingMessage = IncomingMessage> extends ServerResponse<R> {}
+    class Reply<R extends IncomingMessage = IncomingMessage> extends ServerResponse<R> {
+      override write(...parameters: unknown[]): boolean {
+        // oxlint-disable-next-line typescript/unbound-method -- it is applied to this
+        const isTaken: boolean = Reflect.apply(super.write, this, parameters);
+        if (!isTaken) connections.unread.note(this);
+        return isTaken;
+      }
+
+      override end(...parameters: unknown[]): this {
+        // oxlint-disable-next-line typescript/unbound-method -- it is applied to this
+        Reflect.apply(super.end, this, parameters);
+        if (this.writableLength > 0) connections.unread.note(this);
+        return this;
+      }
+    }
     Object.setPrototypeOf(Incoming.prototype, app.request);
     Object.setPrototypeOf(Reply.prototype, app.response);
     Object.assign(app, { request: Incoming.prototype, response: Reply.prototype });
@@ -87,11 +106,15 @@ export class FastExpressAdapter extends ExpressAdapter {
       IncomingMessage: Incoming,
       ServerResponse: Reply,
     });
-    this.httpServer.on('request', (request: Request, response: Response) => {
+    const connections = new Connections(this.httpServer, this.budgets);
+    const begin = (request: Request, response: Response): void => {
       const id = assignRequestId(request, response);
       const span = this.tracer?.begin(request, response, id);
       if (span === undefined) receive(app, request, response);
       else spanStorage.run(span, receive, app, request, response);
+    };
+    this.httpServer.on('request', (request: Request, response: Response) => {
+      connections.start(request, response, () => begin(request, response));
     });
     respondInJson(this.httpServer);
   }
@@ -118,9 +141,11 @@ export class FastExpressAdapter extends ExpressAdapter {
     }
     response.statusCode = status;
     const text = JSON.stringify(body);
+    // Node would keep the string and a copy of it until the client has read a large one.
+    const content = text.length > LARGE_TEXT ? Buffer.from(text) : text;
     response.setHeader('Content-Type', JSON_TYPE);
-    response.setHeader('Content-Length', Buffer.byteLength(text));
-    return response.end(text);
+    response.setHeader('Content-Length', Buffer.byteLength(content));
+    return response.end(content);
   }
 
   #hasJsonSettings(): boolean {

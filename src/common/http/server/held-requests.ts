@@ -1,5 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { Injectable, type OnModuleDestroy } from '@nestjs/common';
+import type { Response } from 'express';
+import type { Quota } from '../../quotas/quota.js';
 import { Drain } from './drain.js';
 
 /** Marks the span of a request that is held open. */
@@ -34,14 +36,19 @@ export class HeldRequests implements OnModuleDestroy {
     return this.#held.has(response);
   }
 
-  /** @param mayWait false: the request is answered as soon as the service can */
-  open(response: ServerResponse, mayWait = true): HeldRequest {
+  /**
+   * @param quota of which the request takes a place; null: the request is answered as soon as the service can
+   * @throws KeyOverQuota, ProcessOverQuota
+   */
+  open(response: Response, quota: Quota | null): HeldRequest {
+    const keyId = response.req.user?.id ?? '';
+    quota?.take(keyId);
     const controller = new AbortController();
     const abort = (): void => controller.abort();
     if (response.closed || response.destroyed || this.drain.signal.aborted) abort();
     response.once('close', abort);
     this.#open.add(controller);
-    if (mayWait) {
+    if (quota !== null) {
       this.#held.add(response);
       this.#waiting += 1;
     }
@@ -49,7 +56,9 @@ export class HeldRequests implements OnModuleDestroy {
       signal: controller.signal,
       close: () => {
         response.off('close', abort);
-        if (this.#open.delete(controller) && mayWait) this.#waiting -= 1;
+        if (!this.#open.delete(controller) || quota === null) return;
+        this.#waiting -= 1;
+        quota.release(keyId);
       },
     };
   }

@@ -1,0 +1,82 @@
+import { DomainError } from '../http/errors/domain-error.js';
+import type { Refusals } from './refusals.js';
+
+/** The largest sum, and the setting that holds it. */
+export interface Limit {
+  readonly max: number;
+  readonly setting: string;
+}
+
+export interface QuotaLimits {
+  /** What the refusals name, such as `event streams and waiting polls`. */
+  readonly what: string;
+  readonly total: Limit;
+  /** Of one API key. */
+  readonly perKey: Limit;
+}
+
+/** How soon a refused caller may try again. */
+const RETRY_AFTER_S = 5;
+
+/** The API key holds as much as one key may: 429. */
+export class KeyOverQuota extends DomainError {
+  readonly kind = 'rate-limited';
+
+  constructor(what: string, { max, setting }: Limit) {
+    super(`Too many ${what} of this API key: at most ${max} (${setting})`, {
+      retryAfterSeconds: RETRY_AFTER_S,
+    });
+  }
+}
+
+/** All keys together hold as much as the server process allows: 503. */
+export class ProcessOverQuota extends DomainError {
+  readonly kind = 'unavailable';
+
+  constructor(what: string, { max, setting }: Limit) {
+    super(`Too many ${what}: at most ${max} (${setting})`, { retryAfterSeconds: RETRY_AFTER_S });
+  }
+}
+
+/** Bounds what the API keys hold of one thing, places or bytes, in sum and each. */
+export class Quota {
+  readonly #byKey = new Map<string, number>();
+  #total = 0;
+
+  constructor(
+    private readonly limits: QuotaLimits,
+    private readonly refusals: Pick<Refusals, 'count' | 'declare'>,
+  ) {
+    refusals.declare(limits.total.setting);
+    refusals.declare(limits.perKey.setting);
+  }
+
+  /** What all keys hold now. */
+  get held(): number {
+    return this.#total;
+  }
+
+  /** @throws KeyOverQuota, ProcessOverQuota; nothing is taken then */
+  take(keyId: string, amount = 1): void {
+    const { what, total, perKey } = this.limits;
+    const held = (this.#byKey.get(keyId) ?? 0) + amount;
+    if (held > perKey.max) {
+      this.refusals.count(perKey.setting);
+      throw new KeyOverQuota(what, perKey);
+    }
+    if (this.#total + amount > total.max) {
+      this.refusals.count(total.setting);
+      throw new ProcessOverQuota(what, total);
+    }
+    this.#total += amount;
+    this.#byKey.set(keyId, held);
+  }
+
+  /** Gives back what `take` took. */
+  release(keyId: string, amount = 1): void {
+    const held = (this.#byKey.get(keyId) ?? 0) - amount;
+    this.#total -= amount;
+    if (held === 0) this.#byKey.delete(keyId);
+    else this.#byKey.set(keyId, held);
+  }
+}
