@@ -1,7 +1,7 @@
 import { DomainError } from '../common/http/errors/domain-error.js';
 
 /** Only a change of the settings, or of the stored definitions, helps. */
-const RETRY_LATER = { retryAfterSeconds: 3600 };
+const RETRY_AFTER_S = 3600;
 
 export class DefinitionNotFound extends DomainError {
   readonly kind = 'not-found';
@@ -29,7 +29,10 @@ export class DefinitionTooLarge extends DomainError {
   readonly kind = 'rate-limited';
 
   constructor(maxBytes: number) {
-    super(`The definition is larger than ${maxBytes} bytes (SERVICE_MAX_DEFINITION_BYTES)`, RETRY_LATER);
+    super(`The definition is larger than ${maxBytes} bytes (SERVICE_MAX_DEFINITION_BYTES)`, {
+      retryAfterSeconds: RETRY_AFTER_S,
+      limit: 'SERVICE_MAX_DEFINITION_BYTES',
+    });
   }
 }
 
@@ -38,6 +41,9 @@ export class TooManyVersions extends DomainError {
   readonly kind = 'rate-limited';
 
   constructor(id: string, max: number) {
-    super(`OpDefinition '${id}' has ${max} versions already (SERVICE_MAX_DEFINITION_VERSIONS)`, RETRY_LATER);
+    super(`OpDefinition '${id}' has ${max} versions already (SERVICE_MAX_DEFINITION_VERSIONS)`, {
+      retryAfterSeconds: RETRY_AFTER_S,
+      limit: 'SERVICE_MAX_DEFINITION_VERSIONS',
+    });
   }
 }

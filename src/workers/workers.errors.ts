@@ -22,7 +22,10 @@ export class TooManyWorkers extends DomainError {
   readonly kind = 'unavailable';
 
   constructor(max: number) {
-    super(`${max} workers are registered already (SERVICE_MAX_WORKERS)`, { retryAfterSeconds: 10 });
+    super(`${max} workers are registered already (SERVICE_MAX_WORKERS)`, {
+      retryAfterSeconds: 10,
+      limit: 'SERVICE_MAX_WORKERS',
+    });
   }
 }
 
@@ -33,6 +36,7 @@ export class WorkerTooLarge extends DomainError {
   constructor(maxBytes: number) {
     super(`The GPUs and tags are larger than ${maxBytes} bytes (SERVICE_MAX_WORKER_BYTES)`, {
       retryAfterSeconds: 60,
+      limit: 'SERVICE_MAX_WORKER_BYTES',
     });
   }
 }

@@ -24,6 +24,8 @@ describe('limits of definitions', () => {
     const refused = await put('large', '1', '€'.repeat(700));
     assertError(refused, 429, 'The definition is larger than 2048 bytes (SERVICE_MAX_DEFINITION_BYTES)');
     assert.ok(Number(refused.headers.get('retry-after')) > 0);
+    const { text } = await service.send('GET', '/metrics');
+    assert.match(text, /^longshore_refused_total\{limit="SERVICE_MAX_DEFINITION_BYTES"\} 1$/m);
     const { body } = await service.send('GET', '/definitions/large');
     assert.equal(body.input_specs.text.default, '');
   });

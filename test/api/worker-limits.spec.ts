@@ -32,6 +32,8 @@ for (const pool of ['memory', 'shared'] as const) {
         assertError(refused, 503, '2 workers are registered already (SERVICE_MAX_WORKERS)');
         assert.equal(refused.headers.get('retry-after'), '10');
       }
+      const { text } = await service.send('GET', '/metrics');
+      assert.match(text, /^longshore_refused_total\{limit="SERVICE_MAX_WORKERS"\} 2$/m);
       const { id } = await steps.create();
       assert.deepEqual(
         (await steps.claim('a')).map((op) => op.id),

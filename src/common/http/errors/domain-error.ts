@@ -22,6 +22,8 @@ export interface DomainErrorOptions {
   readonly errors?: readonly string[];
   /** Sent as `Retry-After`, in seconds. */
   readonly retryAfterSeconds?: number;
+  /** Setting of the limit that the request exceeds; counted in the metric `longshore_refused_total`. */
+  readonly limit?: string;
   readonly cause?: unknown;
 }
 
@@ -33,12 +35,14 @@ export abstract class DomainError extends Error {
   abstract readonly kind: ErrorKind;
   readonly errors?: readonly string[];
   readonly retryAfterSeconds?: number;
+  readonly limit?: string;
 
-  constructor(detail: string, { errors, retryAfterSeconds, cause }: DomainErrorOptions = {}) {
+  constructor(detail: string, { errors, retryAfterSeconds, limit, cause }: DomainErrorOptions = {}) {
     super(detail, cause === undefined ? undefined : { cause });
     this.name = new.target.name;
     if (errors !== undefined) this.errors = errors;
     if (retryAfterSeconds !== undefined) this.retryAfterSeconds = retryAfterSeconds;
+    if (limit !== undefined) this.limit = limit;
   }
 }
 

@@ -38,7 +38,7 @@ function coded(code: string): Error {
 
 /** What the filter answers to an error. */
 function answerTo(error: unknown): Sent {
-  const filter = new ErrorFilter({ maxBodyBytes: 10 });
+  const filter = new ErrorFilter({ maxBodyBytes: 10 }, { count: () => undefined });
   const request = new IncomingMessage(new Socket());
   request.complete = true;
   const response = new ServerResponse(request);

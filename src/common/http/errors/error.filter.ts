@@ -2,17 +2,22 @@ import { Catch, Inject, Logger } from '@nestjs/common';
 import type { ArgumentsHost, ExceptionFilter } from '@nestjs/common';
 import type { Request, Response } from 'express';
 import { Settings } from '../../../config/settings.js';
+import { Refusals } from '../../quotas/refusals.js';
 import { ClientGone, isBodyRefused } from '../request/body-reader.js';
 import { requestIdOf } from '../server/request-id.js';
+import { DomainError } from './domain-error.js';
 import { toErrorResponse } from './error-response.js';
 import { sendError } from './send-error.js';
 
-/** Sends the response to an error; logs faults of the service. */
+/** Sends the response to an error; logs faults of the service, counts what a limit refused. */
 @Catch()
 export class ErrorFilter implements ExceptionFilter {
   private readonly logger = new Logger('Http');
 
-  constructor(@Inject(Settings) private readonly settings: Pick<Settings, 'maxBodyBytes'>) {}
+  constructor(
+    @Inject(Settings) private readonly settings: Pick<Settings, 'maxBodyBytes'>,
+    @Inject(Refusals) private readonly refusals: Pick<Refusals, 'count'>,
+  ) {}
 
   catch(error: unknown, host: ArgumentsHost): void {
     const http = host.switchToHttp();
@@ -22,6 +27,7 @@ export class ErrorFilter implements ExceptionFilter {
       response.destroy();
       return;
     }
+    if (error instanceof DomainError && error.limit !== undefined) this.refusals.count(error.limit);
     const requestId = requestIdOf(request);
     const answer = toErrorResponse(error, requestId);
     if (answer.status === 500 || response.headersSent) this.logger.error(error, { requestId });
