@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict';
+import { readdir } from 'node:fs/promises';
+import { describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ATTACK_NAMES, startAttacks } from '../support/attacks.js';
+import { atDepth } from '../support/depth.js';
+import { limitMemory } from '../support/memory-cgroup.js';
+import { startService, type ServiceProcess } from '../support/service-process.js';
+import { senderTo, type Send } from '../support/test-app.js';
+import { openTestDatabase } from '../support/test-database.js';
+
+const KEYS = {
+  admin: 'admin-key-of-the-attacked',
+  client: 'client-key-of-the-attacker',
+  worker: 'worker-key-of-the-attacker',
+} as const;
+
+const MEMORY_LIMIT = 1024 ** 3;
+const DURATION_MS = atDepth({ fast: 4_000, all: 8_000, soak: 60_000 });
+/** Time between two creations, and between two reports, of the client that is not the attacker. */
+const PACE_MS = 100;
+/** Time after which everything that an attacker used is released. */
+const RELEASED_MS = 10_000;
+
+interface Seen {
+  created: number;
+  reported: number;
+  readonly healthMs: number[];
+}
+
+/** Creates, reports and asks for health at a fixed pace until the signal aborts. */
+async function useService(send: Send, stop: AbortSignal): Promise<Seen> {
+  const seen: Seen = { created: 0, reported: 0, healthMs: [] };
+  const { body: run } = await send('POST', '/runs', { body: { image: 'honest' } });
+  const note = { type: 'NOTE', msg: '', payload: {} };
+  const pace = async (act: () => Promise<unknown>): Promise<void> => {
+    while (!stop.aborted) await Promise.all([act().catch(() => undefined), sleep(PACE_MS)]);
+  };
+  await Promise.all([
+    pace(async () => {
+      if ((await send('POST', '/runs', { body: { image: 'honest' } })).status === 201) seen.created += 1;
+    }),
+    pace(async () => {
+      if ((await send('POST', `/runs/${run.id}/events`, { body: note })).status === 200) seen.reported += 1;
+    }),
+    pace(async () => {
+      const start = performance.now();
+      const { status } = await send('GET', '/health').catch(() => ({ status: 0 }));
+      seen.healthMs.push(status === 200 ? performance.now() - start : Infinity);
+    }),
+  ]);
+  return seen;
+}
+
+async function openFiles({ pid }: ServiceProcess): Promise<number> {
+  return (await readdir(`/proc/${pid}/fd`)).length;
+}
+
+async function underAttack(attacks: readonly string[], skip: (reason: string) => void): Promise<void> {
+  const database = await openTestDatabase();
+  const service = await startService({
+    env: {
+      DATABASE_URL: database.url,
+      SERVICE_API_KEYS: Object.entries(KEYS)
+        .map(([scope, key]) => `${scope}:${key}`)
+        .join(','),
+      SERVICE_LOG_LEVEL: 'error',
+    },
+  });
+  const cgroup = await limitMemory(service.pid, MEMORY_LIMIT);
+  try {
+    if (cgroup === undefined) {
+      skip('no control group of memory can be made here');
+      return;
+    }
+    const send = senderTo(service.url, KEYS.admin);
+    const largeRuns: string[] = [];
+    for (let i = 0; i < 30; i += 1) {
+      const body = { image: 'large', inputs: { text: 'x'.repeat(950_000) } };
+      largeRuns.push((await send('POST', '/runs', { body })).body.id);
+    }
+    const before = await openFiles(service);
+    const target = { url: service.url, clientKey: KEYS.client, workerKey: KEYS.worker, largeRuns };
+    const stop = new AbortController();
+    const attacker = startAttacks(attacks, target);
+    const using = useService(send, stop.signal);
+    await Promise.race([sleep(DURATION_MS), service.exited]);
+    stop.abort();
+    attacker.kill('SIGKILL');
+    const { created, reported, healthMs } = await using;
+    assert.equal(service.child.exitCode ?? service.child.signalCode, null, service.output);
+    const half = DURATION_MS / PACE_MS / 2;
+    assert.ok(created >= half, `${created} of ${half} creations`);
+    assert.ok(reported >= half, `${reported} of ${half} reports`);
+    const worst = healthMs.toSorted((a, b) => a - b)[Math.floor(healthMs.length * 0.99)] ?? Infinity;
+    assert.ok(worst <= 1_000, `health took ${Math.round(worst)} ms`);
+    const deadline = performance.now() + RELEASED_MS;
+    while ((await openFiles(service)) > before + 20 && performance.now() < deadline) await sleep(100);
+    assert.ok((await openFiles(service)) <= before + 20, 'connections or files are still open');
+    assert.equal((await send('GET', '/health')).status, 200);
+  } finally {
+    await service.kill();
+    await cgroup?.remove();
+    await database.close();
+  }
+}
+
+describe('in 1 GiB of memory the service lives, answers others and releases everything under', () => {
+  for (const name of ATTACK_NAMES) {
+    it(name, (test) => underAttack([name], (reason) => test.skip(reason)));
+  }
+
+  it('all attacks at once', (test) => underAttack(ATTACK_NAMES, (reason) => test.skip(reason)));
+});
