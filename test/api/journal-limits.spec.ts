@@ -76,6 +76,8 @@ describe('requests that wait for a commit', () => {
       for (const answer of await Promise.all(waiting.creations)) assert.equal(answer.status, 201);
       const metrics = new Scrape((await send('GET', '/metrics')).text);
       assert.equal(metrics.value('longshore_journal_refused_commands_total', { reason: 'share' }), 1);
+      const limit = 'SERVICE_JOURNAL_WAITING_PER_KEY';
+      assert.equal(metrics.value('longshore_refused_total', { limit }), 1);
     }));
 
   test('are limited in bytes: the items of a bulk request beyond the limit get 503', () =>

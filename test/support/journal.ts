@@ -1,6 +1,7 @@
 import { Registry } from 'prom-client';
 import type { DataSource } from 'typeorm';
 import { v7 as uuidv7 } from 'uuid';
+import { Refusals } from '../../src/common/quotas/refusals.js';
 import { loadSettings } from '../../src/config/settings.module.js';
 import { FeedRepository } from '../../src/feed/feed.repository.js';
 import { EventRepository } from '../../src/runs/events/event.repository.js';
@@ -47,7 +48,10 @@ export function journalOn(
   const committer = new GroupCommitter(writer, allocator, views);
   const instrumentation = new JournalInstrumentation(new JournalMetrics(registry), null);
   const limits = { ...loadSettings([], {}), ...given };
-  return { journal: new RunJournal({ dataSource }, committer, instrumentation, limits), registry };
+  return {
+    journal: new RunJournal({ dataSource }, committer, instrumentation, limits, new Refusals(registry)),
+    registry,
+  };
 }
 
 /** A run to be created, with defaults where nothing is given. */

@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { Refusals } from '../../common/quotas/refusals.js';
 import { Settings } from '../../config/settings.js';
 import { JournalDataSource } from '../../database/reserved-connection.js';
 import {
@@ -69,6 +70,7 @@ export class RunJournal {
     private readonly committer: GroupCommitter,
     private readonly instrumentation: JournalInstrumentation,
     @Inject(Settings) settings: JournalSettings,
+    private readonly refusals: Refusals,
   ) {
     this.#queue = this.#newQueue(settings);
     this.#large = this.#newQueue(settings);
@@ -159,6 +161,7 @@ export class RunJournal {
       if (!(error instanceof QueueFull)) throw error;
       this.instrumentation.metrics.refused(error.reason);
       const setting = error.limit && SETTING_OF_LIMIT[error.limit];
+      if (setting !== undefined) this.refusals.count(setting);
       throw error.reason === 'share' ? new TooManyWaiting(setting) : new JournalOverloaded(setting);
     }
   }
