@@ -51,7 +51,8 @@ export class TooManyFailedAuthentications extends DomainError {
   readonly kind = 'rate-limited';
 
   constructor() {
-    super('Too many failed authentications (SERVICE_AUTH_FAILURE_LIMIT)', { retryAfterSeconds: 1 });
+    const limit = 'SERVICE_AUTH_FAILURE_LIMIT';
+    super(`Too many failed authentications (${limit})`, { retryAfterSeconds: 1, limit });
   }
 }
 
