@@ -1,4 +1,5 @@
 import { jsonText } from '@longshore/common/json/json-text';
+import type { JsonObject } from '@longshore/common/json/json-value';
 import type { Caller } from '../../auth/access.js';
 import type { RunView } from '../storage/run-views.js';
 import type { IdempotencyKey } from '../idempotency/idempotency.repository.js';
@@ -77,17 +78,26 @@ function apply(group: RunGroup, pending: Exclude<PendingCommand, { kind: 'claim'
   return { run, view: { run, events: [] } };
 }
 
-/** Size of a command's JSON values, in bytes. */
+/** Size of a command's values of free size, as their texts' lengths. */
 export function bytesOf(pending: PendingCommand): number {
   switch (pending.kind) {
-    case 'create':
-      return jsonText(pending.fresh.inputs).length + jsonText(pending.fresh.outputsTemplate).length;
+    case 'create': {
+      const { inputs, outputsTemplate, attributes, image, topic } = pending.fresh;
+      return (
+        lengthOf(inputs) + lengthOf(outputsTemplate) + lengthOf(attributes) + image.length + lengthOf(topic)
+      );
+    }
     case 'change': {
       const { command } = pending;
-      if (command.type === 'event') return jsonText(command.event.payload).length;
-      return command.type === 'patch' && command.outputs ? jsonText(command.outputs).length : 0;
+      if (command.type === 'event') return lengthOf(command.event.payload) + lengthOf(command.event.msg);
+      return command.type === 'patch' ? lengthOf(command.outputs) : 0;
     }
     case 'claim':
       return 0;
   }
+}
+
+function lengthOf(value: JsonObject | string | number | null | undefined): number {
+  if (typeof value === 'string') return value.length;
+  return typeof value === 'object' && value !== null ? jsonText(value).length : 0;
 }

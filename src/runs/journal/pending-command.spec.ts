@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { event } from '../machine/decide.fixtures.js';
+import type { NewRun } from '../machine/run.js';
+import { bytesOf, type PendingCommand } from './pending-command.js';
+
+const FRESH: NewRun = {
+  id: 'run',
+  attemptId: 'attempt',
+  image: '',
+  priority: 0,
+  inputs: {},
+  outputsTemplate: {},
+  ramMb: 0,
+  vramMb: 0,
+  cpu: 0,
+  maxAttempts: 1,
+  backoffS: 0,
+  maxBackoffS: 0,
+  startWithinS: null,
+  attemptTimeoutS: null,
+  topic: null,
+  attributes: null,
+  definitionId: null,
+  definitionVersion: null,
+  traceparent: null,
+  tracestate: null,
+};
+
+const creation = (given: Partial<NewRun>): PendingCommand => ({
+  kind: 'create',
+  fresh: { ...FRESH, ...given },
+});
+const change = (command: Extract<PendingCommand, { kind: 'change' }>['command']): PendingCommand => ({
+  kind: 'change',
+  runId: 'run',
+  command,
+});
+
+describe('the bytes of a command', () => {
+  const text = 'x'.repeat(1000);
+  const cases: Readonly<Record<string, PendingCommand>> = {
+    'the inputs of a new run': creation({ inputs: { text } }),
+    'the template of its outputs': creation({ outputsTemplate: { text } }),
+    'its attributes': creation({ attributes: { text } }),
+    'its image': creation({ image: text }),
+    'its topic': creation({ topic: text }),
+    'the message of an event': change(event({ type: 'NOTE', msg: text })),
+    'the payload of an event': change(event({ type: 'NOTE', msg: '', payload: { text } })),
+    'the outputs that a patch sets': change({ type: 'patch', keyName: 'admin', outputs: { text } }),
+  };
+
+  for (const [what, pending] of Object.entries(cases)) {
+    test(`count ${what}`, () => {
+      const bytes = bytesOf(pending);
+      assert.ok(bytes >= 1000 && bytes < 1100, `${bytes} bytes`);
+    });
+  }
+
+  test('are few for a command without such values', () => {
+    assert.ok(bytesOf(creation({})) < 100);
+    assert.equal(bytesOf(change({ type: 'patch', keyName: 'admin', priority: 1 })), 0);
+  });
+});
