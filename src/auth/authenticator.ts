@@ -19,7 +19,14 @@ type Verify = HeaderAPIKeyStrategy['verify'];
 /** Authenticates requests by an API key in `X-API-Key` or in `Authorization: Bearer`. */
 export function createAuthenticator(keys: ApiKeyVerifier): passport.Authenticator {
   const verify: Verify = (key, done, request) => {
-    const caller = keys.verify(key, request?.socket.remoteAddress ?? '');
+    let caller: ReturnType<ApiKeyVerifier['verify']>;
+    try {
+      caller = keys.verify(key, request?.socket.remoteAddress ?? '');
+    } catch (error) {
+      // For the second key of a request, passport calls this from the promise of the first: nothing would catch it there.
+      done(error instanceof Error ? error : new Error(String(error)));
+      return;
+    }
     // oxlint-disable-next-line promise/no-callback-in-promise -- passport takes the result by a callback
     if (caller instanceof Promise) void caller.then((found) => done(null, found ?? undefined), done);
     else done(null, caller ?? undefined);

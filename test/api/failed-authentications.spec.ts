@@ -4,6 +4,7 @@ import { makeApiKey } from '../../src/auth/api-key.js';
 import { ApiKeysRepository } from '../../src/auth/api-keys.repository.js';
 import { assertError } from '../support/answer-shapes.js';
 import { HeldClock, issueKey, knock } from '../support/api-keys.js';
+import { until } from '../support/passing-time.js';
 import { KEYS, startTestApp, type TestApp } from '../support/test-app.js';
 
 const LIMIT = 5;
@@ -52,6 +53,27 @@ describe('failed authentications', () => {
       assert.equal((await knock(service, key)).status, 200);
       assert.equal((await knock(service, KEYS.admin)).status, 200);
     }
+  });
+
+  test('beyond the limit refuse a second key of a request whose first one was looked up meanwhile', async () => {
+    clock.advance(1000);
+    const repository = service.app.get(ApiKeysRepository, { strict: false });
+    let finish = (_: never[]): void => assert.fail('not looked up yet');
+    const lookup = new Promise<never[]>((resolve) => (finish = resolve));
+    const asked = mock.method(repository, 'findUsable', () => lookup);
+    const answer = service.send('GET', '/whoami', {
+      key: makeApiKey('client'),
+      headers: { authorization: 'Bearer another-wrong-key' },
+    });
+    await until(
+      async () => asked.mock.callCount(),
+      (count) => count === 1,
+    );
+    await exhaust();
+    finish([]);
+    assertError(await answer, 429, DETAIL);
+    asked.mock.restore();
+    assert.equal((await service.send('GET', '/health', { key: null })).status, 200);
   });
 
   test('beyond the limit cost no query', async () => {

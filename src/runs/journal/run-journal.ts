@@ -117,7 +117,8 @@ export class RunJournal {
 
   /** Whether it accepts commands, and if not, why. */
   get state(): QueueState {
-    return this.#queue.state;
+    const { state } = this.#queue;
+    return state === 'ok' && this.#large.state === 'stuck' ? 'stuck' : state;
   }
 
   /** Makes commits announce workers with free capacity, for strategies that consider it. */
