@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { after, before, describe, mock, test } from 'node:test';
 import { makeApiKey } from '../../src/auth/api-key.js';
 import { ApiKeysRepository } from '../../src/auth/api-keys.repository.js';
@@ -58,9 +59,11 @@ describe('failed authentications', () => {
   test('beyond the limit refuse a second key of a request whose first one was looked up meanwhile', async () => {
     clock.advance(1000);
     const repository = service.app.get(ApiKeysRepository, { strict: false });
-    let finish = (_: never[]): void => assert.fail('not looked up yet');
-    const lookup = new Promise<never[]>((resolve) => (finish = resolve));
-    const asked = mock.method(repository, 'findUsable', () => lookup);
+    const release = new AbortController();
+    const asked = mock.method(repository, 'findUsable', async () => {
+      await once(release.signal, 'abort');
+      return [];
+    });
     const answer = service.send('GET', '/whoami', {
       key: makeApiKey('client'),
       headers: { authorization: 'Bearer another-wrong-key' },
@@ -70,7 +73,7 @@ describe('failed authentications', () => {
       (count) => count === 1,
     );
     await exhaust();
-    finish([]);
+    release.abort();
     assertError(await answer, 429, DETAIL);
     asked.mock.restore();
     assert.equal((await service.send('GET', '/health', { key: null })).status, 200);
