@@ -2,6 +2,7 @@ import { Registry } from 'prom-client';
 import type { DataSource } from 'typeorm';
 import { v7 as uuidv7 } from 'uuid';
 import { Refusals } from '../../src/common/quotas/refusals.js';
+import type { Settings } from '../../src/config/settings.js';
 import { loadSettings } from '../../src/config/settings.module.js';
 import { FeedRepository } from '../../src/feed/feed.repository.js';
 import { EventRepository } from '../../src/runs/events/event.repository.js';
@@ -29,8 +30,9 @@ import { DirectStrategy } from '../../src/workers/strategies/direct.strategy.js'
 /** A journal as one server process has it. */
 export function journalOn(
   dataSource: DataSource,
-  given: Partial<JournalSettings> = {},
+  given: Partial<JournalSettings & Pick<Settings, 'maxAnswerBytes'>> = {},
 ): { journal: RunJournal; registry: Registry } {
+  const settings = { ...loadSettings([], {}), ...given };
   const registry = new Registry();
   const runs = new RunRepository();
   const queue = new QueueRepository(new LowWaterMarks());
@@ -41,15 +43,14 @@ export function journalOn(
     queue,
     runs,
     new HeldRunRepository(),
-    new CandidateSelector(queue),
-    new ClaimReplays(idempotency, runs),
+    new CandidateSelector(queue, settings),
+    new ClaimReplays(idempotency, runs, settings),
   );
-  const views = new RunViews(runs, events, { maxAnswerBytes: 4 * 1024 * 1024 });
+  const views = new RunViews(runs, events, settings);
   const committer = new GroupCommitter(writer, allocator, views);
   const instrumentation = new JournalInstrumentation(new JournalMetrics(registry), null);
-  const limits = { ...loadSettings([], {}), ...given };
   return {
-    journal: new RunJournal({ dataSource }, committer, instrumentation, limits, new Refusals(registry)),
+    journal: new RunJournal({ dataSource }, committer, instrumentation, settings, new Refusals(registry)),
     registry,
   };
 }

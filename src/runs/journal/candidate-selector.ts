@@ -1,30 +1,42 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
+import { Settings } from '../../config/settings.js';
 import type { Run } from '../machine/run.js';
 import { QueueRepository } from '../queue/queue.repository.js';
-import type { Assignment, Claimant, ClaimContext, HeldRun, QueuedRun } from '../scheduling-strategy.js';
+import type {
+  Assignment,
+  Claimant,
+  ClaimContext,
+  HeldRun,
+  LockedRun,
+  QueuedRun,
+} from '../scheduling-strategy.js';
+import { withinBytes } from './claim-bytes.js';
 
 /** How often a strategy chooses again after other transactions took runs that it had chosen. */
 const ROUNDS = 3;
 
-export interface Candidate {
+export interface Candidate<R extends Run = LockedRun> {
   readonly claim: number;
   readonly worker: Claimant;
-  readonly run: Run;
+  readonly run: R;
   readonly gpuId: number | null;
 }
 
 export interface Selection {
   /** Their runs are locked. */
   readonly candidates: readonly Candidate[];
-  /** True when there might be more candidates, but other transactions hold them. */
+  /** True when there might be more candidates: other transactions hold them, or they exceed the bytes of the answers. */
   readonly isContended: boolean;
 }
 
-/** Lets a strategy choose runs of the queue for claimants, and locks the chosen runs. */
+/** Lets a strategy choose runs of the queue for claimants, and locks the chosen runs. Their bytes are bounded. */
 @Injectable()
 export class CandidateSelector {
-  constructor(private readonly queue: QueueRepository) {}
+  constructor(
+    private readonly queue: QueueRepository,
+    @Inject(Settings) private readonly settings: Pick<Settings, 'maxAnswerBytes'>,
+  ) {}
 
   /** For a FIFO strategy: the head of the queue is read and locked in one statement. */
   async takeHead(
@@ -36,11 +48,26 @@ export class CandidateSelector {
     const { limit } = strategy.candidatesFor(claimants, now);
     const queued = await this.queue.lockHead(manager, limit);
     const { assignments } = strategy.choose(claimants, queued, { now, reachable: new Set() });
-    return { candidates: matched(assignments, claimants, queued), isContended: false };
+    return this.#bounded({ candidates: matched(assignments, claimants, queued), isContended: false });
   }
 
   /** For all other strategies: they choose from unlocked runs, and again if others took some of these. */
   async select(
+    manager: EntityManager,
+    context: ClaimContext,
+    claimants: readonly Claimant[],
+    now: Date,
+  ): Promise<Selection> {
+    return this.#bounded(await this.#choose(manager, context, claimants, now));
+  }
+
+  /** Leaves the other chosen runs in the queue. */
+  #bounded({ candidates, isContended }: Selection): Selection {
+    const within = withinBytes(candidates, this.settings.maxAnswerBytes);
+    return { candidates: within, isContended: isContended || within.length < candidates.length };
+  }
+
+  async #choose(
     manager: EntityManager,
     context: ClaimContext,
     claimants: readonly Claimant[],
@@ -78,7 +105,7 @@ export class CandidateSelector {
   }
 
   /** The candidates that could be locked, with their runs as they are now. */
-  async #lock(manager: EntityManager, wanted: readonly Candidate[]): Promise<Candidate[]> {
+  async #lock(manager: EntityManager, wanted: readonly Candidate<Run>[]): Promise<Candidate[]> {
     const ids = wanted.map(({ run }) => run.id);
     const locked = new Map((await this.queue.lockAll(manager, ids)).map((run) => [run.id, run]));
     return wanted.flatMap((candidate): Candidate[] => {
@@ -99,11 +126,11 @@ async function reachableWorkers(
 }
 
 /** The valid assignments of a strategy: each queued run once, and no more than `max` runs per claimant. */
-function matched(
+function matched<R extends Run>(
   assignments: readonly Assignment[],
   claimants: readonly Claimant[],
-  queued: readonly QueuedRun[],
-): Candidate[] {
+  queued: readonly R[],
+): Candidate<R>[] {
   const free = new Map(queued.map((run) => [run.id, run]));
   const counts = claimants.map(() => 0);
   return assignments.flatMap(({ claim, runId, gpuId }) => {

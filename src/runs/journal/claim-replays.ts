@@ -1,8 +1,10 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
+import { Settings } from '../../config/settings.js';
 import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
-import { RunRepository } from '../storage/run.repository.js';
-import { CONTENDED, NOTHING, type Claim, type ClaimedRun, type ClaimOutcome } from './claim.js';
+import { RunRepository, type HeldByClaim } from '../storage/run.repository.js';
+import { bytesOfGroup } from './claim-bytes.js';
+import { CONTENDED, NOTHING, POSTPONED, type Claim, type ClaimedRun, type ClaimOutcome } from './claim.js';
 
 /** Answers repeated claims with the same idempotency key with the runs of the first one. */
 @Injectable()
@@ -10,6 +12,7 @@ export class ClaimReplays {
   constructor(
     private readonly idempotency: IdempotencyRepository,
     private readonly runs: RunRepository,
+    @Inject(Settings) private readonly settings: Pick<Settings, 'maxAnswerBytes'>,
   ) {}
 
   /** Writes the outcomes of claims whose key was served before. @returns indexes of the claims still to be served */
@@ -20,13 +23,13 @@ export class ClaimReplays {
   ): Promise<number[]> {
     const scopes = claims.flatMap(({ idempotency }) => idempotency?.scope ?? []);
     const claimed = await this.#findClaimed(manager, scopes);
-    const held = await this.#findHeld(manager, claims, [...claimed.values()].flat());
+    const held = await this.#findHeld(manager, claims, [...claimed.values()]);
     const seen = new Set<string>();
     return claims.flatMap(({ idempotency, workerId, stillWanted }, at) => {
       const ids = idempotency && claimed.get(idempotency.scope);
       if (ids) {
         const runs = ids.flatMap((id) => held.get(id) ?? []).filter(({ run }) => run.workerId === workerId);
-        outcomes[at] = { kind: 'replayed', runs };
+        outcomes[at] = runs.every(({ isRead }) => isRead) ? { kind: 'replayed', runs } : POSTPONED;
         return [];
       }
       if (idempotency && seen.has(idempotency.scope)) {
@@ -78,15 +81,16 @@ export class ClaimReplays {
     return scopes.length === 0 ? new Map() : this.idempotency.findClaimed(manager, scopes);
   }
 
-  /** Those of the runs that workers of these claims still hold, by id. */
+  /** Those of the runs that workers of these claims still hold, by id. @param claimed the runs of each earlier claim */
   async #findHeld(
     manager: EntityManager,
     claims: readonly Claim[],
-    runIds: readonly string[],
-  ): Promise<ReadonlyMap<string, ClaimedRun>> {
-    if (runIds.length === 0) return new Map();
+    claimed: readonly (readonly string[])[],
+  ): Promise<ReadonlyMap<string, ClaimedRun & Pick<HeldByClaim, 'isRead'>>> {
+    if (claimed.length === 0) return new Map();
     const workerIds = claims.map(({ workerId }) => workerId);
-    const held = await this.runs.listHeldBy(manager, runIds, workerIds);
+    const maxBytes = bytesOfGroup(this.settings.maxAnswerBytes);
+    const held = await this.runs.listHeldBy(manager, claimed, workerIds, maxBytes);
     return new Map(held.map((run) => [run.id, { ...run, run }]));
   }
 }

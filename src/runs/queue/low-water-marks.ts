@@ -126,7 +126,7 @@ export class LowWaterMarks implements OnModuleInit, OnModuleDestroy {
     return found;
   }
 
-  /** A claim found these runs and takes them if its transaction commits. */
+  /** A claim found these runs. It takes them if its transaction commits, or leaves some in the queue, where scans see them. */
   claim(positions: readonly QueuePosition[]): void {
     this.#claimedRuns += positions.length;
     for (const position of positions) {

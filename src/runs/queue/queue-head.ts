@@ -1,8 +1,11 @@
 import type { EntityManager } from 'typeorm';
 import { rows } from '../../database/sql.js';
-import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
-import type { QueuedRun } from '../scheduling-strategy.js';
+import { CLAIM_BYTES, MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
+import type { LockedRun, QueuedRun } from '../scheduling-strategy.js';
 import type { QueuePosition, QueueRange } from './low-water-marks.js';
+
+/** A locked run with its notes in the queue. */
+export type LockedHead = QueuedRun & LockedRun;
 
 // The ranges are scanned one after the other and only as far as needed; nothing is sorted. The index is entered at a row
 // comparison within one priority, or at a range of priorities.
@@ -34,7 +37,7 @@ export function lockHeads(
   manager: EntityManager,
   ranges: readonly QueueRange[],
   limit: number,
-): Promise<QueuedRun[]> {
+): Promise<LockedHead[]> {
   return rows(manager, LOCK, [...rangeParams(ranges), limit]);
 }
 
@@ -51,7 +54,7 @@ export async function findHeads(
 }
 
 function locked(condition: string, order: string): string {
-  return `select ${MACHINE_COLUMNS}, ${QUEUE_NOTES}
+  return `select ${MACHINE_COLUMNS}, ${QUEUE_NOTES}, ${CLAIM_BYTES} as bytes
                 from ${QUEUE.name} q
                 join ${RUNS.name} r on r.id = q.run_id
                where ${condition}

@@ -2,11 +2,11 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { execute, rows, unnestRows } from '../../database/sql.js';
 import { LowWaterMarks, WHOLE_QUEUE, type QueuePosition } from './low-water-marks.js';
-import { findHeads, lockHeads } from './queue-head.js';
+import { findHeads, lockHeads, type LockedHead } from './queue-head.js';
 import { formatQueueNotification, QUEUE_CHANNEL, FREE_WORKERS_CHANNEL } from './queue-notifications.js';
-import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
+import { CLAIM_BYTES, MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
 import type { Run } from '../machine/run.js';
-import type { CandidateQuery, QueuedRun, Reservation, Shape } from '../scheduling-strategy.js';
+import type { CandidateQuery, LockedRun, QueuedRun, Reservation, Shape } from '../scheduling-strategy.js';
 
 const UNLIMITED = { cpu: 2 ** 31 - 1, ramMb: 2 ** 31 - 1, vramMb: 2 ** 31 - 1 } as const;
 
@@ -61,9 +61,9 @@ export class QueueRepository {
   }
 
   /** Locks up to `limit` runs at the head of the queue, with their rows in `runs`; skips those that others have locked. */
-  async lockHead(manager: EntityManager, limit: number): Promise<QueuedRun[]> {
+  async lockHead(manager: EntityManager, limit: number): Promise<LockedHead[]> {
     const { marks } = this;
-    const scanAll = (): Promise<QueuedRun[]> => lockHeads(manager, WHOLE_QUEUE, limit);
+    const scanAll = (): Promise<LockedHead[]> => lockHeads(manager, WHOLE_QUEUE, limit);
     if (!marks.isCurrent) return scanAll();
     // What this transaction has removed comes back if it fails.
     if (marks.isAdvanceDue && !this.#removed.has(manager)) {
@@ -121,10 +121,10 @@ export class QueueRepository {
   }
 
   /** Locks those of the runs that are still in the queue; skips those that others have locked. */
-  lockAll(manager: EntityManager, runIds: readonly string[]): Promise<Run[]> {
-    return rows<Run>(
+  lockAll(manager: EntityManager, runIds: readonly string[]): Promise<LockedRun[]> {
+    return rows<LockedRun>(
       manager,
-      `select ${MACHINE_COLUMNS}
+      `select ${MACHINE_COLUMNS}, ${CLAIM_BYTES} as bytes
          from ${QUEUE.name} q
          join ${RUNS.name} r on r.id = q.run_id
         where q.run_id = any($1::uuid[])

@@ -13,11 +13,19 @@ import {
 import type { RunState } from '../machine/run-state.js';
 import { RunNotFound } from '../run.errors.js';
 import { isRunId } from './new-id.js';
-import { jsonBytes, MACHINE_COLUMNS, RECORD_COLUMNS, RUN_BYTES, RUNS } from './run-columns.js';
+import { CLAIM_BYTES, jsonBytes, MACHINE_COLUMNS, RECORD_COLUMNS, RUN_BYTES, RUNS } from './run-columns.js';
 
 /** Fields that a claim returns besides those of `Run`. */
-const CLAIMED_FIELDS = ['image', 'inputs', 'traceparent', 'tracestate'] as const;
+const SHORT_FIELDS = ['image', 'traceparent', 'tracestate'] as const;
+const CLAIMED_FIELDS = [...SHORT_FIELDS, 'inputs'] as const;
 export type ClaimedFields = Pick<RunRecord, (typeof CLAIMED_FIELDS)[number]>;
+
+/** A run that a claim got and that its worker still holds. */
+export type HeldByClaim = Run &
+  ClaimedFields & {
+    /** False: the inputs are not read, and null, because those of the claims before come to too many bytes. */
+    readonly isRead: boolean;
+  };
 
 export type AttemptRow = Omit<AttemptEntity, 'state' | 'size'> & { readonly state: RunState };
 
@@ -105,21 +113,34 @@ export class RunRepository {
     );
   }
 
-  /** Those of the runs that are in execution on one of these workers. */
+  /**
+   * Those of the runs that are in execution on one of these workers. The inputs of the first claim's runs are read, and
+   * those of the next claims up to `maxBytes` together.
+   * @param claimed ids of the runs of each claim
+   */
   listHeldBy(
     manager: EntityManager,
-    ids: readonly string[],
+    claimed: readonly (readonly string[])[],
     workerIds: readonly string[],
-  ): Promise<(Run & ClaimedFields)[]> {
+    maxBytes: number,
+  ): Promise<HeldByClaim[]> {
     return rows(
       manager,
-      `select ${MACHINE_COLUMNS}, ${RUNS.select('r', CLAIMED_FIELDS)}
-         from ${RUNS.name} r
-        where r.id = any($1::uuid[])
-          and r.worker_id = any($2::text[])
-          and r.state in ('ASSIGNED', 'RUNNING')
+      `select ${MACHINE_COLUMNS}, ${RUNS.select('r', SHORT_FIELDS)}, r.is_read as "isRead",
+              case when r.is_read then r.inputs end as inputs
+         from (
+           select r.*,
+                  sum(r.bytes) over (order by r.claim) <= $4::bigint or r.claim = min(r.claim) over () as is_read
+             from (
+               select r.*, c.claim, ${CLAIM_BYTES} as bytes
+                 from unnest($1::uuid[], $2::integer[]) as c (id, claim)
+                 join ${RUNS.name} r on r.id = c.id
+                where r.worker_id = any($3::text[])
+                  and r.state in ('ASSIGNED', 'RUNNING')
+             ) r
+         ) r
         order by r.id`,
-      [ids, workerIds],
+      [claimed.flat(), claimed.flatMap((ids, claim) => ids.map(() => claim)), workerIds, maxBytes],
     );
   }
 

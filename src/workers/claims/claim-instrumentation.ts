@@ -15,6 +15,7 @@ const OUTCOME_OF = {
   replayed: 'replayed',
   nothing: 'empty',
   contended: 'empty',
+  postponed: 'empty',
   refused: 'refused',
 } as const satisfies Record<ClaimOutcome['kind'], (typeof OUTCOMES)[number]>;
 

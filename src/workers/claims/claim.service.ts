@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/access.js';
+import { JournalOverloaded } from '../../runs/run.errors.js';
 import { NOTHING, type ClaimOutcome } from '../../runs/journal/claim.js';
 import type { Idempotency } from '../../runs/journal/idempotency-ledger.js';
 import type { ClaimContext, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
@@ -70,13 +71,16 @@ export class ClaimService {
         const outcome = isEmpty ? NOTHING : await this.predictor.claim(claim);
         const { kind, runs } = outcome;
         const leftMs = endsAt - performance.now();
-        const mayRetry = leftMs > 0 || (kind === 'contended' && tries < MAX_TRIES);
+        const isContended = kind === 'contended' || kind === 'postponed';
+        const mayRetry = leftMs > 0 || (isContended && tries < MAX_TRIES);
+        // An empty answer would say that there are no such runs.
+        if (kind === 'postponed' && !mayRetry) throw new JournalOverloaded('SERVICE_MAX_ANSWER_BYTES');
         if (kind === 'served' || kind === 'replayed' || !mayRetry) {
           // Replayed runs are not those that the claim was woken for.
           wakeUp?.settle(kind, kind === 'served' ? runs.length : 0);
           return outcome;
         }
-        if (kind === 'contended') {
+        if (isContended) {
           await waitFor(sleep(pauseMs, undefined, { signal }).catch(() => undefined));
           if (signal.aborted) return outcome;
           pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
