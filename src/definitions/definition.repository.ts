@@ -1,16 +1,18 @@
 import { Injectable } from '@nestjs/common';
 import { InjectRepository } from '@nestjs/typeorm';
-import { Repository, type SelectQueryBuilder } from 'typeorm';
+import { Repository } from 'typeorm';
 import { DefinitionEntity } from '../database/entities/definition.entity.js';
 import { EntityTable } from '../database/entity-table.js';
 import { rows } from '../database/sql.js';
 
 export type DefinitionRow = Omit<DefinitionEntity, 'createdAt' | 'updatedAt' | 'creationOrder'>;
 
+/** What orders the versions of a definition; it stays valid when the version is removed. */
+export type VersionPlace = Pick<DefinitionEntity, 'createdAt' | 'creationOrder'>;
+
 export type LatestDefinition = DefinitionEntity & { readonly versions: number };
 
 const DEFINITIONS = new EntityTable(DefinitionEntity);
-const READ = DEFINITIONS.except('creationOrder');
 const CONTENT = DEFINITIONS.except('createdAt', 'updatedAt', 'creationOrder');
 const NEW_VERSION = DEFINITIONS.unnest(CONTENT, { firstParam: 2 });
 const UPSERT = `insert into ${DEFINITIONS.name} as d (${DEFINITIONS.columns(CONTENT)}, created_at, updated_at)
@@ -20,7 +22,7 @@ const UPSERT = `insert into ${DEFINITIONS.name} as d (${DEFINITIONS.columns(CONT
            or (select count(*) from ${DEFINITIONS.name} o where o.id = v.id) < $1::integer
            on conflict (id, version) do update
           set ${DEFINITIONS.set([...CONTENT, 'updatedAt'], 'excluded')}
-    returning ${DEFINITIONS.select('d', READ)}, d.xmax = 0 as created`;
+    returning ${DEFINITIONS.select('d')}, d.xmax = 0 as created`;
 
 @Injectable()
 export class DefinitionRepository {
@@ -66,17 +68,19 @@ export class DefinitionRepository {
     });
   }
 
-  /** Versions of one definition, newest first. @param after an existing version, behind which the page begins */
-  listVersions(id: string, limit: number, after?: string): Promise<DefinitionEntity[]> {
+  /** Versions of one definition, newest first. @param after the page begins behind it */
+  listVersions(id: string, limit: number, after?: VersionPlace): Promise<DefinitionEntity[]> {
     const query = this.definitions
       .createQueryBuilder('d')
       .where('d.id = :id', { id })
       .orderBy('d.createdAt', 'DESC')
       .addOrderBy('d.creationOrder', 'DESC')
       .limit(limit);
-    if (after !== undefined) {
-      query.andWhere(`(d.createdAt, d.creationOrder) < ${keyOf(query, ['createdAt', 'creationOrder'])}`, {
-        version: after,
+    if (after) {
+      const { createdAt, creationOrder } = after;
+      query.andWhere('(d.createdAt, d.creationOrder) < (:createdAt, :creationOrder)', {
+        createdAt,
+        creationOrder,
       });
     }
     return query.getMany();
@@ -97,7 +101,7 @@ export class DefinitionRepository {
             limit $3::bigint
          ) names
         cross join lateral (
-           select ${DEFINITIONS.select('d', READ)}
+           select ${DEFINITIONS.select('d')}
              from ${DEFINITIONS.name} d
             where d.id = names.id
             order by d.created_at desc, d.creation_order desc
@@ -108,8 +112,8 @@ export class DefinitionRepository {
     );
   }
 
-  /** Versions of all definitions by id, oldest version first. @param after an existing version, behind which the page begins */
-  list(limit: number, after?: Pick<DefinitionEntity, 'id' | 'version'>): Promise<DefinitionEntity[]> {
+  /** Versions of all definitions by id, oldest version first. @param after the page begins behind it */
+  list(limit: number, after?: VersionPlace & Pick<DefinitionEntity, 'id'>): Promise<DefinitionEntity[]> {
     const query = this.definitions
       .createQueryBuilder('d')
       .orderBy('d.id')
@@ -117,23 +121,15 @@ export class DefinitionRepository {
       .addOrderBy('d.creationOrder')
       .limit(limit);
     if (after) {
-      const key = keyOf(query, ['id', 'createdAt', 'creationOrder']);
+      const { id, createdAt, creationOrder } = after;
       // The condition on the id alone lets the index on ids find the start of the page.
-      query.where('d.id >= :id', after).andWhere(`(d.id, d.createdAt, d.creationOrder) > ${key}`);
+      query
+        .where('d.id >= :id', { id })
+        .andWhere('(d.id, d.createdAt, d.creationOrder) > (:id, :createdAt, :creationOrder)', {
+          createdAt,
+          creationOrder,
+        });
     }
     return query.getMany();
   }
-}
-
-/** Subquery of fields of the version that the parameters `id` and `version` name. */
-function keyOf(
-  query: SelectQueryBuilder<DefinitionEntity>,
-  fields: readonly (keyof DefinitionEntity)[],
-): string {
-  return query
-    .subQuery()
-    .select(fields.map((field) => `p.${field}`))
-    .from(DefinitionEntity, 'p')
-    .where('p.id = :id and p.version = :version')
-    .getQuery();
 }

@@ -82,9 +82,10 @@ export class DefinitionsService {
 
   /** Versions of one definition, newest first. @throws DefinitionNotFound for the definition or the cursor */
   async listVersions(id: string, { limit, after }: ListVersionsQueryDto): Promise<Page<DefinitionDto>> {
-    await this.#row(id, after);
+    const row = await this.#row(id, after);
+    const cursor = after === undefined ? undefined : row;
     const page = await this.#page<DefinitionEntity>(limit ?? DEFAULT_LIMIT, (count, last) =>
-      this.definitions.listVersions(id, count, last?.version ?? after),
+      this.definitions.listVersions(id, count, last ?? cursor),
     );
     return { ...page, items: page.items.map(toDefinitionDto) };
   }

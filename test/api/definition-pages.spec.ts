@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import type { DefinitionEntity } from '../../src/database/entities/definition.entity.js';
+import { DefinitionRepository } from '../../src/definitions/definition.repository.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';
 
 describe('GET /definitions in pages', () => {
@@ -105,4 +107,39 @@ describe('the newest versions and the versions of one definition', () => {
       assert.equal((await service.send('GET', `/definitions/a/versions?${query}`)).status, 400, query);
     }
   });
+});
+
+describe('a list of definitions that is read in several steps', () => {
+  const COUNT = 120;
+  let service: TestApp;
+
+  before(async () => {
+    service = await startTestApp();
+    for (let version = 0; version < COUNT; version += 1) {
+      const body = { id: 'a', version: `${version}`, image: 'i' };
+      assert.equal((await service.send('POST', '/definitions', { body })).status, 201);
+    }
+  });
+  after(() => service.close());
+
+  for (const [method, path] of [
+    ['list', '/definitions'],
+    ['listVersions', '/definitions/a/versions?limit=1000'],
+  ] as const) {
+    test(`${path} goes on when the last version of a step is deleted`, async (t) => {
+      const repository = service.app.get(DefinitionRepository);
+      const { length: count } = (await service.send('GET', path)).body;
+      const read: (...args: readonly never[]) => Promise<DefinitionEntity[]> =
+        repository[method].bind(repository);
+      const steps = t.mock.method(repository, method, async (...args: readonly never[]) => {
+        const found = await read(...args);
+        if (steps.mock.callCount() === 1) await repository.remove('a', found.at(-1)?.version);
+        return found;
+      });
+      assert.equal((await service.send('GET', path)).body.length, count);
+      assert.ok(steps.mock.callCount() > 1);
+      steps.mock.restore();
+      assert.equal((await service.send('GET', path)).body.length, count - 1);
+    });
+  }
 });

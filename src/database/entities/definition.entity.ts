@@ -40,13 +40,7 @@ export class DefinitionEntity {
   @Column('json', { nullable: true }) attributes: Record<string, string> | null;
   @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
   @Column({ type: 'timestamptz', precision: 3, name: 'updated_at' }) updatedAt: Date;
-  /** Orders versions that were created in the same millisecond. A bigint as decimal string; only for queries. */
-  @Column({
-    type: 'bigint',
-    name: 'creation_order',
-    generated: 'identity',
-    generatedIdentity: 'ALWAYS',
-    select: false,
-  })
-  creationOrder?: string;
+  /** Orders versions that were created in the same millisecond. A bigint as decimal string. */
+  @Column({ type: 'bigint', name: 'creation_order', generated: 'identity', generatedIdentity: 'ALWAYS' })
+  creationOrder: string;
 }
