@@ -6,6 +6,7 @@ import { parseImageReference } from './image-reference.js';
 
 const ADDRESSES: Readonly<Record<string, readonly string[]>> = {
   'inside.example': ['10.1.2.3'],
+  'public.example': ['203.0.113.7', '2001:db8::7'],
   'loop.example': ['203.0.113.7', '127.0.0.1'],
   'loop6.example': ['::1'],
   'mapped.example': ['::ffff:7f00:1'],
@@ -64,17 +65,33 @@ describe('image policy', () => {
   for (const image of [
     'busybox',
     'localhost-tools/tool',
-    'ghcr.io/acme/tool',
+    'public.example/acme/tool',
     '10.1.2.3:5000/tool',
     '[2001:db8::1]:5000/tool',
     'inside.example/tool',
-    'unknown.example/tool',
   ]) {
     it(`takes ${image}`, () => check(image));
   }
 
-  it('does not wait for ever for the addresses of a registry', { timeout: 20_000 }, async () => {
-    await check('slow.example/tool', { addressesOf: () => sleep(60_000, [], { ref: false }) });
+  for (const [what, lookUp] of [
+    ['has no address', addressesOf],
+    ['has an empty list of addresses', async () => []],
+    ['is not looked up in time', () => sleep(60_000, ['203.0.113.7'], { ref: false })],
+  ] as const) {
+    it(`fails as a machine, not as the run, when a registry ${what}`, { timeout: 20_000 }, async () => {
+      await assert.rejects(check('unknown.example:5000/tool', { addressesOf: lookUp }), {
+        name: 'Error',
+        message:
+          "Image not pulled: the worker did not learn the addresses of its registry 'unknown.example:5000'",
+      });
+      await check('unknown.example:5000/tool', { addressesOf: lookUp, localRegistries: true });
+    });
+  }
+
+  it('looks up nothing for images of docker.io: the engine may have a mirror', async () => {
+    const asked = (host: string): Promise<never> => Promise.reject(new Error(`asked for ${host}`));
+    for (const image of ['busybox', 'acme/tool', 'docker.io/acme/tool'])
+      await check(image, { addressesOf: asked });
   });
 
   it('takes only images that a pattern allows, whatever their tag', async () => {
@@ -93,7 +110,7 @@ describe('image policy', () => {
       'shared/tool',
       'r.example:5000/a.b',
     ]) {
-      await check(image, { allowedImages });
+      await check(image, { allowedImages, addressesOf: async () => ['203.0.113.7'] });
     }
     for (const image of [
       'alpine',

@@ -1,6 +1,6 @@
 import { lookup } from 'node:dns/promises';
 import { BlockList, isIP } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { withTimeout } from '@longshore/common/timeout';
 import { RunFault } from '../runtime.js';
 import type { ImageReference } from './image-reference.js';
 
@@ -40,7 +40,10 @@ export class ImagePolicy {
     this.allowed = options.allowedImages?.map(patternOf) ?? null;
   }
 
-  /** @throws RunFault that names the setting when the image is refused */
+  /**
+   * @throws RunFault that names the setting when the image is refused
+   * @throws Error when this machine does not learn the addresses of the registry
+   */
   async check({ registry, path }: ImageReference): Promise<void> {
     const isShort = registry === null && !path.includes('/');
     const name = `${registry ?? DEFAULT_REGISTRY}/${isShort ? 'library/' : ''}${path}`;
@@ -48,7 +51,9 @@ export class ImagePolicy {
       throw new RunFault(
         `Image '${name}' is refused: SERVICE_WORKER_IMAGES of this worker does not allow it`,
       );
-    if (registry !== null && !this.options.localRegistries && (await this.isLocal(registry))) {
+    // The engine has its own way to the default registry, such as a mirror.
+    if (registry === null || registry === DEFAULT_REGISTRY || this.options.localRegistries) return;
+    if (await this.isLocal(registry)) {
       throw new RunFault(
         `Image '${name}' is refused: its registry is at a loopback or link-local address, ` +
           'and SERVICE_WORKER_LOCAL_REGISTRIES of this worker is off',
@@ -56,16 +61,19 @@ export class ImagePolicy {
     }
   }
 
-  /** A host that cannot be looked up is not refused: the engine may know it. */
+  /** @throws Error when its addresses are not known: it could be local */
   private async isLocal(registry: string): Promise<boolean> {
     const host = hostOf(registry);
     if (host === null || host === 'localhost' || host.endsWith('.localhost')) return true;
     if (isIP(host) > 0) return isLocalAddress(host);
     const { addressesOf = resolve } = this.options;
-    const late = new AbortController();
-    const nothing = sleep(LOOKUP_MS, [], { signal: late.signal }).catch(() => []);
-    const addresses = await Promise.race([addressesOf(host).catch(() => []), nothing]);
-    late.abort();
+    const found = addressesOf(host).catch(() => []);
+    const addresses = await withTimeout(LOOKUP_MS, found, []);
+    if (addresses.length === 0) {
+      throw new Error(
+        `Image not pulled: the worker did not learn the addresses of its registry '${registry}'`,
+      );
+    }
     return addresses.some(isLocalAddress);
   }
 }
