@@ -89,9 +89,8 @@ describe('image policy', () => {
   }
 
   it('looks up nothing for images of docker.io: the engine may have a mirror', async () => {
-    const asked = (host: string): Promise<never> => Promise.reject(new Error(`asked for ${host}`));
     for (const image of ['busybox', 'acme/tool', 'docker.io/acme/tool'])
-      await check(image, { addressesOf: asked });
+      await check(image, { addressesOf: () => Promise.reject(new Error('looked up')) });
   });
 
   it('takes only images that a pattern allows, whatever their tag', async () => {
