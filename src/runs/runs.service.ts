@@ -21,7 +21,6 @@ import type { Idempotency } from './journal/idempotency-ledger.js';
 import type { CommandOptions, Effect } from './journal/pending-command.js';
 import { RunJournal } from './journal/run-journal.js';
 import { checkedState } from './list/run-filter.js';
-import { RunNotFound } from './run.errors.js';
 import { newId } from './storage/new-id.js';
 import { RunReader } from './http/run.reader.js';
 
@@ -49,7 +48,7 @@ export class RunsService {
 
   /** Creates a run; a repeated request returns its run as it is now. */
   async create(request: RunRequest, { trace = null, ...options }: RunCreation = {}): Promise<AnsweredRun> {
-    return answerOf(await this.journal.create(newRun(request, trace), options));
+    return answerOf(await this.journal.create(newRun(request, trace), options), this.reader);
   }
 
   /** The run of an earlier request with this key, or null. @throws IdempotencyMismatch */
@@ -63,18 +62,21 @@ export class RunsService {
     const state = body.state === undefined ? undefined : checkedState(body.state);
     const { priority, outputs } = body;
     const command = { type: 'patch', keyName: caller.name, state, priority, outputs } as const;
-    return answerOf(await this.journal.change(id, command, { caller, wantsView: true })).run;
+    const effect = await this.journal.change(id, command, { caller, wantsView: true });
+    return (await answerOf(effect, this.reader)).run;
   }
 
   /** Opens another attempt, from any state. */
   async retry(id: string, caller?: Caller): Promise<OpRunDto> {
     const command = eventCommand(MANUAL_RETRY, { sender: caller?.keyId });
-    return answerOf(await this.journal.change(id, command, { caller, wantsView: true })).run;
+    const effect = await this.journal.change(id, command, { caller, wantsView: true });
+    return (await answerOf(effect, this.reader)).run;
   }
 
   async cancel(id: string, caller?: Caller): Promise<OpRunDto> {
     const command = eventCommand(USER_CANCEL, { sender: caller?.keyId });
-    return answerOf(await this.journal.change(id, command, { caller, wantsView: true })).run;
+    const effect = await this.journal.change(id, command, { caller, wantsView: true });
+    return (await answerOf(effect, this.reader)).run;
   }
 
   /** Appends an event and applies its effect, once for each idempotency key. @throws InvalidRequest */
@@ -97,14 +99,19 @@ export class RunsService {
     options: CommandOptions = {},
   ): Promise<AnsweredRun> {
     const command = eventCommand(checkedEvent(body), reporter, this.settings);
-    return answerOf(await this.journal.change(id, command, { ...options, wantsView: true }));
+    return answerOf(await this.journal.change(id, command, { ...options, wantsView: true }), this.reader);
   }
 }
 
-/** The run of an effect. @throws RunNotFound when the run of an earlier request was removed */
-export function answerOf(effect: Effect): AnsweredRun {
-  if (!effect.view) throw new RunNotFound('run' in effect ? effect.run.id : effect.replayOf);
-  return { run: toOpRunDto(effect.view.run, effect.view.events), replayed: 'replayOf' in effect };
+/**
+ * The run of an effect; without a view, as it is now.
+ * @throws RunNotFound when the run of an earlier request was removed
+ */
+export async function answerOf(effect: Effect, reader: Pick<RunReader, 'getRun'>): Promise<AnsweredRun> {
+  const { view } = effect;
+  const replayed = 'replayOf' in effect;
+  if (view) return { run: toOpRunDto(view.run, view.events), replayed };
+  return { run: await reader.getRun(replayed ? effect.replayOf : effect.run.id), replayed };
 }
 
 /** The event as the state machine reads it. @throws InvalidRequest when it breaks a rule of its type */

@@ -80,6 +80,32 @@ describe('requests that wait for a commit', () => {
       assert.equal(metrics.value('longshore_refused_total', { limit }), 1);
     }));
 
+  test('are all answered with their run, also when the runs of one commit come to many bytes', () =>
+    withService({ SERVICE_MAX_ANSWER_BYTES: '4096' }, async (service) => {
+      const { send } = service;
+      const inputs = { text: 'x'.repeat(3000) };
+      const create = async (): Promise<string> =>
+        (await send('POST', '/runs', { key: KEYS.client, body: { image: 'i', inputs } })).body.id;
+      const [first = '', ...ids] = await Promise.all(Array.from({ length: 13 }, create));
+      const cancel = (id: string): Promise<TestAnswer> =>
+        send('POST', `/runs/${id}/cancel`, { key: KEYS.client });
+      const waiting = await blocking(service, first, async () => {
+        const blocked = cancel(first);
+        await untilBlocked(service);
+        const answers = ids.map(cancel);
+        await untilWaiting(service, ids.length);
+        return [blocked, ...answers];
+      });
+      for (const [at, { status, body }] of (await Promise.all(waiting)).entries()) {
+        assert.equal(status, 200);
+        assert.deepEqual([body.id, body.state, body.inputs], [[first, ...ids][at], 'CANCELLED', inputs]);
+        assert.deepEqual(
+          body.events.map(({ type }: { type: string }) => type),
+          ['CANCELLED'],
+        );
+      }
+    }));
+
   test('are limited in bytes: the items of a bulk request beyond the limit get 503', () =>
     withService({ SERVICE_JOURNAL_WAITING_BYTES: '5000' }, async ({ send }) => {
       const body = {

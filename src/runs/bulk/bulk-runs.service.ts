@@ -15,6 +15,7 @@ import type { Effect } from '../journal/pending-command.js';
 import { RunJournal } from '../journal/run-journal.js';
 import type { RunEvent } from '../machine/run-event.js';
 import { newRun } from '../http/new-run.js';
+import { RunReader } from '../http/run.reader.js';
 import { LONGEST_WORKER_ID } from '../http/request-headers.js';
 import {
   ReportedEventDto,
@@ -41,6 +42,7 @@ export class BulkRunsService {
   constructor(
     private readonly journal: RunJournal,
     private readonly settings: Settings,
+    private readonly reader: RunReader,
   ) {}
 
   create(
@@ -51,7 +53,7 @@ export class BulkRunsService {
       const fresh = newRun(readItem(CreateRunDto, item), trace);
       const effect = await this.journal.create(fresh, { idempotency: keys.of(item, index), caller });
       if (minimal && 'run' in effect) return { status: 201, id: effect.run.id };
-      const { run, replayed } = answerOf(effect);
+      const { run, replayed } = await answerOf(effect, this.reader);
       return { status: 201, ...(minimal ? { id: run.id } : { run }), ...(replayed && { replayed }) };
     });
   }

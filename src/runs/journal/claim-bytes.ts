@@ -1,9 +1,9 @@
 import type { LockedRun } from '../scheduling-strategy.js';
 
-/** Answers of the largest size that the claims of one group may have together. */
+/** Answers of the largest size that the commands of one group may have together. */
 const ANSWERS_OF_A_GROUP = 4;
 
-/** Bytes of the runs of all claims of a group, unless the first answer alone has more. */
+/** Bytes of runs that one group reads for its claims, and for its other commands, unless the first answer has more. */
 export function bytesOfGroup(maxAnswerBytes: number): number {
   return ANSWERS_OF_A_GROUP * maxAnswerBytes;
 }

@@ -5,6 +5,7 @@ import type { StatementTracer } from '../../database/statement-tracer.js';
 import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
 import { RunViews } from '../storage/run-views.js';
 import { ClaimAllocator } from './claim-allocator.js';
+import { bytesOfGroup } from './claim-bytes.js';
 import { GroupWriter } from './group-writer.js';
 import { decidePending, type CommittedGroup, type PendingCommand, type Result } from './pending-command.js';
 import { RunGroup } from './run-group.js';
@@ -72,7 +73,7 @@ export class GroupCommitter {
     return assigned;
   }
 
-  /** Adds views of runs to the effects of replays and of changes that want one. */
+  /** Adds views of runs, up to a number of bytes, to the effects of replays and of changes that want one. */
   async #addViews(
     manager: EntityManager,
     commands: readonly PendingCommand[],
@@ -86,7 +87,8 @@ export class GroupCommitter {
       return [{ at, effect, runId: 'run' in effect ? effect.run.id : effect.replayOf }];
     });
     if (wanted.length === 0) return;
-    const views = await this.views.read(manager, [...new Set(wanted.map(({ runId }) => runId))]);
+    const ids = new Set(wanted.map(({ runId }) => runId));
+    const views = await this.views.read(manager, [...ids], bytesOfGroup(this.views.maxBytes));
     for (const { at, effect, runId } of wanted) {
       outcomes[at] = { value: { ...effect, view: views.get(runId) } };
     }

@@ -21,7 +21,7 @@ export interface CommandOptions {
 
 /** How a command on a run is carried out and answered. */
 export interface ChangeOptions extends CommandOptions {
-  /** Whether the effect includes a view of the whole run, read in the same transaction. */
+  /** Whether the effect includes a view of the whole run, read in the same transaction if its bytes allow. */
   readonly wantsView?: boolean;
   /** Called when the command is decided: true when a command of the same request that must precede it has failed. */
   readonly hasPrecedingFailed?: (() => boolean) | undefined;
@@ -34,6 +34,7 @@ export type PendingCommand =
 
 /** What a command did: the run afterwards, or the id of the run of an earlier request with the same key. */
 export type Effect = ({ readonly run: Run } | { readonly replayOf: string }) & {
+  /** Undefined: not wanted, the run of an earlier request was removed, or the views of the group have too many bytes. */
   readonly view?: RunView | undefined;
 };
 

@@ -28,9 +28,16 @@ export class RunViews {
     this.maxBytes = maxAnswerBytes;
   }
 
-  /** Views of runs by id, with two statements; unknown runs are left out. */
-  async read(manager: EntityManager, ids: readonly string[]): Promise<ReadonlyMap<string, RunView>> {
-    const records = await this.runs.findAll(manager, ids);
+  /**
+   * Views of runs by id, with two statements. Left out are unknown runs, and those that follow runs of `maxBytes`
+   * without their events; at least one is read.
+   */
+  async read(
+    manager: EntityManager,
+    ids: readonly string[],
+    maxBytes: number,
+  ): Promise<ReadonlyMap<string, RunView>> {
+    const records = await this.runs.findFirst(manager, ids, maxBytes);
     const events = await this.newestEvents(manager, records);
     return new Map(records.map((run) => [run.id, { run, events: events.get(run.id) ?? [] }]));
   }

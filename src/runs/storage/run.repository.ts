@@ -84,19 +84,35 @@ export interface AttemptPage {
 export class RunRepository {
   /** The run with its current attempt. @throws RunNotFound */
   async get(manager: EntityManager, id: string): Promise<RunRecord> {
-    const [run] = isRunId(id) ? await this.findAll(manager, [id]) : [];
+    const [run] = isRunId(id)
+      ? await rows<RunRecord>(
+          manager,
+          `select ${RECORD_COLUMNS}
+             from ${RUNS.name} r
+            where r.id = $1::uuid`,
+          [id],
+        )
+      : [];
     if (!run) throw new RunNotFound(id);
     return run;
   }
 
-  /** The runs with these ids, in no order; unknown ids are left out. */
-  findAll(manager: EntityManager, ids: readonly string[]): Promise<RunRecord[]> {
+  /**
+   * The first of the runs with these ids, as many as come to `maxBytes`; one is read whatever its size. Unknown ids are
+   * left out.
+   */
+  findFirst(manager: EntityManager, ids: readonly string[], maxBytes: number): Promise<RunRecord[]> {
     return rows(
       manager,
       `select ${RECORD_COLUMNS}
-         from ${RUNS.name} r
-        where r.id = any($1::uuid[])`,
-      [ids],
+         from (
+           select r.*, sum(${RUN_BYTES}) over walk as bytes_so_far, row_number() over walk as nth
+             from ${RUNS.name} r
+            where r.id = any($1::uuid[])
+           window walk as (order by r.id rows unbounded preceding)
+         ) r
+        where r.bytes_so_far <= $2::bigint or r.nth = 1`,
+      [ids, maxBytes],
     );
   }
 
