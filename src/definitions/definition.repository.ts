@@ -8,7 +8,7 @@ import { rows } from '../database/sql.js';
 export type DefinitionRow = Omit<DefinitionEntity, 'createdAt' | 'updatedAt' | 'creationOrder'>;
 
 /** What orders the versions of a definition; it stays valid when the version is removed. */
-export type VersionPlace = Pick<DefinitionEntity, 'createdAt' | 'creationOrder'>;
+type VersionPlace = Pick<DefinitionEntity, 'createdAt' | 'creationOrder'>;
 
 export type LatestDefinition = DefinitionEntity & { readonly versions: number };
 
