@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import { readdir } from 'node:fs/promises';
 import { constants, setPriority } from 'node:os';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { describe, it } from 'node:test';
+import { describe, it, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ATTACK_NAMES, missingAnswers, startAttacks } from '../support/attacks.js';
 import { atDepth } from '../support/depth.js';
@@ -28,6 +28,12 @@ const PACE_MS = 100;
 const HEALTH_PACE_MS = 25;
 /** Time in which an attack reaches its limit, on a slow machine. */
 const REACHED_MS = 60_000;
+/**
+ * What others keep: their share of the rate before, in percent, and the 99th percentile of health. The tier `soak`, for
+ * a quiet machine, asks for what the service promises; a gate on a busy one only for a service that goes on.
+ */
+const KEPT_PERCENT = atDepth({ fast: 10, all: 10, soak: 50 });
+const HEALTH_MS = atDepth({ fast: 5_000, all: 5_000, soak: 1_000 });
 /** Time after which everything that an attacker used is released. */
 const RELEASED_MS = 10_000;
 
@@ -71,7 +77,7 @@ async function missingOf(attacks: readonly string[], attacker: ChildProcess): Pr
   return others.length > 0 ? [] : missingAnswers(name, attacker);
 }
 
-async function underAttack(attacks: readonly string[], skip: (reason: string) => void): Promise<void> {
+async function underAttack(attacks: readonly string[], test: TestContext): Promise<void> {
   const database = await openTestDatabase();
   const service = await startService({
     env: {
@@ -85,7 +91,7 @@ async function underAttack(attacks: readonly string[], skip: (reason: string) =>
   const cgroup = await limitMemory(service.pid, MEMORY_LIMIT);
   try {
     if (cgroup === undefined) {
-      skip('no control group of memory can be made here');
+      test.skip('no control group of memory can be made here');
       return;
     }
     const send = senderTo(service.url, KEYS.admin);
@@ -117,7 +123,7 @@ async function underAttack(attacks: readonly string[], skip: (reason: string) =>
     const { created, reported, healthMs } = await using;
     assert.equal(service.child.exitCode ?? service.child.signalCode, null, service.output);
     assert.deepEqual(missing, [], 'the attack has not got answers of these statuses');
-    const share = attackedMs / CALM_MS / 2;
+    const share = ((attackedMs / CALM_MS) * KEPT_PERCENT) / 100;
     assert.ok(
       created >= calm.created * share,
       `${created} creations in ${Math.round(attackedMs)} ms, ${calm.created} in ${CALM_MS} ms before`,
@@ -127,9 +133,10 @@ async function underAttack(attacks: readonly string[], skip: (reason: string) =>
       `${reported} reports in ${Math.round(attackedMs)} ms, ${calm.reported} in ${CALM_MS} ms before`,
     );
     const worst = healthMs.toSorted((a, b) => a - b)[Math.floor(healthMs.length * 0.99)] ?? Infinity;
+    test.diagnostic(JSON.stringify({ attackedMs, created, reported, healthMs: worst }));
     // Not the service's: how late this process was itself.
     const ownDelayMs = delay.max / 1e6;
-    assert.ok(worst - ownDelayMs <= 1_000, `health took ${Math.round(worst)} ms`);
+    assert.ok(worst - ownDelayMs <= HEALTH_MS, `health took ${Math.round(worst)} ms`);
     const deadline = performance.now() + RELEASED_MS;
     while ((await openFiles(service)) > before + 20 && performance.now() < deadline) await sleep(100);
     assert.ok((await openFiles(service)) <= before + 20, 'connections or files are still open');
@@ -143,8 +150,8 @@ async function underAttack(attacks: readonly string[], skip: (reason: string) =>
 
 describe('in 1 GiB of memory the service lives, answers others and releases everything under', () => {
   for (const name of ATTACK_NAMES) {
-    it(name, (test) => underAttack([name], (reason) => test.skip(reason)));
+    it(name, (test) => underAttack([name], test));
   }
 
-  it('all attacks at once', (test) => underAttack(ATTACK_NAMES, (reason) => test.skip(reason)));
+  it('all attacks at once', (test) => underAttack(ATTACK_NAMES, test));
 });
