@@ -4,9 +4,8 @@ import type { Request, Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
 import { JSON_TYPE } from '../common/http/errors/send-error.js';
 import { ApiErrors, ApiSwitchedOffError } from '../common/http/errors/error.dto.js';
-import { BoundedReaders } from '../common/http/server/bounded-readers.js';
+import { BoundedReaders, readerQuota } from '../common/http/server/bounded-readers.js';
 import { HeldRequests } from '../common/http/server/held-requests.js';
-import { Quota } from '../common/quotas/quota.js';
 import { Refusals } from '../common/quotas/refusals.js';
 import { Settings } from '../config/settings.js';
 import { FeedCursorDto, FeedEventDto, FeedPageDto } from './dto/feed.dto.js';
@@ -37,15 +36,10 @@ export class FeedReaders extends BoundedReaders {
     requests: HeldRequests,
     @Inject(FEED_LIMITS) limits: FeedLimits,
     metrics: FeedMetrics,
-    { readers, readersPerKey }: Settings,
+    settings: Settings,
     refusals: Refusals,
   ) {
-    const quota = {
-      what: 'streams and waiting polls of feeds',
-      total: { max: readers, setting: 'SERVICE_READERS' },
-      perKey: { max: readersPerKey, setting: 'SERVICE_READERS_PER_KEY' },
-    };
-    super(requests, limits, metrics, new Quota(quota, refusals));
+    super(requests, limits, metrics, readerQuota('feeds', settings, refusals));
   }
 }
 

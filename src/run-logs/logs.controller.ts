@@ -32,9 +32,8 @@ import {
 } from '../bootstrap/openapi/examples.js';
 import { InvalidRequest } from '../common/http/errors/domain-error.js';
 import { ApiErrors } from '../common/http/errors/error.dto.js';
-import { BoundedReaders } from '../common/http/server/bounded-readers.js';
+import { BoundedReaders, readerQuota } from '../common/http/server/bounded-readers.js';
 import { HeldRequests } from '../common/http/server/held-requests.js';
-import { Quota } from '../common/quotas/quota.js';
 import { Refusals } from '../common/quotas/refusals.js';
 import { Settings } from '../config/settings.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
@@ -88,15 +87,10 @@ export class LogReaders extends BoundedReaders {
     requests: HeldRequests,
     @Inject(LOG_LIMITS) limits: LogLimits,
     metrics: LogMetrics,
-    { readers, readersPerKey }: Settings,
+    settings: Settings,
     refusals: Refusals,
   ) {
-    const quota = {
-      what: 'streams and waiting polls of logs',
-      total: { max: readers, setting: 'SERVICE_READERS' },
-      perKey: { max: readersPerKey, setting: 'SERVICE_READERS_PER_KEY' },
-    };
-    super(requests, limits, metrics, new Quota(quota, refusals));
+    super(requests, limits, metrics, readerQuota('logs', settings, refusals));
   }
 }
 

@@ -1,7 +1,9 @@
 import { currentSpan } from '@longshore/common/tracing/current-span';
 import type { Response } from 'express';
 import type { Counter, Gauge } from 'prom-client';
-import type { Quota } from '../../quotas/quota.js';
+import type { Settings } from '../../../config/settings.js';
+import { Quota } from '../../quotas/quota.js';
+import type { Refusals } from '../../quotas/refusals.js';
 import { HELD, type HeldRequests } from './held-requests.js';
 
 /** Limits of the long polls and event streams of one kind, per process. */
@@ -24,6 +26,18 @@ export const READER_LIMITS: ReaderLimits = {
   retryMs: 500,
   longestRetryMs: 10_000,
 };
+
+/** The quota of the streams and waiting polls of one kind. @param what the kind, for refusals */
+export function readerQuota(what: string, { readers, readersPerKey }: Settings, refusals: Refusals): Quota {
+  return new Quota(
+    {
+      what: `streams and waiting polls of ${what}`,
+      total: { max: readers, setting: 'SERVICE_READERS' },
+      perKey: { max: readersPerKey, setting: 'SERVICE_READERS_PER_KEY' },
+    },
+    refusals,
+  );
+}
 
 /** Serves long polls and event streams, within a quota. Both methods throw KeyOverQuota and ProcessOverQuota. */
 export class BoundedReaders {
