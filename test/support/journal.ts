@@ -19,6 +19,7 @@ import { JournalInstrumentation } from '../../src/runs/journal/journal-instrumen
 import { GroupWriter } from '../../src/runs/journal/group-writer.js';
 import { GroupCommitter } from '../../src/runs/journal/group-committer.js';
 import { RunJournal, type JournalSettings } from '../../src/runs/journal/run-journal.js';
+import { NEW_RUN } from '../../src/runs/machine/decide.fixtures.js';
 import type { RunCommand } from '../../src/runs/machine/run-command.js';
 import type { NewRun, Run } from '../../src/runs/machine/run.js';
 import { readEvent, type ReportedEvent } from '../../src/runs/machine/run-event.js';
@@ -58,26 +59,11 @@ export function journalOn(
 /** A run to be created, with defaults where nothing is given. */
 export function freshRun(given: Partial<NewRun> = {}): NewRun {
   return {
+    ...NEW_RUN,
     id: uuidv7(),
     attemptId: uuidv7(),
-    image: 'image',
-    priority: 0,
-    inputs: {},
-    outputsTemplate: {},
-    ramMb: 0,
-    vramMb: 0,
-    cpu: 0,
     maxAttempts: 1,
-    backoffS: 0,
-    maxBackoffS: 0,
-    startWithinS: null,
-    attemptTimeoutS: null,
     topic: null,
-    attributes: null,
-    definitionId: null,
-    definitionVersion: null,
-    traceparent: null,
-    tracestate: null,
     ...given,
   };
 }

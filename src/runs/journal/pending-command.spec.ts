@@ -1,31 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { event } from '../machine/decide.fixtures.js';
+import { event, NEW_RUN } from '../machine/decide.fixtures.js';
 import type { NewRun } from '../machine/run.js';
 import { bytesOf, type PendingCommand } from './pending-command.js';
 
-const FRESH: NewRun = {
-  id: 'run',
-  attemptId: 'attempt',
-  image: '',
-  priority: 0,
-  inputs: {},
-  outputsTemplate: {},
-  ramMb: 0,
-  vramMb: 0,
-  cpu: 0,
-  maxAttempts: 1,
-  backoffS: 0,
-  maxBackoffS: 0,
-  startWithinS: null,
-  attemptTimeoutS: null,
-  topic: null,
-  attributes: null,
-  definitionId: null,
-  definitionVersion: null,
-  traceparent: null,
-  tracestate: null,
-};
+/** Without texts that count. */
+const FRESH: NewRun = { ...NEW_RUN, image: '', topic: null };
 
 const creation = (given: Partial<NewRun>): PendingCommand => ({
   kind: 'create',

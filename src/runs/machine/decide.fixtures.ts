@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { decide } from './decide.js';
 import { rejectionDetail } from '../run.errors.js';
 import { isRejected, type Decision, type Outcome, type RunCommand } from './run-command.js';
-import { createRun, type Run } from './run.js';
+import { createRun, type NewRun, type Run } from './run.js';
 import { readEvent, USER_CANCEL, type ReportedEvent, type RunEvent } from './run-event.js';
 import type { RunState } from './run-state.js';
 
@@ -12,31 +12,31 @@ export const later = (seconds: number): Date => new Date(T0.getTime() + seconds 
 /** With the largest jitter. */
 export const NEXT_ATTEMPT = { id: 'attempt-next', jitter: 1 } as const;
 
-const { outputs: _, ...created } = createRun(
-  {
-    id: 'run-1',
-    attemptId: 'attempt-1',
-    image: 'image',
-    priority: 0,
-    inputs: {},
-    outputsTemplate: {},
-    ramMb: 0,
-    vramMb: 0,
-    cpu: 0,
-    maxAttempts: 3,
-    backoffS: 0,
-    maxBackoffS: 0,
-    startWithinS: null,
-    attemptTimeoutS: null,
-    topic: 'topic',
-    attributes: null,
-    definitionId: null,
-    definitionVersion: null,
-    traceparent: null,
-    tracestate: null,
-  },
-  T0,
-);
+/** A run to be created. */
+export const NEW_RUN: NewRun = {
+  id: 'run-1',
+  attemptId: 'attempt-1',
+  image: 'image',
+  priority: 0,
+  inputs: {},
+  outputsTemplate: {},
+  ramMb: 0,
+  vramMb: 0,
+  cpu: 0,
+  maxAttempts: 3,
+  backoffS: 0,
+  maxBackoffS: 0,
+  startWithinS: null,
+  attemptTimeoutS: null,
+  topic: 'topic',
+  attributes: null,
+  definitionId: null,
+  definitionVersion: null,
+  traceparent: null,
+  tracestate: null,
+};
+
+const { outputs: _, ...created } = createRun(NEW_RUN, T0);
 
 /** A new run as the journal reads it: without its outputs. */
 export const FRESH: Run = created;

@@ -1,3 +1,4 @@
+import { NEW_RUN } from '../../runs/machine/decide.fixtures.js';
 import { createRun } from '../../runs/machine/run.js';
 import type { Claimant, HeldRun, QueuedRun, Shape } from '../../runs/scheduling-strategy.js';
 
@@ -34,24 +35,12 @@ export function heldBy(workerId: string, runId: string, takes: Partial<HeldRun>)
 /** A run in the queue. */
 export function queued(id: string, asks: Partial<Shape> = {}, more: Partial<QueuedRun> = {}): QueuedRun {
   const fresh = {
+    ...NEW_RUN,
     id,
     attemptId: `attempt-of-${id}`,
-    image: 'image',
-    priority: 0,
-    inputs: {},
-    outputsTemplate: {},
     ...NOTHING,
     maxAttempts: 1,
-    backoffS: 0,
-    maxBackoffS: 0,
-    startWithinS: null,
-    attemptTimeoutS: null,
     topic: null,
-    attributes: null,
-    definitionId: null,
-    definitionVersion: null,
-    traceparent: null,
-    tracestate: null,
   };
   return { ...createRun({ ...fresh, ...asks }, NOW), passedOverAt: null, reservedFor: null, ...more };
 }
