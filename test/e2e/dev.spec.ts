@@ -6,11 +6,12 @@ import { launch, makeDataDir, PROJECT, until } from '../support/service-process.
 
 test(
   'npm run dev starts service, worker and dashboard, and one Ctrl-C ends them',
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async () => {
     const port = await freePort();
     const dev = await launch(join(PROJECT, 'scripts', 'dev.mjs'), {
-      env: { SERVICE_PORT: String(port), SERVICE_DATA_DIR: await makeDataDir() },
+      // Vite colours its address where CI is set.
+      env: { SERVICE_PORT: String(port), SERVICE_DATA_DIR: await makeDataDir(), NO_COLOR: '1' },
       cwd: PROJECT,
     });
     try {
