@@ -36,6 +36,23 @@ test('forwards the events of a log up to the limit, says once that more were dro
   await harness.end();
 });
 
+test('leaves events out of the error message', async () => {
+  const harness = makeHarness();
+  const run = harness.service.add('run-1');
+  const progress = Array.from({ length: 30 }, (_, n) => `{"type":"PROGRESS","msg":${n}}`);
+  harness.runtime.onStart = (container) => {
+    container.print('no such file: data.csv', ...progress, '{"not": "an event"}');
+    container.end(3);
+  };
+  await harness.start();
+  await harness.untilState(run, 'FAILED');
+  assert.equal(
+    run.timeline.at(-1)?.payload?.['error_message'],
+    'The container ended with exit code 3. Its last log lines:\nno such file: data.csv\n{"not": "an event"}',
+  );
+  await harness.end();
+});
+
 test('marks the end of an empty log', async () => {
   const harness = makeHarness();
   const run = harness.service.add('run-1');

@@ -12,7 +12,7 @@ export function failureSummary(exit: ContainerExit, ramMb: number): string {
 
 /** The summary and the container's last lines, clipped to 4 KiB: without the oldest lines, then without the start of the last one. */
 export function failureMessage(summary: string, tail: readonly string[]): string {
-  if (tail.length === 0) return `${summary}. It printed nothing.`;
+  if (tail.length === 0) return `${summary}. It printed no lines besides events.`;
   const intro = `${summary}. Its last log lines:`;
   let room = MAX_MESSAGE_BYTES - Buffer.byteLength(intro);
   const kept: string[] = [];

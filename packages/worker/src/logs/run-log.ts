@@ -61,7 +61,7 @@ export class RunLog {
     return this.reading;
   }
 
-  /** The last lines of the container. */
+  /** The last lines of the container, without events. */
   lastLines(): string[] {
     return this.tail.lines();
   }
@@ -108,9 +108,10 @@ export class RunLog {
       }
       const atMs = this.context.clock.epochMs();
       this.shipper?.push({ atMs, stream, text, isContinued: part === 'rest' });
-      if (part !== 'rest') this.tail.push(text);
-      const event = part === undefined && !signal.aborted ? parseLogEvent(text) : null;
-      if (event !== null) {
+      const event = part === undefined ? parseLogEvent(text) : null;
+      if (event === null) {
+        if (part !== 'rest') this.tail.push(text);
+      } else if (!signal.aborted) {
         const admitted = await this.cap.admit(event, Buffer.byteLength(text), signal);
         if (admitted !== null) await sender.push(admitted);
       }
