@@ -36,6 +36,8 @@ export class FeedCursors implements OnApplicationBootstrap {
     if (!decoded.isOfTopic) throw new FeedCursorInvalid('The cursor belongs to the feed of another topic');
     const { position, epoch } = decoded;
     if (epoch === this.#current) return position;
+    // Without a restore there is no other epoch, so the service did not make the cursor.
+    if (this.#epochs.length === 0) throw new FeedCursorInvalid('Malformed cursor');
     const shared = await this.#lastSharedPosition(epoch, topic);
     if (shared !== undefined && position <= shared) return position;
     const { first } = await this.feeds.findBounds(this.epochs.manager, topic);
