@@ -148,7 +148,7 @@ export class Settings extends Budgets {
   @IntegerSetting(
     'SERVICE_FEED_RETENTION_DAYS',
     { min: 0, max: 36_500, default: 7 },
-    'Days that events stay on their feeds; 0 keeps them for ever.',
+    'Days that events stay on their feeds; 0 keeps them as long as SERVICE_RUN_RETENTION_DAYS says.',
   )
   readonly feedRetentionDays: number;
 

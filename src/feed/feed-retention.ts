@@ -9,7 +9,7 @@ const DAY_MS = 86_400_000;
 const BATCH = 500;
 const RETENTION_LOCK = '7420958811263390';
 
-/** Removes entries that have been on the feeds for longer than the settings say. */
+/** Removes entries that have been on the feeds for longer than the settings say, so that run retention can remove runs. */
 @Injectable()
 export class FeedRetention {
   constructor(
@@ -25,9 +25,11 @@ export class FeedRetention {
    * @returns the number of removed entries
    */
   async runOnce(now: Date, stop?: AbortSignal): Promise<{ readonly entries: number }> {
-    const { feedRetentionDays } = this.settings;
-    if (feedRetentionDays === 0) return { entries: 0 };
-    const before = new Date(now.getTime() - feedRetentionDays * DAY_MS);
+    const { feedRetentionDays, runRetentionDays } = this.settings;
+    // Feeds without a retention of their own keep no entry of a run that run retention is to remove.
+    const days = feedRetentionDays === 0 ? runRetentionDays : feedRetentionDays;
+    if (days === 0) return { entries: 0 };
+    const before = new Date(now.getTime() - days * DAY_MS);
     let from = new Date(0);
     let entries = 0;
     for (;;) {

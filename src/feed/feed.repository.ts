@@ -3,6 +3,7 @@ import type { EntityManager } from 'typeorm';
 import { Settings } from '../config/settings.js';
 import { EventEntity } from '../database/entities/event.entity.js';
 import { FeedEntryEntity, FeedTopicEntity } from '../database/entities/feed.entity.js';
+import { RunEntity } from '../database/entities/run.entity.js';
 import { EntityTable } from '../database/entity-table.js';
 import { execute, rows, type SqlExecutor } from '../database/sql.js';
 
@@ -19,10 +20,11 @@ export interface FeedAppend {
 /** Columns of an event that its entry on a feed shows. */
 const CONTENT = ['runId', 'attempt', 'type', 'msg', 't', 'state', 'payload'] as const;
 
-/** An entry of a feed with the event that it references. */
-export type FeedEventRow = Readonly<Pick<EventEntity, (typeof CONTENT)[number]>> & {
-  readonly position: number;
-};
+/** An entry of a feed with the event that it references, and the attributes of its run. */
+export type FeedEventRow = Readonly<Pick<EventEntity, (typeof CONTENT)[number]>> &
+  Readonly<Pick<RunEntity, 'attributes'>> & {
+    readonly position: number;
+  };
 
 /** Positions of the oldest stored entry and of the newest one ever; 1 and 0 for an unused topic. */
 export interface FeedBounds {
@@ -40,7 +42,7 @@ export interface FeedRange {
   /** Only entries behind this position; null for all that are kept. */
   readonly after: number | null;
   readonly limit: number;
-  /** Bytes of messages and payloads at which to stop; the first entry is read whatever its size. */
+  /** Bytes of messages, payloads and attributes at which to stop; the first entry is read whatever its size. */
   readonly maxBytes: number;
 }
 
@@ -54,6 +56,7 @@ type JoinedRow = Omit<FeedEventRow, 'position'> & {
 const TOPICS = new EntityTable(FeedTopicEntity);
 const ENTRIES = new EntityTable(FeedEntryEntity);
 const EVENTS = new EntityTable(EventEntity);
+const RUNS = new EntityTable(RunEntity);
 
 const REFERENCE = ENTRIES.except('topic', 'position');
 const NEW_ENTRIES = ENTRIES.unnest(['topic', ...REFERENCE], { extra: { n: 'integer' } });
@@ -114,13 +117,16 @@ export class FeedRepository {
     const found = await rows<JoinedRow>(
       executor,
       `select t.first_position as first, t.last_position as last,
-              p.position as "entryPosition", p.found,
+              p.position as "entryPosition", p.found, p.attributes,
               ${EVENTS.select('p', CONTENT)}
          from ${TOPICS.name} t
          left join lateral (
-           select f.position, ${EVENTS.columns(CONTENT, 'e')},
+           select f.position, ${EVENTS.columns(CONTENT, 'e')}, r.attributes,
                   count(*) over () as found,
-                  sum(octet_length(e.msg::text) + octet_length(e.payload::text)) over (
+                  sum(
+                    octet_length(e.msg::text) + octet_length(e.payload::text)
+                    + coalesce(octet_length(r.attributes::text), 0)
+                  ) over (
                     order by f.position
                      rows between unbounded preceding and 1 preceding
                   ) as bytes_before
@@ -133,6 +139,13 @@ export class FeedRepository {
                 limit $3::integer + 1
              ) f
              join ${EVENTS.name} e on e.run_id = f.run_id and e.index = f.event_index
+             left join lateral (
+               -- The limit makes it one lookup by id for each entry, however many runs there are.
+               select attributes
+                 from ${RUNS.name}
+                where id = f.run_id
+                limit 1
+             ) r on true
          ) p on coalesce(p.bytes_before, 0) < $4::bigint
         where t.topic = $1::text
         order by p.position

@@ -21,10 +21,13 @@ describe('retention of the feed', () => {
   afterEach(() => database.dataSource.query('truncate feed_entries, feed_topics'));
   after(() => database.close());
 
-  const retention = (days = 7, source = database.dataSource): FeedRetention =>
+  const retention = (days = 7, source = database.dataSource, runDays = 0): FeedRetention =>
     new FeedRetention(
       source,
-      loadSettings([], { SERVICE_FEED_RETENTION_DAYS: String(days) }),
+      loadSettings([], {
+        SERVICE_FEED_RETENTION_DAYS: String(days),
+        SERVICE_RUN_RETENTION_DAYS: String(runDays),
+      }),
       new FeedMetrics(new Registry()),
     );
 
@@ -72,6 +75,14 @@ describe('retention of the feed', () => {
     await append('a', [1000]);
     assert.deepEqual(await retention(0).runOnce(NOW), { entries: 0 });
     assert.deepEqual(await kept('a'), { first: 1, positions: [1] });
+  });
+
+  test('without a retention of feeds, removes what is older than the retention of runs', async () => {
+    await append('a', [9, 4, 2]);
+    assert.deepEqual(await retention(0, database.dataSource, 3).runOnce(NOW), { entries: 2 });
+    assert.deepEqual(await kept('a'), { first: 3, positions: [3] });
+    // A retention of feeds holds beside a shorter one of runs.
+    assert.deepEqual(await retention(7, database.dataSource, 1).runOnce(NOW), { entries: 0 });
   });
 
   test('removes heads only: an older entry behind a younger one is kept, so that no feed has a gap', async () => {

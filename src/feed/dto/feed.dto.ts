@@ -23,6 +23,9 @@ export class FeedEventDto {
   state: string;
   @ApiProperty({ type: 'object', additionalProperties: true })
   payload: JsonObject;
+  /** Attributes of the run's event_delivery; absent if it has none. */
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
+  attributes?: Record<string, string>;
 }
 
 @ApiSchema({ name: 'FeedPage', description: "A page of a topic's feed." })
@@ -44,6 +47,16 @@ export class FeedCursorDto {
 }
 
 export function toFeedEventDto(row: FeedEventRow, cursor: string): FeedEventDto {
-  const { runId, attempt, type, msg, t, state, payload } = row;
-  return { cursor, run_id: runId, attempt, type, msg, t: t.toISOString(), state, payload };
+  const { runId, attempt, type, msg, t, state, payload, attributes } = row;
+  return {
+    cursor,
+    run_id: runId,
+    attempt,
+    type,
+    msg,
+    t: t.toISOString(),
+    state,
+    payload,
+    ...(attributes !== null && { attributes }),
+  };
 }
