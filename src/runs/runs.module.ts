@@ -30,11 +30,13 @@ import { GroupCommitter } from './journal/group-committer.js';
 import { GroupWriter } from './journal/group-writer.js';
 import { RunJournal } from './journal/run-journal.js';
 import { RunViews } from './storage/run-views.js';
+import { RunChanges } from './events/run-changes.js';
 import { RunEvents } from './events/run-events.js';
 import { RunListReader } from './list/run-list.reader.js';
 import { RunReader } from './http/run.reader.js';
 import { RunRepository } from './storage/run.repository.js';
 import { QueueReader } from './queue/queue.reader.js';
+import { TimelinePolls } from './http/timeline-polls.js';
 import { RunsController } from './http/runs.controller.js';
 import { RunsService } from './runs.service.js';
 import { RunCountsMetrics } from './counts/run-counts.metrics.js';
@@ -82,6 +84,8 @@ const EXPORTS = [
     ClaimReplays,
     ClaimAllocator,
     RunViews,
+    RunChanges,
+    TimelinePolls,
     RunCountsMetrics,
   ],
   exports: EXPORTS,

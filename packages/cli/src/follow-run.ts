@@ -17,6 +17,9 @@ export interface FollowOptions extends LogStyle {
   readonly patienceMs: number;
 }
 
+/** Time after which a run that is still pending is explained. */
+const EXPLAIN_AFTER_MS = 5_000;
+
 /** Time to wait for the end of a log after its attempt: a lost worker never sends it. */
 const LOG_GRACE_MS = 10_000;
 
@@ -39,8 +42,10 @@ export async function followRun(session: Session, id: string, options: FollowOpt
     output.live.set({ state: run.state, progress: run.progress, detail: detailOf(run) });
   };
   const poller = new RunPoller(session, id, { patienceMs: options.patienceMs, onUpdate });
+  let explaining: NodeJS.Timeout | undefined;
   try {
     let { run } = await poller.start();
+    if (!options.json) explaining = setTimeout(() => void noteWait(session, id), EXPLAIN_AFTER_MS);
     for (let attempt = run.current_attempt; ; attempt += 1) {
       if (!options.withoutLogs) await followLog(session, poller, attempt, options);
       ({ run } = await poller.until((now) => isTerminal(now.state) || now.current_attempt > attempt));
@@ -59,8 +64,20 @@ export async function followRun(session: Session, id: string, options: FollowOpt
       `left run ${id}, which goes on: "longshore run watch ${id}" follows it again`,
     );
   } finally {
+    clearTimeout(explaining);
     output.live.clear();
     poller.close();
+  }
+}
+
+/** Says why a pending run waits. Without an answer it says nothing: the poller reports what is wrong. */
+async function noteWait({ client, output, stop }: Session, id: string): Promise<void> {
+  try {
+    const signal = AbortSignal.any([stop, AbortSignal.timeout(EXPLAIN_AFTER_MS)]);
+    const { data } = await client.GET('/runs/{id}/explain', { params: { path: { id } }, signal });
+    if (data?.state === 'PENDING') output.note(`waiting: ${oneLine(data.summary)}`);
+  } catch {
+    // Ctrl-C, or the service is away.
   }
 }
 

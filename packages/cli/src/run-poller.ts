@@ -1,10 +1,12 @@
 import { EventEmitter, once } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Schemas } from '@longshore/client';
 import { isTerminal } from './run-view.js';
 import type { Session } from './session.js';
 
-const POLL_MS = 500;
+/** How long the service holds a poll without events, in seconds. */
+const WAIT_S = 20;
+/** Pause after a poll with events, so that frequent events share one. */
+const PAUSE_MS = 200;
 
 /** A run as the latest poll found it. */
 export interface RunUpdate {
@@ -14,14 +16,13 @@ export interface RunUpdate {
   readonly events: readonly Schemas['PolledEvent'][];
 }
 
-/** Polls a run until it has ended, and reports every event once. */
+/** Follows a run until it has ended by polls that the service holds, and reports every event once. */
 export class RunPoller {
   private latest: RunUpdate | undefined;
   private failure: unknown;
   private lastEvent = -1;
-  private readonly closed = new AbortController();
   private readonly changes = new EventEmitter<{ change: [] }>();
-  private pollNow = new AbortController();
+  private isClosed = false;
 
   constructor(
     private readonly session: Session,
@@ -37,7 +38,8 @@ export class RunPoller {
   /** Reads the run and starts polling. @throws CliError when the run cannot be read */
   async start(): Promise<RunUpdate> {
     // Without patience, so that a wrong URL fails at once.
-    const update = await this.poll(undefined);
+    const run = await this.readRun(undefined);
+    const update = await this.publish(run, await this.readEvents(0, undefined));
     void this.pollUntilEnded();
     return update;
   }
@@ -47,7 +49,6 @@ export class RunPoller {
    * @throws CliError when the run can no longer be read; the signal's reason when it aborts
    */
   async until(condition: (run: Schemas['OpRun']) => boolean, signal?: AbortSignal): Promise<RunUpdate> {
-    this.pollNow.abort();
     for (;;) {
       if (this.latest !== undefined && condition(this.latest.run)) return this.latest;
       if (this.failure !== undefined) throw this.failure;
@@ -58,17 +59,21 @@ export class RunPoller {
 
   /** Stops polling. */
   close(): void {
-    this.closed.abort();
+    this.isClosed = true;
   }
 
   private async pollUntilEnded(): Promise<void> {
+    const { session } = this;
+    const { patienceMs } = this.options;
     try {
       while (this.latest === undefined || !isTerminal(this.latest.run.state)) {
-        this.pollNow = new AbortController();
-        const signal = AbortSignal.any([this.pollNow.signal, this.closed.signal, this.session.stop]);
-        await sleep(POLL_MS, undefined, { signal }).catch(() => undefined);
-        if (this.closed.signal.aborted) return;
-        await this.poll(this.options.patienceMs);
+        let events = await this.readEvents(WAIT_S, patienceMs);
+        const run = await this.readRun(patienceMs);
+        // A run that has ended gets no further events, so these are complete.
+        if (isTerminal(run.state)) events = [...events, ...(await this.readEvents(0, patienceMs))];
+        if (this.isClosed) return;
+        await this.publish(run, events);
+        if (events.length > 0 && !isTerminal(run.state)) await session.pause(PAUSE_MS);
       }
     } catch (error) {
       this.failure = error;
@@ -76,26 +81,31 @@ export class RunPoller {
     this.changes.emit('change');
   }
 
-  private async poll(patienceMs: number | undefined): Promise<RunUpdate> {
+  private readRun(patienceMs: number | undefined): Promise<Schemas['OpRun']> {
     const { session, id } = this;
-    const { client } = session;
-    const ofRun = { path: { id }, query: { include_events: false } };
-    const run = await session.ask((init) => client.GET('/runs/{id}', { params: ofRun, ...init }), patienceMs);
-    const before = this.latest?.run;
-    // Every event changes `updatedAt`: when it is the same there are no new events.
-    if (before !== undefined && before.updatedAt === run.updatedAt && before.state === run.state) {
-      return { run, events: [] };
-    }
-    // Read after the run: a run that has ended gets no further events, so these are complete.
-    const after = this.lastEvent;
-    const ofEvents = { path: { id }, query: after < 0 ? {} : { after } };
+    const params = { path: { id }, query: { include_events: false } };
+    return session.ask((init) => session.client.GET('/runs/{id}', { params, ...init }), patienceMs);
+  }
+
+  /** Events that were not read yet. @param wait seconds to wait for one */
+  private async readEvents(wait: number, patienceMs: number | undefined): Promise<RunUpdate['events']> {
+    const { session, id } = this;
+    const query = {
+      ...(this.lastEvent < 0 ? {} : { after: this.lastEvent }),
+      ...(wait === 0 ? {} : { wait }),
+    };
+    const params = { path: { id }, query };
     const { events } = await session.ask(
-      (init) => client.GET('/runs/{id}/events', { params: ofEvents, ...init }),
+      (init) => session.client.GET('/runs/{id}/events', { params, ...init }),
       patienceMs,
     );
-    this.lastEvent = events.at(-1)?.id ?? after;
+    this.lastEvent = events.at(-1)?.id ?? this.lastEvent;
+    return events;
+  }
+
+  private async publish(run: Schemas['OpRun'], events: RunUpdate['events']): Promise<RunUpdate> {
     const update = { run, events };
-    if (!this.closed.signal.aborted) await this.options.onUpdate(update);
+    await this.options.onUpdate(update);
     this.latest = update;
     this.changes.emit('change');
     return update;

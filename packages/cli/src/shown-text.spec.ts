@@ -115,12 +115,33 @@ describe('what a terminal shows', () => {
     await printLog([line(evil)], { json: true, timestamps: false }, output);
     output.note(eventText(event));
     output.note(refusalText({ detail: evil, errors: [evil] }) ?? '');
-    await output.write(explanationText({ ...explained, workers: [] }, output));
+    await output.write(explanationText({ ...explained, workers: [] }, output, evil));
     const shown = stripVTControlCharacters(out.text + err.text);
     // oxlint-disable-next-line no-control-regex -- these characters are what must be absent
     assert.doesNotMatch(shown, /[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/);
     assert.ok(!shown.split('\n').some((text) => text.startsWith('forged')), shown);
     assert.deepEqual(JSON.parse(out.text.split('\n')[0] ?? ''), { [evil]: evil });
+  });
+});
+
+describe('the explanation of a failed run', () => {
+  test('ends with the error, line by line', () => {
+    const summary = "FAILED by the event FAILED at 2026-01-02T03:04:05.678Z, last with worker 'w-1'.";
+    const facts = { deadline: null, queue: null, holder: null, ended: null, counts: null };
+    const failed = {
+      run_id: 'r',
+      state: 'FAILED',
+      attempt: 1,
+      strategy: 'direct',
+      summary,
+      ...facts,
+    } as const;
+    const error = 'The container ended with exit code 4. Its last log lines:\noops\n';
+    assert.equal(
+      explanationText({ ...failed, workers: [] }, { columns: 80, colours: false }, error),
+      `${summary}\n\nstate     FAILED\nattempt   1\nstrategy  direct\n\n` +
+        '  The container ended with exit code 4. Its last log lines:\n  oops\n',
+    );
   });
 });
 

@@ -53,6 +53,7 @@ import { ListRunsQueryDto, OpRunListDto } from '../list/list-runs.dto.js';
 import { RunListReader } from '../list/run-list.reader.js';
 import { RunReader } from './run.reader.js';
 import { RunsService } from '../runs.service.js';
+import { TimelinePolls } from './timeline-polls.js';
 
 @ApiTags('runs')
 @Controller('runs')
@@ -61,6 +62,7 @@ export class RunsController {
     private readonly runs: RunsService,
     private readonly reader: RunReader,
     private readonly lists: RunListReader,
+    private readonly polls: TimelinePolls,
   ) {}
 
   @Post()
@@ -169,17 +171,21 @@ export class RunsController {
   @ApiOperation({
     operationId: 'pollEvents',
     summary: 'Read the timeline of a run',
-    description: 'Give the largest `id` that you have as `after` to read only newer events.',
+    description:
+      'Give the largest `id` that you have as `after` to read only newer events. With `wait`, the response is held ' +
+      'until there is one or the run has ended.',
   })
   @ApiParam(RUN_ID_PARAM)
   @ApiOkResponse({ type: PolledEventsDto, description: 'The events, oldest first.' })
   @ApiErrors(400, 404, 503)
   async pollEvents(
     @Param('id') id: string,
-    @Query() { after = -1, include_sender: withSender = false }: PollEventsQueryDto,
+    @Query() { after = -1, include_sender: withSender = false, wait = 0 }: PollEventsQueryDto,
     @CurrentCaller() caller: Caller,
+    @Res({ passthrough: true }) response: Response,
   ): Promise<PolledEventsDto | StreamableFile> {
     if (withSender && !caller.scopes.has('admin')) throw new MissingScope('admin');
+    if (wait > 0) await this.polls.wait(response, id, after, wait * 1000);
     return answerPoll(await this.reader.pollEvents(id, after, withSender));
   }
 

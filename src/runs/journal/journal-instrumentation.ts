@@ -22,6 +22,8 @@ interface RequestPart {
 export class JournalInstrumentation implements OnApplicationShutdown {
   /** The events of each group after its commit. */
   readonly committed = new Subject<CommittedEvent>();
+  /** The ids of the runs that a group has changed, after its commit. */
+  readonly changed = new Subject<string>();
   readonly #submissions = new WeakMap<PendingCommand, { readonly span: Span; readonly at: number }>();
   private readonly logger = new Logger('RunEvents');
 
@@ -55,6 +57,7 @@ export class JournalInstrumentation implements OnApplicationShutdown {
 
   onApplicationShutdown(): void {
     this.committed.complete();
+    this.changed.complete();
   }
 
   async #trace<T>(
@@ -109,8 +112,9 @@ export class JournalInstrumentation implements OnApplicationShutdown {
 
   /** Never throws: the group is committed even if a subscriber fails. */
   #publish({ group }: CommittedGroup): void {
-    if (!this.committed.observed) return;
     try {
+      if (this.changed.observed) for (const { id } of group.changed) this.changed.next(id);
+      if (!this.committed.observed) return;
       for (const event of group.committedEvents) this.committed.next(event);
     } catch (error) {
       this.logger.error('Events were not published', error instanceof Error ? error.stack : String(error));

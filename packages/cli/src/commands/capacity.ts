@@ -53,7 +53,7 @@ export function capacityText({ demand, supply }: Report, style: TableStyle): str
       ['oldest', demand.oldest_pending_at === null ? undefined : ago(demand.oldest_pending_at)],
       ['in execution', String(demand.in_execution.runs)],
       ['workers', `${workers.active} active (${workers.idle} idle, ${workers.reserved} reserved)`],
-      ['not taking', `${workers.draining} draining, ${workers.stale} lost`],
+      ['not taking', `${workers.draining} draining, ${workers.stale} stale`],
       ['free', `${freeOf(supply.cpu)} CPU, ${freeOf(supply.ram_mb)} MB RAM`],
       ['free GPUs', gpus],
     ],

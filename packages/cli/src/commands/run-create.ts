@@ -52,9 +52,9 @@ export function addRunCreate(parent: Command, context: CliContext): void {
     .option('--attribute <name=value>', 'label of its events in the feed; needs --topic', several);
   callsService(
     command,
-    'run create busybox --input text=hello --input count=3',
-    'run create busybox --inputs inputs.json --wait',
-    'echo \'{"text": "hello"}\' | longshore run create busybox --inputs - --json',
+    'run create longshore/word-count --input text="to be or not to be" --wait',
+    'run create longshore/word-count --inputs inputs.json --max-attempts 3',
+    'run create longshore/word-count --inputs - --json < inputs.json',
   ).action(async (image: string, flags: CreateFlags) => {
     const body = await readBody(image, flags, context);
     const session = await openSession(flags, context);

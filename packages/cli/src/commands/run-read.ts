@@ -8,6 +8,7 @@ import {
   openSession,
   type ServiceFlags,
 } from '../command-kit.js';
+import { readRun } from '../follow-run.js';
 import { RUN_COLUMNS, runDetails } from '../run-view.js';
 import { colourOfState, oneLine, paint } from '../style.js';
 import { type Column, formatFields, formatTable, span, type TableStyle } from '../table.js';
@@ -121,7 +122,9 @@ function addExplain(parent: Command, context: CliContext): void {
       session.client.GET('/runs/{id}/explain', { params, ...init }),
     );
     const { output } = context;
-    await (flags.json ? output.json(explained) : output.write(explanationText(explained, output)));
+    if (flags.json) return output.json(explained);
+    const run = explained.state === 'FAILED' ? await readRun(session, id) : undefined;
+    await output.write(explanationText(explained, output, run?.execution_summary.error_message));
   });
 }
 
@@ -135,8 +138,8 @@ const COLUMNS: readonly Column<Worker>[] = [
   { title: 'BECAUSE', text: because, isElastic: true },
 ];
 
-/** Why a run is in its state: a sentence, then the facts. */
-export function explanationText(explained: Explanation, style: TableStyle): string {
+/** Why a run is in its state: a sentence, then the facts. @param error why the run failed, may have several lines */
+export function explanationText(explained: Explanation, style: TableStyle, error?: string): string {
   const { queue, deadline, holder, counts, workers } = explained;
   const facts = formatFields(
     [
@@ -165,13 +168,15 @@ export function explanationText(explained: Explanation, style: TableStyle): stri
         'workers',
         counts === null
           ? undefined
-          : `${counts.active} active (${counts.able_now} can take it now, ${counts.able_ever} ever), ${counts.draining} draining, ${counts.stale} lost`,
+          : `${counts.active} active (${counts.able_now} can take it now, ${counts.able_ever} ever), ${counts.draining} draining, ${counts.stale} stale`,
       ],
     ],
     style.colours,
   );
   const table = workers.length === 0 ? '' : `\n${formatTable(COLUMNS, workers, style)}`;
-  return `${oneLine(explained.summary)}\n\n${facts}${table}`;
+  // Indented, so that no line of it looks like one of this command.
+  const failure = error === undefined ? '' : `\n${error.trimEnd().replaceAll(/^/gm, '  ')}\n`;
+  return `${oneLine(explained.summary)}\n\n${facts}${failure}${table}`;
 }
 
 function because({ obstacles, draining }: Worker): string {

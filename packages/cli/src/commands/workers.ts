@@ -56,7 +56,7 @@ export const WORKER_COLUMNS: readonly Column<Worker>[] = [
 ];
 
 function stateOf({ is_active: isActive, draining }: Worker): string {
-  if (!isActive) return 'lost';
+  if (!isActive) return 'stale';
   return draining ? 'draining' : 'active';
 }
 

@@ -44,7 +44,7 @@ export class BoundedReaders {
   constructor(
     private readonly requests: HeldRequests,
     private readonly limits: ReaderLimits,
-    private readonly metrics: { readonly openReaders: Gauge; readonly stalledStreams: Counter },
+    private readonly metrics: { readonly openReaders?: Gauge; readonly stalledStreams?: Counter },
     private readonly quota: Quota,
   ) {}
 
@@ -52,12 +52,12 @@ export class BoundedReaders {
   async hold<T>(response: Response, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const request = this.requests.open(response, this.quota);
     currentSpan()?.set(HELD);
-    this.metrics.openReaders.set(this.quota.held);
+    this.metrics.openReaders?.set(this.quota.held);
     try {
       return await work(request.signal);
     } finally {
       request.close();
-      this.metrics.openReaders.set(this.quota.held);
+      this.metrics.openReaders?.set(this.quota.held);
     }
   }
 
@@ -67,7 +67,7 @@ export class BoundedReaders {
     work: (stream: EventStreamResponse, signal: AbortSignal) => Promise<void>,
   ): Promise<void> {
     return this.hold(response, async (signal) => {
-      const onStall = (): void => this.metrics.stalledStreams.inc();
+      const onStall = (): void => this.metrics.stalledStreams?.inc();
       const stream = new EventStreamResponse(response, this.limits, signal, onStall);
       await work(stream, signal);
       stream.end();

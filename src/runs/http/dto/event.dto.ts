@@ -83,6 +83,12 @@ export class PollEventsQueryDto {
   @IsOptional()
   @QueryBoolean()
   include_sender?: boolean;
+
+  /** Seconds to wait for an event, or for the end of the run, before an empty answer. */
+  @IsOptional()
+  @QueryInteger({ min: 0, max: 30 })
+  @ApiProperty({ required: false, default: 0 })
+  wait?: number;
 }
 
 export function toTimelineEventDto({ index, attempt, type, t, msg, payload }: TimelineRow): TimelineEventDto {

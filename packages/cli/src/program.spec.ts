@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict';
+import { PassThrough } from 'node:stream';
+import { test } from 'node:test';
+import type { Command } from 'commander';
+import { Output } from './output.js';
+import { makeProgram } from './program.js';
+
+/** The commands that do something. `serve` and `worker` start programs for their help, `complete` is for shells. */
+function leaves(command: Command): readonly Command[] {
+  const { commands } = command;
+  if (commands.length > 0) return commands.flatMap(leaves);
+  return ['serve', 'worker', 'complete'].includes(command.name()) ? [] : [command];
+}
+
+const neverStopped = (): AbortSignal => new AbortController().signal;
+
+test('every example of a help is a command line that starts with the program', () => {
+  const output = new Output(new PassThrough(), new PassThrough(), {});
+  const context = {
+    env: {},
+    stdin: process.stdin,
+    output,
+    argv: [],
+    stop: neverStopped,
+    end: () => undefined,
+  };
+  let count = 0;
+  for (const command of leaves(makeProgram(context))) {
+    let help = '';
+    command.configureOutput({ writeOut: (text) => (help += text) });
+    command.outputHelp();
+    const [, examples = ''] = help.split('\nExamples:\n');
+    for (const example of examples.split('\n').filter((text) => text !== '')) {
+      count += 1;
+      assert.equal(example.match(/longshore(?= )/g)?.length, 1, example);
+      assert.match(example, /^ {2}longshore /);
+    }
+  }
+  assert.ok(count > 20, `${count} examples`);
+});
