@@ -14,6 +14,7 @@ import { IndexEventsByCommit1795000000013 } from './013-index-events-by-commit.j
 import { IndexLongTexts1795000000014 } from './014-index-long-texts.js';
 import { BindKeysToWorkers1795000000015 } from './015-bind-keys-to-workers.js';
 import { MeasureRuns1795000000016 } from './016-measure-runs.js';
+import { AuditMoreActions1795000000020 } from './020-audit-more-actions.js';
 
 /** Every migration, in order. One that has landed is never edited. */
 export const MIGRATIONS = [
@@ -33,4 +34,5 @@ export const MIGRATIONS = [
   IndexLongTexts1795000000014,
   BindKeysToWorkers1795000000015,
   MeasureRuns1795000000016,
+  AuditMoreActions1795000000020,
 ];

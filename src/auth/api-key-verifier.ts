@@ -21,10 +21,11 @@ export class ApiKeyVerifier {
       const id = hashApiKey(key);
       // A key may be listed several times, with different scopes.
       const scopes = new Set<Scope>([...(this.#startupCallers.get(id)?.scopes ?? []), scope]);
+      const given = startupKeys.find((other) => other.key === key && other.name !== undefined)?.name;
       this.#startupCallers.set(id, {
         id,
         keyId: uuidOf(id),
-        name: `${origin}:${[...scopes].join('+')}`,
+        name: nameOf(origin, given, scopes, id),
         scopes,
         workerIds: workerIds ?? null,
         expiresAt: null,
@@ -57,6 +58,16 @@ export class ApiKeyVerifier {
     if (caller) this.usage.note(caller.id);
     return caller;
   }
+}
+
+/** Tells the key from other keys with its scopes: its name, or the beginning of its digest. */
+function nameOf(
+  origin: StartupKey['origin'],
+  given: string | undefined,
+  scopes: ReadonlySet<Scope>,
+  digest: string,
+): string {
+  return `${origin}:${given ?? `${[...scopes].join('+')}:${digest.slice(0, 8)}`}`;
 }
 
 /** A UUID (version 8) made of a digest. */

@@ -1,9 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import { InjectRepository } from '@nestjs/typeorm';
-import { Repository } from 'typeorm';
+import { Repository, type EntityManager } from 'typeorm';
 import { ApiKeyEntity } from '../database/entities/api-key.entity.js';
 import { EntityTable } from '../database/entity-table.js';
 import { execute, rows, unnestRows } from '../database/sql.js';
+import { recordChange, type Author } from './audit-log.js';
 
 /** A row of `api_keys` without the hash. */
 export type ApiKeyRow = Omit<ApiKeyEntity, 'hash'>;
@@ -36,27 +37,29 @@ export class ApiKeysRepository {
   constructor(@InjectRepository(ApiKeyEntity) private readonly keys: Repository<ApiKeyEntity>) {}
 
   /**
-   * Stores a key; returns null when it would have expired already. The query builder has no insert with a condition.
+   * Stores a key, and records it in the audit log; returns null when it would have expired already. The query builder has
+   * no insert with a condition.
    */
-  async insert(key: NewApiKey): Promise<ApiKeyRow | null> {
-    const [row] = await rows<ApiKeyRow>(
-      this.keys.manager,
-      `insert into ${API_KEYS.name} as k (id, name, scopes, prefix, hash, created_at, expires_at, worker_ids)
-       select $1::uuid, $2::text, $3::text[], $4::text, $5::text,
-              date_trunc('milliseconds', now()), $6::timestamptz, $7::text[]
-        where $6::timestamptz is null or $6::timestamptz > now()
-       returning ${API_KEYS.select('k', API_KEYS.except('hash'))}`,
-      [
-        key.id,
-        key.name,
-        key.scopes,
-        key.prefix,
-        key.hash,
-        key.expiresAt?.toISOString() ?? null,
-        key.workerIds,
-      ],
-    );
-    return row ?? null;
+  insert(key: NewApiKey, by: Author): Promise<ApiKeyRow | null> {
+    return this.keys.manager.transaction(async (manager) => {
+      const row = await insertKey(manager, key);
+      if (row) {
+        const { id: subject, name, scopes, workerIds, prefix, expiresAt } = row;
+        await recordChange(manager, by, {
+          action: 'key.create',
+          subject,
+          before: {},
+          after: {
+            name,
+            scopes,
+            prefix,
+            ...(workerIds && { worker_ids: workerIds }),
+            ...(expiresAt && { expires_at: expiresAt.toISOString() }),
+          },
+        });
+      }
+      return row;
+    });
   }
 
   /** The position of a key in the list, or null for an unknown id. */
@@ -75,17 +78,29 @@ export class ApiKeysRepository {
     return query.getMany();
   }
 
-  /** Revokes a key and returns its hash, or null for an unknown id; one that was revoked before stays as it is. */
-  async revoke(id: string): Promise<string | null> {
-    const { raw } = await this.keys
-      .createQueryBuilder()
-      .update()
-      .set({ revokedAt: () => "coalesce(revoked_at, date_trunc('milliseconds', now()))" })
-      .where({ id })
-      .returning('hash')
-      .execute();
-    const [row]: { readonly hash: string }[] = raw;
-    return row?.hash ?? null;
+  /**
+   * Revokes a key, records it in the audit log and returns its hash; null for an unknown id. One that was revoked before
+   * stays as it is.
+   */
+  revoke(id: string, by: Author): Promise<string | null> {
+    return this.keys.manager.transaction(async (manager) => {
+      const keys = manager.getRepository(ApiKeyEntity);
+      const key = await keys
+        .createQueryBuilder('k')
+        .addSelect('k.hash')
+        .where({ id })
+        .setLock('pessimistic_write')
+        .getOne();
+      if (!key || key.revokedAt !== null) return key?.hash ?? null;
+      await keys.update({ id }, { revokedAt: () => "date_trunc('milliseconds', now())" });
+      await recordChange(manager, by, {
+        action: 'key.revoke',
+        subject: id,
+        before: { name: key.name, revoked: false },
+        after: { name: key.name, revoked: true },
+      });
+      return key.hash;
+    });
   }
 
   /** The usable keys with these hashes. */
@@ -137,4 +152,17 @@ export class ApiKeysRepository {
       source.params,
     );
   }
+}
+
+async function insertKey(manager: EntityManager, key: NewApiKey): Promise<ApiKeyRow | null> {
+  const [row] = await rows<ApiKeyRow>(
+    manager,
+    `insert into ${API_KEYS.name} as k (id, name, scopes, prefix, hash, created_at, expires_at, worker_ids)
+     select $1::uuid, $2::text, $3::text[], $4::text, $5::text,
+            date_trunc('milliseconds', now()), $6::timestamptz, $7::text[]
+      where $6::timestamptz is null or $6::timestamptz > now()
+     returning ${API_KEYS.select('k', API_KEYS.except('hash'))}`,
+    [key.id, key.name, key.scopes, key.prefix, key.hash, key.expiresAt?.toISOString() ?? null, key.workerIds],
+  );
+  return row ?? null;
 }

@@ -37,15 +37,18 @@ export class ApiKeysService {
       throw new InvalidRequest(VALIDATION_FAILED, ['worker_ids must be given with the scope worker only']);
     }
     const key = makeApiKey(purposeOf(body.scopes));
-    const row = await this.keys.insert({
-      id: uuidv7(),
-      name: body.name,
-      scopes: body.scopes,
-      workerIds: body.worker_ids ?? null,
-      prefix: prefixOf(key),
-      hash: hashApiKey(key),
-      expiresAt: body.expires_at === undefined ? null : readTimestamp(body.expires_at),
-    });
+    const row = await this.keys.insert(
+      {
+        id: uuidv7(),
+        name: body.name,
+        scopes: body.scopes,
+        workerIds: body.worker_ids ?? null,
+        prefix: prefixOf(key),
+        hash: hashApiKey(key),
+        expiresAt: body.expires_at === undefined ? null : readTimestamp(body.expires_at),
+      },
+      by,
+    );
     if (!row) throw new InvalidRequest(VALIDATION_FAILED, ['expires_at must lie in the future']);
     this.log.info('made an API key', {
       keyId: row.id,
@@ -69,7 +72,7 @@ export class ApiKeysService {
    * @throws ApiKeyNotFound
    */
   async revoke(id: string, by: Caller): Promise<void> {
-    const hash = UUID.test(id) ? await this.keys.revoke(id) : null;
+    const hash = UUID.test(id) ? await this.keys.revoke(id, by) : null;
     if (hash === null) throw new ApiKeyNotFound(id);
     this.cache.revoke(hash);
     this.log.info('revoked an API key', { keyId: id, by: by.name });

@@ -15,6 +15,16 @@ describe('SERVICE_API_KEYS', () => {
     ]);
   });
 
+  it('may have a name; = at the end of a key is a part of it', () => {
+    const text = `worker@w:gpu-pool=${KEY},client:nightly=${KEY}-2==,admin:${KEY}-2==,metrics:${KEY}=`;
+    assert.deepEqual(loadSettings([], { SERVICE_API_KEYS: text }).apiKeys, [
+      { scope: 'worker', key: KEY, name: 'gpu-pool', workerIds: ['w'] },
+      { scope: 'client', key: `${KEY}-2==`, name: 'nightly' },
+      { scope: 'admin', key: `${KEY}-2==` },
+      { scope: 'metrics', key: `${KEY}=` },
+    ]);
+  });
+
   it('may have 20 characters', () => {
     assert.equal(loadSettings([], { SERVICE_API_KEYS: `admin:${'k'.repeat(20)}` }).apiKeys.length, 1);
   });
@@ -32,6 +42,11 @@ describe('SERVICE_API_KEYS', () => {
     ],
     ['admin:hunter2-of-19-chars', 'the key of entry 1 has fewer than 20 characters'],
     [`client:${KEY},admin:a`, 'the key of entry 2 has fewer than 20 characters'],
+    ['admin:gpu-pool-of-the-north=hunter2', 'the key of entry 1 has fewer than 20 characters'],
+    [`admin:=${KEY}`, 'the name of entry 1 is not'],
+    [`admin:a b=${KEY}`, 'the name of entry 1 is not'],
+    [`admin:a=${KEY},client:a=${KEY}-2`, 'entry 1 has the name of another key'],
+    [`admin:a=${KEY},client:b=${KEY}`, 'entry 1 has the name of another key, or its key has another name'],
     [`client@w:${KEY}`, 'entry 1 binds a key to workers that has not the scope worker'],
     [`worker@:${KEY}`, 'entry 1 binds a key to something else than worker ids'],
     [`worker@*:${KEY}`, 'entry 1 binds a key to something else than worker ids'],

@@ -3,7 +3,9 @@ import { InjectRepository } from '@nestjs/typeorm';
 import { Repository } from 'typeorm';
 import { DefinitionEntity } from '../database/entities/definition.entity.js';
 import { EntityTable } from '../database/entity-table.js';
-import { rows } from '../database/sql.js';
+import { execute, rows } from '../database/sql.js';
+import { recordChange, type Author } from '../auth/audit-log.js';
+import { toDefinitionDto } from './dto/definition.dto.js';
 
 export type DefinitionRow = Omit<DefinitionEntity, 'createdAt' | 'updatedAt' | 'creationOrder'>;
 
@@ -11,6 +13,9 @@ export type DefinitionRow = Omit<DefinitionEntity, 'createdAt' | 'updatedAt' | '
 type VersionPlace = Pick<DefinitionEntity, 'createdAt' | 'creationOrder'>;
 
 export type LatestDefinition = DefinitionEntity & { readonly versions: number };
+
+/** First half of the advisory locks of definitions; the second is a hash of the id. */
+const UPSERT_LOCK = 1_417_208_835;
 
 const DEFINITIONS = new EntityTable(DefinitionEntity);
 const CONTENT = DEFINITIONS.except('createdAt', 'updatedAt', 'creationOrder');
@@ -31,12 +36,13 @@ export class DefinitionRepository {
   ) {}
 
   /**
-   * Stores a version, or replaces it but for its creation time; null when the definition has as many versions as it may.
-   * TypeORM's upsert does not tell which one it did.
+   * Stores a version, or replaces it but for its creation time, and records it in the audit log; null when the definition
+   * has as many versions as it may. TypeORM's upsert does not tell which one it did.
    */
-  async upsert(
+  upsert(
     row: DefinitionRow,
     maxVersions: number,
+    by: Author,
   ): Promise<{ readonly row: DefinitionEntity; readonly created: boolean } | null> {
     const values = {
       ...row,
@@ -44,20 +50,47 @@ export class DefinitionRepository {
       outputSpecs: JSON.stringify(row.outputSpecs),
       attributes: row.attributes && JSON.stringify(row.attributes),
     };
-    const [stored] = await rows<DefinitionEntity & { readonly created: boolean }>(
-      this.definitions.manager,
-      UPSERT,
-      [maxVersions, ...NEW_VERSION.params([values])],
-    );
-    if (!stored) return null;
-    const { created, ...stays } = stored;
-    return { row: stays, created };
+    const { id, version } = row;
+    return this.definitions.manager.transaction(async (manager) => {
+      // A row that does not exist yet cannot be locked. In a transaction, the lock ends with it.
+      await execute(manager, `select pg_advisory_xact_lock(${UPSERT_LOCK}, hashtext($1::text))`, [id]);
+      const before = await manager.findOneBy(DefinitionEntity, { id, version });
+      const [stored] = await rows<DefinitionEntity & { readonly created: boolean }>(manager, UPSERT, [
+        maxVersions,
+        ...NEW_VERSION.params([values]),
+      ]);
+      if (!stored) return null;
+      const { created, ...stays } = stored;
+      await recordChange(manager, by, {
+        action: created ? 'definition.create' : 'definition.replace',
+        subject: `${id}/${version}`,
+        ...(before ? replacedFields(before, stays) : { before: {}, after: { image: row.image } }),
+      });
+      return { row: stays, created };
+    });
   }
 
-  /** Removes one version, or all of them. @returns their number */
-  async remove(id: string, version?: string): Promise<number> {
-    const { affected } = await this.definitions.delete(version === undefined ? { id } : { id, version });
-    return affected ?? 0;
+  /** Removes one version, or all of them, and records it in the audit log. @returns their number */
+  remove(id: string, version: string | undefined, by: Author): Promise<number> {
+    return this.definitions.manager.transaction(async (manager) => {
+      const { raw } = await manager
+        .createQueryBuilder()
+        .delete()
+        .from(DefinitionEntity)
+        .where(version === undefined ? { id } : { id, version })
+        .returning(['version', 'image'])
+        .execute();
+      const removed: { readonly version: string; readonly image: string }[] = raw;
+      if (removed.length > 0) {
+        await recordChange(manager, by, {
+          action: 'definition.delete',
+          subject: version === undefined ? id : `${id}/${version}`,
+          before: Object.fromEntries(removed.map((row) => [row.version, row.image])),
+          after: {},
+        });
+      }
+      return removed.length;
+    });
   }
 
   /** One version, or the one that was created last. */
@@ -132,4 +165,23 @@ export class DefinitionRepository {
     }
     return query.getMany();
   }
+}
+
+/** The fields that a replacement changed, as the API has them, before and after it. */
+function replacedFields(
+  before: DefinitionEntity,
+  after: DefinitionEntity,
+): { readonly before: object; readonly after: object } {
+  const old = contentOf(before);
+  const now = contentOf(after);
+  const changed = (from: Map<string, unknown>, other: Map<string, unknown>): object =>
+    Object.fromEntries(
+      [...from].filter(([field, value]) => JSON.stringify(value) !== JSON.stringify(other.get(field))),
+    );
+  return { before: changed(old, now), after: changed(now, old) };
+}
+
+function contentOf(row: DefinitionEntity): Map<string, unknown> {
+  const { createdAt: _createdAt, updatedAt: _updatedAt, ...content } = toDefinitionDto(row);
+  return new Map(Object.entries(content));
 }

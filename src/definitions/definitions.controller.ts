@@ -61,9 +61,10 @@ export class DefinitionsController {
   @ApiErrors(400, 413, 415, 429, 503)
   async upsert(
     @Body() body: CreateDefinitionDto,
+    @CurrentCaller() caller: Caller,
     @Res({ passthrough: true }) response: Response,
   ): Promise<DefinitionDto> {
-    const { definition, created } = await this.definitions.upsert(body);
+    const { definition, created } = await this.definitions.upsert(body, caller);
     response.status(created ? 201 : 200);
     return definition;
   }
@@ -128,8 +129,12 @@ export class DefinitionsController {
   @ApiParam(DEFINITION_NAME_PARAM)
   @ApiNoContentResponse({ description: 'Deleted.' })
   @ApiErrors(400, 404, 503)
-  delete(@Param('name') name: string, @Query() query: DeleteDefinitionQueryDto): Promise<void> {
-    return this.definitions.delete(name, query.version);
+  delete(
+    @Param('name') name: string,
+    @Query() query: DeleteDefinitionQueryDto,
+    @CurrentCaller() caller: Caller,
+  ): Promise<void> {
+    return this.definitions.delete(name, query.version, caller);
   }
 
   @Post('definitions/:name/runs')

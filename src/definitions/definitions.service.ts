@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import type { Author } from '../auth/audit-log.js';
 import type { DefinitionEntity } from '../database/entities/definition.entity.js';
 import { InvalidRequest } from '../common/http/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
@@ -44,20 +45,21 @@ export class DefinitionsService {
    */
   async upsert(
     body: CreateDefinitionDto,
+    by: Author,
   ): Promise<{ readonly definition: DefinitionDto; readonly created: boolean }> {
     const toStore = toRow(body);
     const problems = checkDefaults(new Map(Object.entries(toStore.inputSpecs)));
     if (problems.length > 0) throw new InvalidRequest(VALIDATION_FAILED, problems);
     const { maxDefinitionBytes, maxDefinitionVersions } = this.settings;
     if (bytesOf(toStore) > maxDefinitionBytes) throw new DefinitionTooLarge(maxDefinitionBytes);
-    const stored = await this.definitions.upsert(toStore, maxDefinitionVersions);
+    const stored = await this.definitions.upsert(toStore, maxDefinitionVersions, by);
     if (!stored) throw new TooManyVersions(body.id, maxDefinitionVersions);
     return { definition: toDefinitionDto(stored.row), created: stored.created };
   }
 
   /** Deletes a version, or all of them; runs keep their copies. @throws DefinitionNotFound */
-  async delete(id: string, version: string | undefined): Promise<void> {
-    if ((await this.definitions.remove(id, version)) === 0) throw new DefinitionNotFound(id, version);
+  async delete(id: string, version: string | undefined, by: Author): Promise<void> {
+    if ((await this.definitions.remove(id, version, by)) === 0) throw new DefinitionNotFound(id, version);
   }
 
   /** Versions of all definitions. @throws InvalidRequest if the cursor is not an existing version */

@@ -90,8 +90,8 @@ export class WorkersController {
   @ApiParam(WORKER_ID_PARAM)
   @ApiOkResponse({ type: WorkerDto, description: 'The worker.' })
   @ApiErrors(400, 404, 503)
-  async drain(@Param('worker_id') workerId: string): Promise<WorkerDto> {
-    return toWorkerDto(await this.workers.setDraining(workerId, true));
+  async drain(@Param('worker_id') workerId: string, @CurrentCaller() caller: Caller): Promise<WorkerDto> {
+    return toWorkerDto(await this.workers.setDraining(workerId, true, caller));
   }
 
   @Post(':worker_id/resume')
@@ -105,7 +105,7 @@ export class WorkersController {
   @ApiParam(WORKER_ID_PARAM)
   @ApiOkResponse({ type: WorkerDto, description: 'The worker.' })
   @ApiErrors(400, 404, 503)
-  async resume(@Param('worker_id') workerId: string): Promise<WorkerDto> {
-    return toWorkerDto(await this.workers.setDraining(workerId, false));
+  async resume(@Param('worker_id') workerId: string, @CurrentCaller() caller: Caller): Promise<WorkerDto> {
+    return toWorkerDto(await this.workers.setDraining(workerId, false, caller));
   }
 }

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
+import type { Author } from '../auth/audit-log.js';
 import { HeldRunRepository } from '../runs/storage/held-run.repository.js';
 import type { HeldRun } from '../runs/scheduling-strategy.js';
 import { Settings } from '../config/settings.js';
@@ -60,8 +61,8 @@ export class WorkersService {
   }
 
   /** Starts or ends a drain. @throws WorkerNotFound */
-  async setDraining(workerId: string, draining: boolean): Promise<WorkerStatus> {
-    const worker = await this.pool.setDraining(workerId, draining);
+  async setDraining(workerId: string, draining: boolean, by: Author): Promise<WorkerStatus> {
+    const worker = await this.pool.setDraining(workerId, draining, by);
     if (!worker) throw new WorkerNotFound(workerId);
     if (!draining) this.claims.wakeRefused(workerId);
     return statusOf(worker, await this.#heldBy([worker]));

@@ -16,7 +16,7 @@ import {
   revokeKey,
 } from '../support/api-keys.js';
 import { RunSteps } from '../support/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../support/test-app.js';
+import { KEYS, settingsName, startTestApp, type TestApp } from '../support/test-app.js';
 
 const NOBODY = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
@@ -312,7 +312,7 @@ describe('API keys', () => {
     const line = service.logged.find(({ keyId }) => keyId === made.id);
     assert.deepEqual(
       [line?.['msg'], line?.['keyName'], line?.['by']],
-      ['made an API key', 'on-call engineer', 'settings:admin'],
+      ['made an API key', 'on-call engineer', settingsName('admin', KEYS.admin)],
     );
   });
 });

@@ -133,7 +133,7 @@ describe('a list of definitions that is read in several steps', () => {
         repository[method].bind(repository);
       const steps = t.mock.method(repository, method, async (...args: readonly never[]) => {
         const found = await read(...args);
-        if (steps.mock.callCount() === 1) await repository.remove('a', found.at(-1)?.version);
+        if (steps.mock.callCount() === 1) await repository.remove('a', found.at(-1)?.version, { name: 'n' });
         return found;
       });
       assert.equal((await service.send('GET', path)).body.length, count);

@@ -44,7 +44,7 @@ import { CurrentCaller } from '../../src/auth/api-key.guard.js';
 import { loadSettings } from '../../src/config/settings.module.js';
 import { FastExpressAdapter } from '../../src/common/http/server/fast-express.adapter.js';
 import { RawConnection, requestText } from '../support/raw-http.js';
-import { startTestApp, type TestApp } from '../support/test-app.js';
+import { KEYS, settingsName, startTestApp, type TestApp } from '../support/test-app.js';
 
 class BudgetDto {
   @IsString() team: string;
@@ -251,7 +251,10 @@ describe("handlers of an extension use Nest's decorators", { timeout: 60_000 }, 
     assert.deepEqual(await get('number/x'), [400, { detail: expected }]);
     assert.deepEqual(await get('flag?on=true'), [200, { on: true }]);
     assert.deepEqual(await post('sent?a=1', { b: 2 }), [201, { body: { b: 2 }, query: { a: '1' } }]);
-    assert.deepEqual(await get('custom', { 'x-count': '3' }), [200, { count: 3, name: 'settings:admin' }]);
+    assert.deepEqual(await get('custom', { 'x-count': '3' }), [
+      200,
+      { count: 3, name: settingsName('admin', KEYS.admin) },
+    ]);
     assert.deepEqual(await get('custom', { 'x-count': 'x' }), [400, { detail: expected }]);
   });
 
@@ -322,7 +325,7 @@ describe("handlers of an extension use Nest's decorators", { timeout: 60_000 }, 
   test('a guard of a route sees caller, body and query; it is not asked about strangers', async () => {
     assert.deepEqual(await post('witness?dry=yes', { team: 'a' }), [201, { team: 'a', dry: 'yes' }]);
     assert.deepEqual(Witness.seen.splice(0), [
-      { body: { team: 'a' }, query: { dry: 'yes' }, user: 'settings:admin' },
+      { body: { team: 'a' }, query: { dry: 'yes' }, user: settingsName('admin', KEYS.admin) },
     ]);
     const refused = await app.send('POST', '/team/witness', { key: null, body: { team: 'a' } });
     assert.deepEqual([refused.status, Witness.seen], [401, []]);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { KEYS, startTestApp, type TestApp } from '../support/test-app.js';
+import { KEYS, settingsName, startTestApp, type TestApp } from '../support/test-app.js';
 
 describe('GET /whoami', () => {
   let service: TestApp;
@@ -17,7 +17,7 @@ describe('GET /whoami', () => {
       const { id, ...others } = body;
       assert.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}$/);
       assert.deepEqual(others, {
-        name: `settings:${scope}`,
+        name: settingsName(scope, key),
         scopes: [scope],
         worker_ids: null,
         expires_at: null,

@@ -6,7 +6,7 @@ import { createLog } from '../../src/common/logging/logger.js';
 import { resetPoolOnFirstStart, type SharedWorkerPool } from '../../src/workers/pool/shared-worker-pool.js';
 import { TooManyHeartbeats } from '../../src/workers/workers.errors.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
-import { beat, letPass, sharedPoolOn } from '../support/worker-pools.js';
+import { ADMIN, beat, letPass, sharedPoolOn } from '../support/worker-pools.js';
 
 const TIMEOUT_MS = 60_000;
 
@@ -36,7 +36,7 @@ describe('the shared worker pool', () => {
       const [one, other] = round % 2 === 0 ? [a, b] : [b, a];
       const answered = await one.heartbeat(beat('w', [`r${round}`], { cpuCores: round }));
       assert.deepEqual(await other.find('w'), answered);
-      await one.setDraining('w', round % 2 === 0);
+      await one.setDraining('w', round % 2 === 0, ADMIN);
       assert.equal((await other.find('w'))?.isDraining, round % 2 === 0);
     }
   });
@@ -190,7 +190,7 @@ describe('the shared worker pool', () => {
 
     test('keeps drains when it is emptied', async () => {
       await poolOn(here).heartbeat(beat('w'));
-      await poolOn(here).setDraining('w', true);
+      await poolOn(here).setDraining('w', true, ADMIN);
       assert.equal(await resetPoolOnFirstStart(here), true);
       assert.equal((await poolOn(here).heartbeat(beat('w'))).isDraining, true);
     });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
-import { beat, memoryBench, sharedBench, type PoolBench } from '../support/worker-pools.js';
+import { ADMIN, beat, memoryBench, sharedBench, type PoolBench } from '../support/worker-pools.js';
 import type { PooledWorker } from '../../src/workers/pool/worker-pool.js';
 import { atDepth } from '../support/depth.js';
 
@@ -66,7 +66,7 @@ async function take(bench: PoolBench, todo: Step): Promise<unknown> {
     case 'pass':
       return bench.pass(todo.ms);
     case 'drain':
-      return seen(await bench.pool.setDraining(todo.worker, todo.draining));
+      return seen(await bench.pool.setDraining(todo.worker, todo.draining, ADMIN));
     case 'forget':
       await bench.pool.forget();
       return null;

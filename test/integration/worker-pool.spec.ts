@@ -3,7 +3,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { MAX_DEPARTED } from '../../src/workers/pool/run-reports.js';
 import { FORGET_AFTER_MS, type Holding, type ReportedRun } from '../../src/workers/pool/worker-pool.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
-import { beat, memoryBench, sharedBench, type PoolBench } from '../support/worker-pools.js';
+import { ADMIN, beat, memoryBench, sharedBench, type PoolBench } from '../support/worker-pools.js';
 
 const TIMEOUT_MS = 60_000;
 const DAY_MS = FORGET_AFTER_MS;
@@ -156,7 +156,7 @@ for (const [kind, open] of [
         await bench.pool.heartbeat(beat('w'));
         await bench.pool.heartbeat(beat('other'));
         for (const draining of [true, true, false, false]) {
-          assert.equal((await bench.pool.setDraining('w', draining))?.isDraining, draining);
+          assert.equal((await bench.pool.setDraining('w', draining, ADMIN))?.isDraining, draining);
           const seen = [
             await bench.pool.heartbeat(beat('w')),
             await bench.pool.find('w'),
@@ -172,13 +172,14 @@ for (const [kind, open] of [
       });
 
       test('a worker without a heartbeat cannot be drained', async () => {
-        for (const draining of [true, false]) assert.equal(await bench.pool.setDraining('w', draining), null);
+        for (const draining of [true, false])
+          assert.equal(await bench.pool.setDraining('w', draining, ADMIN), null);
         assert.equal((await bench.pool.heartbeat(beat('w'))).isDraining, false);
       });
 
       test('a drain survives a restart', async () => {
         await bench.pool.heartbeat(beat('w'));
-        await bench.pool.setDraining('w', true);
+        await bench.pool.setDraining('w', true, ADMIN);
         for (let day = 0; day < 3; day += 1) {
           await bench.pass(DAY_MS - SLACK_MS);
           await bench.pool.heartbeat(beat('w'));
@@ -193,7 +194,7 @@ for (const [kind, open] of [
       test('is removed with its worker, and not before', async () => {
         for (const id of ['gone', 'here']) {
           await bench.pool.heartbeat(beat(id));
-          await bench.pool.setDraining(id, true);
+          await bench.pool.setDraining(id, true, ADMIN);
         }
         await bench.pass(DAY_MS - SLACK_MS);
         await bench.pool.heartbeat(beat('here'));

@@ -1,4 +1,5 @@
 import 'reflect-metadata';
+import { hash } from 'node:crypto';
 import type { Type } from '@nestjs/common';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import type { DataSource } from 'typeorm';
@@ -16,6 +17,11 @@ export const KEYS = {
   worker: 'test-worker-key-of-the-tests',
   metrics: 'test-metrics-key-of-the-tests',
 } as const;
+
+/** The name of a key of the settings that has none of its own. */
+export function settingsName(scopes: string, key: string): string {
+  return `settings:${scopes}:${hash('sha256', key).slice(0, 8)}`;
+}
 
 /** One request to the application. */
 export interface TestRequest {

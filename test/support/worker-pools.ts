@@ -6,6 +6,9 @@ import { SharedWorkerPool } from '../../src/workers/pool/shared-worker-pool.js';
 import { WorkerDrainsRepository } from '../../src/workers/pool/worker-drains.repository.js';
 import type { Heartbeat, PoolLimits, ReportedRun, WorkerPool } from '../../src/workers/pool/worker-pool.js';
 
+/** Author of drains. */
+export const ADMIN = { name: 'admin' };
+
 /** Limits that a test does not reach. */
 export const POOL_LIMITS: PoolLimits = { maxWorkers: 1_000_000, maxWorkerBytes: 1_048_576 };
 

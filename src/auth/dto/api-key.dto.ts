@@ -123,7 +123,7 @@ export class WhoamiDto {
   /** Id of the key; `sender` of the events that it sends. */
   @ApiProperty({ format: 'uuid' })
   id: string;
-  /** Name of the key, as the audit log has it. */
+  /** Name of the key, as the audit log has it; of a key of the settings `settings:` and its name, or its scopes and the first 8 hex digits of its SHA-256. */
   name: string;
   /** What the key is allowed to do; `admin` includes the others. */
   @ApiProperty({ enum: SCOPES, enumName: 'Scope', isArray: true })

@@ -1,7 +1,20 @@
 import { Column, Entity, PrimaryGeneratedColumn } from 'typeorm';
 import type { JsonObject } from '@longshore/common/json/json-value';
 
-/** A row of `audit_entries`: a direct mutation of a run by an admin. */
+/** What an entry of the audit log records. */
+export const AUDIT_ACTIONS = [
+  'run.patch',
+  'key.create',
+  'key.revoke',
+  'worker.drain',
+  'worker.resume',
+  'definition.create',
+  'definition.replace',
+  'definition.delete',
+] as const;
+export type AuditAction = (typeof AUDIT_ACTIONS)[number];
+
+/** A row of `audit_entries`: a direct change of a run, or a change of an API key, a worker or a definition. */
 @Entity('audit_entries')
 export class AuditEntryEntity {
   /** A bigint as decimal string. */
@@ -13,7 +26,10 @@ export class AuditEntryEntity {
   id: string;
   @Column({ type: 'timestamptz', precision: 3 }) t: Date;
   @Column('text', { name: 'key_name' }) keyName: string;
-  @Column('uuid', { name: 'run_id' }) runId: string;
+  @Column('text', { default: 'run.patch' }) action: AuditAction;
+  @Column('uuid', { name: 'run_id', nullable: true }) runId: string | null;
+  /** Id of what was changed; null for a run. */
+  @Column('text', { nullable: true }) subject: string | null;
   @Column('json') before: JsonObject;
   @Column('json') after: JsonObject;
 }

@@ -25,8 +25,9 @@ export class AuditController {
   @AllowScopes('admin')
   @ApiOperation({
     operationId: 'listAudit',
-    summary: 'List direct changes of runs, newest first',
-    description: 'Each entry records a PATCH of a run by an admin.',
+    summary: 'List recorded changes, newest first',
+    description:
+      'Direct changes of runs (PATCH), API keys that were created and revoked, drains of workers, and changes of definitions.',
   })
   @ApiPage(AuditEntryDto, 'A page of the audit log.')
   @ApiErrors(400, 503)

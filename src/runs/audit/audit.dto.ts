@@ -1,13 +1,13 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
-import type { AuditEntryEntity } from '../../database/entities/audit-entry.entity.js';
+import { AUDIT_ACTIONS, type AuditEntryEntity } from '../../database/entities/audit-entry.entity.js';
 import { QueryInteger } from '../../common/http/validation/dto-decorators.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
 
 /** Entries of a page unless asked otherwise. */
 export const DEFAULT_AUDIT_LIMIT = 100;
 
-@ApiSchema({ name: 'AuditEntry', description: 'A direct change of a run by an admin.' })
+@ApiSchema({ name: 'AuditEntry', description: 'A recorded change.' })
 export class AuditEntryDto {
   /** Greater for later entries; `after` takes it. */
   @ApiProperty({ type: 'integer' })
@@ -16,8 +16,15 @@ export class AuditEntryDto {
   t: string;
   /** Name of the API key. */
   key_name: string;
-  run_id: string;
-  /** State, priority, and outputs where they were replaced. */
+  /** `run.patch` is a direct change of a run by an admin. */
+  @ApiProperty({ enum: AUDIT_ACTIONS })
+  action: string;
+  /** What was changed: id of a run, an API key or a worker; of a definition its id, with a version `id/version`. */
+  subject: string;
+  /** Id of the run; null for other changes. */
+  @ApiProperty({ type: 'string', nullable: true })
+  run_id: string | null;
+  /** Of a run: state, priority, and outputs where they were replaced. Of a definition: the fields that were replaced. */
   @ApiProperty({ type: 'object', additionalProperties: true })
   before: JsonObject;
   @ApiProperty({ type: 'object', additionalProperties: true })
@@ -38,6 +45,15 @@ export class ListAuditQueryDto {
 
 /** The entry as admins see it. */
 export function toAuditEntryDto(entry: AuditEntryEntity): AuditEntryDto {
-  const { id, t, keyName, runId, before, after } = entry;
-  return { id: Number(id), t: t.toISOString(), key_name: keyName, run_id: runId, before, after };
+  const { id, t, keyName, action, runId, subject, before, after } = entry;
+  return {
+    id: Number(id),
+    t: t.toISOString(),
+    key_name: keyName,
+    action,
+    subject: subject ?? runId ?? '',
+    run_id: runId,
+    before,
+    after,
+  };
 }

@@ -1,3 +1,4 @@
+import type { Author } from '../../auth/audit-log.js';
 import { inBatches } from '../../database/in-batches.js';
 import { TooManyWorkers } from '../workers.errors.js';
 import { RunReports } from './run-reports.js';
@@ -120,9 +121,9 @@ export class MemoryWorkerPool implements WorkerPool {
     return Promise.resolve(counts);
   }
 
-  async setDraining(id: string, draining: boolean): Promise<PooledWorker | null> {
+  async setDraining(id: string, draining: boolean, by: Author): Promise<PooledWorker | null> {
     if (!this.#get(id)) return null;
-    const done = this.#lastDrain.then(() => this.#writeDrain(id, draining));
+    const done = this.#lastDrain.then(() => this.#writeDrain(id, draining, by));
     this.#lastDrain = done.catch(() => undefined);
     await done;
     return this.find(id);
@@ -163,12 +164,12 @@ export class MemoryWorkerPool implements WorkerPool {
     return removed;
   }
 
-  async #writeDrain(id: string, draining: boolean): Promise<void> {
+  async #writeDrain(id: string, draining: boolean, by: Author): Promise<void> {
     if (draining) {
-      await this.drains.insert(id, new Date(this.now()));
+      await this.drains.insert(id, new Date(this.now()), by);
       this.#draining.add(id);
     } else {
-      await this.drains.remove(id);
+      await this.drains.remove(id, by);
       this.#draining.delete(id);
     }
   }

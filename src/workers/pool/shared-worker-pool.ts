@@ -1,4 +1,5 @@
 import type { DataSource } from 'typeorm';
+import type { Author } from '../../auth/audit-log.js';
 import { isAloneInDeployment } from '../../database/advisory-locks.js';
 import { inBatches } from '../../database/in-batches.js';
 import { currentTime, execute, rows, unnestRows, type SqlExecutor } from '../../database/sql.js';
@@ -111,11 +112,11 @@ export class SharedWorkerPool implements WorkerPool {
     return row ?? { active: 0, draining: 0, stale: 0 };
   }
 
-  async setDraining(id: string, draining: boolean): Promise<PooledWorker | null> {
+  async setDraining(id: string, draining: boolean, by: Author): Promise<PooledWorker | null> {
     const worker = await this.find(id);
     if (!worker) return null;
-    if (draining) await this.drains.insert(id, await currentTime(this.dataSource));
-    else await this.drains.remove(id);
+    if (draining) await this.drains.insert(id, await currentTime(this.dataSource), by);
+    else await this.drains.remove(id, by);
     return { ...worker, isDraining: draining };
   }
 

@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { InjectRepository } from '@nestjs/typeorm';
 import { Repository } from 'typeorm';
+import { recordChange, type AuditedChange, type Author } from '../../auth/audit-log.js';
 import { WorkerDrainEntity, WorkerPoolEntity } from '../../database/entities/worker.entity.js';
 import { EntityTable } from '../../database/entity-table.js';
 import { execute, rows } from '../../database/sql.js';
@@ -19,13 +20,26 @@ export class WorkerDrainsRepository {
     return found.map(({ workerId }) => workerId);
   }
 
-  async insert(workerId: string, at: Date): Promise<void> {
-    const query = this.drains.createQueryBuilder().insert().orIgnore();
-    await query.values({ workerId, drainedAt: at, seenAt: at }).execute();
+  /** Starts a drain, and records it in the audit log. Does nothing for a worker that drains. */
+  async insert(workerId: string, at: Date, by: Author): Promise<void> {
+    await this.drains.manager.transaction(async (manager) => {
+      const inserted = await execute(
+        manager,
+        `insert into ${DRAINS.name} (worker_id, drained_at, seen_at)
+         values ($1::text, $2::timestamptz, $2::timestamptz)
+             on conflict do nothing`,
+        [workerId, at.toISOString()],
+      );
+      if (inserted > 0) await recordChange(manager, by, changeOf(workerId, true));
+    });
   }
 
-  async remove(workerId: string): Promise<void> {
-    await this.drains.delete({ workerId });
+  /** Ends a drain, and records it in the audit log. Does nothing for a worker that does not drain. */
+  async remove(workerId: string, by: Author): Promise<void> {
+    await this.drains.manager.transaction(async (manager) => {
+      const { affected } = await manager.delete(WorkerDrainEntity, { workerId });
+      if (affected) await recordChange(manager, by, changeOf(workerId, false));
+    });
   }
 
   async markSeen(seen: readonly { readonly id: string; readonly at: Date }[]): Promise<void> {
@@ -69,4 +83,13 @@ export class WorkerDrainsRepository {
     );
     return removed.map(({ id }) => id);
   }
+}
+
+function changeOf(subject: string, draining: boolean): AuditedChange {
+  return {
+    action: draining ? 'worker.drain' : 'worker.resume',
+    subject,
+    before: { draining: !draining },
+    after: { draining },
+  };
 }

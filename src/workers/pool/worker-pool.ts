@@ -1,4 +1,5 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
+import type { Author } from '../../auth/audit-log.js';
 import type { SqlExecutor } from '../../database/sql.js';
 import type { ClaimingWorker } from '../../runs/scheduling-strategy.js';
 
@@ -75,8 +76,8 @@ export abstract class WorkerPool {
   /** All registered workers, ordered by id. */
   abstract list(): Promise<PooledWorker[]>;
   abstract count(): Promise<WorkerCounts>;
-  /** Starts or ends a drain; null for a worker that is not registered. */
-  abstract setDraining(id: string, draining: boolean): Promise<PooledWorker | null>;
+  /** Starts or ends a drain; null for a worker that is not registered. @param by author of an entry in the audit log */
+  abstract setDraining(id: string, draining: boolean, by: Author): Promise<PooledWorker | null>;
   /** Those of the workers that are stale or not registered. */
   abstract findSilent(ids: readonly string[]): Promise<SilentWorker[]>;
   /** Those whose worker sent at least two reports of its running runs during the last timeout, none with the run. */

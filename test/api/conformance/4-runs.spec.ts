@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { assertError, assertInvalid, bodyOf } from '../../support/answer-shapes.js';
 import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { KEYS, settingsName, startTestApp, type TestApp } from '../../support/test-app.js';
 
 const NOBODY = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 
@@ -234,7 +234,12 @@ describe('section 4: endpoints of runs', () => {
       const [{ run_id: runId, before: was, after: is, key_name: key }] = body;
       assert.deepEqual(
         [runId, was, is, key],
-        [id, { state: 'PENDING', priority: 0 }, { state: 'FAILED', priority: 2 }, 'settings:admin'],
+        [
+          id,
+          { state: 'PENDING', priority: 0 },
+          { state: 'FAILED', priority: 2 },
+          settingsName('admin', KEYS.admin),
+        ],
       );
     });
   });

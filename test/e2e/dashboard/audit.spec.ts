@@ -28,7 +28,7 @@ describe('the page of the audit log', { skip: NO_BROWSER }, () => {
   test('says what it is for while it is empty, and shows a change by itself, field by field', async () => {
     const opened = await show();
     const { page } = opened;
-    await page.getByText('No direct changes').waitFor();
+    await page.getByText('No recorded changes').waitFor();
     const { id } = await steps.create({ outputs: { kept: 1, gone: true, url: 'old' } });
     await patch(id, { state: 'FAILED', priority: 7, outputs: { kept: 1, url: 'new', list: [1] } });
     const row = page

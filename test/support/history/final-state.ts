@@ -63,7 +63,8 @@ async function readAudit(service: RecordedService): Promise<AuditEntry[]> {
   const audit: AuditEntry[] = [];
   for (let after = ''; ;) {
     const { body } = await get(service, 0, `/audit?limit=${AUDIT_PAGE}${after}`);
-    audit.push(...body.map((entry: { run_id: string }) => ({ runId: entry.run_id })));
+    const patches = body.filter(({ action }: { action: string }) => action === 'run.patch');
+    audit.push(...patches.map((entry: { run_id: string }) => ({ runId: entry.run_id })));
     if (body.length < AUDIT_PAGE) return audit;
     after = `&after=${body.at(-1).id}`;
   }

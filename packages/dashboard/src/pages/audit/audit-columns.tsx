@@ -1,5 +1,5 @@
 import type { Column } from '../../components/data-table.js';
-import { RunLink } from '../../components/run-link.js';
+import { Subject } from './audit-subject.js';
 import { Time } from '../../components/time.js';
 import { summaryOf, type AuditEntry } from './audit-view.js';
 import styles from './audit-page.module.css';
@@ -27,5 +27,11 @@ export const AUDIT_COLUMNS: readonly Column<AuditEntry>[] = [
       </div>
     ),
   },
-  { id: 'run', header: 'Run', width: '10rem', card: 'full', cell: ({ run_id: id }) => <RunLink id={id} /> },
+  {
+    id: 'subject',
+    header: 'What',
+    width: 'minmax(10rem, 1fr)',
+    card: 'full',
+    cell: (entry) => <Subject entry={entry} />,
+  },
 ];

@@ -1,9 +1,9 @@
 import { ChangeList } from '../../components/change-list.js';
 import { CopyButton } from '../../components/copy-button.js';
 import { Dialog } from '../../components/dialog.js';
-import { RunLink } from '../../components/run-link.js';
 import { Time } from '../../components/time.js';
-import { changesOf, type AuditEntry } from './audit-view.js';
+import { Subject } from './audit-subject.js';
+import { changesOf, summaryOf, type AuditEntry } from './audit-view.js';
 import styles from './audit-page.module.css';
 
 interface Props {
@@ -12,7 +12,7 @@ interface Props {
   readonly onClose: () => void;
 }
 
-/** One direct change of a run, field by field. */
+/** One change, field by field. */
 export function AuditDialog({ entry, onClose }: Props) {
   return (
     <Dialog
@@ -42,10 +42,10 @@ function Details({ entry }: { readonly entry: AuditEntry }) {
           <dd>{entry.key_name}</dd>
         </div>
         <div>
-          <dt>Run</dt>
+          <dt>{entry.run_id === null ? summaryOf(entry) : 'Run'}</dt>
           <dd>
-            <RunLink id={entry.run_id} />
-            <CopyButton what="run id" text={entry.run_id} />
+            <Subject entry={entry} />
+            <CopyButton what={entry.run_id === null ? 'id' : 'run id'} text={entry.subject} />
           </dd>
         </div>
       </dl>

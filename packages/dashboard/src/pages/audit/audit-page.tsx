@@ -18,7 +18,7 @@ const FILTERS = ['after'] as const;
 const PAGE_SIZE = 50;
 const ROW_HEIGHT = { line: 44, card: 150 };
 
-/** Who changed which run by hand, and how. */
+/** Who changed what, and how. */
 export default function AuditPage() {
   const api = useApi();
   const [{ after }, setFilters] = useUrlFilters(FILTERS);
@@ -48,7 +48,7 @@ export default function AuditPage() {
         note={
           <>
             <LiveDot state={isError || data === undefined ? 'waiting' : 'live'} />
-            <span>Direct changes of runs by admins, newest first</span>
+            <span>Direct changes of runs; API keys, drains and definitions; newest first</span>
           </>
         }
       />
@@ -63,9 +63,9 @@ export default function AuditPage() {
         onRetry={() => void refetch()}
         empty={
           after === '' ? (
-            <EmptyState icon="audit" title="No direct changes">
-              A change of state, priority or outputs past the rules of a run (PATCH) is kept here: who did it,
-              what it was and what it became.
+            <EmptyState icon="audit" title="No recorded changes">
+              Kept here are changes of state, priority or outputs past the rules of a run (PATCH), and changes
+              of API keys, drains and definitions: who did it, what it was and what it became.
             </EmptyState>
           ) : (
             <EmptyState icon="audit" title="There is nothing older" />

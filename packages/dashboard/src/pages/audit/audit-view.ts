@@ -1,7 +1,7 @@
 import type { Schemas } from '../../api/use-api.js';
 import { jsonChanges, type JsonChange } from '../../lib/json-changes.js';
 
-/** A direct change of a run as the API has it. */
+/** A recorded change as the API has it. */
 export type AuditEntry = Schemas['AuditEntry'];
 
 /** What the change did to each field; nothing when it set what was there already. */
@@ -9,8 +9,19 @@ export function changesOf({ before, after }: AuditEntry): JsonChange[] {
   return jsonChanges(before, after);
 }
 
-/** The change in a line, such as `state FAILED → PENDING · 2 outputs`. */
+const ACTIONS: Readonly<Record<Exclude<AuditEntry['action'], 'run.patch'>, string>> = {
+  'key.create': 'API key created',
+  'key.revoke': 'API key revoked',
+  'worker.drain': 'worker drained',
+  'worker.resume': 'worker resumed',
+  'definition.create': 'definition created',
+  'definition.replace': 'definition replaced',
+  'definition.delete': 'definition deleted',
+};
+
+/** The change in a line, such as `state FAILED → PENDING · 2 outputs` of a run, or `worker drained`. */
 export function summaryOf(entry: AuditEntry): string {
+  if (entry.action !== 'run.patch') return ACTIONS[entry.action];
   const changes = changesOf(entry);
   if (changes.length === 0) return 'nothing changed';
   const outputs = changes.filter(({ path }) => path.startsWith('outputs.')).length;

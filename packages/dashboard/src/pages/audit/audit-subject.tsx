@@ -1,0 +1,12 @@
+import { RunLink } from '../../components/run-link.js';
+import type { AuditEntry } from './audit-view.js';
+
+/** What was changed: a run with a link, or the id of something else. */
+export function Subject({ entry: { run_id: runId, subject } }: { readonly entry: AuditEntry }) {
+  if (runId !== null) return <RunLink id={runId} />;
+  return (
+    <div className="truncate" title={subject}>
+      {subject}
+    </div>
+  );
+}
