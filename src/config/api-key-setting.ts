@@ -33,8 +33,8 @@ export function parseApiKeys(text: unknown): readonly { readonly scope: string; 
     const [subject = '', ...rest] = entry.trim().split(':');
     const [scope = '', ...workerIds] = subject.split('@');
     const binding = workerIds.length === 0 ? {} : { workerIds: workerIds.join('@').split('+') };
-    const text = rest.join(':');
-    const [, name, key = text] = NAMED_KEY.exec(text) ?? [];
+    const named = rest.join(':');
+    const [, name, key = named] = NAMED_KEY.exec(named) ?? [];
     return { scope, key, ...(name !== undefined && { name }), ...binding };
   });
 }

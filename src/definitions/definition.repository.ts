@@ -174,14 +174,17 @@ function replacedFields(
 ): { readonly before: object; readonly after: object } {
   const old = contentOf(before);
   const now = contentOf(after);
-  const changed = (from: Map<string, unknown>, other: Map<string, unknown>): object =>
-    Object.fromEntries(
-      [...from].filter(([field, value]) => JSON.stringify(value) !== JSON.stringify(other.get(field))),
-    );
-  return { before: changed(old, now), after: changed(now, old) };
+  return { before: differing(old, now), after: differing(now, old) };
 }
 
 function contentOf(row: DefinitionEntity): Map<string, unknown> {
   const { createdAt: _createdAt, updatedAt: _updatedAt, ...content } = toDefinitionDto(row);
   return new Map(Object.entries(content));
+}
+
+/** The entries whose value is another, or none, in the other map. */
+function differing(entries: ReadonlyMap<string, unknown>, other: ReadonlyMap<string, unknown>): object {
+  return Object.fromEntries(
+    [...entries].filter(([field, value]) => JSON.stringify(value) !== JSON.stringify(other.get(field))),
+  );
 }

@@ -88,28 +88,6 @@ describe('GET /feed', () => {
     await service.send('POST', `/runs/${created.body.id}/cancel`);
   });
 
-  test('shows the attributes of the run, and counts them as bytes of the page', async () => {
-    const attributes = { tenant: 'a', note: 'x'.repeat(500_000) };
-    const create = (given: object) =>
-      service.send('POST', '/runs', {
-        body: { image: 'i', event_delivery: { topic: 'labelled', ...given } },
-      });
-    for (const given of [{ attributes: { tenant: 'b' } }, {}, { attributes: {} }]) {
-      assert.equal(await note(service.send, (await create(given)).body.id, 'x'), 204);
-    }
-    const { body: small } = await get('topic=labelled');
-    assert.deepEqual(
-      small.events.map((event: object) => ('attributes' in event ? event.attributes : 'absent')),
-      [{ tenant: 'b' }, 'absent', {}],
-    );
-    const { id } = (await create({ attributes })).body;
-    for (let n = 0; n < 20; n += 1) await note(service.send, id, n);
-    const page = await get(`topic=labelled&limit=500&after=${small.next_cursor}`);
-    assert.ok(page.text.length < 6_000_000, `${page.text.length} bytes`);
-    assert.equal(page.body.has_more, true);
-    assert.deepEqual(page.body.events[0].attributes, attributes);
-  });
-
   test('leaves out runs without a topic and of other topics', async () => {
     const [mine, other, silent] = [
       await createRun(service.send, 'mine'),
