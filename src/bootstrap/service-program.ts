@@ -3,6 +3,7 @@ import cluster from 'node:cluster';
 import { once } from 'node:events';
 import { answerWithoutStarting } from '@longshore/common/settings/help';
 import { SettingsError } from '@longshore/common/settings/setting';
+import { unknownVariables } from '@longshore/common/settings/unknown-variables';
 import { tracingProblems } from '@longshore/common/tracing/tracing-variables';
 import { createLog } from '../common/logging/logger.js';
 import { SETTING_KEYS } from '../config/settings.js';
@@ -36,6 +37,7 @@ export async function runProgram(argv: readonly string[], stop: AbortSignal): Pr
     if (problems.length > 0) throw new SettingsError(problems);
     if (settings.reload && process.env[RELOAD_CHILD] === undefined) return await runWithReload(argv, stop);
     const context: StartContext = { ...configuration, log: createLog(settings), stop };
+    for (const problem of unknownVariables(process.env)) context.log.warn(problem);
     await runUntilStopped(context, async () => {
       const service =
         settings.workers > 1

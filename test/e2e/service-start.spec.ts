@@ -28,6 +28,19 @@ describe('the service at its start', () => {
     assert.equal(await service.stop(), 0);
   });
 
+  it('reports variables that are no settings, also those of the file .env, and starts', async () => {
+    const cwd = await makeDataDir();
+    await writeFile(join(cwd, '.env'), `SERVICE_RUN_RETENTION_DAY=${SECRET}\n`);
+    const service = await startService({ cwd, env: { SERVICE_WORKER_TAG: 'a', SERVICE_WORKER_TAGS: 'a' } });
+    assert.match(
+      service.stdout,
+      /SERVICE_RUN_RETENTION_DAY is not a setting.*did you mean SERVICE_RUN_RETENTION_DAYS\?/,
+    );
+    assert.match(service.stdout, /SERVICE_WORKER_TAG is not a setting.*did you mean SERVICE_WORKER_TAGS\?/);
+    assert.doesNotMatch(service.stdout, /SERVICE_WORKER_TAGS is not|do-not-print-me/);
+    assert.equal(await service.stop(), 0);
+  });
+
   it('reads flags, then the environment, then the file .env of its working directory', async () => {
     const cwd = await makeDataDir();
     await writeFile(

@@ -3,6 +3,7 @@ import { createLongshoreClient } from '@longshore/client';
 import { loadEnvFile } from '@longshore/common/settings/env-file';
 import { answerWithoutStarting } from '@longshore/common/settings/help';
 import { SettingsError } from '@longshore/common/settings/setting';
+import { unknownVariables } from '@longshore/common/settings/unknown-variables';
 import { startTracing } from '@longshore/common/tracing/start-tracing';
 import { tracingProblems } from '@longshore/common/tracing/tracing-variables';
 import { createWorkerLog } from './worker-log.js';
@@ -34,6 +35,7 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
 
   const { serviceUrl, apiKey } = settings;
   const logger = createWorkerLog(settings);
+  for (const problem of unknownVariables(env)) logger.warn(problem);
   const tracing = await startTracing(env, {
     name: 'longshore-worker',
     warn: (reason) => logger.warn({ reason }, 'spans of traces may be lost'),
