@@ -1,6 +1,7 @@
 import 'reflect-metadata';
 import { DataSource, type DataSourceOptions, type Migration, type MigrationInterface } from 'typeorm';
 import { MIGRATIONS } from '../../migrations/all.js';
+import { checkSessions } from '../database/check-sessions.js';
 import { dataSourceOptions } from '../database/data-source.js';
 import { ENTITIES } from '../database/entities/all.js';
 import { underMigrationLock, withoutTimeouts } from '../database/migrate.js';
@@ -21,6 +22,7 @@ class CliDataSource extends DataSource {
 
   override async initialize(): Promise<this> {
     try {
+      await checkSessions(this);
       return await super.initialize();
     } catch (error) {
       await this.cleanup.close();

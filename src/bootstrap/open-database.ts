@@ -1,6 +1,7 @@
 import type { DataSource } from 'typeorm';
 import { MIGRATIONS } from '../../migrations/all.js';
 import { connectDatabase } from '../database/connect.js';
+import { checkSessions } from '../database/check-sessions.js';
 import type { SchemaClasses } from '../database/data-source.js';
 import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
 import { ENTITIES } from '../database/entities/all.js';
@@ -80,12 +81,16 @@ export async function openDatabase(
   return dataSource;
 }
 
-/** Migrates the database and checks for a restore: once, before the first process listens. @throws Error of a migration */
+/**
+ * Checks the connections, migrates the database and checks for a restore: once, before the first process listens.
+ * @throws SettingsError for a connection pooler that does not keep sessions; Error of a migration
+ */
 export async function prepareDatabase(
   dataSource: DataSource,
   log: Log,
   extensions: SchemaClasses = NO_EXTENSIONS,
 ): Promise<void> {
+  await checkSessions(dataSource);
   // The service's migrations come first: those of extensions may refer to its tables, whatever their timestamps.
   for (const migrations of [MIGRATIONS, extensions.migrations]) {
     if (migrations.length === 0) continue;

@@ -310,17 +310,18 @@ describe('secrets among the settings', () => {
     'postgres://',
     'postgres://me:hunter2@h:port/db',
     'postgres://me:hunter2@h/a b',
+    'postgres://me:hunter2@h1,h2/db?target_session_attrs=standby',
   ]) {
     it(`refuse DATABASE_URL ${value.replace('hunter2', '...')} without showing it`, () => {
       const problems = problemsOf([], { DATABASE_URL: value });
-      assert.deepEqual(problems, [
-        'DATABASE_URL must be a postgres:// or postgresql:// URL (the value is not shown)',
-      ]);
+      const refusal =
+        /^DATABASE_URL must be a postgres:\/\/ or postgresql:\/\/ URL, .*\(the value is not shown\)$/;
+      assert.match(problems.join('\n'), refusal);
     });
   }
 
   it('accept both spellings of the database URL scheme', () => {
-    for (const url of ['postgres://u:p@h:1/d', 'postgresql://u:p@h/d']) {
+    for (const url of ['postgres://u:p@h:1/d', 'postgresql://u:p@h1,h2/d']) {
       assert.equal(loadSettings([], { DATABASE_URL: url }).databaseUrl, url);
     }
   });

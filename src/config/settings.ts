@@ -1,5 +1,6 @@
 import { Transform } from 'class-transformer';
 import { IsIn, IsOptional, IsString, Matches, ValidateBy } from 'class-validator';
+import { parseDatabaseUrl } from '../database/database-url.js';
 import { Budgets } from './budgets.js';
 import {
   BooleanSetting,
@@ -10,6 +11,15 @@ import {
   TextSetting,
 } from './setting-decorators.js';
 import { HasApiKeys, parseApiKeys, type ApiKeySetting } from './api-key-setting.js';
+
+function isDatabaseUrl(url: unknown): boolean {
+  try {
+    parseDatabaseUrl(String(url));
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 /** Levels of SERVICE_LOG_LEVEL, in ascending order. */
 const LOG_LEVELS = ['debug', 'info', 'warning', 'error'] as const;
@@ -65,14 +75,15 @@ export class Settings extends Budgets {
     {
       env: 'DATABASE_URL',
       kind: 'text',
-      allowed: 'a postgres:// or postgresql:// URL',
+      allowed:
+        'a postgres:// or postgresql:// URL, possibly of several hosts; of target_session_attrs any, primary or read-write',
       description:
         'PostgreSQL 14 or newer; when unset, the service runs its own PostgreSQL in the data directory.',
     },
     IsOptional(),
     IsString(),
     Matches(/^postgres(?:ql)?:\/\/[^\s\p{Cc}]+$/u),
-    ValidateBy({ name: 'isParsableUrl', validator: { validate: (url) => URL.canParse(String(url)) } }),
+    ValidateBy({ name: 'isDatabaseUrl', validator: { validate: isDatabaseUrl } }),
   )
   readonly databaseUrl: string | undefined;
 

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
 import type { DataSource } from 'typeorm';
 import { probeDatabase, ProbeTimeout } from './database-probe.js';
+import type { DatabaseServers } from './service-client.js';
 import { codeOf, DatabaseUnreachable, isDatabaseUnavailable } from './unavailable.js';
 
 /** In milliseconds. */
@@ -51,8 +52,7 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
   #recovery: Promise<void> | undefined;
 
   constructor(
-    private readonly url: string,
-    private readonly applicationName: string,
+    private readonly servers: DatabaseServers,
     private readonly times: CircuitBreakerTimes = DEFAULT_TIMES,
   ) {
     super();
@@ -143,7 +143,13 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
   async #check(): Promise<boolean> {
     const started = performance.now();
     const failure = await this.#probe();
-    if (failure === undefined) return true;
+    if (failure === undefined) {
+      // The probe found another server; a connection to the one before may be silent.
+      for (const client of this.#clients) {
+        if (this.servers.isElsewhere(client)) client.connection.stream.destroy();
+      }
+      return true;
+    }
     // Another request was answered during the probe: the server is slow, not unreachable.
     if (failure instanceof ProbeTimeout && this.#answeredAt > started) return true;
     if (codeOf(failure) === TOO_MANY_CONNECTIONS) return this.#clients.size > 0;
@@ -152,7 +158,7 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
   }
 
   #probe(): Promise<unknown> {
-    return probeDatabase(this.url, this.applicationName, this.times.probeTimeout);
+    return probeDatabase(this.servers, this.times.probeTimeout);
   }
 
   #open(cause: unknown): void {

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
 import { dataSourceOptions, type DatabaseSettings } from './data-source.js';
+import { parseDatabaseUrl } from './database-url.js';
 import { codeOf, isDatabaseUnavailable } from './unavailable.js';
 
 const FIRST_PAUSE_MS = 100;
@@ -33,14 +34,15 @@ export async function connectDatabase(
 ): Promise<DataSource> {
   const deadline = Date.now() + timeoutMs;
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
-    const dataSource = new DataSource(dataSourceOptions(settings));
+    let dataSource: DataSource | undefined;
     let failure: unknown;
     try {
+      dataSource = new DataSource(dataSourceOptions(settings));
       return await dataSource.initialize();
     } catch (error) {
       failure = error;
       // Closes the pool if it was opened.
-      await dataSource.driver.disconnect().catch(() => undefined);
+      await dataSource?.driver.disconnect().catch(() => undefined);
     }
     const reason = withoutPassword(reasonOf(failure), settings.url);
     const isTransient = isDatabaseUnavailable(failure);
@@ -60,9 +62,12 @@ export async function connectDatabase(
 /** The URL without password and parameters, for messages and logs. */
 export function describeUrl(url: string): string {
   try {
-    const { protocol, username, host, pathname, searchParams } = new URL(url);
-    const socket = searchParams.get('host');
+    const parsed = parseDatabaseUrl(url);
+    const { protocol, username, host, pathname, searchParams } = new URL(parsed.url);
+    const hosts = parsed.servers.map((server) => `${server.host}:${server.port}`).join();
     const user = username === '' ? '' : `${username}@`;
+    if (hosts !== '') return `${protocol}//${user}${hosts}${pathname}`;
+    const socket = searchParams.get('host');
     return `${protocol}//${user}${host}${pathname}${socket === null ? '' : ` (host ${socket})`}`;
   } catch {
     return '(its URL is malformed)';

@@ -1,5 +1,6 @@
 import type { DataSourceOptions, Logger, MigrationInterface } from 'typeorm';
 import { CircuitBreaker } from './circuit-breaker.js';
+import { DatabaseServers, type SessionSettings } from './service-client.js';
 import { GuardedClient, GuardedPool } from './guarded-connections.js';
 
 /** In milliseconds, like all timeouts here. */
@@ -24,7 +25,7 @@ export interface SchemaClasses {
 }
 
 export interface DatabaseSettings extends SchemaClasses {
-  /** `postgres://user:password@host:port/database`; `?host=` may name the directory of a Unix socket. */
+  /** As {@link parseDatabaseUrl} reads it. */
   readonly url: string;
   /** Maximum number of connections. */
   readonly poolSize: number;
@@ -36,11 +37,18 @@ export interface DatabaseSettings extends SchemaClasses {
 /**
  * Options of the service's TypeORM data sources: no synchronisation, no automatic migrations, a timeout for every wait, a
  * circuit breaker. In rows of plain SQL, timestamptz is a Date, bigint, numeric and count are strings, json is a value.
+ * @throws TypeError for a malformed URL
  */
 export function dataSourceOptions(settings: DatabaseSettings): DataSourceOptions {
+  const servers = new DatabaseServers(settings.url, settings.applicationName);
+  const session: SessionSettings = {
+    statement_timeout: STATEMENT_TIMEOUT_MS,
+    lock_timeout: LOCK_TIMEOUT_MS,
+    idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
+  };
   return {
     type: 'postgres',
-    url: settings.url,
+    url: servers.url,
     applicationName: settings.applicationName,
     poolSize: settings.poolSize,
     entities: [...settings.entities],
@@ -53,16 +61,15 @@ export function dataSourceOptions(settings: DatabaseSettings): DataSourceOptions
     poolErrorHandler: (error: Error) => settings.onConnectionLost?.(error),
     driver: { Pool: GuardedPool },
     extra: {
-      circuitBreaker: new CircuitBreaker(settings.url, settings.applicationName),
+      circuitBreaker: new CircuitBreaker(servers),
+      servers,
+      session,
       Client: GuardedClient,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       idleTimeoutMillis: 30_000,
       keepAlive: true,
       keepAliveInitialDelayMillis: 10_000,
-      statement_timeout: STATEMENT_TIMEOUT_MS,
-      lock_timeout: LOCK_TIMEOUT_MS,
       query_timeout: QUERY_TIMEOUT_MS,
-      idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
     },
   };
 }

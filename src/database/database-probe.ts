@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import { Client } from 'pg';
+import type { DatabaseServers } from './service-client.js';
 
 /** The database did not answer a probe in time. */
 export class ProbeTimeout extends Error {
@@ -11,16 +11,10 @@ export class ProbeTimeout extends Error {
 }
 
 /**
- * Connects to the database and runs a statement, independently of all pools.
+ * Connects to the database, independently of all pools.
  * @returns undefined on success, otherwise a ProbeTimeout or the driver's error
  */
-export async function probeDatabase(
-  url: string,
-  applicationName: string,
-  timeoutMs: number,
-): Promise<unknown> {
-  const client = new Client({ connectionString: url, application_name: applicationName });
-  client.on('error', () => undefined);
+export async function probeDatabase(servers: DatabaseServers, timeoutMs: number): Promise<unknown> {
   const giveUp = new AbortController();
   const timeout = async (): Promise<ProbeTimeout> => {
     await sleep(timeoutMs, undefined, { signal: giveUp.signal });
@@ -29,20 +23,9 @@ export async function probeDatabase(
     await nextTurn();
     return new ProbeTimeout(timeoutMs);
   };
-  const query = async (): Promise<void> => {
-    await client.connect();
-    await client.query('select 1');
-  };
-  const failure: unknown = await Promise.race([query(), timeout()]).catch((error: unknown) => error);
+  const failure: unknown = await Promise.race([servers.probe(giveUp.signal), timeout()]).catch(
+    (error: unknown) => error,
+  );
   giveUp.abort();
-  if (failure === undefined) void endClient(client);
-  else client.connection.stream.destroy();
   return failure;
-}
-
-/** Ends a connection; destroys its socket when the server does not close it in time. */
-export async function endClient(client: Client, timeoutMs = 1_000): Promise<void> {
-  const timer = setTimeout(() => client.connection.stream.destroy(), timeoutMs);
-  await client.end().catch(() => undefined);
-  clearTimeout(timer);
 }

@@ -1,7 +1,9 @@
 import { callbackify } from 'node:util';
-import { Client, Pool } from 'pg';
-import type { ClientConfig, PoolClient, PoolConfig } from 'pg';
+import { Pool } from 'pg';
+import type { PoolClient, PoolConfig } from 'pg';
 import { CircuitBreaker } from './circuit-breaker.js';
+import { ServiceClient, type ServiceClientConfig } from './service-client.js';
+import { isReadOnly } from './unavailable.js';
 
 type Connected = (
   error: Error | undefined,
@@ -62,13 +64,14 @@ export class GuardedPool extends Pool {
 
 /**
  * A connection that reports its requests to the circuit breaker of its options. It closes when a statement times out: the
- * driver would reuse the connection although the statement may still run in an open transaction. Losing it never ends the
- * process: its user sees the error of the next statement.
+ * driver would reuse the connection although the statement may still run in an open transaction. It also closes when the
+ * server turns out to be read-only: another one may have been promoted. Losing it never ends the process: its user sees the
+ * error of the next statement.
  */
-export class GuardedClient extends Client {
+export class GuardedClient extends ServiceClient {
   readonly #breaker: CircuitBreaker;
 
-  constructor(config?: ClientConfig) {
+  constructor(config: ServiceClientConfig) {
     super(config);
     this.#breaker = CircuitBreaker.in(config);
     this.#breaker.addClient(this);
@@ -98,6 +101,7 @@ export class GuardedClient extends Client {
               end(error);
               const isTimeout = error instanceof Error && error.message === 'Query read timeout';
               if (isTimeout) this.connection.stream.destroy();
+              if (isReadOnly(error)) this.leaveServer();
             },
           );
         } else end();

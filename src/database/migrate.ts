@@ -93,10 +93,8 @@ export function withoutTimeouts(
     ...options,
     extra: {
       ...options.extra,
-      statement_timeout: 0,
-      lock_timeout: TABLE_LOCK_MS,
       query_timeout: 0,
-      idle_in_transaction_session_timeout: 0,
+      session: { statement_timeout: 0, lock_timeout: TABLE_LOCK_MS, idle_in_transaction_session_timeout: 0 },
     },
   };
 }

@@ -2,11 +2,10 @@ import { AsyncResource } from 'node:async_hooks';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable, Optional, type OnApplicationShutdown } from '@nestjs/common';
-import { Client } from 'pg';
 import { DataSource } from 'typeorm';
 import { Log } from '../common/logging/logger.js';
 import { JOIN_DEPLOYMENT } from './advisory-locks.js';
-import { endClient } from './database-probe.js';
+import { DatabaseServers, endClient, ServiceClient } from './service-client.js';
 
 /**
  * Receives what other sessions send to a channel by NOTIFY.
@@ -148,7 +147,7 @@ export class Notifications implements OnApplicationShutdown {
 
 /** One connection, from its opening to its loss. */
 class Session {
-  readonly #client: Client;
+  readonly #client: ServiceClient;
   readonly #channels = new Set<string>();
   readonly #lost = new AbortController();
   #last: Promise<unknown> = Promise.resolve();
@@ -162,7 +161,10 @@ class Session {
     private readonly notify: (channel: string, payload: string | null) => void,
   ) {
     if (options.type !== 'postgres') throw new TypeError('the data source is not PostgreSQL');
-    this.#client = new Client({
+    const { extra } = options;
+    this.#client = new ServiceClient({
+      servers: DatabaseServers.in(extra),
+      session: extra?.session,
       connectionString: options.url,
       application_name: options.applicationName,
       connectionTimeoutMillis: times.answer,

@@ -1,5 +1,12 @@
 import { Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { DataSource } from 'typeorm';
+import type { SessionSettings } from './service-client.js';
+
+interface ReservedOptions {
+  readonly session?: SessionSettings;
+  /** The driver sends statements without waiting for earlier results. */
+  readonly pipeline?: boolean;
+}
 
 /** Connections beside the application's pool, so that their user never waits behind reads. Opened on demand, replaced when lost. */
 export class ReservedConnection {
@@ -9,17 +16,17 @@ export class ReservedConnection {
 
   /**
    * @param main the application's data source
-   * @param options connection parameters that differ from it
+   * @param options options of its connections that differ
    * @param poolSize how many connections
    */
-  constructor(
-    main: DataSource,
-    options: Readonly<Record<string, number | boolean | string>> = {},
-    poolSize = 1,
-  ) {
+  constructor(main: DataSource, { session, ...options }: ReservedOptions = {}, poolSize = 1) {
     const base = main.options;
     if (base.type !== 'postgres') throw new TypeError('the data source is not PostgreSQL');
-    const extra: object = { ...base.extra, ...options };
+    const extra: object = {
+      ...base.extra,
+      ...options,
+      session: { ...base.extra?.session, ...session },
+    };
     this.dataSource = new DataSource({ ...base, poolSize, extra });
   }
 
@@ -45,24 +52,25 @@ export class ReservedConnection {
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 2_000;
 
 /** The journal's statements are planned once, possibly on empty tables: these settings make the plans use indexes. */
-const PLANNER_SETTINGS = [
-  'plan_cache_mode=force_generic_plan',
-  'enable_seqscan=off',
-  'enable_hashjoin=off',
-  'enable_mergejoin=off',
-  'jit=off',
-];
+const PLANNER_SETTINGS = {
+  plan_cache_mode: 'force_generic_plan',
+  enable_seqscan: 'off',
+  enable_hashjoin: 'off',
+  enable_mergejoin: 'off',
+  jit: 'off',
+};
+
+/** Settings of the journal's sessions that differ from those of others. */
+export const JOURNAL_SESSION: SessionSettings = {
+  idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
+  ...PLANNER_SETTINGS,
+};
 
 /** The connections of the journal, for groups and for groups of large requests. Open as long as the application. */
 @Injectable()
 export class JournalDataSource extends ReservedConnection implements OnModuleInit, OnApplicationShutdown {
   constructor(main: DataSource) {
-    const options = {
-      idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
-      pipeline: true,
-      options: PLANNER_SETTINGS.map((setting) => `-c ${setting}`).join(' '),
-    };
-    super(main, options, 2);
+    super(main, { session: JOURNAL_SESSION, pipeline: true }, 2);
   }
 
   async onModuleInit(): Promise<void> {

@@ -64,6 +64,11 @@ export function isDatabaseUnavailable(error: unknown): boolean {
   });
 }
 
+/** Whether the server rejected a write because it is a standby or read-only. */
+export function isReadOnly(error: unknown): boolean {
+  return sources(error).some((source) => codeOf(source) === '25006');
+}
+
 /** Whether a statement, or the lock it waited for, timed out; the server works. */
 export function isStatementGivenUp(error: unknown): boolean {
   return sources(error).some((source) => ['57014', '55P03'].includes(codeOf(source) ?? ''));

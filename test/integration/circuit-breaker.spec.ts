@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { DataSource } from 'typeorm';
 import { dataSourceOptions } from '../../src/database/data-source.js';
+import { DatabaseServers } from '../../src/database/service-client.js';
 import { CircuitBreaker } from '../../src/database/circuit-breaker.js';
 import { execute, rows } from '../../src/database/sql.js';
 import { DatabaseUnreachable, isDatabaseUnavailable } from '../../src/database/unavailable.js';
@@ -60,7 +61,7 @@ describe('the circuit breaker', () => {
       migrations: [],
     });
     if (options.type !== 'postgres') throw new TypeError('not PostgreSQL');
-    breaker = new CircuitBreaker(proxy.url, 'breaker spec', TIMES);
+    breaker = new CircuitBreaker(new DatabaseServers(proxy.url, 'breaker spec'), TIMES);
     source = await new DataSource({
       ...options,
       extra: { ...options.extra, circuitBreaker: breaker },
@@ -141,8 +142,9 @@ describe('the circuit breaker', () => {
     url.password = role;
     const { options } = source;
     if (options.type !== 'postgres') throw new TypeError('not PostgreSQL');
-    const limited = new CircuitBreaker(url.href, 'breaker spec', TIMES);
-    const extra: object = { ...options.extra, circuitBreaker: limited };
+    const servers = new DatabaseServers(url.href, 'breaker spec');
+    const limited = new CircuitBreaker(servers, TIMES);
+    const extra: object = { ...options.extra, servers, circuitBreaker: limited };
     const scarce = await new DataSource({ ...options, url: url.href, extra }).initialize();
     let rival: Client | undefined;
     try {

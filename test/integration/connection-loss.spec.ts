@@ -13,19 +13,33 @@ function message(type: string, body: Buffer): Buffer {
   return Buffer.concat([Buffer.from(type), length, body]);
 }
 
+/** The answer to the statement that sets up a session: one row of two columns, both false. */
+const SET_UP = Buffer.concat([
+  message('T', Buffer.concat([Buffer.from([0, 2]), column('is_standby'), column('is_read_only')])),
+  message('D', Buffer.from([0, 2, 0, 0, 0, 1, 0x66, 0, 0, 0, 1, 0x66])),
+  message('C', Buffer.from('SELECT 1\0')),
+  message('Z', Buffer.from('I')),
+]);
+
+const GOODBYE = message('E', Buffer.from('SFATAL\0C57P01\0Mterminating connection\0\0'));
+
+/** The description of a column of type boolean. */
+function column(name: string): Buffer {
+  const type = Buffer.alloc(18);
+  type.writeInt32BE(16, 6);
+  return Buffer.concat([Buffer.from(`${name}\0`), type]);
+}
+
 test('a connection that the server ends in the instant it is handed out costs one statement, not the process', async () => {
   const sockets: Socket[] = [];
-  // Welcome and goodbye arrive together, so the goodbye is read before the pool's caller has its connection.
+  // The last answer and the goodbye arrive together, so the goodbye is read before the pool's caller has its connection.
   const server = createServer((socket) => {
     sockets.push(socket);
     socket.once('data', () => {
-      socket.end(
-        Buffer.concat([
-          message('R', Buffer.alloc(4)),
-          message('Z', Buffer.from('I')),
-          message('E', Buffer.from('SFATAL\0C57P01\0Mterminating connection\0\0')),
-        ]),
-      );
+      socket.write(Buffer.concat([message('R', Buffer.alloc(4)), message('Z', Buffer.from('I'))]));
+      socket.once('data', () => {
+        socket.end(Buffer.concat([SET_UP, GOODBYE]));
+      });
     });
   });
   server.listen(0, '127.0.0.1');
@@ -45,6 +59,7 @@ test('a connection that the server ends in the instant it is handed out costs on
     user: 'user',
     database: 'database',
     Client: extra.Client,
+    servers: extra.servers,
     circuitBreaker: extra.circuitBreaker,
   };
   const pool = new Pool(config);

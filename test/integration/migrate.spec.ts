@@ -178,7 +178,10 @@ describe('migrate', () => {
   });
 
   it('lets a migration take longer than any statement of the service may', async () => {
-    const hurried = await open([SleepLong1700000000004], { statement_timeout: 200, query_timeout: 300 });
+    const hurried = await open([SleepLong1700000000004], {
+      session: { statement_timeout: 200 },
+      query_timeout: 300,
+    });
     await assert.rejects(execute(hurried, 'select pg_sleep(1)'));
     assert.deepEqual(await migrate(hurried), ['SleepLong1700000000004']);
   });

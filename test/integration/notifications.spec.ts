@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { DataSource } from 'typeorm';
+import { dataSourceOptions } from '../../src/database/data-source.js';
 import { Notifications, type NotificationTimes } from '../../src/database/notifications.js';
 import { createLog, type Log } from '../../src/common/logging/logger.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
@@ -182,7 +183,15 @@ describe('notifications of the database', () => {
         await notify('one', 'a');
         await heard.until((payloads) => payloads.includes('a'));
       },
-      new DataSource({ type: 'postgres', url: proxy.url }),
+      new DataSource(
+        dataSourceOptions({
+          url: proxy.url,
+          poolSize: 1,
+          applicationName: 'silent',
+          entities: [],
+          migrations: [],
+        }),
+      ),
       times,
     );
     await proxy.close();
