@@ -2,8 +2,8 @@
 # Installs what the tests with a real container engine need (test/support/docker-engine.ts starts it): Debian's engine,
 # a registry, and a static busybox to make images from; and the browser that the tests of the dashboard use
 # (test/support/browser.ts); and Python for the example worker; Compose for docker/compose.yaml; promtool for the alert
-# rules; a PostgreSQL with pg_dump, which is backed up and restored; and PgBouncer. Needs root on Debian or Ubuntu; does nothing when
-# all is there.
+# rules; and a PostgreSQL with pg_dump, which is backed up and restored; and Patroni, etcd, HAProxy and PgBouncer for
+# failovers. Needs root on Debian or Ubuntu; does nothing when all is there.
 set -eu
 
 packages=''
@@ -19,6 +19,9 @@ need python3 python3-minimal
 # Its programs are in a folder of its version: 15 in Debian 12, 17 in Debian 13.
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || packages="$packages postgresql"
 need psql postgresql-client
+need patroni patroni
+need etcd etcd-server
+need haproxy haproxy
 need pgbouncer pgbouncer
 # A dynamic busybox would not run in an image of its own.
 dpkg-query -W -f '${Status}\n' busybox-static 2>/dev/null | grep -q '^install ok installed' ||

@@ -8,7 +8,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 export const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
-const FILE_TIMEOUT_MS = Number(process.env.TEST_FILE_TIMEOUT_MS ?? 300_000);
+/** A file of the tier `soak` may take longer. */
+const FILE_TIMEOUTS_MS = { soak: 900_000, usual: 300_000 };
 const STOP_GRACE_MS = 10_000;
 /** Output kept of one test process, in characters: the end of it, where the cause usually is. */
 const OUTPUT_KEPT = 16_000;
@@ -65,7 +66,10 @@ export async function runSpecs(paths, options) {
   return results;
 }
 
-async function runProcess(paths, { env, folder, name, inspect, coverage }) {
+async function runProcess(paths, { env, folder, name, tier, inspect, coverage }) {
+  const timeoutMs = Number(
+    process.env.TEST_FILE_TIMEOUT_MS ?? FILE_TIMEOUTS_MS[tier] ?? FILE_TIMEOUTS_MS.usual,
+  );
   const resultFile = join(folder, `${paths[0].replaceAll(/[/\\]/g, '_')}-${paths.length}.jsonl`);
   const started = performance.now();
   const argv =
@@ -99,7 +103,7 @@ async function runProcess(paths, { env, folder, name, inspect, coverage }) {
       timedOut = true;
       killGroup(child, 'SIGKILL');
     },
-    inspect ? 2 ** 31 - 1 : FILE_TIMEOUT_MS,
+    inspect ? 2 ** 31 - 1 : timeoutMs,
   );
   const closed = new Promise((resolve) => child.once('close', resolve));
   const end = await new Promise((resolve) => {
@@ -116,7 +120,7 @@ async function runProcess(paths, { env, folder, name, inspect, coverage }) {
   const results = await readResults(resultFile);
   let failure;
   if (timedOut) {
-    failure = `did not end within ${FILE_TIMEOUT_MS / 1000} s`;
+    failure = `did not end within ${timeoutMs / 1000} s`;
   } else if (typeof end === 'string') {
     failure = end;
   } else if (end !== 0 && results.tests.length === 0) {
@@ -131,6 +135,7 @@ async function runProcess(paths, { env, folder, name, inspect, coverage }) {
     failure,
     coverage: results.coverage,
     times: results.times,
+    notes: results.notes,
     output: [...results.notes, output].join('\n'),
     seconds: (performance.now() - started) / 1000,
   };

@@ -1,8 +1,8 @@
 /* oxlint-disable no-console -- a command for the terminal */
-// `npm test -- [part of a path ...] [--only unit|integration|api|e2e] [--name PATTERN] [--inspect] [--coverage]`: builds,
-// starts one throw-away PostgreSQL, runs the compiled specs, and ends with `N passed, N failed, N skipped (tier: T)`.
-// `--tier all` runs every spec at full depth (`--rest`: only what the fast tier left out), `--tier soak` searches for
-// rare failures with random seeds.
+// `npm test -- [part of a path ...] [--only unit|integration|api|e2e] [--name PATTERN] [--inspect] [--coverage]
+// [--notes]`: builds, starts one throw-away PostgreSQL, runs the compiled specs, and ends with `N passed, N failed,
+// N skipped (tier: T)`. `--tier all` runs every spec at full depth (`--rest`: only what the fast tier left out), `--tier
+// soak` searches for rare failures with random seeds. `--notes` shows what passing tests tell, too.
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
@@ -37,6 +37,7 @@ function readArguments() {
         name: { type: 'string' },
         inspect: { type: 'boolean', default: false },
         coverage: { type: 'boolean', default: false },
+        notes: { type: 'boolean', default: false },
       },
       allowPositionals: true,
     });
@@ -113,11 +114,14 @@ function summary(tests) {
   return ['passed', 'failed', 'skipped'].map((status) => `${count(tests, status)} ${status}`).join(', ');
 }
 
-function printFile({ path, tests, output, seconds }) {
+function printFile({ path, tests, notes, output, seconds }, showNotes) {
   const failed = tests.filter((test) => test.status === 'failed');
   console.log(`${failed.length > 0 ? 'FAIL' : 'ok  '} ${path} (${summary(tests)}, ${seconds.toFixed(1)} s)`);
   for (const test of failed) {
     console.log(`\n  FAILED ${test.name}\n${test.text.replaceAll(/^/gm, '    ')}\n`);
+  }
+  if (showNotes && notes.length > 0) {
+    console.log(notes.join('\n').replaceAll(/^/gm, '  '));
   }
   if (failed.length > 0 && output.trim() !== '') {
     console.log(`  Output:\n${output.trimEnd().replaceAll(/^/gm, '    | ')}\n`);
@@ -161,7 +165,7 @@ async function runAll(paths, parallel, options) {
     while (waiting.length > 0 && !interrupted.signal.aborted) {
       for (const result of await runSpecs(takeBatch(waiting, options), options)) {
         if (!interrupted.signal.aborted) {
-          printFile(result);
+          printFile(result, options.notes);
           results.push(...result.tests);
         }
       }

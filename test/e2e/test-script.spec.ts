@@ -50,6 +50,12 @@ describe('npm test', () => {
     assert.equal(output.match(/passed, 0 failed, 0 skipped \(tier/g)?.length, 1);
   });
 
+  it('shows what passing tests tell where --notes asks for it', async () => {
+    await project.spec('src/a.spec.ts', `it('1', (t) => t.diagnostic('17.8 s of silence'));`);
+    assert.doesNotMatch((await project.run('test.mjs')).output, /silence/);
+    assert.match((await project.run('test.mjs', ['--notes'])).output, /^ {2}17\.8 s of silence$/m);
+  });
+
   it('fails, and shows name, reason and output of what failed', async () => {
     await project.spec(
       'src/a.spec.ts',

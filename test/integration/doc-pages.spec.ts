@@ -37,6 +37,8 @@ const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string
   [/^npm test -- /, 'test/e2e/test-script.spec.ts', '--only'],
   [/^npm run test:all$/, '.ci/run', 'npm run test:all -- --rest'],
   [/^npm run test:soak$/, 'test/e2e/test-script.spec.ts', "'--tier', 'soak'"],
+  // With five kills in place of one.
+  [/^npm run test:failover$/, 'test/e2e/failover.spec.ts', 'KILLS'],
   [/^npm run dev$/, 'test/e2e/dev.spec.ts', "'dev.mjs'"],
   [/^npm run lint$/, '.ci/run', 'npm run lint'],
   [/^npm run build$/, 'docker/Dockerfile', 'RUN npm run build'],

@@ -1,7 +1,8 @@
-import { readdir, readFile, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
 import { processRuns } from '@longshore/embedded-postgres/process-identity';
+import { childrenOf } from './child-processes.js';
 import { startEmbeddedPostgresProcess, type EmbeddedPostgresProcess } from './embedded-postgres-process.js';
 import { endServer, makeTestDirectory, THROW_AWAY } from './test-cluster.js';
 import { until } from './service-process.js';
@@ -70,11 +71,6 @@ export class MovableDatabase {
     const postmaster = await this.#postmaster();
     // The postmaster first: it starts no further process then.
     process.kill(postmaster, signal);
-    for (const name of await readdir('/proc')) {
-      if (!/^\d+$/.test(name)) continue;
-      const stat = await readFile(`/proc/${name}/stat`, 'utf8').catch(() => '');
-      const parent = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1];
-      if (parent === String(postmaster)) process.kill(Number(name), signal);
-    }
+    for (const child of await childrenOf(postmaster)) process.kill(child, signal);
   }
 }

@@ -9,13 +9,14 @@ export interface BackupTimes {
 
 /**
  * What a history says about the service that was restored from a backup: what was acknowledged before the backup began
- * is in it, what was sent after its end is not, and what lies between may be or not. What comes after the loss is as it was.
+ * is in it, what was sent after its end and ended before the loss is not, and what lies between may be or not. What comes
+ * after the loss is as it was.
  */
 export function cutHistory(history: readonly Call[], { began, ended, lost }: BackupTimes): Call[] {
   return history.flatMap((call): Call[] => {
     if (call.endedAt <= began || call.startedAt >= lost || call.kind === 'heartbeat') return [call];
     // What a read or a claim showed then belongs to the service that was lost.
-    if (call.kind === 'read' || call.startedAt > ended) return [];
+    if (call.kind === 'read' || (call.startedAt > ended && call.endedAt <= lost)) return [];
     return call.outcome.kind === 'answered' ? [{ ...call, outcome: UNKNOWN }] : [call];
   });
 }

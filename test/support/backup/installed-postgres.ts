@@ -73,7 +73,7 @@ export class InstalledPostgres {
 }
 
 /** Root may not run a server: then it is the account that the package made. */
-function accountOfServer(): { uid: number; gid: number } | undefined {
+export function accountOfServer(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   return { uid: idOfServer('-u'), gid: idOfServer('-g') };
 }

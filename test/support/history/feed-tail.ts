@@ -64,7 +64,8 @@ async function readFeedPage(
   return answer?.body.events.map(toFeedEvent);
 }
 
-function toFeedEvent(event: WireAnswer['body']): FeedEvent {
+/** An event of a page, as far as histories speak of it. */
+export function toFeedEvent(event: WireAnswer['body']): FeedEvent {
   const { type, t, mark } = toEntry(event);
   return { cursor: event.cursor, runId: event.run_id, attempt: event.attempt, type, t, mark };
 }

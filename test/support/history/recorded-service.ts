@@ -34,6 +34,7 @@ export class RecordedService {
   readonly history: Call[] = [];
   /** When the newest acknowledgement of a write arrived. */
   lastAcknowledgedAt = 0;
+  acknowledgedWrites = 0;
 
   constructor(private readonly wires: readonly Wire[]) {}
 
@@ -138,7 +139,10 @@ export class RecordedService {
     read: (body: WireAnswer['body']) => T,
   ): Promise<{ startedAt: number; endedAt: number; outcome: Outcome<T> }> {
     const made = await this.#record(server, sent, read);
-    if (made.outcome.kind === 'answered') this.lastAcknowledgedAt = made.endedAt;
+    if (made.outcome.kind === 'answered') {
+      this.lastAcknowledgedAt = made.endedAt;
+      this.acknowledgedWrites += 1;
+    }
     return made;
   }
 

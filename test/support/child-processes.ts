@@ -1,0 +1,12 @@
+import { readdir, readFile } from 'node:fs/promises';
+
+/** Processes that the given one has started and that run. */
+export async function childrenOf(parent: number): Promise<number[]> {
+  const children: number[] = [];
+  for (const name of await readdir('/proc')) {
+    if (!/^\d+$/.test(name)) continue;
+    const stat = await readFile(`/proc/${name}/stat`, 'utf8').catch(() => '');
+    if (stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1] === String(parent)) children.push(Number(name));
+  }
+  return children;
+}

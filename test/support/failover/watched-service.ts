@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict';
+import { CHAOS_SETTINGS } from '../history/chaos-deployment.js';
+import { checkHistory } from '../history/check-history.js';
+import { countLive, readFinalState } from '../history/final-state.js';
+import type { Call, FinalState } from '../history/history.js';
+import { LoadClient, TOPICS, type Quota } from '../history/load-client.js';
+import { waitFor } from '../history/load-pace.js';
+import { RecordedService } from '../history/recorded-service.js';
+import { SeededRandom } from '../history/seeded-random.js';
+import { Wire } from '../history/wire.js';
+import { WorkerCrew } from '../history/worker-crew.js';
+import { readyPids, startCluster } from '../server-processes.js';
+import { until, type ServiceProcess } from '../service-process.js';
+import { ResumingTail } from './resuming-tail.js';
+
+const KEY = 'failover-admin-key-of-the-tests';
+const SERVER_PROCESSES = 2;
+const WORKERS = 8;
+/** Longer than an answer takes, shorter than any failover. */
+const UNDER_WAY_MS = 1000;
+const PATIENCE_MS = 90_000;
+const VIOLATIONS_SHOWN = 20;
+const RULES = {
+  workerTimeoutMs: CHAOS_SETTINGS.workerTimeout * 1000,
+  maxReclaims: CHAOS_SETTINGS.maxReclaims,
+};
+
+/** Who uses a service. */
+export interface Load {
+  readonly clients: number;
+  /** That the clients create at most. */
+  readonly runsASecond: number;
+}
+
+/** A service of two server processes under load, of which every request is written down. */
+export class WatchedService {
+  readonly tails: readonly ResumingTail[];
+  /** Seconds without an acknowledged write after each failover. */
+  readonly silences: number[] = [];
+  readonly #crew: WorkerCrew;
+  readonly #clients: readonly LoadClient[];
+
+  private constructor(
+    private readonly server: ServiceProcess,
+    private readonly wire: Wire,
+    private readonly service: RecordedService,
+    load: Load,
+  ) {
+    this.tails = TOPICS.map((topic) => new ResumingTail(service, topic));
+    this.#crew = new WorkerCrew(service, load.clients, WORKERS);
+    const quota = atMost(load.runsASecond);
+    this.#clients = Array.from({ length: load.clients }, (_, i) => {
+      const name = `client-${i}`;
+      return new LoadClient(name, service, SeededRandom.for(load.clients, name), quota);
+    });
+  }
+
+  /** @param url of its database */
+  static async start(url: string, load: Load): Promise<WatchedService> {
+    const server = await startCluster(
+      {
+        env: {
+          DATABASE_URL: url,
+          SERVICE_API_KEYS: `admin:${KEY}`,
+          SERVICE_WORKER_TIMEOUT: String(CHAOS_SETTINGS.workerTimeout),
+          SERVICE_REAPER_INTERVAL: String(CHAOS_SETTINGS.reaperInterval),
+          SERVICE_MAX_RECLAIMS: String(CHAOS_SETTINGS.maxReclaims),
+        },
+      },
+      SERVER_PROCESSES,
+    );
+    const wire = new Wire(Number(new URL(server.url).port), KEY);
+    return new WatchedService(server, wire, new RecordedService([wire]), load);
+  }
+
+  get acknowledged(): number {
+    return this.service.acknowledgedWrites;
+  }
+
+  /** What clients and workers were told so far. */
+  get history(): readonly Call[] {
+    return this.service.history;
+  }
+
+  /** Waits until so many writes more have been acknowledged. */
+  async untilAcknowledged(more: number): Promise<void> {
+    const goal = this.acknowledged + more;
+    await until(() => this.acknowledged >= goal, `${more} writes are acknowledged: ${this.server.output}`);
+  }
+
+  /**
+   * Waits for the first write that is acknowledged after a failover that began then, and notes the silence. Answers that
+   * were under way arrive soon and do not count.
+   */
+  async untilBack(since: number): Promise<void> {
+    await until(() => this.service.lastAcknowledgedAt > since + UNDER_WAY_MS, 'a write is acknowledged');
+    this.silences.push(Math.round((RecordedService.now() - since) / 100) / 10);
+  }
+
+  /** Lets the clients finish, waits for the end of every run, reads everything, and ends the service. */
+  async finish(): Promise<FinalState> {
+    await Promise.all(this.#clients.map((client) => client.stop()));
+    await waitFor(async () => (await countLive(this.service)) === 0, PATIENCE_MS);
+    await this.#crew.stop();
+    await Promise.all(this.tails.map((tail) => tail.stop()));
+    const final = await readFinalState(this.service, this.tails);
+    assert.equal(readyPids(this.server).length, SERVER_PROCESSES, 'a server process was started again');
+    assert.equal(await this.server.stop(), 0);
+    this.wire.close();
+    return final;
+  }
+
+  /** For people: what it came to. */
+  get figures(): string {
+    const statuses = Object.fromEntries(this.wire.statuses);
+    return JSON.stringify({ acknowledgedWrites: this.acknowledged, silenceS: this.silences, statuses });
+  }
+}
+
+/** What a history and the final state have against each other. */
+export function brokenPromises(history: readonly Call[], final: FinalState): string[] {
+  return checkHistory(history, final, RULES)
+    .slice(0, VIOLATIONS_SHOWN)
+    .map(({ name, detail }) => `${name}: ${detail}`);
+}
+
+/** So many runs a second; what was not taken in its second is gone. */
+function atMost(runsASecond: number): Quota {
+  let free = runsASecond;
+  let since = performance.now();
+  return {
+    take: () => {
+      const now = performance.now();
+      free = Math.min(runsASecond, free + ((now - since) * runsASecond) / 1000);
+      since = now;
+      if (free < 1) return false;
+      free -= 1;
+      return true;
+    },
+    putBack: () => undefined,
+  };
+}
