@@ -216,6 +216,16 @@ describe('what is there to watch the service with', () => {
     assert.ok(cells.every((cell: string) => Number(cell.split(',')[0]) < 24));
   });
 
+  test('metrics pass the checks of promtool, scraped twice at once', { skip: promtool }, async () => {
+    for (let n = 0; n < 2; n += 1) {
+      const { text } = await service.send('GET', '/metrics');
+      assert.doesNotMatch(text, /\bNaN\b/i);
+      const check = run('promtool', ['check', 'metrics']);
+      check.child.stdin?.end(text);
+      assert.equal((await check).stderr, '');
+    }
+  });
+
   test('passes the checks of promtool, and its rules fire when they should', { skip: promtool }, async () => {
     const folder = join(DOCKER, 'prometheus');
     await run('promtool', ['check', 'config', '--syntax-only', join(folder, 'prometheus.yml')]);

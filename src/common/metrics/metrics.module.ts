@@ -2,11 +2,15 @@ import { Global, Module } from '@nestjs/common';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { Refusals } from '../quotas/refusals.js';
 import { HttpMetrics } from './http-metrics.js';
+import { measureEventLoopLag, sampleDelays } from './event-loop-lag.js';
 import { MetricsController } from './metrics.controller.js';
 import { MetricsPage, ServiceRegistry } from './metrics-page.js';
 
 /** How often the lag of the event loop is sampled, in milliseconds: the default of 10 costs a process that idles half a percent of a core. */
 const LAG_SAMPLE_MS = 100;
+
+/** Default metrics of prom-client that are not used: the lag is NaN at times, and the others are gauges named as counters. */
+const REPLACED = /^longshore_nodejs_(?:eventloop_lag_.*|active_(?:handles|requests|resources)_total)$/;
 
 /** One registry per application, so that several can live in one process. */
 @Global()
@@ -20,8 +24,13 @@ const LAG_SAMPLE_MS = 100;
         collectDefaultMetrics({
           register: registry,
           prefix: 'longshore_',
-          eventLoopMonitoringPrecision: LAG_SAMPLE_MS,
+          // Its metrics of the event loop are replaced: it samples as seldom as it can.
+          eventLoopMonitoringPrecision: 2 ** 31 - 1,
         });
+        for (const { name } of registry.getMetricsAsArray()) {
+          if (REPLACED.test(name)) registry.removeSingleMetric(name);
+        }
+        measureEventLoopLag(registry, sampleDelays(LAG_SAMPLE_MS));
         return registry;
       },
     },
