@@ -14,6 +14,8 @@ import { IndexEventsByCommit1795000000013 } from './013-index-events-by-commit.j
 import { IndexLongTexts1795000000014 } from './014-index-long-texts.js';
 import { BindKeysToWorkers1795000000015 } from './015-bind-keys-to-workers.js';
 import { MeasureRuns1795000000016 } from './016-measure-runs.js';
+import { RecordCauses1795000000017 } from './017-record-causes.js';
+import { IndexAvoidingRuns1795000000018 } from './018-index-avoiding-runs.js';
 import { AuditMoreActions1795000000020 } from './020-audit-more-actions.js';
 
 /** Every migration, in order. One that has landed is never edited. */
@@ -34,5 +36,7 @@ export const MIGRATIONS = [
   IndexLongTexts1795000000014,
   BindKeysToWorkers1795000000015,
   MeasureRuns1795000000016,
+  RecordCauses1795000000017,
+  IndexAvoidingRuns1795000000018,
   AuditMoreActions1795000000020,
 ];

@@ -19,6 +19,7 @@ import { RunCountsRepository } from './counts/run-counts.repository.js';
 import { RunCountsRollUp } from './counts/run-counts.roll-up.js';
 import { RunDemandReader } from './counts/run-demand.reader.js';
 import { RunDemandRollUp } from './counts/run-demand.roll-up.js';
+import { AvoidingRuns } from './queue/avoiding-runs.js';
 import { LowWaterMarks } from './queue/low-water-marks.js';
 import { QueueRepository } from './queue/queue.repository.js';
 import { JournalMetrics } from './journal/journal-metrics.js';
@@ -66,6 +67,11 @@ const EXPORTS = [
       provide: LowWaterMarks,
       inject: [Notifications],
       useFactory: (notifications: Notifications) => new LowWaterMarks(notifications),
+    },
+    {
+      provide: AvoidingRuns,
+      inject: [Notifications],
+      useFactory: (notifications: Notifications) => new AvoidingRuns(notifications),
     },
     QueueRepository,
     IdempotencyRepository,

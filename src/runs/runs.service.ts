@@ -121,14 +121,18 @@ export function checkedEvent(reported: ReportedEvent): RunEvent {
   return event;
 }
 
+/** What limits the events of a run: settings of these names. */
+export type EventLimits = NoteLimits & Pick<Settings, 'maxReclaims'>;
+
 /** The command that puts an event on a run's timeline and carries out its effect. */
-export function eventCommand(event: RunEvent, reporter: Reporter, noteLimits?: NoteLimits): RunCommand {
+export function eventCommand(event: RunEvent, reporter: Reporter, limits?: EventLimits): RunCommand {
   const sent = { ...event, sender: reporter.sender };
   return {
     type: 'event',
     event: sent,
     reporter,
-    noteLimits,
+    noteLimits: limits,
+    maxReclaims: limits?.maxReclaims,
     nextAttempt: { id: newId(), jitter: Math.random() },
   };
 }

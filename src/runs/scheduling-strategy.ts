@@ -120,7 +120,7 @@ export interface SchedulingStrategy {
   /** True for a strategy that assigns the head of the queue, whatever workers hold: one statement reads and locks it. */
   readonly isFifo?: boolean;
   candidatesFor(claimants: readonly Claimant[], now: Date): CandidateQuery;
-  /** Why the worker cannot get the run now; empty if it can. */
+  /** Why the worker cannot execute the run now; empty if it can. */
   obstacles(claimant: Claimant, run: Run): readonly Obstacle[];
   /**
    * How many runs of a shape the worker could get now, without reservations and other runs in the queue; Infinity: any
@@ -141,4 +141,6 @@ export interface ClaimContext {
   readonly strategy: SchedulingStrategy;
   /** Those of the workers that may get runs: active and not draining. */
   findClaiming(ids: readonly string[], executor: SqlExecutor): Promise<ReadonlyMap<string, ClaimingWorker>>;
+  /** All workers that may get runs. Only asked for a run that avoids the worker that claims. */
+  listClaiming(executor: SqlExecutor): Promise<readonly ClaimingWorker[]>;
 }

@@ -68,13 +68,13 @@ const EVENTS = fc.array(EVENT, { minLength: 1, maxLength: 14 });
 /** What must be the same of two runs that went through the same. */
 function essence(run: any): any {
   const { events, execution_summary: summary } = run;
-  const { worker_id, gpu_id, error_message } = summary;
+  const { worker_id, gpu_id, error_message, cause, exit_code } = summary;
   return {
     ...run,
     id: '',
     createdAt: '',
     updatedAt: '',
-    execution_summary: { worker_id, gpu_id, error_message },
+    execution_summary: { worker_id, gpu_id, error_message, cause, exit_code },
     events: events.map((event: any) => ({ ...event, t: '' })),
   };
 }

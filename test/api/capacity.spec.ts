@@ -170,17 +170,25 @@ for (const pool of ['memory', 'shared']) {
   });
 }
 
-test('GET /capacity shows by direct as many places as workers hold nothing', async () => {
+test('GET /capacity shows by direct as many places as workers with the resources hold nothing', async () => {
   const service = await startTestApp();
   const steps = new RunSteps(service.send);
   try {
-    for (let n = 0; n < 3; n += 1) await steps.create({ constraints: HUGE });
+    for (let n = 0; n < 3; n += 1) await steps.create(cores(1));
+    await steps.create({ priority: -1, constraints: HUGE });
     for (const id of ['w-1', 'w-2']) await steps.heartbeat(id, { resources: RESOURCES });
     assert.equal((await steps.claim('w-1')).length, 1);
     const body = await capacityOf(service);
     assert.equal(body.strategy, 'direct');
     assert.equal(body.supply.workers.idle, 1);
-    assert.deepEqual([shapeIn(body, HUGE).placeable, shapeIn(body, HUGE).can_start_now], [true, 1]);
+    const places = [shapeIn(body, cores(1).constraints), shapeIn(body, HUGE)].map((shape) => [
+      shape.placeable,
+      shape.can_start_now,
+    ]);
+    assert.deepEqual(places, [
+      [true, 1],
+      [false, 0],
+    ]);
   } finally {
     await service.close();
   }

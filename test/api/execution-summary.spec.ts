@@ -45,9 +45,10 @@ describe('the execution summary', () => {
     await steps.event(id, 'STARTED', { worker_id: 'w' }, 'said twice');
     assert.deepEqual(await look(), started);
 
-    const { updatedAt: finishedAt } = await steps.event(id, 'FAILED', { error_message: 'broke' });
+    const failure = { error_message: 'broke', cause: 'oom', exit_code: 137 };
+    const { updatedAt: finishedAt } = await steps.event(id, 'FAILED', failure);
     const finished = { finished_at: finishedAt, duration_ms: millis(startedAt, finishedAt) };
-    assert.deepEqual(await look(), { ...started, ...finished, error_message: 'broke' });
+    assert.deepEqual(await look(), { ...started, ...finished, ...failure });
   });
 
   test('has no duration when the run never started', async () => {
@@ -66,6 +67,8 @@ describe('the execution summary', () => {
     const { id } = await steps.running();
     const { execution_summary: summary } = await steps.event(id, 'FAILED', { error_message: null });
     assert.ok(!('error_message' in summary));
+    assert.ok(!('exit_code' in summary));
+    assert.equal(summary.cause, 'error');
   });
 
   test('of a new attempt forgets the worker, while the ended one keeps its own', async () => {
@@ -78,6 +81,7 @@ describe('the execution summary', () => {
     const [first, second] = await steps.attempts(id);
     assert.deepEqual(first.execution_summary, {
       ...held,
+      cause: 'error',
       error_message: 'broke',
       finished_at: run.updatedAt,
       duration_ms: millis(held.started_at, run.updatedAt),

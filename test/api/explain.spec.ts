@@ -142,11 +142,31 @@ describe('an explanation', () => {
       const { id } = await steps.inState(state);
       const run = await steps.get(id);
       const { ended, summary, queue, holder, workers } = await explain(id);
-      assert.deepEqual(ended, { at: run.execution_summary.finished_at, event, msg: '', worker_id: 'w' });
-      assert.match(summary, new RegExp(`^${state} by the event ${event} at .*, last with worker 'w'\\.$`));
+      const cause = state === 'FAILED' ? 'error' : null;
+      const at = run.execution_summary.finished_at;
+      assert.deepEqual(ended, {
+        at,
+        event,
+        msg: '',
+        worker_id: 'w',
+        cause,
+        exit_code: null,
+        error_message: null,
+      });
+      const why = cause === null ? '' : '; cause error';
+      assert.equal(summary, `${state} by the event ${event} at ${at}, last with worker 'w'${why}.`);
       assert.deepEqual([queue, holder, workers], [null, null, []]);
     });
   }
+
+  test('of a failed run shows cause, exit code and message', async () => {
+    const { id } = await steps.running();
+    const message = `Exit code 3\nlast line ${'\u{1F600}'.repeat(300)}`;
+    await steps.event(id, 'FAILED', { error_message: message, cause: 'exit', exit_code: 3 });
+    const { ended, summary } = await explain(id);
+    assert.deepEqual([ended.cause, ended.exit_code, ended.error_message], ['exit', 3, message]);
+    assert.ok(summary.endsWith("last with worker 'w'; cause exit, exit code 3, Exit code 3."), summary);
+  });
 
   test('of a run that an admin ended names no event', async () => {
     const { id } = await steps.running();
@@ -256,7 +276,20 @@ describe('an explanation of workers', () => {
     assert.deepEqual(await steps.claim('keeper'), []);
   });
 
-  test('counts those that are silent, and shows 100 at most', async () => {
+  test('says that no active worker could ever take a run, also while all of them are draining', async () => {
+    const { id } = await steps.create({ constraints: { cpu: 500 } });
+    assert.match((await explain(id)).summary, /; no active worker could ever take it\.$/);
+    const registered: { id: string; draining: boolean }[] = (await service.send('GET', '/workers')).body;
+    const listed = registered.filter(({ draining }) => !draining);
+    for (const worker of listed) await service.send('POST', `/workers/${worker.id}/drain`);
+    assert.match((await explain(id)).summary, /; no active worker could ever take it\.$/);
+    const small = await steps.create({ constraints: { cpu: 1 } });
+    assert.match((await explain(small.id)).summary, /; every active worker is draining\.$/);
+    for (const worker of listed) await service.send('POST', `/workers/${worker.id}/resume`);
+    for (const run of [id, small.id]) await service.send('POST', `/runs/${run}/cancel`);
+  });
+
+  test('counts those that are stale, and shows 100 at most', async () => {
     const { id } = await steps.create({ constraints: { cpu: 3 } });
     for (let i = 0; i < 105; i += 1) await steps.heartbeat(`many-${i}`, has(i < 3 ? 3 : 1, 1));
     const { workers, counts } = await explain(id);
@@ -274,7 +307,7 @@ describe('an explanation of workers', () => {
   });
 });
 
-describe('an explanation with silent workers', () => {
+describe('an explanation with stale workers', () => {
   let service: TestApp;
   let steps: RunSteps;
 
@@ -290,7 +323,7 @@ describe('an explanation with silent workers', () => {
     return bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');
   }
 
-  test('counts them apart, and says of a run that one of them holds that it counts as lost', async () => {
+  test('counts them apart, and says of a run that one of them holds that it is stale', async () => {
     const held = await steps.assigned();
     const { id } = await steps.create();
     let explanation = await explain(id);
@@ -301,6 +334,6 @@ describe('an explanation with silent workers', () => {
     const { holder, summary } = await explain(held.id);
     assert.equal(holder.is_active, false);
     assert.ok(holder.silent_ms >= 750);
-    assert.match(summary, /^Assigned to worker 'w', which is silent since .*: it counts as lost\.$/);
+    assert.match(summary, /^Assigned to worker 'w', which is stale: its last heartbeat was at .*Z\.$/);
   });
 });

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { RUN_STATES } from '../../src/runs/machine/run-state.js';
 import { rows } from '../../src/database/sql.js';
-import { beginSequence, MODEL_COMMANDS, type Processes } from '../support/model-commands.js';
+import { beginSequence, MAX_RECLAIMS, MODEL_COMMANDS, type Processes } from '../support/model-commands.js';
 import { checkInvariants } from '../support/run-invariants.js';
 import { RunSteps } from '../support/run-steps.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';
@@ -25,8 +25,9 @@ describe('two processes on one database', () => {
 
   before(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
-    first = await startTestApp({ database });
-    second = await startTestApp({ database });
+    const env = { SERVICE_MAX_RECLAIMS: String(MAX_RECLAIMS) };
+    first = await startTestApp({ database, env });
+    second = await startTestApp({ database, env });
   });
   after(async () => {
     await first.close();

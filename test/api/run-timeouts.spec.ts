@@ -244,7 +244,7 @@ function entriesOf(run: any): unknown[] {
 }
 
 function failed(attempt: number, message: string): unknown[] {
-  return ['FAILED', attempt, message, { error_message: message }];
+  return ['FAILED', attempt, message, { error_message: message, cause: 'timeout' }];
 }
 
 function retried(attempt: number): unknown[] {

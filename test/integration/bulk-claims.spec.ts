@@ -15,6 +15,7 @@ const idsOf = ({ runs }: ClaimOutcome): string[] => runs.map(({ run }) => run.id
 function contextOf(strategy: SchedulingStrategy): ClaimContext {
   return {
     strategy,
+    listClaiming: () => Promise.resolve([]),
     findClaiming: (ids) =>
       Promise.resolve(new Map(ids.map((id) => [id, { id, cpuCores: 64, ramMb: 1024, gpus: [], tags: [] }]))),
   };

@@ -9,6 +9,8 @@ import { FitStrategy } from '../../src/workers/strategies/fit.strategy.js';
 import { createOn, journalOn } from '../support/journal.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
+const noWorkers = (): Promise<[]> => Promise.resolve([]);
+
 describe('a claim with a choosing strategy', () => {
   let database: TestDatabase;
 
@@ -25,6 +27,7 @@ describe('a claim with a choosing strategy', () => {
     const reporter = {};
     const context: ClaimContext = {
       strategy: new FitStrategy(300),
+      listClaiming: noWorkers,
       // Whether the worker that a run is kept for can be reached is asked between listing and locking.
       findClaiming: async (ids) => {
         if (ids.includes('gone')) {
@@ -52,9 +55,14 @@ describe('a claim with a choosing strategy', () => {
     const strategy = new FitStrategy(300);
     const workers = new Map([[worker.id, worker]]);
     const claim = { workerId: worker.id, idempotency, stillWanted: () => true };
-    const elsewhere: ClaimContext = { strategy, findClaiming: () => Promise.resolve(workers) };
+    const elsewhere: ClaimContext = {
+      strategy,
+      listClaiming: noWorkers,
+      findClaiming: () => Promise.resolve(workers),
+    };
     const context: ClaimContext = {
       strategy,
+      listClaiming: noWorkers,
       findClaiming: async () => {
         const { kind } = await other.claim({ ...claim, context: elsewhere });
         assert.equal(kind, 'served');

@@ -12,6 +12,7 @@ const NAMED_ONLY = [
   'api_keys_by_created',
   'definitions_latest',
   'run_demand_largest',
+  'run_queue_avoiding',
   'run_queue_order',
   'run_queue_passed_over',
   'runs_by_definition',

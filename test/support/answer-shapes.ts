@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { FAILURE_CAUSES } from '../../src/runs/machine/run-event.js';
 import { RUN_STATES } from '../../src/runs/machine/run-state.js';
 import type { TestAnswer } from './test-app.js';
 
@@ -64,6 +65,8 @@ const SUMMARY_OF_ATTEMPT = {
   queued_ms: integer,
   duration_ms: integer,
   error_message: text,
+  cause: oneOf(...FAILURE_CAUSES),
+  exit_code: integer,
 };
 const CONSTRAINTS = objectOf({ ram_mb: integer, vram_mb: integer, cpu: integer, gpu_id: orNull(integer) });
 /** Present with one budget at least. */
@@ -185,6 +188,7 @@ const RUN_EXPLANATION = objectOf({
       not_before: orNull(timestamp),
       passed_over_at: orNull(timestamp),
       reserved_for: orNull(text),
+      avoided_worker: orNull(text),
     }),
   ),
   holder: orNull(
@@ -200,7 +204,15 @@ const RUN_EXPLANATION = objectOf({
     }),
   ),
   ended: orNull(
-    objectOf({ at: timestamp, event: orNull(text), msg: orNull(message), worker_id: orNull(text) }),
+    objectOf({
+      at: timestamp,
+      event: orNull(text),
+      msg: orNull(message),
+      worker_id: orNull(text),
+      cause: orNull(oneOf(...FAILURE_CAUSES)),
+      exit_code: orNull(integer),
+      error_message: orNull(text),
+    }),
   ),
   workers: listOf(
     objectOf({

@@ -8,6 +8,7 @@ import { FeedRepository } from '../../src/feed/feed.repository.js';
 import { EventRepository } from '../../src/runs/events/event.repository.js';
 import { HeldRunRepository } from '../../src/runs/storage/held-run.repository.js';
 import { IdempotencyRepository } from '../../src/runs/idempotency/idempotency.repository.js';
+import { AvoidingRuns } from '../../src/runs/queue/avoiding-runs.js';
 import { LowWaterMarks } from '../../src/runs/queue/low-water-marks.js';
 import { QueueRepository } from '../../src/runs/queue/queue.repository.js';
 import type { Claim, ClaimedRun } from '../../src/runs/journal/claim.js';
@@ -44,7 +45,7 @@ export function journalOn(
     queue,
     runs,
     new HeldRunRepository(),
-    new CandidateSelector(queue, settings),
+    new CandidateSelector(queue, new AvoidingRuns(), settings),
     new ClaimReplays(idempotency, runs, settings),
   );
   const views = new RunViews(runs, events, settings);
@@ -72,6 +73,7 @@ const CONTEXT: ClaimContext = {
   strategy: new DirectStrategy(),
   findClaiming: (ids) =>
     Promise.resolve(new Map(ids.map((id) => [id, { id, cpuCores: 1, ramMb: 1024, gpus: [], tags: [] }]))),
+  listClaiming: () => Promise.resolve([]),
 };
 
 /** A claim of a worker by the direct strategy. */

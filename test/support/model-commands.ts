@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { createRun } from '../../src/runs/machine/run.js';
 import {
+  FAILURE_CAUSES,
   MANUAL_RETRY,
+  MAX_EXIT_CODE,
   readEvent,
   USER_CANCEL,
   type ReportedEvent,
@@ -31,6 +33,9 @@ type Command = fc.AsyncCommand<Model, Processes>;
 
 /** How a reporter describes itself. */
 type Fence = 'silent' | 'true' | 'other worker' | 'other attempt';
+
+/** SERVICE_MAX_RECLAIMS of the processes; more would pause a run for a random time. */
+export const MAX_RECLAIMS = 1;
 
 const HOLDER = 'holder';
 /** The worker that has reported to both processes when a sequence begins. */
@@ -67,6 +72,10 @@ const anyEvent: fc.Arbitrary<ReportedEvent> = fc.oneof(
     .string({ maxLength: 5 })
     .map((text) => ({ type: 'FAILED', msg: 'no', payload: { error_message: text } })),
   fc.constant({ type: 'FAILED', msg: '' }),
+  fc
+    .record({ cause: fc.constantFrom(...FAILURE_CAUSES), code: fc.nat({ max: MAX_EXIT_CODE }) })
+    .map(({ cause, code }) => ({ type: 'FAILED', msg: 'no', payload: { cause, exit_code: code } })),
+  fc.constant({ type: 'FAILED', msg: 'no', payload: { cause: 'infrastructure' } }),
   fc.constant({ type: 'CANCELLED', msg: 'stop' }),
   fc.boolean().map((force) => ({ type: 'RETRIED', msg: 'again', payload: { force } })),
   anyObject.map((payload) => ({ type: 'NOTE', msg: 5, payload })),
@@ -91,7 +100,11 @@ export const MODEL_COMMANDS = fc.commands(
 
 /** What is known when a sequence begins: one worker, at both processes. */
 export async function beginSequence({ steps, prefix }: Processes, seen: Set<string>): Promise<Model> {
-  for (const process of steps) await process.heartbeat(prefix + REGISTERED);
+  for (const process of steps) {
+    await process.heartbeat(prefix + REGISTERED);
+    // It never claims, and could execute every run that avoids another worker.
+    await process.heartbeat(`${prefix}spare`);
+  }
   return { runs: [], workers: new Set([`0 ${REGISTERED}`, `1 ${REGISTERED}`]), seen };
 }
 
@@ -168,7 +181,7 @@ class Claim implements Command {
     const workerId = prefix + this.worker;
     const ops = await steps[this.at].claim(workerId);
     const known = model.workers.has(`${this.at} ${this.worker}`);
-    const head = known ? headOfQueue(model.runs) : undefined;
+    const head = known ? headOfQueue(model.runs, workerId) : undefined;
     if (!head) {
       assert.deepEqual(ops, []);
       return;
@@ -222,7 +235,10 @@ class Report implements Command {
     const event = readEvent(sent);
     assert.ok(!('problems' in event));
     model.seen.add(
-      target.answered({ type: 'event', event, reporter, nextAttempt: { id: 'next', jitter: 1 } }, answer),
+      target.answered(
+        { type: 'event', event, reporter, maxReclaims: MAX_RECLAIMS, nextAttempt: { id: 'next', jitter: 1 } },
+        answer,
+      ),
     );
     await target.compare(steps[other(this.at)].send);
   }
@@ -266,10 +282,10 @@ function chosen(runs: readonly ModelRun[], pick: number): ModelRun {
   return runs[pick % runs.length] ?? assert.fail('there is a run to choose');
 }
 
-/** The pending run that a claim has to get: priority descending, then age, then id. */
-function headOfQueue(runs: readonly ModelRun[]): ModelRun | undefined {
+/** The pending run that a claim has to get: priority descending, then age, then id; none that avoids the worker. */
+function headOfQueue(runs: readonly ModelRun[], workerId: string): ModelRun | undefined {
   return runs
-    .filter(({ run }) => run.state === 'PENDING')
+    .filter(({ run }) => run.state === 'PENDING' && run.avoidedWorker !== workerId)
     .toSorted(
       ({ run: a }, { run: b }) =>
         b.priority - a.priority || a.createdAt.getTime() - b.createdAt.getTime() || (a.id < b.id ? -1 : 1),

@@ -96,7 +96,7 @@ export class ModelRun {
       inputs: carried.inputs,
       outputs: run.outputs ?? carried.outputs,
       events: this.entries.map(shownEntry),
-      execution_summary: summaryOf(run),
+      execution_summary: { ...summaryOf(run), ...(run.reclaims > 0 && { reclaims: run.reclaims }) },
       constraints: { ram_mb: run.ramMb, vram_mb: run.vramMb, cpu: run.cpu, gpu_id: run.gpuId },
       retry_policy: { max_attempts: run.maxAttempts },
       event_delivery: carried.topic === null ? null : { topic: carried.topic },
@@ -130,7 +130,8 @@ function shownEntry({ index, attempt, type, t, msg, payload }: TimelineEntry): o
 }
 
 function summaryOf(attempt: Run | EndedAttempt): object {
-  const { workerId, gpuId, errorMessage, queuedAt, assignedAt, startedAt, finishedAt } = attempt;
+  const { workerId, gpuId, errorMessage, cause, exitCode, queuedAt, assignedAt, startedAt, finishedAt } =
+    attempt;
   const known = {
     worker_id: workerId,
     gpu_id: gpuId,
@@ -140,6 +141,8 @@ function summaryOf(attempt: Run | EndedAttempt): object {
     queued_ms: assignedAt ? assignedAt.getTime() - queuedAt.getTime() : null,
     duration_ms: startedAt && finishedAt ? finishedAt.getTime() - startedAt.getTime() : null,
     error_message: errorMessage,
+    cause,
+    exit_code: exitCode,
   };
   return Object.fromEntries(
     Object.entries(known).filter(([, value]) => value !== null && value !== undefined),

@@ -90,6 +90,7 @@ describe('what a terminal shows', () => {
       priority: 0,
       queued_at: 't',
       reserved_for: evil,
+      avoided_worker: evil,
     },
     deadline: null,
     holder: {

@@ -25,6 +25,9 @@ export class AttemptEntity {
   @Column('integer', { name: 'gpu_id', nullable: true }) gpuId: number | null;
   @Column('text', { name: 'worker_id', nullable: true }) workerId: string | null;
   @Column('text', { name: 'error_message', nullable: true }) errorMessage: string | null;
+  /** See the columns of `runs`. */
+  @Column('text', { nullable: true }) cause: string | null;
+  @Column('smallint', { name: 'exit_code', nullable: true }) exitCode: number | null;
   @Column('integer', { name: 'first_event' }) firstEvent: number;
   /** Index after the attempt's last timeline entry. */
   @Column('integer', { name: 'end_event' }) endEvent: number;

@@ -77,6 +77,12 @@ export class RunEntity {
   @Column('text', { nullable: true }) tracestate: string | null;
   @Column('text', { name: 'worker_id', nullable: true }) workerId: string | null;
   @Column('text', { name: 'error_message', nullable: true }) errorMessage: string | null;
+  /** Why the current attempt failed; null: it has not, its worker was lost, or it failed before migration 017. */
+  @Column('text', { nullable: true }) cause: string | null;
+  /** With which the container of the failed attempt ended; null: unknown. */
+  @Column('smallint', { name: 'exit_code', nullable: true }) exitCode: number | null;
+  /** Worker on which the attempt before failed by a fault of the infrastructure; null: none. */
+  @Column('text', { name: 'avoided_worker', nullable: true }) avoidedWorker: string | null;
   /** Events of the current attempt that change no state, those that were not recorded included. */
   @Column('integer', { name: 'note_count', default: 0 }) noteCount: number;
   /** Bytes of messages and payloads of these events; it stops at the largest integer. */

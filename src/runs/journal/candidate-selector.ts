@@ -2,19 +2,26 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { Settings } from '../../config/settings.js';
 import type { Run } from '../machine/run.js';
+import { AvoidingRuns, type AvoidingRunsFound } from '../queue/avoiding-runs.js';
 import { QueueRepository } from '../queue/queue.repository.js';
 import type {
   Assignment,
   Claimant,
   ClaimContext,
+  ClaimingWorker,
   HeldRun,
   LockedRun,
   QueuedRun,
 } from '../scheduling-strategy.js';
+import { CONTENDED, NOTHING, WITHHELD, type ClaimOutcome } from './claim.js';
 import { withinBytes } from './claim-bytes.js';
+import { chooseEligible, isEligible } from './eligibility.js';
 
 /** How often a strategy chooses again after other transactions took runs that it had chosen. */
 const ROUNDS = 3;
+
+/** Runs that avoid a worker, beyond those that the claims ask for, that one claim considers. */
+const LOOK_AHEAD = 100;
 
 export interface Candidate<R extends Run = LockedRun> {
   readonly claim: number;
@@ -28,6 +35,8 @@ export interface Selection {
   readonly candidates: readonly Candidate[];
   /** True when there might be more candidates: other transactions hold them, or they exceed the bytes of the answers. */
   readonly isContended: boolean;
+  /** True when the queue of a FIFO strategy has runs that avoid a worker: it is not empty for all. */
+  readonly isWithheld: boolean;
 }
 
 /** Lets a strategy choose runs of the queue for claimants, and locks the chosen runs. Their bytes are bounded. */
@@ -35,20 +44,45 @@ export interface Selection {
 export class CandidateSelector {
   constructor(
     private readonly queue: QueueRepository,
+    private readonly avoiding: AvoidingRuns,
     @Inject(Settings) private readonly settings: Pick<Settings, 'maxAnswerBytes'>,
   ) {}
 
   /** For a FIFO strategy: the head of the queue is read and locked in one statement. */
   async takeHead(
     manager: EntityManager,
-    { strategy }: ClaimContext,
+    context: ClaimContext,
     claimants: readonly Claimant[],
     now: Date,
   ): Promise<Selection> {
+    const { strategy } = context;
     const { limit } = strategy.candidatesFor(claimants, now);
-    const queued = await this.queue.lockHead(manager, limit);
-    const { assignments } = strategy.choose(claimants, queued, { now, reachable: new Set() });
-    return this.#bounded({ candidates: matched(assignments, claimants, queued), isContended: false });
+    const avoiding = await this.avoiding.find(manager, claimants, limit + LOOK_AHEAD);
+    const workers = await workersFor(manager, context, claimants, avoiding);
+    const eligible = avoiding.runs.filter((run) =>
+      claimants.some((claimant) => isEligible(strategy, claimant, run, workers)),
+    );
+    const head = await this.queue.lockHead(manager, limit);
+    const queued = [...head, ...(await this.#lockNoted(manager, eligible.slice(0, limit)))].toSorted(
+      byQueueOrder,
+    );
+    const choice = chooseEligible(strategy, claimants, queued, workers, { now, reachable: new Set() });
+    return this.#bounded({
+      candidates: matched(choice.assignments, claimants, queued),
+      isContended: false,
+      isWithheld: avoiding.exist,
+    });
+  }
+
+  /** The outcome of a FIFO claim that got nothing. Rows that other transactions have locked make a queue look empty. */
+  async judgeEmpty(manager: EntityManager, { isWithheld }: Selection): Promise<ClaimOutcome> {
+    const [isEmpty, exist] = await Promise.all([
+      this.queue.isEmpty(manager),
+      isWithheld || this.avoiding.exist(manager),
+    ]);
+    // A run that avoids a worker was not looked for: its notification has not arrived yet.
+    if (!isEmpty || (exist && !isWithheld)) return CONTENDED;
+    return exist ? WITHHELD : NOTHING;
   }
 
   /** For all other strategies: they choose from unlocked runs, and again if others took some of these. */
@@ -62,9 +96,9 @@ export class CandidateSelector {
   }
 
   /** Leaves the other chosen runs in the queue. */
-  #bounded({ candidates, isContended }: Selection): Selection {
+  #bounded({ candidates, isContended, isWithheld }: Selection): Selection {
     const within = withinBytes(candidates, this.settings.maxAnswerBytes);
-    return { candidates: within, isContended: isContended || within.length < candidates.length };
+    return { candidates: within, isContended: isContended || within.length < candidates.length, isWithheld };
   }
 
   async #choose(
@@ -82,19 +116,21 @@ export class CandidateSelector {
       // Runs that others hold may return to the queue, which is not announced.
       const isContended = candidates.length < tried.size;
       const query = strategy.candidatesFor(present, now);
-      const queued = await this.queue.list(manager, query, ids, [...tried]);
-      if (queued.length === 0) return { candidates, isContended };
+      const avoiding = await this.avoiding.find(manager, present, query.limit + LOOK_AHEAD);
+      const workers = await workersFor(manager, context, present, avoiding);
+      const queued = joined(await this.queue.list(manager, query, ids, [...tried]), avoiding.runs, tried);
+      if (queued.length === 0) return { candidates, isContended, isWithheld: false };
       const reachable = await reachableWorkers(manager, context, queued);
-      const choice = strategy.choose(present, queued, { now, reachable });
+      const choice = chooseEligible(strategy, present, queued, workers, { now, reachable });
       if (choice.reservations?.length) await this.queue.reserve(manager, choice.reservations);
       if (choice.passedOver?.length) await this.queue.notePassedOver(manager, choice.passedOver, now);
       const wanted = matched(choice.assignments, present, queued);
-      if (wanted.length === 0) return { candidates, isContended };
+      if (wanted.length === 0) return { candidates, isContended, isWithheld: false };
       const locked = await this.#lock(manager, wanted);
       candidates.push(...locked);
       for (const { run } of wanted) tried.add(run.id);
-      if (locked.length === wanted.length) return { candidates, isContended };
-      if (round === ROUNDS) return { candidates, isContended: true };
+      if (locked.length === wanted.length) return { candidates, isContended, isWithheld: false };
+      if (round === ROUNDS) return { candidates, isContended: true, isWithheld: false };
       present = present.map((claimant, i) =>
         withRuns(
           claimant,
@@ -102,6 +138,22 @@ export class CandidateSelector {
         ),
       );
     }
+  }
+
+  /** Those of the listed runs that could be locked. */
+  async #lockNoted(manager: EntityManager, listed: readonly QueuedRun[]): Promise<(QueuedRun & LockedRun)[]> {
+    if (listed.length === 0) return [];
+    const notes = new Map(
+      listed.map(({ id, passedOverAt, reservedFor }) => [id, { passedOverAt, reservedFor }]),
+    );
+    const locked = await this.queue.lockAll(
+      manager,
+      listed.map(({ id }) => id),
+    );
+    return locked.flatMap((run) => {
+      const note = notes.get(run.id);
+      return note ? [{ ...run, ...note }] : [];
+    });
   }
 
   /** The candidates that could be locked, with their runs as they are now. */
@@ -113,6 +165,34 @@ export class CandidateSelector {
       return run ? [{ ...candidate, run }] : [];
     });
   }
+}
+
+/** The workers that runs which avoid a claimant could get instead; read only if there are such runs. */
+async function workersFor(
+  manager: EntityManager,
+  context: ClaimContext,
+  claimants: readonly Claimant[],
+  { runs }: AvoidingRunsFound,
+): Promise<readonly ClaimingWorker[]> {
+  if (runs.length === 0) return [];
+  const ids = new Set<string | null>(claimants.map(({ id }) => id));
+  return runs.some(({ avoidedWorker }) => ids.has(avoidedWorker)) ? context.listClaiming(manager) : [];
+}
+
+/** Both lists in queue order, without the ids in `except`. */
+function joined(
+  listed: readonly QueuedRun[],
+  avoiding: readonly QueuedRun[],
+  except: ReadonlySet<string>,
+): readonly QueuedRun[] {
+  if (avoiding.length === 0) return listed;
+  const byId = new Map([...listed, ...avoiding].map((run) => [run.id, run]));
+  return [...byId.values()].filter(({ id }) => !except.has(id)).toSorted(byQueueOrder);
+}
+
+function byQueueOrder(a: Run, b: Run): number {
+  const age = a.createdAt.getTime() - b.createdAt.getTime();
+  return b.priority - a.priority || age || (a.id < b.id ? -1 : 1);
 }
 
 /** Ids of the reserved workers of these runs that may claim now. */

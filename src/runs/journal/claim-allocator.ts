@@ -75,19 +75,19 @@ export class ClaimAllocator {
         },
       ];
     });
-    const { candidates, isContended } = isFifo
+    const selection = isFifo
       ? await this.selector.takeHead(manager, context, claimants, now)
       : await this.selector.select(manager, context, claimants, now);
-    const assigned = await this.#assign(manager, candidates, now);
+    const assigned = await this.#assign(manager, selection.candidates, now);
     for (const [i, at] of served.entries()) {
       const runs = assigned.get(i);
       if (runs) outcomes[at] = { kind: 'served', runs };
-      else if (isContended) outcomes[at] = CONTENDED;
+      else if (selection.isContended) outcomes[at] = CONTENDED;
     }
     const empty = served.filter((at) => outcomes[at] === NOTHING);
-    // Rows that other transactions have locked are skipped, so the queue only looks empty.
-    if (!isFifo || empty.length === 0 || (await this.queue.isEmpty(manager))) return;
-    for (const at of empty) outcomes[at] = CONTENDED;
+    if (!isFifo || empty.length === 0) return;
+    const outcome = await this.selector.judgeEmpty(manager, selection);
+    for (const at of empty) outcomes[at] = outcome;
   }
 
   /** The runs that workers hold, by worker id. Locks the workers: other processes assign nothing to them meanwhile. */

@@ -80,11 +80,13 @@ export class RunGroup {
     );
   }
 
-  /** Runs that enter the queue or change their priority in it. */
+  /** Runs that enter the queue or change in it. */
   get toEnqueue(): Run[] {
     const entering = this.changed.filter((run) => {
       const before = this.#before.get(run.id);
-      return isClaimable(run) && (!before || !isClaimable(before) || before.priority !== run.priority);
+      if (!isClaimable(run)) return false;
+      if (!before || !isClaimable(before)) return true;
+      return before.priority !== run.priority || before.avoidedWorker !== run.avoidedWorker;
     });
     return [...this.created, ...entering];
   }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { decide } from './decide.js';
 import { rejectionDetail } from '../run.errors.js';
-import { isRejected, type Decision, type Outcome, type RunCommand } from './run-command.js';
+import { isRejected, type Command, type Decision, type Outcome, type RunCommand } from './run-command.js';
 import { createRun, type NewRun, type Run } from './run.js';
 import { readEvent, USER_CANCEL, type ReportedEvent, type RunEvent } from './run-event.js';
 import type { RunState } from './run-state.js';
@@ -44,7 +44,7 @@ export const FRESH: Run = created;
 export function event(
   reported: ReportedEvent,
   reporter: { workerId?: string; attempt?: number } = {},
-): RunCommand {
+): Command<'event'> {
   const read = readEvent(reported);
   assert.ok(!('problems' in read), 'the event is well-formed');
   return { type: 'event', event: read, reporter, nextAttempt: NEXT_ATTEMPT };
@@ -58,6 +58,10 @@ export const ASSIGN: RunCommand = { type: 'assign', workerId: 'w1', gpuId: null 
 export const STARTED = event({ type: 'STARTED', msg: 'go', payload: { worker_id: 'w1' } });
 export const COMPLETED = event({ type: 'COMPLETED', msg: 'done', payload: { outputs: { a: 1 } } });
 export const FAILED = event({ type: 'FAILED', msg: 'no', payload: { error_message: 'broke' } });
+export const NODE_LOST = {
+  ...event({ type: 'FAILED', msg: 'no', payload: { error_message: 'node lost', cause: 'infrastructure' } }),
+  maxReclaims: 3,
+};
 export const RETRY_POLITELY = event({ type: 'RETRIED', msg: 'again' });
 
 /** The run after commands that must all be accepted. */

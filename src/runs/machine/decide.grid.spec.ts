@@ -11,6 +11,7 @@ import {
   IN_STATE,
   later,
   NEXT_ATTEMPT,
+  NODE_LOST,
   RETRY_POLITELY,
   STARTED,
 } from './decide.fixtures.js';
@@ -37,6 +38,7 @@ const GRID: readonly { name: string; command: RunCommand; expect: Record<RunStat
   { name: 'STARTED', command: STARTED, expect: inExecution('RUNNING') },
   { name: 'COMPLETED', command: COMPLETED, expect: inExecution('COMPLETED') },
   { name: 'FAILED with retries left', command: FAILED, expect: inExecution('PENDING') },
+  { name: 'FAILED by the infrastructure', command: NODE_LOST, expect: inExecution('PENDING') },
   {
     name: 'CANCELLED',
     command: command(USER_CANCEL),
@@ -112,6 +114,8 @@ const ROWS: Record<string, { command: RunCommand; run?: Partial<Run> }> = {
   'RETRIED, not forced, retries remain': { command: RETRY_POLITELY },
   'RECLAIMED, losses remain': { command: RECLAIM },
   'RECLAIMED, no losses remain': { command: { ...RECLAIM, maxReclaims: 0 } },
+  'INFRASTRUCTURE FAILURE, losses remain': { command: NODE_LOST, run: { maxAttempts: 1 } },
+  'INFRASTRUCTURE FAILURE, no losses remain': { command: { ...NODE_LOST, maxReclaims: 0 } },
   'START TIMEOUT': { command: { type: 'elapse', nextAttempt: NEXT_ATTEMPT }, run: { startWithinS: 10 } },
 };
 

@@ -1,5 +1,5 @@
 import { assertNever } from '@longshore/common/json/assert-never';
-import { decideFailed, decideReclaim } from './failure.js';
+import { decideFailed, decideInfrastructureFailure, decideReclaim } from './failure.js';
 import { recordNote } from './note.js';
 import { openAttempt, record, transitionOf } from './record.js';
 import type { Rejection, Command, Outcome, Reporter, RunCommand } from './run-command.js';
@@ -39,7 +39,7 @@ function decideAssign(run: Run, command: Command<'assign'>, t: Date): Outcome {
 }
 
 function decideEvent(run: Run, command: Command<'event'>, t: Date): Outcome {
-  const { event, reporter, nextAttempt, noteLimits } = command;
+  const { event, reporter, nextAttempt, noteLimits, maxReclaims } = command;
   const { effect } = event;
   const forced = effect.kind === 'RETRIED' && effect.force;
   const fence = checkFence(run, reporter, effect.kind === 'STARTED' ? effect.workerId : null);
@@ -84,7 +84,9 @@ function decideEvent(run: Run, command: Command<'event'>, t: Date): Outcome {
       });
     }
     case 'FAILED':
-      return decideFailed(run, event, effect.errorMessage, nextAttempt, t);
+      return effect.cause === 'infrastructure'
+        ? decideInfrastructureFailure(run, event, effect, { maxReclaims, nextAttempt }, t)
+        : decideFailed(run, event, effect, nextAttempt, t);
     case 'CANCELLED': {
       const transition = transitionOf(run, 'CANCELLED');
       if ('rejection' in transition) return transition;
@@ -137,6 +139,9 @@ function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
       workerId: held ? run.workerId : null,
       gpuId: held ? run.gpuId : null,
       errorMessage: null,
+      cause: null,
+      exitCode: null,
+      avoidedWorker: null,
       queuedAt: state === 'PENDING' ? t : run.queuedAt,
       notBefore: null,
       assignedAt: held ? run.assignedAt : isInExecution(state) ? t : null,

@@ -11,6 +11,7 @@ import {
   IN_STATE,
   later,
   NEXT_ATTEMPT,
+  NODE_LOST,
   refusal,
 } from './decide.fixtures.js';
 import type { RunCommand } from './run-command.js';
@@ -128,5 +129,79 @@ describe('reclaim', () => {
       refusal(decide(run, event(report, reporter), later(61)));
     }
     refusal(decide(run, event({ type: 'PROGRESS', msg: 1 }, reporter), later(61)));
+  });
+});
+
+describe('a failure', () => {
+  test('keeps its cause and exit code with the attempt; the next attempt has neither', () => {
+    const payload = { error_message: 'exit 137', cause: 'oom', exit_code: 137 };
+    const { run, endedAttempt } = accepted(
+      decide(IN_STATE.RUNNING, event({ type: 'FAILED', msg: '', payload }), later(9)),
+    );
+    assert.deepEqual([endedAttempt?.cause, endedAttempt?.exitCode], ['oom', 137]);
+    assert.deepEqual([run.cause, run.exitCode, run.failures, run.reclaims], [null, null, 1, 0]);
+  });
+
+  test('without a cause has the cause error', () => {
+    const last: Run = { ...IN_STATE.RUNNING, maxAttempts: 1 };
+    const { run } = accepted(decide(last, event({ type: 'FAILED', msg: '' }), later(9)));
+    assert.deepEqual([run.state, run.cause, run.exitCode], ['FAILED', 'error', null]);
+  });
+});
+
+describe('a failure of the infrastructure', () => {
+  test('uses up no retry; the next attempt is claimable at once and avoids the worker', () => {
+    const once: Run = { ...IN_STATE.RUNNING, maxAttempts: 1, backoffS: 100 };
+    const { run, entries, endedAttempt } = accepted(decide(once, NODE_LOST, later(9)));
+    assert.deepEqual(
+      [run.state, run.attempt, run.failures, run.reclaims, run.notBefore, run.workerId, run.avoidedWorker],
+      ['PENDING', 2, 0, 1, null, null, 'w1'],
+    );
+    assert.deepEqual(
+      entries.map(({ type, attempt, state }) => [type, attempt, state]),
+      [
+        ['FAILED', 1, 'PENDING'],
+        ['RETRIED', 1, 'PENDING'],
+      ],
+    );
+    assert.deepEqual(
+      [endedAttempt?.state, endedAttempt?.cause, endedAttempt?.errorMessage],
+      ['FAILED', 'infrastructure', 'node lost'],
+    );
+  });
+
+  test('counts together with lost workers; one more than allowed fails the run', () => {
+    const lost = after(FRESH, ASSIGN, RECLAIM, ASSIGN, NODE_LOST);
+    assert.deepEqual([lost.state, lost.reclaims, lost.failures], ['PENDING', 2, 0]);
+    const atLimit: Run = { ...IN_STATE.RUNNING, reclaims: 3 };
+    const { run, entries, endedAttempt } = accepted(decide(atLimit, NODE_LOST, later(9)));
+    assert.deepEqual(
+      [run.state, run.reclaims, run.failures, run.cause, run.avoidedWorker],
+      ['FAILED', 4, 0, 'infrastructure', null],
+    );
+    assert.deepEqual(
+      entries.map(({ type }) => type),
+      ['FAILED'],
+    );
+    assert.equal(endedAttempt, undefined);
+  });
+
+  test('fails a run at its last allowed attempt', () => {
+    const run: Run = { ...IN_STATE.RUNNING, attempt: MAX_ATTEMPTS_OF_A_RUN };
+    assert.equal(accepted(decide(run, NODE_LOST, later(9))).run.state, 'FAILED');
+  });
+
+  test('pauses the run from the second loss on, twice as long each time, for a minute at most', () => {
+    const pauses = [1, 2, 3, 4, 5, 6, 1000].map((reclaims) => {
+      const run: Run = { ...IN_STATE.RUNNING, reclaims: reclaims - 1 };
+      const { notBefore } = accepted(decide(run, { ...NODE_LOST, maxReclaims: 2000 }, later(9))).run;
+      return notBefore === null ? 0 : (notBefore.getTime() - later(9).getTime()) / 1000;
+    });
+    assert.deepEqual(pauses, [0, 2, 4, 8, 16, 32, 60]);
+  });
+
+  test('is forgotten by the attempt after the next one: only the next assignment avoids the worker', () => {
+    const run = after(FRESH, ASSIGN, NODE_LOST, ASSIGN, FAILED);
+    assert.deepEqual([run.attempt, run.avoidedWorker], [3, null]);
   });
 });

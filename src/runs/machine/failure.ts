@@ -1,6 +1,7 @@
 import { openAttempt, record, transitionOf, type EventContent } from './record.js';
-import type { Command, Outcome } from './run-command.js';
+import type { Command, Decision, Outcome } from './run-command.js';
 import { MAX_ATTEMPTS_OF_A_RUN, type NextAttempt, type Run } from './run.js';
+import type { Failure } from './run-event.js';
 import { isInExecution } from './run-state.js';
 
 const AUTOMATIC_RETRY = { type: 'RETRIED', msg: 'Automatic retry', payload: { force: false } } as const;
@@ -8,11 +9,14 @@ const AUTOMATIC_RETRY = { type: 'RETRIED', msg: 'Automatic retry', payload: { fo
 /** Upper bound of every back-off, in seconds. */
 const MAX_BACKOFF_S = 86_400;
 
+/** Upper bound of the pause after repeated failures of the infrastructure, in seconds. */
+const MAX_INFRASTRUCTURE_PAUSE_S = 60;
+
 /** Ends the attempt as FAILED. While retries remain another attempt follows, after the back-off; else the run fails. */
 export function decideFailed(
   run: Run,
   event: EventContent,
-  errorMessage: string | null,
+  failure: Failure,
   nextAttempt: NextAttempt,
   t: Date,
 ): Outcome {
@@ -20,12 +24,33 @@ export function decideFailed(
   const remain = failures < run.maxAttempts && run.attempt < MAX_ATTEMPTS_OF_A_RUN;
   const transition = transitionOf(run, 'FAILED', remain ? 'retries remain' : 'no retries remain');
   if ('rejection' in transition) return transition;
-  const failed: Run = { ...run, state: 'FAILED', failures, errorMessage, finishedAt: t, updatedAt: t };
+  const failed: Run = { ...asFailed(run, failure, t), failures };
   if (!remain) return record(failed, event, {});
   const retried = openAttempt(failed, 'FAILED', [event, AUTOMATIC_RETRY], nextAttempt, t);
-  const pauseMs = backoffMs(failed, nextAttempt.jitter);
-  if (pauseMs === 0) return retried;
-  return { ...retried, run: { ...retried.run, notBefore: new Date(t.getTime() + pauseMs) } };
+  return afterPause(retried, backoffMs(failed, nextAttempt.jitter), t);
+}
+
+/**
+ * Ends an attempt that failed through no fault of the run. Like a worker loss it uses up no retry of the policy; the next
+ * attempt avoids the worker, and waits only if the run has lost workers before.
+ */
+export function decideInfrastructureFailure(
+  run: Run,
+  event: EventContent,
+  failure: Failure,
+  { maxReclaims = Infinity, nextAttempt }: Pick<Command<'event'>, 'maxReclaims' | 'nextAttempt'>,
+  t: Date,
+): Outcome {
+  const reclaims = run.reclaims + 1;
+  const remain = reclaims <= maxReclaims && run.attempt < MAX_ATTEMPTS_OF_A_RUN;
+  const when = remain ? 'losses remain' : 'no losses remain';
+  const transition = transitionOf(run, 'INFRASTRUCTURE FAILURE', when);
+  if ('rejection' in transition) return transition;
+  const failed: Run = { ...asFailed(run, failure, t), reclaims };
+  if (!remain) return record(failed, event, {});
+  const retried = openAttempt(failed, 'FAILED', [event, AUTOMATIC_RETRY], nextAttempt, t);
+  const decision = { ...retried, run: { ...retried.run, avoidedWorker: run.workerId } };
+  return afterPause(decision, infrastructurePauseMs(reclaims, nextAttempt.jitter), t);
 }
 
 /** Takes a run from a lost worker if that worker still holds it at that attempt. Uses up no retry of the policy. */
@@ -49,9 +74,28 @@ export function decideReclaim(run: Run, command: Command<'reclaim'>, t: Date): O
   return remain ? openAttempt(lost, 'FAILED', [event], nextAttempt, t) : record(lost, event, {});
 }
 
+function asFailed(run: Run, { errorMessage, cause, exitCode }: Failure, t: Date): Run {
+  return { ...run, state: 'FAILED', errorMessage, cause, exitCode, finishedAt: t, updatedAt: t };
+}
+
+/** Keeps the new attempt out of the queue for so long. */
+function afterPause(decision: Decision, forMs: number, t: Date): Decision {
+  if (forMs === 0) return decision;
+  return { ...decision, run: { ...decision.run, notBefore: new Date(t.getTime() + forMs) } };
+}
+
 /** Milliseconds before the next attempt: doubled with each failure up to the bound, with a jitter of up to half. */
 function backoffMs({ backoffS, maxBackoffS, failures }: Run, jitter: number): number {
   const bound = maxBackoffS === 0 ? MAX_BACKOFF_S : maxBackoffS;
-  const seconds = Math.min(bound, backoffS * 2 ** Math.min(failures - 1, 30));
-  return Math.round(seconds * 1000 * (0.5 + jitter / 2));
+  return pauseMs(backoffS * 2 ** Math.min(failures - 1, 30), bound, jitter);
+}
+
+/** None after the first worker loss, then two seconds, doubled with each further loss. */
+function infrastructurePauseMs(reclaims: number, jitter: number): number {
+  if (reclaims <= 1) return 0;
+  return pauseMs(2 ** Math.min(reclaims - 1, 30), MAX_INFRASTRUCTURE_PAUSE_S, jitter);
+}
+
+function pauseMs(seconds: number, bound: number, jitter: number): number {
+  return Math.round(Math.min(bound, seconds) * 1000 * (0.5 + jitter / 2));
 }

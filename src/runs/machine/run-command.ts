@@ -19,6 +19,8 @@ export type RunCommand =
       readonly reporter: Reporter;
       /** Absent: the attempt may have any number of events that change no state. */
       readonly noteLimits?: NoteLimits | undefined;
+      /** Worker losses that a run survives; absent: any number. */
+      readonly maxReclaims?: number | undefined;
       readonly nextAttempt: NextAttempt;
     }
   | { readonly type: 'assign'; readonly workerId: string; readonly gpuId: number | null }

@@ -29,6 +29,16 @@ const REFUSED: readonly [string, ReportedEvent, string][] = [
     'payload.error_message must be a string',
   ],
   [
+    'FAILED with an unknown cause',
+    { type: 'FAILED', msg: '', payload: { cause: 'weather' } },
+    'payload.cause must be one of: exit, oom, timeout, image, error, infrastructure',
+  ],
+  ...[-1, 256, 1.5, '1'].map((code): [string, ReportedEvent, string] => [
+    `FAILED with the exit code ${JSON.stringify(code)}`,
+    { type: 'FAILED', msg: '', payload: { exit_code: code } },
+    'payload.exit_code must be an integer from 0 to 255',
+  ]),
+  [
     'RETRIED with force that is no boolean',
     { type: 'RETRIED', msg: '', payload: { force: 'yes' } },
     'payload.force must be a boolean',
@@ -62,8 +72,23 @@ test('takes null in an optional payload field as absent and stores the payload a
     type: 'FAILED',
     msg: 'm',
     payload: { error_message: null, more: [1] },
-    effect: { kind: 'FAILED', errorMessage: null },
+    effect: { kind: 'FAILED', errorMessage: null, cause: 'error', exitCode: null },
   });
+});
+
+test('reads cause and exit code of a failure', () => {
+  for (const [cause, code] of [
+    ['oom', 0],
+    ['exit', 255],
+  ]) {
+    const read = readEvent({
+      type: 'FAILED',
+      msg: '',
+      payload: { cause: cause ?? '', exit_code: code ?? '' },
+    });
+    assert.ok('effect' in read);
+    assert.deepEqual(read.effect, { kind: 'FAILED', errorMessage: null, cause, exitCode: code });
+  }
 });
 
 test('reads own fields of the payload only', () => {

@@ -13,16 +13,29 @@ export const SPECIAL_EVENT_TYPES = [
 
 export const EVENT_TYPE_PATTERN = /^[A-Z][A-Z0-9_]{0,63}$/;
 
+/** Why an attempt failed. `infrastructure`: through no fault of the run (node lost, engine away, resources missing). */
+export const FAILURE_CAUSES = ['exit', 'oom', 'timeout', 'image', 'error', 'infrastructure'] as const;
+export type FailureCause = (typeof FAILURE_CAUSES)[number];
+
+export const MAX_EXIT_CODE = 255;
+
 const INT32_MAX = 2 ** 31 - 1;
 
 export type EventEffect =
   | { readonly kind: 'STARTED'; readonly workerId: string; readonly gpuId: number | null }
   | { readonly kind: 'PROGRESS'; readonly progress: number }
   | { readonly kind: 'COMPLETED'; readonly outputs: JsonObject | undefined }
-  | { readonly kind: 'FAILED'; readonly errorMessage: string | null }
+  | ({ readonly kind: 'FAILED' } & Failure)
   | { readonly kind: 'CANCELLED' }
   | { readonly kind: 'RETRIED'; readonly force: boolean }
   | { readonly kind: 'NOTE' };
+
+/** What is known of a failed attempt. */
+export interface Failure {
+  readonly errorMessage: string | null;
+  readonly cause: FailureCause;
+  readonly exitCode: number | null;
+}
 
 export interface RunEvent {
   readonly type: string;
@@ -76,13 +89,8 @@ function effectOf(type: string, msg: string | number, payload: JsonObject): Even
       if (outputs === undefined || isJsonObject(outputs)) return { kind: 'COMPLETED', outputs };
       return ['payload.outputs must be an object'];
     }
-    case 'FAILED': {
-      const message = given(payload, 'error_message');
-      if (message === undefined || typeof message === 'string') {
-        return { kind: 'FAILED', errorMessage: message ?? null };
-      }
-      return ['payload.error_message must be a string'];
-    }
+    case 'FAILED':
+      return failed(payload);
     case 'CANCELLED':
       return { kind: 'CANCELLED' };
     case 'RETRIED': {
@@ -110,6 +118,30 @@ function started(payload: JsonObject): EventEffect | string[] {
   if (gpuId !== undefined && !isInt32(gpuId)) problems.push('payload.gpu_id must be an integer');
   if (!isWorkerId(workerId) || problems.length > 0) return problems;
   return { kind: 'STARTED', workerId, gpuId: typeof gpuId === 'number' ? gpuId : null };
+}
+
+function failed(payload: JsonObject): EventEffect | string[] {
+  const problems: string[] = [];
+  const errorMessage = given(payload, 'error_message') ?? null;
+  const named = given(payload, 'cause') ?? 'error';
+  const exitCode = given(payload, 'exit_code') ?? null;
+  const cause = FAILURE_CAUSES.find((one) => one === named);
+  if (errorMessage !== null && typeof errorMessage !== 'string')
+    problems.push('payload.error_message must be a string');
+  if (cause === undefined) problems.push(`payload.cause must be one of: ${FAILURE_CAUSES.join(', ')}`);
+  if (exitCode !== null && !isExitCode(exitCode))
+    problems.push(`payload.exit_code must be an integer from 0 to ${MAX_EXIT_CODE}`);
+  if (problems.length > 0 || cause === undefined) return problems;
+  return {
+    kind: 'FAILED',
+    errorMessage: typeof errorMessage === 'string' ? errorMessage : null,
+    cause,
+    exitCode: typeof exitCode === 'number' ? exitCode : null,
+  };
+}
+
+function isExitCode(value: unknown): boolean {
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MAX_EXIT_CODE;
 }
 
 function isWorkerId(value: unknown): value is string {

@@ -1,5 +1,6 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { RunEntity } from '../../database/entities/run.entity.js';
+import type { FailureCause } from './run-event.js';
 import type { RunState } from './run-state.js';
 
 /** Attempts that one run may have; the attempt with this number is the last. */
@@ -34,6 +35,9 @@ export const CHANGING_FIELDS = [
   'gpuId',
   'workerId',
   'errorMessage',
+  'cause',
+  'exitCode',
+  'avoidedWorker',
   'noteCount',
   'noteBytes',
   'queuedAt',
@@ -44,7 +48,10 @@ export const CHANGING_FIELDS = [
   'updatedAt',
 ] as const satisfies readonly (keyof RunEntity)[];
 
-export type RunRecord = Readonly<Omit<RunEntity, 'state' | 'size'>> & { readonly state: RunState };
+export type RunRecord = Readonly<Omit<RunEntity, 'state' | 'size' | 'cause'>> & {
+  readonly state: RunState;
+  readonly cause: FailureCause | null;
+};
 
 /** The part of a run that the state machine decides by, with its current attempt. All other fields are only stored. */
 export type Run = Pick<RunRecord, (typeof FIXED_FIELDS | typeof CHANGING_FIELDS)[number]> & {
@@ -65,6 +72,9 @@ export const INITIAL_VALUES = {
   gpuId: null,
   workerId: null,
   errorMessage: null,
+  cause: null,
+  exitCode: null,
+  avoidedWorker: null,
   noteCount: 0,
   noteBytes: 0,
   notBefore: null,
@@ -117,6 +127,8 @@ export interface EndedAttempt extends Pick<
   | 'gpuId'
   | 'workerId'
   | 'errorMessage'
+  | 'cause'
+  | 'exitCode'
   | 'firstEvent'
   | 'queuedAt'
   | 'assignedAt'

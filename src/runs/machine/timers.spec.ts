@@ -48,7 +48,7 @@ describe('the start timeout', () => {
         {
           type: 'FAILED',
           msg: 'Not started within 10 s',
-          payload: { error_message: 'Not started within 10 s' },
+          payload: { error_message: 'Not started within 10 s', cause: 'timeout' },
           state: 'FAILED',
         },
       ],

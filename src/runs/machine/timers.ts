@@ -47,19 +47,21 @@ export function decideElapse(run: Run, { nextAttempt }: Command<'elapse'>, t: Da
         state: transition.to,
         failures: run.failures + 1,
         errorMessage: failure.msg,
+        cause: 'timeout',
         finishedAt: t,
         updatedAt: t,
       });
     }
     case 'attempt_timeout': {
       const failure = failureOf(`Attempt ran longer than ${run.attemptTimeoutS} s`);
-      return decideFailed(run, failure, failure.msg, nextAttempt, t);
+      const timedOut = { errorMessage: failure.msg, cause: 'timeout', exitCode: null } as const;
+      return decideFailed(run, failure, timedOut, nextAttempt, t);
     }
   }
 }
 
 function failureOf(message: string): EventContent & { readonly msg: string } {
-  return { type: 'FAILED', msg: message, payload: { error_message: message } };
+  return { type: 'FAILED', msg: message, payload: { error_message: message, cause: 'timeout' } };
 }
 
 function plus(time: Date, seconds: number): Date {

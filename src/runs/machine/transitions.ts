@@ -1,7 +1,15 @@
 import { IN_EXECUTION_STATES, RUN_STATES, type RunState } from './run-state.js';
 
 export type Trigger =
-  'CLAIM' | 'STARTED' | 'COMPLETED' | 'FAILED' | 'CANCELLED' | 'RETRIED' | 'RECLAIMED' | 'START TIMEOUT';
+  | 'CLAIM'
+  | 'STARTED'
+  | 'COMPLETED'
+  | 'FAILED'
+  | 'CANCELLED'
+  | 'RETRIED'
+  | 'RECLAIMED'
+  | 'INFRASTRUCTURE FAILURE'
+  | 'START TIMEOUT';
 
 /** Distinguishes two transitions of one trigger. */
 export type Condition =
@@ -94,6 +102,22 @@ export const TRANSITIONS: readonly Transition[] = [
     when: 'no losses remain',
     to: 'FAILED',
     reason: 'the run has lost more workers than SERVICE_MAX_RECLAIMS allows',
+  },
+  {
+    trigger: 'INFRASTRUCTURE FAILURE',
+    from: IN_EXECUTION_STATES,
+    when: 'losses remain',
+    to: 'PENDING',
+    reason:
+      'the worker reports FAILED with the cause `infrastructure`; another attempt follows, on another worker if one has the ' +
+      'resources, and uses up no retry',
+  },
+  {
+    trigger: 'INFRASTRUCTURE FAILURE',
+    from: IN_EXECUTION_STATES,
+    when: 'no losses remain',
+    to: 'FAILED',
+    reason: 'such failures and lost workers are more than SERVICE_MAX_RECLAIMS allows',
   },
   {
     trigger: 'START TIMEOUT',

@@ -15,27 +15,42 @@ export interface QueueNotification {
   readonly count: number;
   /** For each priority a position before which nothing was put; null: unknown. */
   readonly from: readonly QueuePosition[] | null;
+  /** Whether some of the runs may avoid a worker; their positions are not named. */
+  readonly mayAvoid: boolean;
 }
 
-/** The count, then `priority:milliseconds` of the oldest run that was put, for each priority. */
-export function formatQueueNotification(count: number, put: readonly QueuePosition[]): string {
+/** Ends a notification of runs that avoid a worker. */
+const AVOIDING = 'avoiding';
+
+/** The count, then `priority:milliseconds` of the oldest run that was put, for each priority, then whether some avoid a worker. */
+export function formatQueueNotification(
+  count: number,
+  put: readonly (QueuePosition & { readonly avoidedWorker?: string | null })[],
+): string {
   const oldest = new Map<number, number>();
-  for (const { priority, createdAt } of put) {
+  let avoiding: readonly string[] = [];
+  for (const { priority, createdAt, avoidedWorker = null } of put) {
+    if (avoidedWorker !== null) {
+      avoiding = [AVOIDING];
+      continue;
+    }
     oldest.set(priority, Math.min(createdAt.getTime(), oldest.get(priority) ?? Number.POSITIVE_INFINITY));
   }
   if (oldest.size > MAX_PRIORITIES) return String(count);
-  return [count, ...[...oldest].map(([priority, ms]) => `${priority}:${ms}`)].join(' ');
+  return [count, ...[...oldest].map(([priority, ms]) => `${priority}:${ms}`), ...avoiding].join(' ');
 }
 
 /** Reads a notification; one by another version of the service may lack the positions. */
 export function parseQueueNotification(text: string): QueueNotification {
-  const [count, ...named] = text.split(' ');
+  const [count, ...words] = text.split(' ');
+  const isAvoiding = words.at(-1) === AVOIDING;
+  const named = isAvoiding ? words.slice(0, -1) : words;
   const from = named.map((name) => {
     const [priority, ms] = name.split(':').map(Number);
     return { priority: priority ?? Number.NaN, createdAt: new Date(ms ?? Number.NaN), id: LEAST_ID };
   });
   const isKnown =
-    from.length > 0 &&
+    (from.length > 0 || isAvoiding) &&
     from.every(({ priority, createdAt }) => Number.isInteger(priority) && !Number.isNaN(createdAt.getTime()));
-  return { count: Number(count), from: isKnown ? from : null };
+  return { count: Number(count), from: isKnown ? from : null, mayAvoid: isAvoiding || !isKnown };
 }

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { execute, rows, unnestRows } from '../../database/sql.js';
-import { LowWaterMarks, WHOLE_QUEUE, type QueuePosition } from './low-water-marks.js';
+import { LowWaterMarks, WHOLE_QUEUE } from './low-water-marks.js';
 import { findHeads, lockHeads, type LockedHead } from './queue-head.js';
 import { formatQueueNotification, QUEUE_CHANNEL, FREE_WORKERS_CHANNEL } from './queue-notifications.js';
 import { CLAIM_BYTES, MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
@@ -16,7 +16,8 @@ const PUT = `insert into ${QUEUE.name} (${QUEUE.columns(PLACE)})
        select ${QUEUE.columns(PLACE, 'v')}
          from ${NEW_ENTRIES.sql}
            on conflict (run_id) do update
-          set priority = excluded.priority`;
+          set priority = excluded.priority,
+              avoided_worker = excluded.avoided_worker`;
 
 /** SQL of the table `run_queue`: one narrow row per claimable run. Its order: priority descending, age, id. */
 @Injectable()
@@ -25,9 +26,9 @@ export class QueueRepository {
 
   constructor(private readonly marks: LowWaterMarks) {}
 
-  /** Puts pending runs into the queue; takes over the new priority of those that are in it. */
+  /** Puts pending runs into the queue; takes over priority and avoided worker of those that are in it. */
   async put(manager: EntityManager, pending: readonly Run[]): Promise<void> {
-    for (const position of pending) this.marks.put(position);
+    for (const run of pending) if (run.avoidedWorker === null) this.marks.put(run);
     await execute(manager, PUT, NEW_ENTRIES.params(pending, { runId: (run) => run.id }));
   }
 
@@ -42,7 +43,7 @@ export class QueueRepository {
   }
 
   /** Notifies every process, at the commit, of runs that were put; `count` of them are still claimable. */
-  async announce(manager: EntityManager, put: readonly QueuePosition[], count: number): Promise<void> {
+  async announce(manager: EntityManager, put: readonly Run[], count: number): Promise<void> {
     const text = formatQueueNotification(count, put);
     await execute(manager, `select pg_notify('${QUEUE_CHANNEL}', $1::text)`, [text]);
   }
@@ -54,13 +55,16 @@ export class QueueRepository {
     ]);
   }
 
-  /** Whether the queue has no run, locked or not. */
+  /** Whether the queue has no run, locked or not, except those that avoid a worker. */
   async isEmpty(manager: EntityManager): Promise<boolean> {
     const ranges = this.marks.isCurrent ? this.marks.ranges : WHOLE_QUEUE;
     return (await findHeads(manager, ranges, 1)).every((head) => head === null);
   }
 
-  /** Locks up to `limit` runs at the head of the queue, with their rows in `runs`; skips those that others have locked. */
+  /**
+   * Locks up to `limit` runs at the head of the queue, with their rows in `runs`; skips those that others have locked, and
+   * those that avoid a worker.
+   */
   async lockHead(manager: EntityManager, limit: number): Promise<LockedHead[]> {
     const { marks } = this;
     const scanAll = (): Promise<LockedHead[]> => lockHeads(manager, WHOLE_QUEUE, limit);
@@ -77,7 +81,10 @@ export class QueueRepository {
     return found;
   }
 
-  /** Candidates for a strategy and the runs reserved for these workers, without the ids in `except`; locks nothing. */
+  /**
+   * Candidates for a strategy, without those that avoid a worker, and the runs reserved for these workers; none of the ids
+   * in `except`. Locks nothing.
+   */
   list(
     manager: EntityManager,
     { limit, capacity = [UNLIMITED], free = [], passedOverBefore }: CandidateQuery,
@@ -199,6 +206,7 @@ function firstWithin(shape: string, condition = ''): string {
                where q.cpu <= ${shape}.cpu
                  and q.ram_mb <= ${shape}.ram_mb
                  and q.vram_mb <= ${shape}.vram_mb
+                 and q.avoided_worker is null
                  ${condition}
                order by priority desc, created_at, run_id
                limit $1::integer`;

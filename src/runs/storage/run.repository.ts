@@ -10,7 +10,6 @@ import {
   type Run,
   type RunRecord,
 } from '../machine/run.js';
-import type { RunState } from '../machine/run-state.js';
 import { RunNotFound } from '../run.errors.js';
 import { isRunId } from './new-id.js';
 import { CLAIM_BYTES, jsonBytes, MACHINE_COLUMNS, RECORD_COLUMNS, RUN_BYTES, RUNS } from './run-columns.js';
@@ -27,7 +26,7 @@ export type HeldByClaim = Run &
     readonly isRead: boolean;
   };
 
-export type AttemptRow = Omit<AttemptEntity, 'state' | 'size'> & { readonly state: RunState };
+export type AttemptRow = Omit<AttemptEntity, 'state' | 'size' | 'cause'> & Pick<RunRecord, 'state' | 'cause'>;
 
 // A new run is sent without the columns that have the same value in every new run.
 const CONSTANT = RUNS.fields.filter((field): field is keyof typeof INITIAL_VALUES => field in INITIAL_VALUES);

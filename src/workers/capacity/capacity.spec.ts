@@ -96,7 +96,8 @@ describe('the placement of runs of a shape', () => {
   it('counts the idle workers with the strategy direct', () => {
     const held = heldOn(heldBy('b', 'x', {}));
     const placement = placementOf(new DirectStrategy(), [worker('a'), worker('b')], held, NONE);
-    assert.deepEqual(placement(LARGE, 100), { isPlaceable: true, free: 1 });
+    assert.deepEqual(placement(SMALL, 100), { isPlaceable: true, free: 1 });
+    assert.deepEqual(placement(LARGE, 100), { isPlaceable: false, free: 0 });
   });
 
   it('is unknown without workers, and for a strategy without roomOf', () => {

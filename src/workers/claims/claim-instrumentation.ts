@@ -14,6 +14,7 @@ const OUTCOME_OF = {
   served: 'served',
   replayed: 'replayed',
   nothing: 'empty',
+  withheld: 'empty',
   contended: 'empty',
   postponed: 'empty',
   refused: 'refused',

@@ -5,7 +5,7 @@ import { JournalOverloaded } from '../../runs/run.errors.js';
 import { NOTHING, type ClaimOutcome } from '../../runs/journal/claim.js';
 import type { Idempotency } from '../../runs/journal/idempotency-ledger.js';
 import type { ClaimContext, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
-import { WorkerPool } from '../pool/worker-pool.js';
+import { WorkerPool, type PooledWorker } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 import type { WaitFor } from './claim-instrumentation.js';
 import { EmptyClaimPredictor } from './empty-claim-predictor.js';
@@ -30,6 +30,10 @@ export interface ClaimRequest {
   readonly signal: AbortSignal;
 }
 
+function mayClaim({ isActive, isDraining }: PooledWorker): boolean {
+  return isActive && !isDraining;
+}
+
 @Injectable()
 export class ClaimService {
   readonly #context: ClaimContext;
@@ -44,8 +48,9 @@ export class ClaimService {
       strategy,
       findClaiming: async (ids, executor) => {
         const found = await pool.findAll(ids, executor);
-        return new Map([...found].filter(([, worker]) => worker.isActive && !worker.isDraining));
+        return new Map([...found].filter(([, worker]) => mayClaim(worker)));
       },
+      listClaiming: async (executor) => (await pool.list(executor)).filter(mayClaim),
     };
   }
 

@@ -42,6 +42,8 @@ interface Wave {
   size: number;
   /** Woken claims that were refused: each doubles the number of claims that are woken instead. */
   refused: number;
+  /** Whether some of the runs may avoid a worker: that one claim gets none does not mean that none is left. */
+  readonly mayAvoid: boolean;
 }
 
 const NO_WAVE: WakeUp = { settle: () => undefined };
@@ -175,13 +177,13 @@ export class WaitingClaims implements OnModuleDestroy {
   #onQueue(payload: string | null): void {
     // Notifications may have been lost: every claim tries once.
     if (payload === null) return this.#startWave(this.#waiters.size, this.#waiters.size);
-    const runs = parseQueueNotification(payload).count;
-    this.#startWave(runs, this.strategy.isFifo ? runs : Math.max(runs, FIRST_WAVE));
+    const { count: runs, mayAvoid } = parseQueueNotification(payload);
+    this.#startWave(runs, this.strategy.isFifo ? runs : Math.max(runs, FIRST_WAVE), mayAvoid);
   }
 
-  #startWave(remaining: number, size: number): void {
+  #startWave(remaining: number, size: number, mayAvoid = false): void {
     this.#version += 1;
-    this.#wake({ version: this.#version, remaining, unsettled: 0, size, refused: 0 }, size);
+    this.#wake({ version: this.#version, remaining, unsettled: 0, size, refused: 0, mayAvoid }, size);
   }
 
   #wake(wave: Wave, count: number): void {
@@ -208,7 +210,7 @@ export class WaitingClaims implements OnModuleDestroy {
     wave.remaining -= runs;
     if (this.strategy.isFifo) {
       // The queue is empty for every worker if it is for one.
-      if (outcome === 'nothing') wave.remaining = 0;
+      if (outcome === 'nothing' || (outcome === 'withheld' && !wave.mayAvoid)) wave.remaining = 0;
       // Many refused claims in a row must not delay the run by one wake-up each.
       if (outcome === 'refused') wave.refused += 1;
       const missing = wave.remaining - wave.unsettled;

@@ -1,5 +1,8 @@
 import { assertNever } from '@longshore/common/json/assert-never';
-import type { RunExplanationDto } from './explain.dto.js';
+import type { ExplainedEndDto, RunExplanationDto } from './explain.dto.js';
+
+/** Code points of an error message in the summary. */
+const MAX_MESSAGE = 200;
 
 /** The explanation in one or two sentences. */
 export function summarise(explanation: Omit<RunExplanationDto, 'summary'>): string {
@@ -16,44 +19,68 @@ export function summarise(explanation: Omit<RunExplanationDto, 'summary'>): stri
       if (!ended) return `${state}.`;
       const by = ended.event === null ? 'set by an admin' : `by the event ${ended.event}`;
       const where = ended.worker_id === null ? '' : `, last with worker '${ended.worker_id}'`;
-      return `${state} ${by} at ${ended.at}${where}.`;
+      return `${state} ${by} at ${ended.at}${where}${failure(ended)}.`;
     }
     default:
       return assertNever(state);
   }
 }
 
-function waiting({ queue, counts }: Omit<RunExplanationDto, 'summary'>): string {
+function waiting({ queue, counts, workers: all }: Omit<RunExplanationDto, 'summary'>): string {
   const position = queue?.position ?? null;
   if (position === null || !counts) return 'Waiting.';
   const place = queue?.position_is_exact
     ? `Number ${position} in the queue`
     : `At or behind number ${position} in the queue`;
-  return `${place}; ${chances(counts)}${reserved(queue?.reserved_for ?? null)}.`;
+  const avoided = queue?.avoided_worker ?? null;
+  return `${place}; ${chances(counts, all)}${reserved(queue?.reserved_for ?? null)}${avoids(avoided)}.`;
 }
 
-function chances({
-  active,
-  draining,
-  able_now: now,
-  able_ever: ever,
-}: NonNullable<RunExplanationDto['counts']>): string {
+/** @param all the most able workers come first */
+function chances(
+  { active, draining, able_now: now, able_ever: ever }: NonNullable<RunExplanationDto['counts']>,
+  all: RunExplanationDto['workers'],
+): string {
   if (active === 0) return 'no worker is active';
+  if (!all.some(({ could_ever: couldEver }) => couldEver)) return 'no active worker could ever take it';
   if (active === draining) return 'every active worker is draining';
   if (now > 0) return `${workers(now)} can take it as soon as it is their turn`;
   if (ever > 0) return `${workers(ever)} could take it, but none of them now`;
-  return 'no active worker could ever take it';
+  return 'only draining workers could take it';
 }
 
 function reserved(workerId: string | null): string {
   return workerId === null ? '' : `; worker '${workerId}' is reserved for it`;
 }
 
+function avoids(workerId: string | null): string {
+  return workerId === null
+    ? ''
+    : `; it avoids worker '${workerId}', where the attempt before failed by the infrastructure`;
+}
+
+/** The kind of failure, the exit code, and the first line of the message. */
+function failure({ cause, exit_code: code, error_message: message }: ExplainedEndDto): string {
+  const [line = ''] = message?.split('\n', 1) ?? [];
+  const facts = [
+    ...(cause === null ? [] : [`cause ${cause}`]),
+    ...(code === null ? [] : [`exit code ${code}`]),
+    ...(line === ''
+      ? []
+      : [
+          Array.from(line.slice(0, 2 * MAX_MESSAGE))
+            .slice(0, MAX_MESSAGE)
+            .join(''),
+        ]),
+  ];
+  return facts.length === 0 ? '' : `; ${facts.join(', ')}`;
+}
+
 function held({ state, holder }: Omit<RunExplanationDto, 'summary'>, workerId: string): string {
   const who = `${state === 'ASSIGNED' ? 'Assigned to' : 'Running on'} worker '${workerId}'`;
   if (!holder?.last_heartbeat_at) return `${who}, which has not been heard of.`;
   if (!holder.is_active)
-    return `${who}, which is silent since ${holder.last_heartbeat_at}: it counts as lost.`;
+    return `${who}, which is stale: its last heartbeat was at ${holder.last_heartbeat_at}.`;
   if (!holder.reported_running) return `${who}, which is active but has not reported the run as running yet.`;
   return `${who}, which is active.`;
 }

@@ -1,4 +1,5 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { FAILURE_CAUSES, type FailureCause } from '../../runs/machine/run-event.js';
 import { RUN_STATES, type RunState } from '../../runs/machine/run-state.js';
 
 const BUDGETS = ['start_within_s', 'attempt_s'] as const;
@@ -30,6 +31,8 @@ export class ExplainedQueueDto {
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) passed_over_at: string | null;
   /** The worker that is reserved for the run; null: none. */
   @ApiProperty({ type: 'string', nullable: true }) reserved_for: string | null;
+  /** Worker on which the attempt before failed by the infrastructure: it gets the run only if no other can take it; or null. */
+  @ApiProperty({ type: 'string', nullable: true }) avoided_worker: string | null;
 }
 
 @ApiSchema({ name: 'ExplainedHolder', description: 'The worker that executes a run.' })
@@ -61,11 +64,17 @@ export class ExplainedEndDto {
   msg: string | number | null;
   /** The last worker of the run; null: the last attempt was not assigned. */
   @ApiProperty({ type: 'string', nullable: true }) worker_id: string | null;
+  /** What kind of failure it was; null unless the run failed. */
+  @ApiProperty({ enum: FAILURE_CAUSES, enumName: 'FailureCause', nullable: true }) cause: FailureCause | null;
+  /** With which the container ended; null: unknown. */
+  @ApiProperty({ type: 'integer', nullable: true }) exit_code: number | null;
+  /** Why the last attempt failed; null: unknown. */
+  @ApiProperty({ type: 'string', nullable: true }) error_message: string | null;
 }
 
 @ApiSchema({ name: 'ExplainedObstacle', description: 'A resource of which a worker has too little.' })
 export class ExplainedObstacleDto {
-  /** `cpu`, `ram_mb`, `vram_mb`, `reserved` (for another run), or a name that the strategy defines. */
+  /** `cpu`, `ram_mb`, `vram_mb`, `reserved` (for another run), `avoided` (others can take the run), or a name that the strategy defines. */
   @ApiProperty({ type: 'string', example: 'ram_mb' }) resource: string;
   /** What the run needs. */
   @ApiProperty({ type: 'number' }) needed: number;

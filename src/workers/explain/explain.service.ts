@@ -3,7 +3,8 @@ import { DataSource, type EntityManager } from 'typeorm';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
 import { timerOf } from '../../runs/machine/timers.js';
 import { QueueReader, type RunStatus } from '../../runs/queue/queue.reader.js';
-import type { HeldRun, QueuedRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
+import { hasResources, isEligible } from '../../runs/journal/eligibility.js';
+import type { HeldRun, Obstacle, QueuedRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { WorkerPool, type PooledWorker } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 import { summarise } from './explain-summary.js';
@@ -21,6 +22,9 @@ const MAX_WORKERS = 100;
 
 /** Workers whose runs one statement reads. */
 const WORKERS_PER_PAGE = 1000;
+
+/** The run avoids the worker, because another one could execute it. */
+const AVOIDED: Obstacle = { resource: 'avoided', needed: 1, free: 0, total: 1 };
 
 const NONE: ReadonlyMap<string, readonly HeldRun[]> = new Map();
 
@@ -64,12 +68,14 @@ export class ExplainService {
     { run, place, now }: RunStatus,
     workers: readonly PooledWorker[],
   ): Promise<ExplainedWorkerDto[]> {
+    const claiming = workers.filter(({ isDraining }) => !isDraining);
     const situation = {
       strategy: this.strategy,
       run: { ...run, passedOverAt: place?.passedOverAt ?? null, reservedFor: place?.reservedFor ?? null },
       isClaimable: place !== null,
       now,
-      reachable: new Set(workers.filter(({ isDraining }) => !isDraining).map(({ id }) => id)),
+      claiming,
+      reachable: new Set(claiming.map(({ id }) => id)),
     };
     const judged: ExplainedWorkerDto[] = [];
     for (let from = 0; from < workers.length; from += WORKERS_PER_PAGE) {
@@ -98,26 +104,33 @@ interface Situation {
   readonly held: ReadonlyMap<string, readonly HeldRun[]>;
   /** Runs that workers are reserved for, by worker, in queue order. */
   readonly reserved: ReadonlyMap<string, readonly QueuedRun[]>;
+  /** The workers that may claim, and their ids. */
+  readonly claiming: readonly PooledWorker[];
   readonly reachable: ReadonlySet<string>;
 }
 
 /** What a claim of the worker would do with the run: the strategy chooses among it and the runs it is reserved for. */
 function judge(situation: Situation, worker: PooledWorker): ExplainedWorkerDto {
-  const { strategy, run, isClaimable, now, held, reserved, reachable } = situation;
+  const { strategy, run, isClaimable, now, held, reserved, claiming, reachable } = situation;
   const idle = { ...worker, held: [], keptFor: null };
   const claimant = { ...worker, held: held.get(worker.id) ?? [] };
   const others = (reserved.get(worker.id) ?? []).filter(({ id }) => id !== run.id);
   const candidates = [run, ...others].toSorted(byQueueOrder);
   const { assignments } = strategy.choose([claimant], candidates, { now, reachable });
-  const wouldGet = assignments.some(({ runId }) => runId === run.id);
+  const isAllowed = isEligible(strategy, worker, run, claiming);
+  const wouldGet = isAllowed && assignments.some(({ runId }) => runId === run.id);
   const kept = candidates.find(
     (one) => one.reservedFor === worker.id && strategy.obstacles(idle, one).length === 0,
   );
-  const obstacles = wouldGet ? [] : strategy.obstacles({ ...claimant, keptFor: kept?.id ?? null }, run);
+  const fits = run.avoidedWorker === null || hasResources(worker, run);
+  const obstacles = [
+    ...(fits && !isAllowed ? [AVOIDED] : []),
+    ...(wouldGet ? [] : strategy.obstacles({ ...claimant, keptFor: kept?.id ?? null }, run)),
+  ];
   return {
     id: worker.id,
     can_take_now: wouldGet && isClaimable && !worker.isDraining,
-    could_ever: strategy.obstacles(idle, run).length === 0,
+    could_ever: fits && strategy.obstacles(idle, run).length === 0,
     draining: worker.isDraining,
     obstacles: obstacles.map(({ resource, needed, free, total }) => ({ resource, needed, free, total })),
   };
@@ -129,8 +142,8 @@ function byAbility(a: ExplainedWorkerDto, b: ExplainedWorkerDto): number {
 }
 
 function rank({ can_take_now: canTakeNow, could_ever: couldEver, draining }: ExplainedWorkerDto): number {
-  if (canTakeNow) return 0;
   if (!couldEver) return draining ? 4 : 3;
+  if (canTakeNow) return 0;
   return draining ? 2 : 1;
 }
 
@@ -162,6 +175,7 @@ function queueOf({ run, place, now }: RunStatus): ExplainedQueueDto | null {
     not_before: run.notBefore?.toISOString() ?? null,
     passed_over_at: place?.passedOverAt?.toISOString() ?? null,
     reserved_for: place?.reservedFor ?? null,
+    avoided_worker: run.avoidedWorker,
   };
 }
 
@@ -189,6 +203,9 @@ function endOf({ run, lastEvent }: RunStatus): ExplainedEndDto | null {
     event: event?.type ?? null,
     msg: event?.msg ?? null,
     worker_id: run.workerId,
+    cause: run.state === 'FAILED' ? run.cause : null,
+    exit_code: run.state === 'FAILED' ? run.exitCode : null,
+    error_message: run.state === 'FAILED' ? run.errorMessage : null,
   };
 }
 

@@ -80,11 +80,11 @@ export class SharedWorkerPool implements WorkerPool {
     return new Map(found.map((row) => [row.id, toWorker(row)]));
   }
 
-  async list(): Promise<PooledWorker[]> {
+  async list(executor: SqlExecutor = this.dataSource): Promise<PooledWorker[]> {
     const workers: PooledWorker[] = [];
     for (;;) {
       const page = await rows<WorkerRow>(
-        this.dataSource,
+        executor,
         `${SELECT_WORKERS} and w.worker_id > $2::text
         order by w.worker_id
         limit $3::integer`,

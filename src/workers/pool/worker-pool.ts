@@ -73,8 +73,8 @@ export abstract class WorkerPool {
     ids: readonly string[],
     executor?: SqlExecutor,
   ): Promise<ReadonlyMap<string, PooledWorker>>;
-  /** All registered workers, ordered by id. */
-  abstract list(): Promise<PooledWorker[]>;
+  /** All registered workers, ordered by id. @param executor connection for a pool in the database */
+  abstract list(executor?: SqlExecutor): Promise<PooledWorker[]>;
   abstract count(): Promise<WorkerCounts>;
   /** Starts or ends a drain; null for a worker that is not registered. @param by author of an entry in the audit log */
   abstract setDraining(id: string, draining: boolean, by: Author): Promise<PooledWorker | null>;

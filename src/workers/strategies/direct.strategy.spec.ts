@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { DirectStrategy } from './direct.strategy.js';
-import { claimant, queued } from './strategy.fixtures.js';
+import { claimant, heldBy, queued } from './strategy.fixtures.js';
 
 describe('the strategy direct', () => {
   const direct = new DirectStrategy();
@@ -37,7 +37,11 @@ describe('the strategy direct', () => {
     assert.deepEqual(direct.candidatesFor([{ ...claimant('v'), max: 40 }, claimant('w')]), { limit: 41 });
   });
 
-  it('sees no obstacle, whatever a run asks for', () => {
-    assert.deepEqual(direct.obstacles(), []);
+  it('names what the idle worker lacks, and gives it the run all the same', () => {
+    const small = claimant('w', { cpu: 2 }, [heldBy('w', 'other', { cpu: 2 })]);
+    assert.deepEqual(direct.obstacles(small, queued('a', { cpu: 2 })), []);
+    const large = queued('b', { cpu: 3 });
+    assert.deepEqual(direct.obstacles(small, large), [{ resource: 'cpu', needed: 3, free: 2, total: 2 }]);
+    assert.deepEqual(direct.choose([small], [large]).assignments, [{ claim: 0, runId: 'b', gpuId: null }]);
   });
 });

@@ -1,3 +1,4 @@
+import type { Run } from '../../runs/machine/run.js';
 import type {
   Assignment,
   CandidateQuery,
@@ -6,7 +7,10 @@ import type {
   Obstacle,
   QueuedRun,
   SchedulingStrategy,
+  Shape,
 } from '../../runs/scheduling-strategy.js';
+import { freeResources } from '../free-resources.js';
+import { largestShape, shortages } from './fit-rule.js';
 
 /** Assigns the head of the queue to the first claim: one run, or as many as it asks for, whatever the worker has. */
 export class DirectStrategy implements SchedulingStrategy {
@@ -18,13 +22,15 @@ export class DirectStrategy implements SchedulingStrategy {
     return { limit: Math.max(1, wanted) };
   }
 
-  obstacles(): readonly Obstacle[] {
-    return [];
+  /** What the worker lacks even when idle. It may get the run all the same, and reports that it cannot execute it. */
+  obstacles(worker: Claimant, run: Run): readonly Obstacle[] {
+    return shortages(worker, capacityOf(worker), run);
   }
 
   /** An idle worker takes one run. */
-  roomOf({ held }: Claimant): () => number {
-    return () => (held.length === 0 ? 1 : 0);
+  roomOf(worker: Claimant): (shape: Shape) => number {
+    const capacity = capacityOf(worker);
+    return (shape) => (worker.held.length === 0 && shortages(worker, capacity, shape).length === 0 ? 1 : 0);
   }
 
   choose(claimants: readonly Claimant[], candidates: readonly QueuedRun[]): Choice {
@@ -37,4 +43,8 @@ export class DirectStrategy implements SchedulingStrategy {
     }
     return { assignments };
   }
+}
+
+function capacityOf(worker: Claimant): Shape {
+  return largestShape(freeResources(worker, []));
 }

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { Claimant } from '../../runs/scheduling-strategy.js';
 import { DirectStrategy } from './direct.strategy.js';
 import { FitStrategy } from './fit.strategy.js';
-import { claimant, heldBy, NOW, queued } from './strategy.fixtures.js';
+import { claimant, heldBy, NOTHING, NOW, queued } from './strategy.fixtures.js';
 
 const fit = new FitStrategy(300);
 
@@ -58,7 +58,8 @@ describe('the free places of a worker for runs of one shape', () => {
 
   it('is by direct one run while the worker holds nothing', () => {
     const direct = new DirectStrategy();
-    assert.equal(direct.roomOf(claimant('w'))(), 1);
-    assert.equal(direct.roomOf(claimant('w', {}, [heldBy('w', 'x', {})]))(), 0);
+    assert.equal(direct.roomOf(claimant('w'))(NOTHING), 1);
+    assert.equal(direct.roomOf(claimant('w'))({ ...NOTHING, cpu: 1 }), 0);
+    assert.equal(direct.roomOf(claimant('w', {}, [heldBy('w', 'x', {})]))(NOTHING), 0);
   });
 });

@@ -1,5 +1,10 @@
 import { EVENT_EXAMPLES, EXAMPLE_RUN_ID } from '../../../bootstrap/openapi/examples.js';
-import { EVENT_TYPE_PATTERN, SPECIAL_EVENT_TYPES } from '../../machine/run-event.js';
+import {
+  EVENT_TYPE_PATTERN,
+  FAILURE_CAUSES,
+  MAX_EXIT_CODE,
+  SPECIAL_EVENT_TYPES,
+} from '../../machine/run-event.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../../machine/run.js';
 
 const INT32_MAX = 2 ** 31 - 1;
@@ -50,7 +55,22 @@ const EVENTS = {
     {
       payload: {
         type: 'object',
-        properties: { error_message: { type: ['string', 'null'], description: 'Why the attempt failed.' } },
+        properties: {
+          error_message: { type: ['string', 'null'], description: 'Why the attempt failed.' },
+          cause: {
+            type: ['string', 'null'],
+            enum: [...FAILURE_CAUSES, null],
+            description:
+              'What kind of failure it was; absent: `error`. After `infrastructure` (node lost, engine away, too few ' +
+              'resources) the run gets another attempt that uses up no retry, on another worker if one has the resources.',
+          },
+          exit_code: {
+            type: ['integer', 'null'],
+            minimum: 0,
+            maximum: MAX_EXIT_CODE,
+            description: 'With which the container ended.',
+          },
+        },
       },
     },
   ),

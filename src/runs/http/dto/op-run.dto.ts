@@ -1,6 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { Run } from '../../machine/run.js';
+import { FAILURE_CAUSES, MAX_EXIT_CODE, type FailureCause } from '../../machine/run-event.js';
 import { RUN_STATES, type RunState } from '../../machine/run-state.js';
 import type { RunRecord } from '../../machine/run.js';
 import type { TimelineRow } from '../../events/event.repository.js';
@@ -39,7 +40,13 @@ export class ExecutionSummaryDto {
   duration_ms?: number;
   /** Why the attempt failed. */
   error_message?: string;
-  /** Workers that this run has lost, over all attempts. */
+  /** What kind of failure it was; `infrastructure` counts as a lost worker and uses up no retry. */
+  @ApiProperty({ enum: FAILURE_CAUSES, enumName: 'FailureCause', required: false })
+  cause?: FailureCause;
+  /** With which the container ended. */
+  @ApiProperty({ type: 'integer', minimum: 0, maximum: MAX_EXIT_CODE })
+  exit_code?: number;
+  /** Workers that this run has lost, and failures of the infrastructure, over all attempts. */
   @ApiProperty({ type: 'integer' })
   reclaims?: number;
 }
@@ -119,7 +126,18 @@ export function toOpRunDto(run: RunRecord, events: readonly TimelineRow[]): OpRu
 
 /** @param reclaims worker losses of the whole run; left out for an attempt */
 export function toExecutionSummaryDto(
-  { workerId, gpuId, errorMessage, queuedAt, assignedAt, startedAt, finishedAt }: Execution,
+  {
+    state,
+    workerId,
+    gpuId,
+    errorMessage,
+    cause,
+    exitCode,
+    queuedAt,
+    assignedAt,
+    startedAt,
+    finishedAt,
+  }: Execution,
   reclaims = 0,
 ): ExecutionSummaryDto {
   return {
@@ -133,11 +151,23 @@ export function toExecutionSummaryDto(
     ...(finishedAt && { finished_at: finishedAt.toISOString() }),
     ...(startedAt && finishedAt && { duration_ms: finishedAt.getTime() - startedAt.getTime() }),
     ...(errorMessage !== null && { error_message: errorMessage }),
+    // The previous version, which may serve beside this one, does not reset these.
+    ...(state === 'FAILED' && cause !== null && { cause }),
+    ...(state === 'FAILED' && exitCode !== null && { exit_code: exitCode }),
     ...(reclaims !== 0 && { reclaims }),
   };
 }
 
 type Execution = Pick<
   Run,
-  'workerId' | 'gpuId' | 'errorMessage' | 'queuedAt' | 'assignedAt' | 'startedAt' | 'finishedAt'
+  | 'state'
+  | 'workerId'
+  | 'gpuId'
+  | 'errorMessage'
+  | 'cause'
+  | 'exitCode'
+  | 'queuedAt'
+  | 'assignedAt'
+  | 'startedAt'
+  | 'finishedAt'
 >;
