@@ -64,6 +64,7 @@ export function workerEnvironment(
     SERVICE_URL: service.url,
     SERVICE_API_KEY: service.apiKey,
     SERVICE_WORKER_ID: plan.workerId,
+    SERVICE_WORKER_STATE_DIR: join(plan.dataDir, 'worker'),
     SERVICE_WORKER_RUNTIME: service.runtime,
   };
 }

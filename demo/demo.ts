@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { serviceProgram } from '@longshore/common/service-program';
 import { createLongshoreClient, type LongshoreClient } from '@longshore/client';
 import type { Settings } from '../src/config/settings.js';
+import { takeIdentity } from '@longshore/worker/identity/worker-identity';
 import { loadWorkerSettings } from '@longshore/worker/load-settings';
 import { chooseRuntime } from '@longshore/worker/runtime/choose-runtime';
 import { ChildProgram, type ChildPlan } from '@longshore/common/child-program';
@@ -253,6 +254,8 @@ async function stopDatabase(plan: DemoPlan, env: NodeJS.ProcessEnv): Promise<voi
 /** Removes the containers or processes of a worker that died. @param env the worker's environment */
 async function removeRuns(env: NodeJS.ProcessEnv, workerId: string): Promise<void> {
   const log = { info: () => undefined, warn: () => undefined };
-  const runtime = await chooseRuntime({ ...loadWorkerSettings([], env), env, workerId, log });
+  const settings = loadWorkerSettings([], env);
+  const identity = takeIdentity({ ...settings, workerId });
+  const runtime = await chooseRuntime({ ...settings, ...identity, env, log });
   await runtime.removeLeftovers();
 }

@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { buildIfNeeded } from './build-if-needed.mjs';
+import { settingsExample, settingsTable } from './describe-settings.mjs';
 import { describeTransitions, sketchTransitions } from './describe-transitions.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -59,23 +60,29 @@ async function schema() {
   }
 }
 
-/** A page of which only the part between two comments is generated. */
-async function withPart(name, part) {
-  const [before, , after, ...more] = (await readFile(join(root, name), 'utf8')).split(
-    /(?<=<!-- generated -->\n)([^]*?)(?=<!-- end of generated -->)/,
-  );
+const IN_PAGES = /(?<=<!-- generated -->\n)([^]*?)(?=<!-- end of generated -->)/;
+const IN_ENV = /(?<=# --- generated\n)([^]*?)(?=# --- end of generated)/;
+
+/** A file of which only the part between two comments is generated. */
+async function withPart(name, part, place = IN_PAGES) {
+  const [before, , after, ...more] = (await readFile(join(root, name), 'utf8')).split(place);
   if (after === undefined || more.length > 0) throw new Error(`${name} has not one generated part`);
   return `${before}\n${part}\n\n${after}`;
 }
 
-await buildIfNeeded({ parts: ['libraries', 'service'] });
+await buildIfNeeded({ parts: ['libraries', 'clients', 'service'] });
 const { RUN_STATES: states, TERMINAL_STATES: terminalStates } = await load('src/runs/machine/run-state.js');
 const { TRANSITIONS: transitions } = await load('src/runs/machine/transitions.js');
+const { WORKER_SETTINGS: ofWorker } = await import('@longshore/worker/worker-settings');
+const { SETTING_KEYS: ofService } = await load('src/config/settings.js');
+const ofWorkerAlone = ofWorker.filter(({ env }) => !ofService.some((setting) => setting.env === env));
 const document = await openapi();
 const files = {
   'openapi.json': document,
   'docs/run-states.md': describeTransitions({ transitions, states, terminalStates }),
   'docs/architecture.md': await withPart('docs/architecture.md', sketchTransitions({ transitions })),
+  'docs/worker.md': await withPart('docs/worker.md', settingsTable(ofWorker)),
+  '.env.example': await withPart('.env.example', settingsExample(ofWorkerAlone), IN_ENV),
   'migrations/schema.txt': await schema(),
 };
 

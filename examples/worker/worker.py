@@ -127,14 +127,17 @@ class Attempt:
             threading.Thread(target=self.watch, daemon=True).start()
             kind, msg, payload = self.work(os.path.join(folder, "input.json"), os.path.join(folder, "output.json"))
         except Exception as error:  # a step that goes wrong is a failed run, not a failed worker
-            kind, msg, payload = "FAILED", "A step failed", {"error_message": f"{type(error).__name__}: {error}"[:4000]}
+            # A pull command that fails stands for an image that cannot be had.
+            cause = "image" if isinstance(error, subprocess.CalledProcessError) else "error"
+            kind, msg = "FAILED", "A step failed"
+            payload = {"error_message": f"{type(error).__name__}: {error}"[:4000], "cause": cause}
         self.ended.set()
         shutil.rmtree(folder, ignore_errors=True)
         if self.why == "drain":
-            kind, msg, payload = "FAILED", "Stopped", {"error_message": f"Worker '{ME}' is shutting down"}
+            kind, msg, payload = "FAILED", "Stopped", {"error_message": f"Worker '{ME}' is shutting down", "cause": "infrastructure"}
         if kind and self.why != "lost" and self.report(kind, msg, payload) in (400, 413, 415, 422):
             # What is refused for what it says is told plainly.
-            self.report("FAILED", "Refused", {"error_message": "The service refused the end of the run"})
+            self.report("FAILED", "Refused", {"error_message": "The service refused the end of the run", "cause": "error"})
 
     def work(self, inputs, outputs):
         """Prepares and executes the program. Answers the final event, or Nones when there is nothing to report."""
@@ -171,7 +174,9 @@ class Attempt:
         forwarder.join()
         if code != 0:
             message = f"The program ended with exit code {code}. Its last lines:\n{''.join(tail)[-3000:]}"
-            return "FAILED", f"Exit code {code}", {"error_message": message}
+            # Negative: the signal that ended the program.
+            return "FAILED", f"Exit code {code}", {"error_message": message, "cause": "exit",
+                                                   "exit_code": code if code >= 0 else 128 - code}
         if not os.path.exists(outputs) or os.path.getsize(outputs) == 0:
             return "COMPLETED", "Exit code 0", {}
         with open(outputs, encoding="utf-8") as file:

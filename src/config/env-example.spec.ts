@@ -16,8 +16,8 @@ function readExample(): string {
   return readFileSync(join(folder, '.env.example'), 'utf8');
 }
 
-describe('.env.example', () => {
-  const text = readExample();
+describe('the part of .env.example about the service', () => {
+  const [text = ''] = readExample().split('# Settings of the worker');
   const example: NodeJS.ProcessEnv = { ...parseEnv(text.replaceAll(/^#(?=[A-Z_]+=)/gm, '')) };
 
   it('names the variables of the settings table, in its order and no others', () => {

@@ -132,5 +132,11 @@ describe('an engine that maps the users of containers', { timeout: 300_000 }, ()
 });
 
 function runtime(log = new MemoryLog(), policy = ANY_IMAGE, engine = forTests.engine): DockerRuntime {
-  return new DockerRuntime({ env: { DOCKER_HOST: engine.host }, workerId: 'e2e-worker', log, policy });
+  return new DockerRuntime({
+    env: { DOCKER_HOST: engine.host },
+    workerId: 'e2e-worker',
+    instance: '1f3a90cc',
+    log,
+    policy,
+  });
 }

@@ -267,6 +267,24 @@ describe('docker runtime on a real engine', { skip: forTests.skip, timeout: 300_
     assert.equal(await runtime().removeLeftovers(), 0);
   });
 
+  it('shows by a probe that containers start, whatever the image would execute, and that they do not', async () => {
+    const user = ['USER nobody-knows-me', 'WORKDIR /no/such/folder'];
+    const image = await forTests.engine.publishScript('probed', 'echo executed', user);
+    await runtime().pull(image, NEVER);
+    await assert.rejects(runtime().start(containerSpec(image)), /could not be (?:created|started)/);
+    await runtime().probe(image);
+    await runtime().probe('longshore-test/not-here');
+    assert.deepEqual(await forTests.engine.containerIds(), []);
+    const away = new DockerRuntime({
+      env: { DOCKER_HOST: 'unix:///nowhere/docker.sock' },
+      workerId: 'w',
+      instance: '1f3a90cc',
+      log: new MemoryLog(),
+      policy: ANY_IMAGE,
+    });
+    await assert.rejects(away.probe(image), /ENOENT/);
+  });
+
   for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
     it(`knows how a container ended across a restart of the engine by ${signal}`, async () => {
       const container = await startScript('survivor', `trap 'exit 9' TERM; echo up; sleep 600 & wait $!`);
@@ -293,8 +311,14 @@ function memory(): number {
   return heapUsed + external;
 }
 
-function runtime(log = new MemoryLog(), workerId = 'e2e-worker'): DockerRuntime {
-  return new DockerRuntime({ env: { DOCKER_HOST: forTests.engine.host }, workerId, log, policy: ANY_IMAGE });
+function runtime(log = new MemoryLog(), workerId = 'e2e-worker', instance = '1f3a90cc'): DockerRuntime {
+  return new DockerRuntime({
+    env: { DOCKER_HOST: forTests.engine.host },
+    workerId,
+    instance,
+    log,
+    policy: ANY_IMAGE,
+  });
 }
 
 /** Reads nothing for a while: the container must not get further meanwhile, so it is still there afterwards. */

@@ -78,6 +78,7 @@ describe('the steps of the Dockerfile, executed here', () => {
       SERVICE_URL: `http://127.0.0.1:${port}`,
       SERVICE_API_KEY: KEYS.worker,
       SERVICE_WORKER_ID: 'tree-worker',
+      SERVICE_WORKER_STATE_DIR: join(folder, 'state'),
       SERVICE_WORKER_RUNTIME: 'process',
       SERVICE_WORKER_IMAGES_DIR: join(PROJECT, 'examples', 'images'),
       SERVICE_WORKER_HEALTH_FILE: join(folder, 'healthy-until'),

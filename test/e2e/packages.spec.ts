@@ -105,6 +105,7 @@ describe('the packed client, worker and command line in an empty folder', { time
       env: {
         ...env,
         SERVICE_WORKER_ID: 'outside',
+        SERVICE_WORKER_STATE_DIR: await makeDataDir(),
         SERVICE_WORKER_IMAGES_DIR: join(PROJECT, 'examples', 'images'),
         TMPDIR: await makeDataDir(),
       },

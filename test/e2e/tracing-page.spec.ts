@@ -4,6 +4,7 @@ import { Cli } from '../support/cli.js';
 import { DocBlocks } from '../support/doc-blocks.js';
 import { readPage } from '../support/doc-pages.js';
 import { OtlpReceiver } from '../support/otlp-receiver.js';
+import { makeDataDir } from '../support/service-process.js';
 import { openTestDatabase } from '../support/test-database.js';
 
 const TIMEOUT = { timeout: 120_000 };
@@ -28,6 +29,7 @@ test('the commands of docs/tracing.md show a run in the trace of its client', TI
     SERVICE_URL: url,
     SERVICE_API_KEY: 'page-key-of-the-tests',
     SERVICE_WORKER_ID: 'page',
+    SERVICE_WORKER_STATE_DIR: await makeDataDir(),
     SERVICE_WORKER_RUNTIME: 'process',
     SERVICE_WORKER_IMAGES_DIR: 'examples/images',
   });

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { startTestEngine } from '../support/docker-engine.js';
@@ -40,6 +41,7 @@ describe('a worker with a container engine', { skip: forTests.skip, timeout: 600
         SERVICE_WORKER_RUNTIME: 'docker',
         DOCKER_HOST: forTests.engine.host,
         SERVICE_WORKER_LOCAL_REGISTRIES: 'true',
+        SERVICE_WORKER_STATE_DIR: join(tmp, 'state'),
         TMPDIR: tmp,
         ...env,
       },

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { launch, makeDataDir, type Outputs } from '../support/service-process.js';
+import { launch, makeDataDir, PROJECT, type Outputs, type TestProcess } from '../support/service-process.js';
 import { WORKER_MAIN } from '../support/worker-process.js';
 
 async function runWorker(
@@ -12,6 +12,17 @@ async function runWorker(
   const worker = await launch(WORKER_MAIN, { ...options, args });
   const { code } = await worker.exited;
   return { code, output: worker.output, stdout: worker.stdout, stderr: worker.stderr };
+}
+
+/** The id under which the worker starts. */
+async function idOf(worker: TestProcess): Promise<string> {
+  const [, id = ''] = await worker.untilOutput(/"worker":"([^"]+)".*"the worker starts"/);
+  return id;
+}
+
+async function kill(worker: TestProcess): Promise<void> {
+  worker.signal('SIGKILL');
+  await worker.exited;
 }
 
 describe('the worker at its start', () => {
@@ -40,6 +51,49 @@ describe('the worker at its start', () => {
     assert.match(stdout, /^Usage: npm run worker -- \[flags\]\n/);
     assert.match(stdout, /--max-runs <number>, SERVICE_WORKER_MAX_RUNS/);
     assert.equal(stderr, '');
+  });
+
+  it('refuses an unknown flag with exit code 2, also when started by npm', async () => {
+    const started = [
+      [process.execPath, WORKER_MAIN, '--bogus'],
+      ['npm', 'run', '--silent', 'worker', '--', '--bogus'],
+    ] as const;
+    for (const command of started) {
+      const worker = await launch(command, { cwd: PROJECT, env: { SERVICE_API_KEY: 'a-key' } });
+      assert.equal((await worker.exited).code, 2, worker.output);
+      assert.match(worker.stderr, /^unknown flag --bogus; --help lists the flags$/m);
+    }
+  });
+
+  it('has an id of its own beside another one on the same machine, and refuses one in use', async () => {
+    const state = await makeDataDir();
+    const images = await makeDataDir();
+    const start = (...args: string[]): Promise<TestProcess> =>
+      launch(WORKER_MAIN, {
+        args: ['--cpu', '1', '--ram-mb', '512', '--gpus', 'none', ...args],
+        env: {
+          SERVICE_URL: 'http://127.0.0.1:9',
+          SERVICE_API_KEY: 'a-key',
+          SERVICE_WORKER_RUNTIME: 'process',
+          SERVICE_WORKER_IMAGES_DIR: images,
+          SERVICE_WORKER_STATE_DIR: state,
+        },
+      });
+    const first = await start();
+    const id = await idOf(first);
+    assert.match(first.output, /"resources":\{"cpuCores":1,"ramMb":512,"gpus":\[\]\}/);
+    const second = await start();
+    assert.equal(await idOf(second), `${id}-2`);
+    const third = await start('--id', id);
+    assert.equal((await third.exited).code, 2, third.output);
+    assert.match(
+      third.stderr,
+      new RegExp(`^SERVICE_WORKER_ID: the id '${id}' is in use .* by process ${first.pid};`),
+    );
+    await kill(first);
+    const again = await start();
+    assert.equal(await idOf(again), id);
+    await Promise.all([kill(again), kill(second)]);
   });
 
   it('does not load Nest', async () => {

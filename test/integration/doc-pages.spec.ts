@@ -44,6 +44,7 @@ const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string
   [/^npm run build$/, 'docker/Dockerfile', 'RUN npm run build'],
   [/^npx nest (?:build|start --watch)$/, 'test/e2e/nest-cli.spec.ts', 'launch(NEST'],
   [/^npm run generate$/, '.ci/run', 'npm run generate:check'],
+  [/^SERVICE_API_KEY=\.\.\. npm run worker -- --cpu /, 'test/e2e/worker-start.spec.ts', "'--cpu', '1'"],
   [/^npm run worker:conformance -- --command /, 'test/e2e/worker-conformance.spec.ts', 'EXAMPLE_WORKER'],
   // For ten minutes; the spec does the same for half of one.
   [/^npm run upgrade:check/, 'test/e2e/upgrade.spec.ts', 'upgrade-run'],

@@ -63,6 +63,7 @@ export class ScriptImages {
         SERVICE_URL: url,
         SERVICE_API_KEY: key,
         SERVICE_WORKER_ID: id,
+        SERVICE_WORKER_STATE_DIR: tmp,
         SERVICE_WORKER_TICK: '0.2',
         SERVICE_WORKER_RUNTIME: 'process',
         SERVICE_WORKER_IMAGES_DIR: this.folder,

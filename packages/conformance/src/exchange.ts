@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { isJsonObject } from '@longshore/common/json/json-value';
+import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 
 /** One request of a worker and what became of it, as the proxy saw it. */
 export interface Exchange {
@@ -45,6 +45,13 @@ export function eventTypeOf(exchange: Exchange): string | null {
   if (kindOf(exchange) !== 'event' || !isJsonObject(exchange.body)) return null;
   const { type } = exchange.body;
   return typeof type === 'string' ? type : null;
+}
+
+/** Payload of the reported event; empty for any other request, and without one. */
+export function payloadOf(exchange: Exchange): JsonObject {
+  if (eventTypeOf(exchange) === null || !isJsonObject(exchange.body)) return {};
+  const { payload } = exchange.body;
+  return isJsonObject(payload) ? payload : {};
 }
 
 /** Ids of the runs that a claim's answer hands out; empty for any other request. */

@@ -65,6 +65,7 @@ export class ScenarioContext {
         SERVICE_URL: proxy.url,
         SERVICE_API_KEY: workerKey,
         SERVICE_WORKER_ID: id,
+        SERVICE_WORKER_STATE_DIR: join(base, 'state'),
         SERVICE_WORKER_COMMAND: traces.command,
         SERVICE_WORKER_PULL_COMMAND: traces.pullCommand,
         SERVICE_WORKER_TICK: '0.2',

@@ -1,3 +1,4 @@
+import { payloadOf, type Exchange } from './exchange.js';
 import type { ScenarioContext } from './scenario-context.js';
 
 /** A test of one part of the worker protocol. */
@@ -12,6 +13,16 @@ export interface Scenario {
 
 /** A violated rule of the protocol; the message names it for the worker's author. */
 export class RuleViolation extends Error {}
+
+/**
+ * Cause and exit code may be missing: they are newer than the protocol.
+ * @throws RuleViolation when a FAILED has others
+ */
+export function checkCause(report: Exchange, cause: string, exitCode?: number): void {
+  const { cause: given = cause, exit_code: code = exitCode } = payloadOf(report);
+  check(given === cause, `the cause should be ${cause} and is ${JSON.stringify(given)}`);
+  check(code === exitCode, `exit_code should be ${exitCode ?? 'absent'} and is ${JSON.stringify(code)}`);
+}
 
 /** @throws RuleViolation unless the condition holds */
 export function check(condition: boolean, message: string): asserts condition {

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { helpText } from '@longshore/common/settings/help';
 import { SettingsError, type Setting } from '@longshore/common/settings/setting';
-import { loadWorkerSettings, workerIdOf } from './load-settings.js';
+import { loadWorkerSettings } from './load-settings.js';
 import { WORKER_SETTINGS } from './worker-settings.js';
 
 function problemsOf(env: NodeJS.ProcessEnv): readonly string[] {
   try {
-    loadWorkerSettings([], env, 'host');
+    loadWorkerSettings([], env);
   } catch (error) {
     if (error instanceof SettingsError) return error.problems;
     throw error;
@@ -16,29 +16,30 @@ function problemsOf(env: NodeJS.ProcessEnv): readonly string[] {
 }
 
 test('requires only an API key', () => {
-  assert.deepEqual(
-    loadWorkerSettings([], { SERVICE_API_KEY: 'k', SERVICE_WORKER_TAGS: '' }, 'my host.local'),
-    {
-      serviceUrl: 'http://127.0.0.1:5555',
-      apiKey: 'k',
-      workerId: 'my-host.local',
-      tags: [],
-      tickSeconds: 2,
-      runtime: null,
-      imagesDir: null,
-      allowedImages: null,
-      localRegistries: false,
-      maxEvents: 10_000,
-      maxEventBytes: 8 * 2 ** 20,
-      eventRate: 100,
-      maxAnswerBytes: 64 * 2 ** 20,
-      drainSeconds: 30,
-      workerTimeoutSeconds: 60,
-      maxRuns: null,
-      healthFile: null,
-      logLevel: 'info',
-    },
-  );
+  assert.deepEqual(loadWorkerSettings([], { SERVICE_API_KEY: 'k', SERVICE_WORKER_TAGS: '' }), {
+    serviceUrl: 'http://127.0.0.1:5555',
+    apiKey: 'k',
+    workerId: null,
+    stateDir: null,
+    cpuCores: null,
+    ramMb: null,
+    gpuIds: null,
+    tags: [],
+    tickSeconds: 2,
+    runtime: null,
+    imagesDir: null,
+    allowedImages: null,
+    localRegistries: false,
+    maxEvents: 10_000,
+    maxEventBytes: 8 * 2 ** 20,
+    eventRate: 100,
+    maxAnswerBytes: 64 * 2 ** 20,
+    drainSeconds: 30,
+    workerTimeoutSeconds: 60,
+    maxRuns: null,
+    healthFile: null,
+    logLevel: 'info',
+  });
 });
 
 test('reads every setting from the environment', () => {
@@ -46,6 +47,10 @@ test('reads every setting from the environment', () => {
     SERVICE_URL: 'https://service.example/base/',
     SERVICE_API_KEY: 'k',
     SERVICE_WORKER_ID: 'rack/7:gpu_1',
+    SERVICE_WORKER_STATE_DIR: '/var/lib/worker',
+    SERVICE_WORKER_CPU: '4',
+    SERVICE_WORKER_RAM_MB: '8000',
+    SERVICE_WORKER_GPUS: ' 1, 0,1',
     SERVICE_WORKER_TAGS: ' fast, ssd,,fast',
     SERVICE_WORKER_TICK: '0.5',
     SERVICE_WORKER_RUNTIME: 'process',
@@ -66,6 +71,10 @@ test('reads every setting from the environment', () => {
     serviceUrl: 'https://service.example/base',
     apiKey: 'k',
     workerId: 'rack/7:gpu_1',
+    stateDir: '/var/lib/worker',
+    cpuCores: 4,
+    ramMb: 8000,
+    gpuIds: [1, 0],
     tags: ['fast', 'ssd'],
     tickSeconds: 0.5,
     runtime: 'process',
@@ -89,6 +98,9 @@ test('reports every wrong setting on its own line, without secrets', () => {
     SERVICE_URL: 'http://user:hunter2@host',
     SERVICE_API_KEY: 'hunter2 with space',
     SERVICE_WORKER_ID: '-x\n',
+    SERVICE_WORKER_CPU: '0',
+    SERVICE_WORKER_RAM_MB: '1.5',
+    SERVICE_WORKER_GPUS: 'all',
     SERVICE_WORKER_TAGS: 'a\u0007',
     SERVICE_WORKER_TICK: '0',
     SERVICE_WORKER_RUNTIME: 'podman',
@@ -103,7 +115,7 @@ test('reports every wrong setting on its own line, without secrets', () => {
     SERVICE_WORKER_MAX_RUNS: '0',
     SERVICE_LOG_LEVEL: 'loud',
   });
-  assert.equal(problems.length, 16);
+  assert.equal(problems.length, 19);
   for (const problem of problems) {
     assert.match(problem, /^SERVICE_[A-Z_]+ must be /);
     assert.ok(!problem.includes('hunter2') && !problem.includes('\n') && !problem.includes('\u0007'));
@@ -148,16 +160,4 @@ test('explains every setting in the help', () => {
     assert.ok(text.includes(flag === undefined ? `  ${env}\n` : `  ${shown}`), env);
     assert.ok(text.includes(`Must be ${allowed}. ${fallback}\n`), env);
   }
-});
-
-test('derives a worker id from any host name', () => {
-  const cases: [string, string][] = [
-    ['host-1', 'host-1'],
-    ['.hidden', 'hidden'],
-    ['büro pc', 'b-ro-pc'],
-    ['---', 'worker'],
-    ['', 'worker'],
-    ['x'.repeat(300), 'x'.repeat(128)],
-  ];
-  for (const [host, id] of cases) assert.equal(workerIdOf(host), id);
 });

@@ -1,4 +1,3 @@
-import { hostname } from 'node:os';
 import { SettingsReader, type SettingValue } from '@longshore/common/settings/settings-reader';
 import { WORKER_SETTINGS, type WorkerSettingField } from './worker-settings.js';
 
@@ -6,7 +5,14 @@ export interface WorkerSettings {
   /** Without a slash at the end. */
   readonly serviceUrl: string;
   readonly apiKey: string;
-  readonly workerId: string;
+  /** Null: chosen by the worker. */
+  readonly workerId: string | null;
+  /** Folder of the locks of ids; null: one of the user. */
+  readonly stateDir: string | null;
+  /** What the worker offers of this machine; null: all. */
+  readonly cpuCores: number | null;
+  readonly ramMb: number | null;
+  readonly gpuIds: readonly number[] | null;
   readonly tags: readonly string[];
   readonly tickSeconds: number;
   /** Null: docker when an engine answers, else process. */
@@ -46,13 +52,11 @@ const LOG_LEVELS: ReadonlyMap<string, WorkerSettings['logLevel']> = new Map([
 
 /**
  * Reads the settings from flags and environment variables.
- * @param host source of the default worker id
  * @throws SettingsError with a line for every wrong setting
  */
 export function loadWorkerSettings(
   argv: readonly string[],
   env: Readonly<NodeJS.ProcessEnv>,
-  host: string = hostname(),
 ): WorkerSettings {
   const reader = new SettingsReader(WORKER_SETTINGS, argv, env);
   const read = <T, U>(
@@ -69,7 +73,11 @@ export function loadWorkerSettings(
   const settings: WorkerSettings = {
     serviceUrl: read('serviceUrl', parseServiceUrl, ''),
     apiKey: read('apiKey', matching(/^[\x21-\x7e]+$/), ''),
-    workerId: read('workerId', matching(WORKER_ID), workerIdOf(host)),
+    workerId: read('workerId', matching(WORKER_ID), null),
+    stateDir: read('stateDir', String, null),
+    cpuCores: read('cpuCores', within(1, 65_536), null),
+    ramMb: read('ramMb', within(1, 2 ** 31 - 1), null),
+    gpuIds: read('gpuIds', parseGpuIds, null),
     tags: read('tags', parseTags, []),
     tickSeconds: read('tickSeconds', within(0.05, 3600), 0),
     runtime: read('runtime', parseRuntime, null),
@@ -92,15 +100,6 @@ export function loadWorkerSettings(
   };
   reader.throwIfRefused();
   return settings;
-}
-
-/** Derives a worker id from a host name. */
-export function workerIdOf(host: string): string {
-  const id = host
-    .replace(/[^A-Za-z0-9._-]+/g, '-')
-    .replace(/^[^A-Za-z0-9]+/, '')
-    .slice(0, 128);
-  return id === '' ? 'worker' : id;
 }
 
 function matching(pattern: RegExp): (value: SettingValue) => string | undefined {
@@ -128,6 +127,13 @@ function parsePatterns(value: SettingValue): readonly string[] | undefined {
     patterns.length <= 100 &&
     patterns.every((pattern) => /^[A-Za-z0-9._:/[\]*-]{1,255}$/.test(pattern));
   return isFine ? patterns : undefined;
+}
+
+function parseGpuIds(value: SettingValue): readonly number[] | undefined {
+  if (value === 'none') return [];
+  const ids = partsOf(value);
+  const isFine = ids.length > 0 && ids.every((id) => /^[0-9]{1,5}$/.test(id));
+  return isFine ? [...new Set(ids.map(Number))] : undefined;
 }
 
 function parseTags(value: SettingValue): readonly string[] | undefined {

@@ -6,13 +6,14 @@ import { SettingsError } from '@longshore/common/settings/setting';
 import { unknownVariables } from '@longshore/common/settings/unknown-variables';
 import { startTracing } from '@longshore/common/tracing/start-tracing';
 import { tracingProblems } from '@longshore/common/tracing/tracing-variables';
+import { takeIdentity } from './identity/worker-identity.js';
 import { createWorkerLog } from './worker-log.js';
 import { loadWorkerSettings } from './load-settings.js';
 import { Worker } from './worker.js';
 import { SYSTEM_CLOCK } from './clock.js';
 import { boundedFetch } from './service-api/bounded-fetch.js';
 import { HttpServiceApi } from './service-api/http-service-api.js';
-import { detectResources } from './claims/resources.js';
+import { detectResources, limitResources } from './claims/resources.js';
 import { chooseRuntime } from './runtime/choose-runtime.js';
 import { WORKER_SETTINGS } from './worker-settings.js';
 
@@ -34,19 +35,21 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => shutdown.abort());
 
   const { serviceUrl, apiKey } = settings;
-  const logger = createWorkerLog(settings);
+  const identity = takeIdentity(settings);
+  const logger = createWorkerLog({ ...settings, ...identity });
   for (const problem of unknownVariables(env)) logger.warn(problem);
   const tracing = await startTracing(env, {
     name: 'longshore-worker',
     warn: (reason) => logger.warn({ reason }, 'spans of traces may be lost'),
   });
-  const runtime = await chooseRuntime({ ...settings, env, log: logger });
-  const resources = await detectResources();
+  const runtime = await chooseRuntime({ ...settings, ...identity, env, log: logger });
+  const resources = limitResources(await detectResources(), settings);
   if (shutdown.signal.aborted) return 0;
   logger.info({ service: serviceUrl, runtime: runtime.name, resources }, 'the worker starts');
 
   const worker = new Worker({
     settings,
+    workerId: identity.workerId,
     resources,
     api: new HttpServiceApi(
       createLongshoreClient({ baseUrl: serviceUrl, apiKey, fetch: boundedFetch(settings.maxAnswerBytes) }),

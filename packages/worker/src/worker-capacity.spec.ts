@@ -49,8 +49,16 @@ test('fails a run whose requirements it cannot meet, with the missing resource',
   const run = harness.service.add('run-1', { constraints: { ramMb: 9000, vramMb: 0, cpu: 0, gpuId: null } });
   await harness.start();
   await harness.untilState(run, 'FAILED');
-  assert.match(errorMessage(run), /9000 MB of RAM.*8000 MB.*1000 MB/);
+  assert.match(errorMessage(run), /9000 MB of RAM.*8000 MB.*1000 MB.*SERVICE_SCHEDULER=fit/);
+  assert.equal(run.timeline.at(-1)?.payload?.['cause'], 'infrastructure');
   assert.equal(harness.runtime.pulls.length, 0);
+  // Nothing is wrong with this machine.
+  const next = harness.service.add('run-2');
+  const before = harness.clock.nowMs();
+  await harness.container();
+  assert.ok(harness.clock.nowMs() - before < 1000);
+  assert.deepEqual([next.state, harness.runtime.probes], ['RUNNING', []]);
+  harness.runtime.containers[0]?.end(0);
   await harness.end();
 });
 

@@ -16,7 +16,7 @@ const STDOUT: DestinationStream = { write: (line) => void process.stdout.write(l
  * line or control a terminal.
  */
 export function createWorkerLog(
-  { workerId, logLevel }: Pick<WorkerSettings, 'workerId' | 'logLevel'>,
+  { workerId, logLevel }: Pick<WorkerSettings, 'logLevel'> & { readonly workerId: string },
   { destination, pretty }: LogTarget = { destination: STDOUT, pretty: process.stdout.isTTY },
 ): Logger {
   return pino(

@@ -25,7 +25,41 @@ export const WORKER_SETTINGS = [
     flag: 'id',
     kind: 'text',
     allowed: '1 to 128 characters of A-Z a-z 0-9 . _ - : /, the first one a letter or digit',
-    description: 'Id of the worker; when unset, the name of the machine.',
+    description:
+      'Id of the worker; when unset, the name of the machine and a suffix that is kept in SERVICE_WORKER_STATE_DIR.',
+  },
+  {
+    field: 'stateDir',
+    env: 'SERVICE_WORKER_STATE_DIR',
+    flag: 'state-dir',
+    kind: 'text',
+    allowed: 'a path',
+    description:
+      'Folder with the suffix of the id and the locks of ids in use; when unset, longshore-worker in $XDG_STATE_HOME or ~/.local/state.',
+  },
+  {
+    field: 'cpuCores',
+    env: 'SERVICE_WORKER_CPU',
+    flag: 'cpu',
+    kind: 'integer',
+    allowed: 'an integer from 1 to 65536',
+    description: 'CPU cores that this worker offers to runs; when unset, those of the machine.',
+  },
+  {
+    field: 'ramMb',
+    env: 'SERVICE_WORKER_RAM_MB',
+    flag: 'ram-mb',
+    kind: 'integer',
+    allowed: 'an integer from 1 to 2147483647',
+    description: 'Memory in MB that this worker offers to runs; when unset, that of the machine.',
+  },
+  {
+    field: 'gpuIds',
+    env: 'SERVICE_WORKER_GPUS',
+    flag: 'gpus',
+    kind: 'text',
+    allowed: 'none, or a comma-separated list of indices of GPUs, as nvidia-smi shows them',
+    description: 'GPUs that this worker offers to runs; when unset, all of the machine.',
   },
   {
     field: 'tags',

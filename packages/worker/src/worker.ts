@@ -10,20 +10,26 @@ import { errorText } from './execution/failure-message.js';
 import { HealthFile } from './heartbeats/health-file.js';
 import { HeartbeatLoop } from './heartbeats/heartbeat-loop.js';
 import { ClaimThrottle } from './claims/claim-throttle.js';
+import { EnginePause } from './claims/engine-pause.js';
 import { UnshippedLogs } from './logs/run-log.js';
 import { RunExecution, type ExecutionParts } from './execution/run-execution.js';
 import type { Runtime } from './runtime/runtime.js';
 import type { ClaimedRun, Refusal, Resources, ServiceApi } from './service-api/service-api.js';
+import { lossReason } from './execution/run-poll.js';
 import type { StopReason } from './execution/stop-signal.js';
 
 /** Time to stop containers at the end of a shutdown, in milliseconds. */
 const STOPPING_MS = 30_000;
+
+/** Time between two looks for containers of the same id that another process started, in milliseconds. */
+const SWEEP_MS = 5_000;
 
 /** Time to ship logs after the drain time, in milliseconds. */
 const SHIPPING_MS = 5_000;
 
 export interface WorkerParts {
   readonly settings: WorkerSettings;
+  readonly workerId: string;
   readonly resources: Resources;
   readonly api: ServiceApi;
   readonly runtime: Runtime;
@@ -46,6 +52,7 @@ export class Worker {
   private readonly failed = new AbortController();
   private readonly registered = new AbortController();
   private readonly throttle: ClaimThrottle;
+  private readonly enginePause: EnginePause;
   private readonly healthFile: HealthFile;
   /** Set when all executions are stopped. */
   private stopReason: StopReason | null = null;
@@ -54,8 +61,8 @@ export class Worker {
   private unreported = 0;
 
   constructor(private readonly parts: WorkerParts) {
-    const { settings, resources, api, runtime, clock, logger, random, tracing } = parts;
-    const { workerId, tickSeconds } = settings;
+    const { settings, workerId, resources, api, runtime, clock, logger, random, tracing } = parts;
+    const { tickSeconds } = settings;
     const tickMs = tickSeconds * 1000;
     this.context = {
       api,
@@ -66,12 +73,29 @@ export class Worker {
       onKeyRefused: (refusal) => this.onRefused(refusal),
     };
     this.throttle = new ClaimThrottle(clock, random);
+    this.enginePause = new EnginePause({
+      clock,
+      logger,
+      random,
+      probe: (image) => runtime.probe(image),
+      onResume: () => this.claims.wake(),
+      signal: this.draining.signal,
+    });
     this.healthFile = new HealthFile(settings.healthFile, logger);
     const queue = new CapacityQueue(new Capacity(resources, settings.maxRuns ?? resources.cpuCores), () =>
       this.claims.wake(),
     );
-    const { context, unshippedLogs } = this;
-    this.executionParts = { context, runtime, queue, unshippedLogs, tracing, tickMs, eventLimits: settings };
+    const { context, unshippedLogs, enginePause } = this;
+    this.executionParts = {
+      context,
+      runtime,
+      queue,
+      unshippedLogs,
+      enginePause,
+      tracing,
+      tickMs,
+      eventLimits: settings,
+    };
     this.heartbeats = new HeartbeatLoop(this.context, {
       resources,
       tags: settings.tags,
@@ -88,7 +112,7 @@ export class Worker {
     const maxHeld = 2 * (settings.maxRuns ?? resources.cpuCores);
     this.claims = new ClaimLoop(this.context, {
       tickMs,
-      hasRoom: () => queue.hasRoom() && this.executions.size < maxHeld,
+      hasRoom: () => this.enginePause.allowsClaims && queue.hasRoom() && this.executions.size < maxHeld,
       throttleMs: () => this.throttle.remainingMs(),
       workerTimeoutSeconds: () => this.heartbeats.timeoutSeconds,
       accept: (run) => this.accept(run),
@@ -114,10 +138,11 @@ export class Worker {
     await this.guard(this.removeLeftovers());
     const heartbeating = this.guard(this.heartbeats.run(heartbeats.signal));
     const claiming = this.guard(this.claimWhenRegistered());
+    const sweeping = this.guard(this.removeAbandoned());
     await whenAborted(this.draining.signal);
     await this.finish(claiming);
     heartbeats.abort();
-    await Promise.race([heartbeating, clock.sleep(STOPPING_MS)]);
+    await Promise.race([Promise.all([heartbeating, sweeping]), clock.sleep(STOPPING_MS)]);
     const ended = { unreported: this.unreported, left: this.executions.size };
     const succeeded = this.failure === null && ended.unreported === 0 && ended.left === 0;
     logger[succeeded ? 'info' : 'error'](ended, 'the worker has ended');
@@ -166,6 +191,33 @@ export class Worker {
     }
   }
 
+  /**
+   * Removes containers of this id that were started under another lock, as on a host that was replaced, once the service has
+   * given their attempts away: until then their worker may still run.
+   */
+  private async removeAbandoned(): Promise<void> {
+    const { runtime, clock, logger } = this.parts;
+    let known = 0;
+    while (!this.draining.signal.aborted) {
+      try {
+        const remaining = await runtime.removeAbandoned((runId, attempt) => this.isLost(runId, attempt));
+        if (remaining === 0) return;
+        if (remaining !== known)
+          logger.warn({ containers: remaining }, 'another process runs containers under this id');
+        known = remaining;
+      } catch (error) {
+        logger.debug({ error: errorText(error) }, 'could not look for containers of another process');
+      }
+      await clock.sleep(SWEEP_MS, this.draining.signal);
+    }
+  }
+
+  private async isLost(runId: string, attempt: number): Promise<boolean> {
+    const { api, workerId } = this.parts;
+    const answer = await api.getRun(runId);
+    return answer.kind === 'ok' && lossReason(answer.value, workerId, attempt) !== null;
+  }
+
   private async claimWhenRegistered(): Promise<void> {
     await Promise.race([whenAborted(this.registered.signal), whenAborted(this.draining.signal)]);
     await this.claims.run(this.draining.signal);
@@ -184,6 +236,7 @@ export class Worker {
     const why = `this worker claimed attempt ${run.attempt}`;
     for (const [older] of held) older.stop({ kind: 'lost', why });
     const execution = new RunExecution(this.executionParts, run);
+    this.enginePause.recordClaim(execution);
     const superseded = held.map(([, end]) => end);
     this.executions.set(execution, this.guard(this.execute(execution, superseded)));
     if (this.stopReason !== null) execution.stop(this.stopReason);
@@ -198,6 +251,7 @@ export class Worker {
       this.throttle.recordEnd(end);
     } finally {
       this.executions.delete(execution);
+      this.enginePause.recordEnd(execution);
       this.claims.wake();
     }
   }

@@ -1,6 +1,6 @@
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { eventTypeOf, headerOf, kindOf } from '../exchange.js';
-import { check, type Scenario } from '../scenario.js';
+import { check, checkCause, type Scenario } from '../scenario.js';
 import { checkTimeline, TERMINAL } from '../kit-runs.js';
 import { IMAGES } from '../program-traces.js';
 
@@ -64,10 +64,12 @@ export const ORDINARY: readonly Scenario[] = [
       const isFine = message.includes('3') && message.includes('what went wrong');
       check(isFine, `error_message should hold exit code and last lines, and says "${message}"`);
       check(Buffer.byteLength(message) <= MAX_MESSAGE_BYTES, 'error_message is longer than 4 KiB');
+      for (const report of context.reportsOf(id, 'FAILED')) checkCause(report, 'exit', 3);
       await context.checkStarts('fails', 2);
       const bad = await runs.create(IMAGES.plain, { mark: 'fails-outputs', raw_output: '[1, 2' });
       const ended = await runs.untilState(bad, 'FAILED');
       check((ended.execution_summary.error_message ?? '') !== '', 'bad outputs: error_message is empty');
+      for (const report of context.reportsOf(bad, 'FAILED')) checkCause(report, 'error');
       await context.checkAnotherRun();
       await context.untilFolderGone('fails');
     },

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { kindOf, type Exchange } from '../exchange.js';
-import { check, type Scenario } from '../scenario.js';
-import { checkTimeline } from '../kit-runs.js';
+import { kindOf, payloadOf, type Exchange } from '../exchange.js';
+import { check, checkCause, type Scenario } from '../scenario.js';
+import { checkTimeline, timelineOf } from '../kit-runs.js';
 import { IMAGES } from '../program-traces.js';
 import type { ScenarioContext } from '../scenario-context.js';
 import type { WorkerUnderTest } from '../worker-under-test.js';
@@ -42,9 +42,17 @@ export const SHUTDOWN: readonly Scenario[] = [
         async () => (await traces.startsOf('drain-too-long')).length === 1,
       );
       worker.terminate();
-      const run = await runs.untilState(id, 'FAILED');
-      checkTimeline(run, '1 STARTED, 1 FAILED');
-      check((run.execution_summary.error_message ?? '') !== '', 'error_message is empty');
+      const reports = (): Exchange[] => context.reportsOf(id, 'FAILED');
+      await context.until('FAILED is accepted', () =>
+        reports().some(({ answer }) => answer !== null && answer.status < 300),
+      );
+      // With the cause infrastructure the run is queued again.
+      const timeline = timelineOf(await runs.get(id));
+      check(timeline.startsWith('1 STARTED, 1 FAILED'), `the timeline is "${timeline}"`);
+      for (const report of reports()) {
+        check((payloadOf(report)['error_message'] ?? '') !== '', 'error_message is empty');
+        checkCause(report, 'infrastructure');
+      }
       await checkExit(context, worker);
       await context.untilProgramEnded('drain-too-long');
     },

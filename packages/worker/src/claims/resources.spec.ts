@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { detectResources, parseCpuMax, parseGpus, usableRamMb } from './resources.js';
+import { limitResources, detectResources, parseCpuMax, parseGpus, usableRamMb } from './resources.js';
+import { SettingsError } from '@longshore/common/settings/setting';
 
 test('reads the GPUs that nvidia-smi lists', () => {
   const csv =
@@ -43,4 +44,21 @@ test('detects at least one core and some memory', async () => {
   const { cpuCores, ramMb } = await detectResources();
   assert.ok(Number.isInteger(cpuCores) && cpuCores >= 1);
   assert.ok(Number.isInteger(ramMb) && ramMb > 100);
+});
+
+test('offers what the settings say, else what the machine has', () => {
+  const gpus = [0, 1].map((id) => ({ id, vramMb: 1000, tags: [] }));
+  const found = { cpuCores: 8, ramMb: 16_000, gpus };
+  const all = { cpuCores: null, ramMb: null, gpuIds: null };
+  assert.deepEqual(limitResources(found, all), found);
+  assert.deepEqual(limitResources(found, { cpuCores: 3, ramMb: 4000, gpuIds: [1] }), {
+    cpuCores: 3,
+    ramMb: 4000,
+    gpus: [gpus[1]],
+  });
+  assert.deepEqual(limitResources(found, { ...all, gpuIds: [] }).gpus, []);
+  assert.throws(
+    () => limitResources(found, { ...all, gpuIds: [0, 7] }),
+    new SettingsError(['SERVICE_WORKER_GPUS names GPUs that nvidia-smi does not show: 7; there are 0, 1']),
+  );
 });

@@ -1,6 +1,8 @@
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
+import { SettingsError } from '@longshore/common/settings/setting';
+import type { WorkerSettings } from '../load-settings.js';
 import type { Gpu, Resources } from '../service-api/service-api.js';
 
 const NVIDIA_SMI_TIMEOUT_MS = 10_000;
@@ -14,6 +16,29 @@ export async function detectResources(): Promise<Resources> {
     cpuCores: Math.max(1, Math.min(availableParallelism(), quota)),
     ramMb: usableRamMb(totalmem(), process.constrainedMemory()),
     gpus: await detectGpus(),
+  };
+}
+
+/** What a worker offers of its machine; null: all. */
+export type ResourceOffer = Pick<WorkerSettings, 'cpuCores' | 'ramMb' | 'gpuIds'>;
+
+/**
+ * The resources that the worker offers to runs. Cores and memory may be more than this machine has: the engine may be on
+ * another one.
+ * @throws SettingsError when the offer names a GPU that this machine does not have
+ */
+export function limitResources(found: Resources, { cpuCores, ramMb, gpuIds }: ResourceOffer): Resources {
+  const unknown = (gpuIds ?? []).filter((wanted) => !found.gpus.some(({ id }) => id === wanted));
+  if (unknown.length > 0) {
+    const known = found.gpus.map(({ id }) => id).join(', ') || 'none';
+    throw new SettingsError([
+      `SERVICE_WORKER_GPUS names GPUs that nvidia-smi does not show: ${unknown.join(', ')}; there are ${known}`,
+    ]);
+  }
+  return {
+    cpuCores: cpuCores ?? found.cpuCores,
+    ramMb: ramMb ?? found.ramMb,
+    gpus: found.gpus.filter(({ id }) => gpuIds === null || gpuIds.includes(id)),
   };
 }
 

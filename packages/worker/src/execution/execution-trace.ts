@@ -53,7 +53,7 @@ export class ExecutionTrace {
 
   end(outcome: Outcome, end: RunEnd): void {
     this.#span?.set({ 'longshore.run.end': end });
-    if (outcome.kind === 'failed') this.#span?.fail(outcome.cause);
+    if (outcome.kind === 'failed') this.#span?.fail(outcome.origin);
     this.#span?.end();
   }
 }

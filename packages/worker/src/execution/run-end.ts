@@ -4,15 +4,24 @@ import type { Delivery, EventSender } from './event-sender.js';
 import { clipMessage } from './failure-message.js';
 import type { Refusal, RunEvent } from '../service-api/service-api.js';
 
-/** `container`: it failed; `run`: would fail on every worker; `machine`: this machine could not execute it. */
-type FailureCause = 'container' | 'run' | 'machine' | 'shutdown';
+/**
+ * What failed. `container`; `run`: it would fail on every worker; `machine`: this machine could not execute it; `capacity`:
+ * this machine is too small for it; `engine`: this machine cannot execute anything now.
+ */
+type FailureOrigin = 'container' | 'run' | 'machine' | 'capacity' | 'engine' | 'shutdown';
+
+/** The cause that FAILED reports. After `infrastructure`, the service queues the run again without a failed attempt of the user. */
+export type FailureCause = 'exit' | 'oom' | 'image' | 'error' | 'infrastructure';
 
 /** The result of an execution, not reported yet. */
 export type Outcome =
   | { readonly kind: 'completed'; readonly outputs: JsonObject | undefined }
   | {
       readonly kind: 'failed';
+      readonly origin: FailureOrigin;
       readonly cause: FailureCause;
+      /** Of a container that ended. */
+      readonly exitCode?: number;
       readonly summary: string;
       /** Fit for the run's error_message. */
       readonly message: string;
@@ -22,15 +31,19 @@ export type Outcome =
 
 /**
  * How a run ended for this worker. `failed`: its container failed or was stopped by the shutdown; `faulty`: the run would
- * fail on every worker; `machine-failed`: this machine could not execute it; `lost`: the service took the run away or
- * refused its end; `unreported`: the service did not answer the final event.
+ * fail on every worker, or is too large for this one; `machine-failed`: this machine could not execute it; `engine-failed`:
+ * this machine cannot execute anything now; `lost`: the service took the run away or refused its end; `unreported`: the
+ * service did not answer the final event.
  */
-export type RunEnd = 'completed' | 'failed' | 'faulty' | 'machine-failed' | 'lost' | 'unreported';
+export type RunEnd =
+  'completed' | 'failed' | 'faulty' | 'machine-failed' | 'engine-failed' | 'lost' | 'unreported';
 
-const END_OF: Readonly<Record<FailureCause, RunEnd>> = {
+const END_OF: Readonly<Record<FailureOrigin, RunEnd>> = {
   container: 'failed',
   run: 'faulty',
   machine: 'machine-failed',
+  capacity: 'faulty',
+  engine: 'engine-failed',
   shutdown: 'failed',
 };
 
@@ -61,25 +74,27 @@ async function reportCompleted(
   const { status, detail } = delivery;
   const why = status === 413 ? 'they are larger than it takes' : `${status}: ${detail}`;
   const message = clipMessage(`The service refused the run's outputs: ${why}`);
-  return reportFailed({ kind: 'failed', cause: 'run', summary: message, message }, sender, logger);
+  const outcome = { kind: 'failed', origin: 'run', cause: 'error', summary: message, message } as const;
+  return reportFailed(outcome, sender, logger);
 }
 
 async function reportFailed(
-  { summary, message, cause }: Extract<Outcome, { kind: 'failed' }>,
+  { summary, message, origin, cause, exitCode }: Extract<Outcome, { kind: 'failed' }>,
   sender: EventSender,
   logger: Logger,
 ): Promise<RunEnd> {
-  logger.info({ summary }, 'the run has failed');
-  const delivery = await sender.deliver(failed(summary, message));
-  const end = END_OF[cause];
+  logger.info({ summary, cause }, 'the run has failed');
+  const why: JsonObject = { cause, ...(exitCode === undefined ? {} : { exit_code: exitCode }) };
+  const delivery = await sender.deliver(failed(summary, message, why));
+  const end = END_OF[origin];
   if (!isContentRefused(delivery)) return endOf(delivery, end, logger);
   // Without a final event the run would never end; the service accepts this short one.
   const plain = `The service refused the reason of the failure (${delivery.status})`;
-  return endOf(await sender.deliver(failed(plain, plain)), end, logger);
+  return endOf(await sender.deliver(failed(plain, plain, why)), end, logger);
 }
 
-function failed(msg: string, message: string): RunEvent {
-  return { type: 'FAILED', msg, payload: { error_message: message } };
+function failed(msg: string, message: string, why: JsonObject): RunEvent {
+  return { type: 'FAILED', msg, payload: { error_message: message, ...why } };
 }
 
 /** Whether the service refuses the content of the event. */

@@ -5,6 +5,7 @@ import type { Tracing } from '@longshore/common/tracing/tracing';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '../backoff.js';
 import type { Allocation, CapacityQueue, CapacityRequest } from '../claims/capacity.js';
+import type { EnginePause } from '../claims/engine-pause.js';
 import { removeContainer } from './container-cleanup.js';
 import { EventSender } from './event-sender.js';
 import { ExecutionTrace, type TracedStep } from './execution-trace.js';
@@ -13,7 +14,13 @@ import { reportEnd, type Outcome, type RunEnd } from './run-end.js';
 import type { EventLimits } from '../logs/event-cap.js';
 import { RunLog, type UnshippedLogs } from '../logs/run-log.js';
 import { lossReason, pollRun } from './run-poll.js';
-import { RunFault, type ContainerSpec, type RunningContainer, type Runtime } from '../runtime/runtime.js';
+import {
+  EngineFault,
+  RunFault,
+  type ContainerSpec,
+  type RunningContainer,
+  type Runtime,
+} from '../runtime/runtime.js';
 import { isKeyRefusal, type ClaimedRun, type RunView } from '../service-api/service-api.js';
 import { Stopped, StopSignal, type StopReason } from './stop-signal.js';
 
@@ -28,6 +35,7 @@ export interface ExecutionParts {
   readonly runtime: Runtime;
   readonly queue: CapacityQueue;
   readonly unshippedLogs: UnshippedLogs;
+  readonly enginePause: EnginePause;
   readonly eventLimits: EventLimits;
   /** Null: the worker does not trace. */
   readonly tracing: Tracing | null;
@@ -90,6 +98,8 @@ export class RunExecution {
   async run(): Promise<RunEnd> {
     const polling = new AbortController();
     const outcome = await this.execute(polling.signal);
+    if (outcome.kind === 'failed' && outcome.origin === 'engine')
+      this.parts.enginePause.recordFault(this.claimed.image);
     // The final event decides from here on, not a poll.
     polling.abort();
     const removed = this.removeContainer();
@@ -128,7 +138,7 @@ export class RunExecution {
         return { kind: 'lost', why: 'the service refuses this worker' };
       case 'shutting-down': {
         const message = `Worker '${this.parts.context.workerId}' is shutting down`;
-        return { kind: 'failed', cause: 'shutdown', summary: message, message };
+        return { kind: 'failed', origin: 'shutdown', cause: 'infrastructure', summary: message, message };
       }
     }
   }
@@ -159,8 +169,7 @@ export class RunExecution {
     const { currentAttempt: attempt, outputs: outputTemplate } = await this.fetchRun();
     this.log.open(attempt);
     void this.poll(attempt, polling);
-    // Not a RunFault: a larger machine could execute the run.
-    if (this.unmetRequirement !== null) throw new Error(this.unmetRequirement);
+    if (this.unmetRequirement !== null) throw new TooLarge(this.unmetRequirement);
     return { attempt, outputTemplate };
   }
 
@@ -186,7 +195,7 @@ export class RunExecution {
           onKeyRefused(answer);
           throw new Stopped({ kind: 'key-refused' });
         }
-        throw new Error(`The service refused to show the run (${answer.status}): ${answer.detail}`);
+        throw new Refused(`The service refused to show the run (${answer.status}): ${answer.detail}`);
       }
       if (answer.kind === 'ok') {
         const why = lossReason(answer.value, workerId, this.attempt);
@@ -215,7 +224,7 @@ export class RunExecution {
     this.stopSignal.check();
     if (delivery.kind === 'closed') throw new Stopped({ kind: 'key-refused' });
     if (delivery.kind === 'refused') {
-      throw new Error(`The service refused the start of the run (${delivery.status}): ${delivery.detail}`);
+      throw new Refused(`The service refused the start of the run (${delivery.status}): ${delivery.detail}`);
     }
   }
 
@@ -223,6 +232,7 @@ export class RunExecution {
     this.stopSignal.check();
     const container = await this.parts.runtime.start(spec);
     this.container = container;
+    this.parts.enginePause.recordStart();
     const sink = { sender: this.sender, signal: this.stopSignal.signal };
     const reading = this.log.read(container.lines, sink);
     const exit = await this.stopSignal.abortable(container.exit);
@@ -233,7 +243,9 @@ export class RunExecution {
     if (exit.exitCode !== 0) {
       const summary = failureSummary(exit, spec.limits.ramMb);
       const message = failureMessage(summary, this.log.lastLines());
-      return { kind: 'failed', cause: 'container', summary, message };
+      const cause = exit.outOfMemory ? 'oom' : 'exit';
+      const { exitCode } = exit;
+      return { kind: 'failed', origin: 'container', cause, exitCode, summary, message };
     }
     return { kind: 'completed', outputs: await this.stopSignal.abortable(container.readOutputs()) };
   }
@@ -242,9 +254,27 @@ export class RunExecution {
 function outcomeOfError(error: unknown): Outcome {
   const message = clipMessage(errorText(error));
   const [summary = message] = message.split('\n');
-  const cause = error instanceof RunFault ? 'run' : 'machine';
-  return { kind: 'failed', cause, summary, message };
+  return { kind: 'failed', ...blame(error), summary, message };
 }
+
+function blame(error: unknown): Pick<Extract<Outcome, { kind: 'failed' }>, 'origin' | 'cause'> {
+  if (error instanceof RunFault) return { origin: 'run', cause: error.reported };
+  if (error instanceof Refused) return { origin: 'machine', cause: 'error' };
+  if (error instanceof TooLarge) return { origin: 'capacity', cause: 'infrastructure' };
+  return { origin: error instanceof EngineFault ? 'engine' : 'machine', cause: 'infrastructure' };
+}
+
+/** The run requires more than this worker offers: a larger one could execute it. */
+class TooLarge extends Error {
+  constructor(unmetRequirement: string) {
+    super(
+      `${unmetRequirement}. With SERVICE_SCHEDULER=fit the service gives runs only to workers that have the resources`,
+    );
+  }
+}
+
+/** The service refuses a request about the run. */
+class Refused extends Error {}
 
 /** The line that the worker adds to the log of a run whose end did not come from its container. */
 function logNoteOf(outcome: Outcome): string | null {
@@ -252,7 +282,7 @@ function logNoteOf(outcome: Outcome): string | null {
     case 'completed':
       return null;
     case 'failed':
-      return outcome.cause === 'container' ? null : outcome.message;
+      return outcome.origin === 'container' ? null : outcome.message;
     case 'lost':
       return `stopped: ${outcome.why}`;
   }

@@ -30,8 +30,15 @@ describe('choice of the runtime', { timeout: 30_000 }, () => {
   /** Chooses by the settings that the worker program reads from these variables. */
   async function choose(env: NodeJS.ProcessEnv, log = new MemoryLog()) {
     const variables = { SERVICE_URL: 'http://localhost', SERVICE_API_KEY: 'k', ...env };
-    const settings = loadWorkerSettings([], variables, 'host');
-    return chooseRuntime({ ...settings, env, workerId: 'w:1/a', log, stateDir: join(root, 'state') });
+    const settings = loadWorkerSettings([], variables);
+    return chooseRuntime({
+      ...settings,
+      env,
+      workerId: 'w:1/a',
+      instance: '1f3a90cc',
+      log,
+      notesDir: join(root, 'state'),
+    });
   }
 
   it('chooses Docker when an engine answers, also with example images present', async () => {

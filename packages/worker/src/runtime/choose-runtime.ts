@@ -20,9 +20,11 @@ export interface RuntimeChoice {
   /** DOCKER_HOST and what belongs to it, PATH, LANG, TZ. */
   readonly env: NodeJS.ProcessEnv;
   readonly workerId: string;
+  /** Random name of the folder with the lock of the id. */
+  readonly instance: string;
   readonly log: RuntimeLog;
   /** Folder for the process runtime's notes, beside the folders of its runs; default: in the temporary folder. */
-  readonly stateDir?: string;
+  readonly notesDir?: string;
 }
 
 /** Where the example images are when SERVICE_WORKER_IMAGES_DIR does not say: in the checkout that the worker runs in. */
@@ -34,10 +36,11 @@ const DEFAULT_IMAGES_DIR = 'examples/images';
  * @throws Error fit for the operator when the named runtime cannot be used, or none can
  */
 export async function chooseRuntime(choice: RuntimeChoice): Promise<Runtime> {
-  const { runtime, env, workerId, log } = choice;
+  const { runtime, env, workerId, instance, log } = choice;
   if (runtime === 'process') return processRuntime(choice);
   const problem = await engineProblem(env);
-  if (problem === null) return new DockerRuntime({ env, workerId, log, policy: new ImagePolicy(choice) });
+  if (problem === null)
+    return new DockerRuntime({ env, workerId, instance, log, policy: new ImagePolicy(choice) });
   if (runtime === 'docker') throw new Error(`SERVICE_WORKER_RUNTIME is docker, but ${problem}`);
   const imagesDir = folderOf(choice);
   if (!existsSync(imagesDir)) {
@@ -54,11 +57,11 @@ export async function chooseRuntime(choice: RuntimeChoice): Promise<Runtime> {
 }
 
 function processRuntime(choice: RuntimeChoice): Runtime {
-  const { env, workerId, log, stateDir } = choice;
+  const { env, workerId, instance, log, notesDir } = choice;
   return new ProcessRuntime({
     imagesDir: folderOf(choice),
-    stateDir: stateDir ?? defaultStateDir(workerId),
-    folders: new RunFolders(workerId, stateDir === undefined ? undefined : dirname(stateDir)),
+    notesDir: notesDir ?? defaultNotesDir(workerId, instance),
+    folders: new RunFolders(workerId, notesDir === undefined ? undefined : dirname(notesDir), instance),
     log,
     env,
   });
@@ -69,8 +72,8 @@ function folderOf({ imagesDir }: Pick<RuntimeChoice, 'imagesDir'>): string {
 }
 
 /** Worker ids may hold characters that file names may not. */
-function defaultStateDir(workerId: string): string {
+function defaultNotesDir(workerId: string, instance: string): string {
   const user = process.getuid === undefined ? 'user' : String(process.getuid());
-  const worker = createHash('sha256').update(workerId).digest('hex').slice(0, 16);
+  const worker = createHash('sha256').update(`${instance} ${workerId}`).digest('hex').slice(0, 16);
   return join(tmpdir(), `longshore-processes-${user}-${worker}`);
 }

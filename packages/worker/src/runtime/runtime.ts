@@ -70,17 +70,36 @@ export interface Runtime {
   /**
    * Pulls the newest image.
    * @throws RunFault when there is no such image
-   * @throws Error fit for a run's error_message when it is not available now
+   * @throws EngineFault when the engine fails
+   * @throws Error fit for a run's error_message when the image is not available now
    */
   pull(image: string, signal: AbortSignal): Promise<void>;
   /**
    * Creates and starts the container.
    * @throws RunFault when no machine could start it
-   * @throws Error fit for a run's error_message when this machine cannot start it now
+   * @throws EngineFault when this machine cannot start containers now
+   * @throws Error fit for a run's error_message when this machine cannot start this one
    */
   start(spec: ContainerSpec): Promise<RunningContainer>;
-  /** Removes the containers that previous processes of this worker left, and their files. @returns the number of containers */
+  /**
+   * Removes the containers that previous processes of this worker left, and their files. Requires the lock of the worker's
+   * id, and that no container was started yet.
+   * @returns the number of containers
+   */
   removeLeftovers(): Promise<number>;
+  /**
+   * Removes containers of this worker's id that were started under another lock, by a process that may still run: only those
+   * of lost attempts.
+   * @param isLost whether the service has given the attempt to another worker or has ended it; false when that is unknown
+   * @returns the number of containers that remain
+   */
+  removeAbandoned(isLost: (runId: string, attempt: number) => Promise<boolean>): Promise<number>;
+  /**
+   * Starts a container that executes nothing of a run, without a registry.
+   * @param image that could not be started before; the container is of this one or of any other local image
+   * @throws Error that says why this machine cannot start containers now
+   */
+  probe(image: string): Promise<void>;
 }
 
 /**
@@ -88,9 +107,26 @@ export interface Runtime {
  * machine. The message is fit for the run's error_message.
  */
 export class RunFault extends Error {
-  constructor(message: string, options?: ErrorOptions) {
+  /** What FAILED gives as its cause. */
+  readonly reported: 'image' | 'error';
+
+  constructor(message: string, { reported = 'error', ...options }: RunFaultOptions = {}) {
     super(message, options);
     this.name = 'RunFault';
+    this.reported = reported;
+  }
+}
+
+interface RunFaultOptions extends ErrorOptions {
+  /** `image`: the image cannot be had; default: `error`. */
+  readonly reported?: 'image' | 'error';
+}
+
+/** A failure of the engine, which every run on this machine would meet. The message is fit for the run's error_message. */
+export class EngineFault extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'EngineFault';
   }
 }
 

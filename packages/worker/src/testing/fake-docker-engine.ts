@@ -130,6 +130,12 @@ export class FakeDockerEngine {
       };
       this.containers.set(made.id, made);
       json(response, 201, { Id: made.id, Warnings: [] });
+    } else if (call.route === 'GET /images/json') {
+      json(
+        response,
+        200,
+        [...this.images].map((name) => ({ Id: name, RepoTags: [name] })),
+      );
     } else if (call.route === 'GET /containers/json') {
       json(response, 200, this.list(call.query['filters'] ?? '{}'));
     } else {
@@ -193,13 +199,13 @@ export class FakeDockerEngine {
     this.waiting.delete(container.id);
   }
 
-  private list(filters: string): { Id: string }[] {
+  private list(filters: string): { Id: string; Labels: FakeContainer['create']['Labels'] }[] {
     const asked: unknown = Reflect.get(Object(JSON.parse(filters)), 'label');
     const label = Array.isArray(asked) ? asked.map(String) : [];
     const matching = [...this.containers.values()].filter(({ create: { Labels } }) =>
       label.every((entry) => Object.entries(Labels).some(([name, value]) => `${name}=${value}` === entry)),
     );
-    return matching.map(({ id }) => ({ Id: id }));
+    return matching.map(({ id, create: { Labels } }) => ({ Id: id, Labels }));
   }
 }
 

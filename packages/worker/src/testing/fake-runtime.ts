@@ -70,6 +70,10 @@ export class FakeRuntime implements Runtime {
   readonly containers: FakeContainer[] = [];
   readonly pulls: string[] = [];
   leftoversRemoved = 0;
+  /** Containers of another lock: run and attempt. */
+  abandoned: [string, number][] = [];
+  readonly probes: string[] = [];
+  onProbe: (image: string) => Promise<void> = async () => undefined;
   onPull: (image: string, signal: AbortSignal) => Promise<void> = async () => undefined;
   onStart: (container: FakeContainer) => void | Promise<void> = () => undefined;
 
@@ -88,5 +92,19 @@ export class FakeRuntime implements Runtime {
   async removeLeftovers(): Promise<number> {
     this.leftoversRemoved += 1;
     return 0;
+  }
+
+  async removeAbandoned(isLost: (runId: string, attempt: number) => Promise<boolean>): Promise<number> {
+    const kept: [string, number][] = [];
+    for (const [runId, attempt] of this.abandoned) {
+      if (!(await isLost(runId, attempt))) kept.push([runId, attempt]);
+    }
+    this.abandoned = kept;
+    return kept.length;
+  }
+
+  async probe(image: string): Promise<void> {
+    this.probes.push(image);
+    await this.onProbe(image);
   }
 }

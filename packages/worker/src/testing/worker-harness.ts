@@ -34,10 +34,11 @@ export function makeHarness({ env = {}, resources = {} }: HarnessOptions = {}): 
   const clock = new FakeClock();
   const service = new FakeService(clock);
   const runtime = new FakeRuntime();
-  const settings = loadWorkerSettings([], { SERVICE_API_KEY: 'key', SERVICE_WORKER_ID: 'rack/7:a', ...env });
+  const settings = loadWorkerSettings([], { SERVICE_API_KEY: 'key', ...env });
   const log: string[] = [];
   const worker = new Worker({
     settings,
+    workerId: 'rack/7:a',
     resources: { cpuCores: 4, ramMb: 8000, gpus: [], ...resources },
     api: service,
     runtime,

@@ -27,6 +27,7 @@ describe('files of a container', { timeout: 60_000 }, () => {
     const runtime = new DockerRuntime({
       env,
       workerId: 'w-1',
+      instance: '1f3a90cc',
       log: new MemoryLog(),
       policy: ANY_IMAGE,
       timing,
@@ -73,7 +74,10 @@ describe('files of a container', { timeout: 60_000 }, () => {
 
   it('removes the container whose files cannot be put into it', async () => {
     engine.answerNext('PUT /containers/ID/archive', refuse(500, 'no space left on device'));
-    await assert.rejects(ended(), /^Error: The container could not be started: the engine's disk is full$/);
+    await assert.rejects(
+      ended(),
+      /^EngineFault: The container could not be started: the engine's disk is full$/,
+    );
     assert.equal(engine.containers.size, 0);
   });
 
@@ -141,12 +145,12 @@ describe('files of a container', { timeout: 60_000 }, () => {
     assert.deepEqual(await container.readOutputs(), { a: 1 });
   });
 
-  it('fails on this machine when the container is gone or the engine cannot read it', async () => {
+  it('fails by the engine when it cannot read them, and else when the container is gone', async () => {
     const container = await ended(refuse(500, 'disk on fire at /var/lib/docker'));
-    const unreadable = { name: 'Error', message: 'The outputs of the container could not be read' };
-    await assert.rejects(container.readOutputs(), unreadable);
+    const message = 'The outputs of the container could not be read';
+    await assert.rejects(container.readOutputs(), { name: 'EngineFault', message });
     engine.containers.clear();
-    await assert.rejects(container.readOutputs(), unreadable);
+    await assert.rejects(container.readOutputs(), { name: 'Error', message });
   });
 });
 

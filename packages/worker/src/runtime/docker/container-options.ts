@@ -1,4 +1,5 @@
 import type Dockerode from 'dockerode';
+import type { WorkerIdentity } from '../../identity/worker-identity.js';
 import { localName, parseImageReference } from './image-reference.js';
 import { traceEnvironment, type ContainerLimits, type ContainerSpec } from '../runtime.js';
 
@@ -17,13 +18,32 @@ const MB = 1024 * 1024;
 export const WORKER_LABEL = 'longshore.worker';
 export const RUN_LABEL = 'longshore.run';
 export const ATTEMPT_LABEL = 'longshore.attempt';
+/** Which lock of its id the worker holds. */
+export const INSTANCE_LABEL = 'longshore.instance';
+
+/** The labels that name the owner of a container. */
+export function ownerLabels({ workerId, instance }: WorkerIdentity): Readonly<Record<string, string>> {
+  return { [WORKER_LABEL]: workerId, [INSTANCE_LABEL]: instance };
+}
+
+/** Restrictions of every container. */
+const RESTRICTIONS = {
+  CapDrop: ['ALL'],
+  SecurityOpt: ['no-new-privileges'],
+  PidsLimit: PIDS_LIMIT,
+  LogConfig: { Type: 'none', Config: {} },
+  RestartPolicy: { Name: 'no' },
+} satisfies Dockerode.HostConfig;
 
 /**
  * The body of the engine's create call for one attempt of a run. No capability, no new privileges, no engine socket and
  * nothing of the host's files; the network stays as the engine sets it up. The engine keeps no log of its own: the worker is
  * attached, and a log file would grow without bound. A memory limit below the engine's minimum becomes it.
  */
-export function containerOptions(spec: ContainerSpec, workerId: string): Dockerode.ContainerCreateOptions {
+export function containerOptions(
+  spec: ContainerSpec,
+  owner: WorkerIdentity,
+): Dockerode.ContainerCreateOptions {
   return {
     Image: localName(parseImageReference(spec.image)),
     AttachStdin: false,
@@ -37,16 +57,12 @@ export function containerOptions(spec: ContainerSpec, workerId: string): Dockero
       ...Object.entries(traceEnvironment(spec.trace)).map(([name, value]) => `${name}=${value}`),
     ],
     Labels: {
-      [WORKER_LABEL]: workerId,
+      ...ownerLabels(owner),
       [RUN_LABEL]: spec.runId,
       [ATTEMPT_LABEL]: String(spec.attempt),
     },
     HostConfig: {
-      CapDrop: ['ALL'],
-      SecurityOpt: ['no-new-privileges'],
-      PidsLimit: PIDS_LIMIT,
-      LogConfig: { Type: 'none', Config: {} },
-      RestartPolicy: { Name: 'no' },
+      ...RESTRICTIONS,
       ...memoryLimit(spec.limits),
       ...cpuLimit(spec.limits),
       ...gpuRequest(spec.limits),
@@ -68,4 +84,23 @@ function gpuRequest({ gpuId, vramMb }: ContainerLimits): Dockerode.HostConfig {
   const gpu = { Driver: '', Capabilities: [['gpu']] };
   if (gpuId !== null) return { DeviceRequests: [{ ...gpu, DeviceIDs: [String(gpuId)] }] };
   return vramMb > 0 ? { DeviceRequests: [{ ...gpu, Count: 1 }] } : {};
+}
+
+/** A command that no image has. */
+const PROBE_COMMAND = 'longshore-probe';
+
+/**
+ * The body of the create call for a container that shows whether the engine starts containers. Its command does not exist,
+ * so nothing of the image is executed: an engine that says so has set up storage, network and limits.
+ */
+export function probeOptions(image: string, owner: WorkerIdentity): Dockerode.ContainerCreateOptions {
+  return {
+    Image: image,
+    User: '0',
+    WorkingDir: '/',
+    Entrypoint: [PROBE_COMMAND],
+    Cmd: [],
+    Labels: ownerLabels(owner),
+    HostConfig: RESTRICTIONS,
+  };
 }

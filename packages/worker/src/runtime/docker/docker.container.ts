@@ -9,6 +9,7 @@ import { splitLines } from '../log-lines.js';
 import { readChunks } from '../output-chunks.js';
 import { parseOutputs } from '../outputs.js';
 import {
+  EngineFault,
   RunFault,
   type ContainerExit,
   type LogLine,
@@ -131,8 +132,10 @@ export class DockerContainer implements RunningContainer {
         return bytes === null ? undefined : parseOutputs(bytes);
       } catch (error) {
         if (error instanceof RunFault) throw error;
-        if (engineStatus(error) !== null || performance.now() > deadline)
-          throw new Error('The outputs of the container could not be read', { cause: error });
+        const status = engineStatus(error);
+        const message = 'The outputs of the container could not be read';
+        if (status === 404) throw new Error(message, { cause: error });
+        if (status !== null || performance.now() > deadline) throw new EngineFault(message, { cause: error });
         this.log.warn(
           { container: this.container.id, error: engineMessage(error) },
           'outputs of a container not readable, retrying',
@@ -192,7 +195,7 @@ export class DockerContainer implements RunningContainer {
         }
         awaySince ??= performance.now();
         if (performance.now() - awaySince > this.timing.outageMs) {
-          throw new Error(
+          throw new EngineFault(
             `the container engine cannot tell how the container ended: ${engineMessage(error)}`,
             {
               cause: error,

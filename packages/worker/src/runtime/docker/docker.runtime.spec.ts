@@ -18,11 +18,12 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
   });
   afterEach(() => engine.stop());
 
-  function runtime(timing: Partial<ContainerTiming> = {}): DockerRuntime {
+  function runtime(timing: Partial<ContainerTiming> = {}, instance = '1f3a90cc'): DockerRuntime {
     const env = { DOCKER_HOST: engine.host };
     return new DockerRuntime({
       env,
       workerId: 'w-1',
+      instance,
       log,
       policy: ANY_IMAGE,
       timing: { ...TIMING, ...timing },
@@ -45,7 +46,12 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
         OpenStdin: false,
         Tty: false,
         Env: ['SERVICE_INPUT_PATH=/longshore/input.json', 'SERVICE_OUTPUT_PATH=/longshore/output.json'],
-        Labels: { 'longshore.worker': 'w-1', 'longshore.run': spec.runId, 'longshore.attempt': '3' },
+        Labels: {
+          'longshore.worker': 'w-1',
+          'longshore.instance': '1f3a90cc',
+          'longshore.run': spec.runId,
+          'longshore.attempt': '3',
+        },
         HostConfig: {
           CapDrop: ['ALL'],
           SecurityOpt: ['no-new-privileges'],
@@ -111,7 +117,7 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
     it('removes the container when it cannot be started, and logs the words of the engine', async () => {
       engine.answerNext('POST /containers/ID/start', refuse(500, 'no such\nfile: /program'));
       await assert.rejects(runtime().start(containerSpec('tool')), {
-        name: 'Error',
+        name: 'EngineFault',
         message: 'The container could not be started: the container engine answered 500',
       });
       assert.match(JSON.stringify(log.warnings), /no such file: \/program/);
@@ -137,7 +143,7 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
     it('says what of the container cannot be had', async () => {
       engine.answerNext('POST /containers/create', refuse(400, 'Range of CPUs is from 0.01 to 2.00'));
       await assert.rejects(runtime().start(containerSpec('tool')), {
-        name: 'RunFault',
+        name: 'Error',
         message: 'The container could not be created: the machine does not have so many CPUs',
       });
     });
@@ -290,12 +296,26 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
       await assert.rejects(container.remove(), { message: 'container not removed: device busy' });
     });
 
+    it('removes a container of another lock only when its attempt is lost', async () => {
+      await runtime({}, '00000000').start({ ...containerSpec('tool'), runId: 'held', attempt: 1 });
+      await runtime({}, '00000000').start({ ...containerSpec('tool'), runId: 'lost', attempt: 3 });
+      await runtime().start({ ...containerSpec('tool'), runId: 'own', attempt: 3 });
+      const remaining = await runtime().removeAbandoned(
+        async (id, attempt) => id !== 'held' && attempt === 3,
+      );
+      assert.equal(remaining, 1);
+      assert.deepEqual([...engine.containers.keys()], ['c1', 'c3']);
+      assert.equal(await runtime().removeLeftovers(), 1);
+      assert.deepEqual([...engine.containers.keys()], ['c1']);
+    });
+
     it('removes only the leftovers of its own worker id', async () => {
       await runtime().start(containerSpec('tool'));
       await runtime().start(containerSpec('tool'));
       const other = new DockerRuntime({
         env: { DOCKER_HOST: engine.host },
         workerId: 'w-10',
+        instance: '1f3a90cc',
         log,
         policy: ANY_IMAGE,
         timing: TIMING,

@@ -1,7 +1,15 @@
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type Dockerode from 'dockerode';
-import { ATTEMPT_LABEL, containerOptions, RUN_LABEL, WORKER_LABEL } from './container-options.js';
+import {
+  ATTEMPT_LABEL,
+  containerOptions,
+  INSTANCE_LABEL,
+  ownerLabels,
+  probeOptions,
+  RUN_LABEL,
+  WORKER_LABEL,
+} from './container-options.js';
 import { connectEngine, engineMessage, engineStatus, withLimit } from './docker-engine.js';
 import {
   attachOutput,
@@ -12,11 +20,12 @@ import {
 } from './docker.container.js';
 import { putInputs } from './container-files.js';
 import { describeEngineAddress, readEngineAddress, type EngineAddress } from './engine-address.js';
-import { startReason } from './engine-reason.js';
+import { isBadCommand, lacksResource, startReason } from './engine-reason.js';
 import type { ImagePolicy } from './image-policy.js';
 import { ImagePull, PULL_STALL_MS } from './image-pull.js';
-import { parseImageReference } from './image-reference.js';
+import { localName, parseImageReference } from './image-reference.js';
 import {
+  EngineFault,
   RunFault,
   type ContainerSpec,
   type RunningContainer,
@@ -34,6 +43,8 @@ export interface DockerRuntimeOptions {
   /** DOCKER_HOST, DOCKER_TLS_VERIFY, DOCKER_CERT_PATH. */
   readonly env: NodeJS.ProcessEnv;
   readonly workerId: string;
+  /** Of the worker's identity. */
+  readonly instance: string;
   readonly log: RuntimeLog;
   readonly policy: ImagePolicy;
   readonly timing?: ContainerTiming;
@@ -101,22 +112,76 @@ export class DockerRuntime implements Runtime {
   }
 
   async removeLeftovers(): Promise<number> {
-    return this.removeLabelled([`${WORKER_LABEL}=${this.options.workerId}`]);
+    return this.removeLabelled([]);
+  }
+
+  async removeAbandoned(isLost: (runId: string, attempt: number) => Promise<boolean>): Promise<number> {
+    const { workerId, instance } = this.options;
+    const engine = await this.engine();
+    let remaining = 0;
+    for (const { Id, Labels } of await this.list(engine, [`${WORKER_LABEL}=${workerId}`])) {
+      const runId = Labels[RUN_LABEL];
+      if (Labels[INSTANCE_LABEL] === instance || runId === undefined) continue;
+      if (await isLost(runId, Number(Labels[ATTEMPT_LABEL])))
+        await removeContainer(engine.getContainer(Id), this.timing);
+      else remaining += 1;
+    }
+    return remaining;
+  }
+
+  async probe(image: string): Promise<void> {
+    const engine = await this.engine();
+    try {
+      await withLimit(PING_MS, 'ping', () => engine.ping());
+      const candidate = await this.localImage(engine, image);
+      // Without any image there is nothing more to try.
+      if (candidate !== null) await this.probeWith(engine, candidate);
+    } catch (error) {
+      throw new Error(engineMessage(error), { cause: error });
+    }
+  }
+
+  /** @returns the image itself, else any local one, or null */
+  private async localImage(engine: Dockerode, image: string): Promise<string | null> {
+    const { callMs } = this.timing;
+    const name = localName(parseImageReference(image));
+    try {
+      await withLimit(callMs, 'image inspect', () => engine.getImage(name).inspect());
+      return name;
+    } catch (error) {
+      if (engineStatus(error) !== 404) throw error;
+    }
+    const [any] = await withLimit(callMs, 'images', (abortSignal) => engine.listImages({ abortSignal }));
+    return any?.Id ?? null;
+  }
+
+  private async probeWith(engine: Dockerode, image: string): Promise<void> {
+    const container = await this.request(engine, probeOptions(image, this.options));
+    try {
+      await withLimit(START_MS, 'start', (abortSignal) => container.start({ abortSignal }));
+    } catch (error) {
+      if (!isBadCommand(error)) throw error;
+    } finally {
+      await this.discard(container);
+    }
   }
 
   private async create(engine: Dockerode, spec: ContainerSpec): Promise<Dockerode.Container> {
-    // Otherwise the library repeats the body in the query.
-    const request = { _query: {}, _body: containerOptions(spec, this.options.workerId) };
     try {
-      return await withLimit(START_MS, 'create', (abortSignal) => {
-        const cancellable = { ...request, abortSignal };
-        return engine.createContainer(cancellable);
-      });
+      return await this.request(engine, containerOptions(spec, this.options));
     } catch (error) {
       // Without an answer, the engine may have created the container.
       if (engineStatus(error) === null) await this.discardAttempt(spec);
       throw this.startProblem('created', spec, error);
     }
+  }
+
+  private request(engine: Dockerode, body: Dockerode.ContainerCreateOptions): Promise<Dockerode.Container> {
+    return withLimit(START_MS, 'create', (abortSignal) => {
+      // Otherwise the library repeats the body in the query.
+      const cancellable = { _query: {}, _body: body, abortSignal };
+      return engine.createContainer(cancellable);
+    });
   }
 
   /** Repeats a call whose connection broke: it may be made twice. */
@@ -132,19 +197,24 @@ export class DockerRuntime implements Runtime {
     }
   }
 
-  private async removeLabelled(label: string[]): Promise<number> {
-    const engine = await this.engine();
-    const found = await withLimit(this.timing.callMs, 'list', (abortSignal) =>
+  private list(engine: Dockerode, label: string[]): Promise<Dockerode.ContainerInfo[]> {
+    return withLimit(this.timing.callMs, 'list', (abortSignal) =>
       engine.listContainers({ all: true, filters: { label }, abortSignal }),
     );
+  }
+
+  /** Removes containers of this worker's id and lock. */
+  private async removeLabelled(more: readonly string[]): Promise<number> {
+    const engine = await this.engine();
+    const own = Object.entries(ownerLabels(this.options)).map(([name, value]) => `${name}=${value}`);
+    const found = await this.list(engine, [...own, ...more]);
     for (const { Id } of found) await removeContainer(engine.getContainer(Id), this.timing);
     return found.length;
   }
 
   private async discardAttempt({ runId, attempt }: ContainerSpec): Promise<void> {
-    const own = `${WORKER_LABEL}=${this.options.workerId}`;
     try {
-      await this.removeLabelled([own, `${RUN_LABEL}=${runId}`, `${ATTEMPT_LABEL}=${attempt}`]);
+      await this.removeLabelled([`${RUN_LABEL}=${runId}`, `${ATTEMPT_LABEL}=${attempt}`]);
     } catch (error) {
       this.options.log.warn(
         { run: runId, error: engineMessage(error) },
@@ -169,8 +239,9 @@ export class DockerRuntime implements Runtime {
     const words = engineMessage(error);
     this.options.log.warn({ run: runId, error: words }, `container not ${what}`);
     const message = `The container could not be ${what}: ${startReason(error)}`;
-    const isFault = engineStatus(error) === 400 || BAD_COMMAND.test(words);
-    return isFault ? new RunFault(message, { cause: error }) : new Error(message, { cause: error });
+    if (lacksResource(error)) return new Error(message, { cause: error });
+    const isFault = engineStatus(error) === 400 || isBadCommand(error);
+    return isFault ? new RunFault(message, { cause: error }) : new EngineFault(message, { cause: error });
   }
 
   private engine(): Promise<Dockerode> {
@@ -178,6 +249,3 @@ export class DockerRuntime implements Runtime {
     return this.connected;
   }
 }
-
-/** The image's command cannot be executed; engines answer with different statuses. */
-const BAD_COMMAND = /executable file not found|exec format error|attempted to invoke a command that was not/i;

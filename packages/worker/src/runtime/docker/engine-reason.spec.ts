@@ -36,23 +36,43 @@ describe('a container that does not start', { timeout: 30_000 }, () => {
       badCommand,
     ],
     [
-      'a full disk against this machine',
+      'a full disk against the engine',
       500,
       'write /var/lib/docker/x: no space left on device',
-      'Error',
+      'EngineFault',
       "the engine's disk is full",
     ],
     [
-      'an engine that shuts down against this machine',
+      'a missing network against the engine',
+      500,
+      'failed to create endpoint x on network bridge: adding interface veth1 to bridge docker0 failed',
+      'EngineFault',
+      'the container engine answered 500',
+    ],
+    [
+      'a missing GPU against this machine alone',
+      500,
+      'could not select device driver "" with capabilities: [[gpu]]',
+      'Error',
+      'the machine cannot provide the GPU',
+    ],
+    [
+      'an engine that shuts down against itself',
       503,
       'shutting down',
-      'Error',
+      'EngineFault',
       'the container engine answered 503',
     ],
   ] as const) {
     it(`counts ${title}`, async () => {
       const env = { DOCKER_HOST: engine.host };
-      const runtime = new DockerRuntime({ env, workerId: 'w-1', log: new MemoryLog(), policy: ANY_IMAGE });
+      const runtime = new DockerRuntime({
+        env,
+        workerId: 'w-1',
+        instance: '1f3a90cc',
+        log: new MemoryLog(),
+        policy: ANY_IMAGE,
+      });
       engine.answerNext('POST /containers/ID/start', refuse(status, words));
       await assert.rejects(runtime.start(containerSpec('tool')), {
         name,

@@ -1,12 +1,15 @@
 import { engineMessage, engineStatus } from './docker-engine.js';
 
+/** The reason of a pull without permission. */
+export const ACCESS_REFUSED = 'the registry refused access';
+
 /**
  * Short reasons for what an engine says about a pull. Its own words hold what a registry answered, so only the worker's log gets
  * them.
  */
 const PULL_REASONS: readonly (readonly [RegExp, string])[] = [
   [/toomanyrequests|too many requests/i, 'the registry limits requests'],
-  [/unauthorized|denied|forbidden|authentication/i, 'the registry refused access'],
+  [/unauthorized|denied|forbidden|authentication/i, ACCESS_REFUSED],
   [/no space left/i, "the engine's disk is full"],
   [/no matching manifest|does not match the specified platform/i, 'it is not made for this kind of machine'],
 ];
@@ -24,6 +27,26 @@ const START_REASONS: readonly (readonly [RegExp, string])[] = [
   [/no space left/i, "the engine's disk is full"],
   [/memory limit/i, 'its memory limit cannot be set'],
 ];
+
+/** Whether the engine's disk is full. */
+export function isDiskFull(error: unknown): boolean {
+  return /no space left/i.test(engineMessage(error));
+}
+
+/** What the engine says when the image's command cannot be executed; engines answer with different statuses. */
+const BAD_COMMAND = /executable file not found|exec format error|attempted to invoke a command that was not/i;
+
+/** Whether everything but the image's command was in order. */
+export function isBadCommand(error: unknown): boolean {
+  return BAD_COMMAND.test(engineMessage(error));
+}
+
+/** What one machine lacks for a run, and another one may have. */
+const LACKS = /range of cpus|nano ?cpus|gpu|device driver|nvidia|no such image/i;
+
+export function lacksResource(error: unknown): boolean {
+  return LACKS.test(engineMessage(error));
+}
 
 export function pullReason(message: string): string {
   return reasonIn(PULL_REASONS, message) ?? 'its registry did not provide it';

@@ -50,6 +50,7 @@ export class ImagePolicy {
     if (this.allowed !== null && !this.allowed.some((pattern) => pattern.test(name)))
       throw new RunFault(
         `Image '${name}' is refused: SERVICE_WORKER_IMAGES of this worker does not allow it`,
+        { reported: 'image' },
       );
     // The engine has its own way to the default registry, such as a mirror.
     if (registry === null || registry === DEFAULT_REGISTRY || this.options.localRegistries) return;
@@ -57,6 +58,7 @@ export class ImagePolicy {
       throw new RunFault(
         `Image '${name}' is refused: its registry is at a loopback or link-local address, ` +
           'and SERVICE_WORKER_LOCAL_REGISTRIES of this worker is off',
+        { reported: 'image' },
       );
     }
   }

@@ -22,7 +22,14 @@ describe('image pull', { timeout: 60_000 }, () => {
     pullStallMs?: number,
     env: NodeJS.ProcessEnv = { DOCKER_HOST: engine.host },
   ): DockerRuntime {
-    return new DockerRuntime({ env, workerId: 'w-1', log, policy: ANY_IMAGE, pullStallMs });
+    return new DockerRuntime({
+      env,
+      workerId: 'w-1',
+      instance: '1f3a90cc',
+      log,
+      policy: ANY_IMAGE,
+      pullStallMs,
+    });
   }
 
   const digest = `sha256:${'a'.repeat(64)}`;
@@ -42,12 +49,20 @@ describe('image pull', { timeout: 60_000 }, () => {
   }
 
   const none = 'and the worker has none of that name';
-  for (const [words, reason] of [
-    ['toomanyrequests: slow down', 'the registry limits requests'],
-    ['unauthorized: authentication required', 'the registry refused access'],
-    ['write /var/lib/docker/tmp/x: no space left on device', "the engine's disk is full"],
-    ['no matching manifest for linux/arm64 in the manifest list', 'it is not made for this kind of machine'],
-    ['Get "http://10.0.0.1:22/v2/": malformed HTTP response "SSH-2.0-x"', 'its registry did not provide it'],
+  for (const [words, reason, name] of [
+    ['toomanyrequests: slow down', 'the registry limits requests', 'Error'],
+    ['unauthorized: authentication required', 'the registry refused access', 'RunFault'],
+    ['write /var/lib/docker/tmp/x: no space left on device', "the engine's disk is full", 'EngineFault'],
+    [
+      'no matching manifest for linux/arm64 in the manifest list',
+      'it is not made for this kind of machine',
+      'Error',
+    ],
+    [
+      'Get "http://10.0.0.1:22/v2/": malformed HTTP response "SSH-2.0-x"',
+      'its registry did not provide it',
+      'Error',
+    ],
   ] as const) {
     it(`gives a short reason, and the words of the registry to the log only: ${words}`, async () => {
       engine.answerNext(
@@ -57,7 +72,7 @@ describe('image pull', { timeout: 60_000 }, () => {
       );
       for (let i = 0; i < 2; i++) {
         await assert.rejects(runtime().pull('tool', NEVER), {
-          name: 'Error',
+          name,
           message: `Image 'tool:latest' could not be pulled, ${none}: ${reason}`,
         });
         assert.deepEqual(log.warnings[i], {
@@ -70,14 +85,24 @@ describe('image pull', { timeout: 60_000 }, () => {
 
   it('asks the engine for nothing when the image is refused', async () => {
     const policy = new ImagePolicy({ allowedImages: ['ghcr.io/*'], localRegistries: false });
-    const strict = new DockerRuntime({ env: { DOCKER_HOST: engine.host }, workerId: 'w-1', log, policy });
+    const strict = new DockerRuntime({
+      env: { DOCKER_HOST: engine.host },
+      workerId: 'w-1',
+      instance: '1f3a90cc',
+      log,
+      policy,
+    });
     await assert.rejects(strict.pull('tool', NEVER), /SERVICE_WORKER_IMAGES/);
     assert.deepEqual(engine.calls, []);
   });
 
   it('says when the image does not exist', async () => {
     engine.answerNext('POST /images/create', refuse(404, 'manifest for tool:9 not found: manifest unknown'));
-    await assert.rejects(runtime().pull('tool:9', NEVER), /^RunFault: Image 'tool:9' was not found/);
+    await assert.rejects(runtime().pull('tool:9', NEVER), {
+      name: 'RunFault',
+      reported: 'image',
+      message: /^Image 'tool:9' was not found/,
+    });
   });
 
   it('uses a local image when the registry is unreachable, and logs it', async () => {
@@ -138,7 +163,7 @@ describe('image pull', { timeout: 60_000 }, () => {
 
   it('reports an unreachable engine', async () => {
     const away = runtime(50, { DOCKER_HOST: 'unix:///nowhere/docker.sock' });
-    await assert.rejects(away.pull('tool', NEVER), /^Error: .*the container engine did not answer/);
+    await assert.rejects(away.pull('tool', NEVER), /^EngineFault: .*the container engine did not answer/);
   });
 });
 

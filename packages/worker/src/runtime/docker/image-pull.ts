@@ -1,10 +1,10 @@
 import type Dockerode from 'dockerode';
 import { engineMessage, engineStatus, withLimit } from './docker-engine.js';
-import { pullReason } from './engine-reason.js';
+import { ACCESS_REFUSED, isDiskFull, pullReason } from './engine-reason.js';
 import { localName, pullSelector, type ImageReference } from './image-reference.js';
 import { splitLines } from '../log-lines.js';
 import type { OutputChunk } from '../output-chunks.js';
-import { RunFault, type RuntimeLog } from '../runtime.js';
+import { EngineFault, RunFault, type RuntimeLog } from '../runtime.js';
 
 /** Longest time without progress of a pull, in milliseconds. */
 export const PULL_STALL_MS = 120_000;
@@ -33,7 +33,8 @@ export class ImagePull {
   ) {}
 
   /**
-   * @throws RunFault when the registry says that there is no such image
+   * @throws RunFault when the registry says that there is no such image, or refuses access to it
+   * @throws EngineFault when the engine does not answer or its disk is full
    * @throws Error fit for a run's error_message when it could not be pulled for another reason
    */
   async run(signal: AbortSignal): Promise<void> {
@@ -49,11 +50,14 @@ export class ImagePull {
       if (error instanceof PullError && error.missing)
         throw new RunFault(`Image '${image}' was not found, and the worker has none of that name`, {
           cause: error,
+          reported: 'image',
         });
       const why = error instanceof PullError ? error.reason : 'the container engine did not answer';
-      throw new Error(`Image '${image}' could not be pulled, and the worker has none of that name: ${why}`, {
-        cause: error,
-      });
+      const message = `Image '${image}' could not be pulled, and the worker has none of that name: ${why}`;
+      if (why === ACCESS_REFUSED) throw new RunFault(message, { cause: error, reported: 'image' });
+      if (!(error instanceof PullError) || isDiskFull(error))
+        throw new EngineFault(message, { cause: error });
+      throw new Error(message, { cause: error });
     }
   }
 

@@ -41,7 +41,7 @@ export function parseImageReference(image: string): ImageReference {
     path.every((segment) => PATH_SEGMENT.test(segment)) &&
     (tag === null || TAG.test(tag)) &&
     (digest === null || DIGEST.test(digest));
-  if (!valid) throw new RunFault(`'${image}' is not a valid image reference`);
+  if (!valid) throw new RunFault(`'${image}' is not a valid image reference`, { reported: 'image' });
   const registry = path.length === segments.length ? null : (segments[0] ?? null);
   return { repository, registry, path: path.join('/'), tag, digest, name: path.at(-1) ?? '' };
 }

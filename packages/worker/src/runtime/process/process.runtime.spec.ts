@@ -28,14 +28,14 @@ const LINUX_ONLY = process.platform === 'linux' ? false : 'needs /proc';
 
 const root = mkdtempSync(join(tmpdir(), 'longshore-process-'));
 const imagesDir = join(root, 'images');
-const stateDir = join(root, 'state');
+const notesDir = join(root, 'state');
 const folders = new RunFolders('w-1', root);
 mkdirSync(imagesDir);
 after(() => rmSync(root, { recursive: true, force: true }));
 
 function runtime(dir = imagesDir): ProcessRuntime {
   const env = { ...process.env, SERVICE_API_KEY: 'secret', LANG: 'C', TZ: 'UTC' };
-  return new ProcessRuntime({ imagesDir: dir, stateDir, folders, log: new MemoryLog(), env });
+  return new ProcessRuntime({ imagesDir: dir, notesDir, folders, log: new MemoryLog(), env });
 }
 
 function image(name: string, script: string): string {
@@ -200,7 +200,7 @@ describe('process runtime', { timeout: 120_000 }, () => {
   it('removes the note of a process that has ended', async () => {
     const container = await start('brief', 'true');
     await container.exit;
-    assert.equal(existsSync(stateDir), false);
+    assert.equal(existsSync(notesDir), false);
   });
 
   it(
@@ -210,7 +210,7 @@ describe('process runtime', { timeout: 120_000 }, () => {
       const leader = await abandoned('sleep 600 & echo >started; sleep 601');
       assert.equal(await runtime().removeLeftovers(), 1);
       await gone(leader);
-      assert.equal(existsSync(stateDir), false);
+      assert.equal(existsSync(notesDir), false);
       assert.deepEqual(readdirSync(folders.root), []);
       assert.equal(await runtime().removeLeftovers(), 0);
     },
@@ -226,16 +226,16 @@ describe('process runtime', { timeout: 120_000 }, () => {
   it('keeps a process that reuses the pid of a former one', async () => {
     const stranger = spawn('sleep', ['600'], { detached: true, stdio: 'ignore' });
     const { pid = 0 } = stranger;
-    mkdirSync(stateDir, { mode: 0o700 });
+    mkdirSync(notesDir, { mode: 0o700 });
     writeFileSync(
-      join(stateDir, `${pid}.json`),
+      join(notesDir, `${pid}.json`),
       JSON.stringify({ pid, stamp: 'another boot:1', mark: 'X=1' }),
     );
-    writeFileSync(join(stateDir, '1.json'), JSON.stringify({ pid: 1, stamp: null, mark: 'X=1' }));
-    writeFileSync(join(stateDir, '99.json'), '{"pid": 9');
+    writeFileSync(join(notesDir, '1.json'), JSON.stringify({ pid: 1, stamp: null, mark: 'X=1' }));
+    writeFileSync(join(notesDir, '99.json'), '{"pid": 9');
     assert.equal(await runtime().removeLeftovers(), 0);
     assert.notEqual(processStamp(pid), null);
-    assert.equal(existsSync(stateDir), false);
+    assert.equal(existsSync(notesDir), false);
     stranger.kill('SIGKILL');
     await once(stranger, 'exit');
   });
@@ -245,7 +245,7 @@ describe('process runtime', { timeout: 120_000 }, () => {
     mkdirSync(open);
     chmodSync(open, 0o777);
     assert.throws(
-      () => new ProcessRuntime({ imagesDir, stateDir: open, folders, log: new MemoryLog(), env: {} }),
+      () => new ProcessRuntime({ imagesDir, notesDir: open, folders, log: new MemoryLog(), env: {} }),
       /closed to others/,
     );
   });
@@ -278,13 +278,13 @@ async function abandoned(script: string): Promise<number> {
     const { RunFolders } = await import(${JSON.stringify(new URL('run-folders.js', import.meta.url).href)});
     const folders = new RunFolders('w-1', ${JSON.stringify(root)});
     const log = { info() {}, warn() {} };
-    const runtime = new ProcessRuntime({ ...${JSON.stringify({ imagesDir, stateDir, env: {} })}, folders, log });
+    const runtime = new ProcessRuntime({ ...${JSON.stringify({ imagesDir, notesDir, env: {} })}, folders, log });
     await runtime.start(${JSON.stringify(spec)});
     process.kill(process.pid, 'SIGKILL');`;
   const worker = spawn(process.execPath, ['--input-type=module', '-e', code], { stdio: 'inherit' });
   const [, signal] = await once(worker, 'exit');
   assert.equal(signal, 'SIGKILL');
-  const [note = ''] = readdirSync(stateDir);
+  const [note = ''] = readdirSync(notesDir);
   const pid = Number.parseInt(note, 10);
   assert.notEqual(processStamp(pid), null, 'the program did not outlive the worker');
   while (!existsSync(started)) await sleep(10);

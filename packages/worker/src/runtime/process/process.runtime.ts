@@ -1,13 +1,15 @@
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { constants, accessSync, readdirSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { parseImageReference } from '../docker/image-reference.js';
 import { ProcessContainer } from './process.container.js';
 import { ProcessNotes, type ProcessNote } from './process-notes.js';
-import type { RunFolder, RunFolders } from './run-folders.js';
+import type { FolderSpec, RunFolder, RunFolders } from './run-folders.js';
 import { groupMembers, hasEnvironment, processStamp, signalGroup } from './process-table.js';
 import {
+  EngineFault,
   RunFault,
   traceEnvironment,
   type ContainerSpec,
@@ -19,14 +21,17 @@ import {
 const PROGRAM = 'program';
 const DEFAULT_PATH = '/usr/local/bin:/usr/bin:/bin';
 
+/** How long a probe may take, in milliseconds. */
+const PROBE_MS = 30_000;
+
 /** How long leftovers may take to end after SIGKILL, in milliseconds. */
 const KILL_MS = 5_000;
 
 export interface ProcessRuntimeOptions {
   /** Folder with one folder per image, each holding the executable file `program`. */
   readonly imagesDir: string;
-  /** Folder for notes about running processes, one per worker id. */
-  readonly stateDir: string;
+  /** Folder for notes about running processes, one per worker. */
+  readonly notesDir: string;
   readonly folders: RunFolders;
   readonly log: RuntimeLog;
   /** Source of PATH, LANG and TZ; programs get no other variable of it. */
@@ -48,7 +53,7 @@ export class ProcessRuntime implements Runtime {
     this.imagesDir = resolve(options.imagesDir);
     if (!isFolder(this.imagesDir))
       throw new Error(`SERVICE_WORKER_IMAGES_DIR: '${options.imagesDir}' is no folder`);
-    this.notes = new ProcessNotes(options.stateDir);
+    this.notes = new ProcessNotes(options.notesDir);
     options.folders.open();
   }
 
@@ -59,12 +64,26 @@ export class ProcessRuntime implements Runtime {
 
   async start(spec: ContainerSpec): Promise<RunningContainer> {
     const program = this.programOf(spec.image);
-    const folder = await this.options.folders.create(spec);
+    const folder = await this.createFolder(spec);
     try {
       return await this.spawn(program, spec, folder);
     } catch (error) {
       await folder.remove();
       throw error;
+    }
+  }
+
+  /** Notes and folders belong to one lock of an id, so there is nothing of others. */
+  removeAbandoned(): Promise<number> {
+    return Promise.resolve(0);
+  }
+
+  async probe(): Promise<void> {
+    const folder = await this.createFolder({ runId: 'probe', attempt: 1, inputs: {}, outputTemplate: {} });
+    try {
+      await promisify(execFile)(process.execPath, ['--version'], { cwd: folder.path, timeout: PROBE_MS });
+    } finally {
+      await folder.remove();
     }
   }
 
@@ -77,6 +96,16 @@ export class ProcessRuntime implements Runtime {
     for (const { pid } of notes) this.notes.remove(pid);
     await this.removeFolders();
     return leftovers.length;
+  }
+
+  private async createFolder(spec: FolderSpec): Promise<RunFolder> {
+    try {
+      return await this.options.folders.create(spec);
+    } catch (error) {
+      throw new EngineFault(`The folder of the run could not be created (${codeOf(error)})`, {
+        cause: error,
+      });
+    }
   }
 
   /** Folders that stay do no harm but take space. */
@@ -125,6 +154,7 @@ export class ProcessRuntime implements Runtime {
     throw new RunFault(
       `Image '${image}' was not found: the process runtime has ${known.toSorted().join(', ') || 'none'} ` +
         `(a folder with an executable file '${PROGRAM}' each)`,
+      { reported: 'image' },
     );
   }
 
@@ -165,8 +195,12 @@ const BAD_PROGRAM: ReadonlySet<unknown> = new Set(['ENOENT', 'EACCES', 'ENOEXEC'
 
 async function startProblem(image: string, child: ReturnType<typeof spawn>): Promise<Error> {
   const error = await new Promise<unknown>((settle) => child.once('error', settle));
+  const code = codeOf(error);
+  const message = `The program of image '${image}' could not be started (${code})`;
+  return BAD_PROGRAM.has(code) ? new RunFault(message) : new EngineFault(message);
+}
+
+function codeOf(error: unknown): string {
   const code: unknown = typeof error === 'object' && error !== null ? Reflect.get(error, 'code') : undefined;
-  const reason = typeof code === 'string' ? code : 'unknown reason';
-  const message = `The program of image '${image}' could not be started (${reason})`;
-  return BAD_PROGRAM.has(code) ? new RunFault(message) : new Error(message);
+  return typeof code === 'string' ? code : 'unknown reason';
 }

@@ -21,6 +21,9 @@ export interface RunFolder {
   remove(): Promise<void>;
 }
 
+/** What a folder is made for. */
+export type FolderSpec = Pick<ContainerSpec, 'runId' | 'attempt' | 'inputs' | 'outputTemplate'>;
+
 export interface Leftovers {
   readonly removed: number;
   /** Paths that could not be removed. */
@@ -31,9 +34,10 @@ export interface Leftovers {
 export class RunFolders {
   readonly root: string;
 
-  constructor(workerId: string, base: string = tmpdir()) {
+  /** @param instance of the worker's identity: a worker with the same id and another lock has other folders */
+  constructor(workerId: string, base: string = tmpdir(), instance: string = '') {
     const readable = workerId.replace(/[^A-Za-z0-9.-]+/g, '-').slice(0, 40);
-    const distinct = createHash('sha256').update(workerId).digest('hex').slice(0, 12);
+    const distinct = createHash('sha256').update(`${instance} ${workerId}`).digest('hex').slice(0, 12);
     const user = process.getuid?.() ?? 'user';
     this.root = join(base, `longshore-${user}-${readable}-${distinct}`);
   }
@@ -66,7 +70,7 @@ export class RunFolders {
   }
 
   /** Creates the folder of an attempt, under a unique name, with its input and output file. */
-  async create({ runId, attempt, inputs, outputTemplate }: ContainerSpec): Promise<RunFolder> {
+  async create({ runId, attempt, inputs, outputTemplate }: FolderSpec): Promise<RunFolder> {
     this.open();
     const name = runId.replace(/[^A-Za-z0-9-]+/g, '-').slice(0, 64);
     const path = await mkdtemp(join(this.root, `${name}-${attempt}-`));

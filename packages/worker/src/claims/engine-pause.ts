@@ -1,0 +1,88 @@
+import type { Logger } from 'pino';
+import { Backoff } from '../backoff.js';
+import type { Clock } from '../clock.js';
+import { errorText } from '../execution/failure-message.js';
+
+const PAUSE = { firstMs: 1000, maxMs: 30_000 };
+
+export interface EnginePauseOptions {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly random: () => number;
+  /** @throws Error that says why this machine cannot start a container */
+  readonly probe: (image: string) => Promise<void>;
+  readonly onResume: () => void;
+  /** Ends a pause for good. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Pauses claims after a failure of the engine until a probe container runs. Then one run at a time is claimed until the
+ * container of one starts. Pauses grow with each failure before that.
+ */
+export class EnginePause {
+  private readonly backoff: Backoff;
+  private state: 'working' | 'paused' | 'on trial' = 'working';
+  /** Runs claimed since the failure. */
+  private readonly trials = new Set<object>();
+
+  constructor(private readonly options: EnginePauseOptions) {
+    this.backoff = new Backoff(PAUSE, options.random);
+  }
+
+  get allowsClaims(): boolean {
+    return this.state === 'working' || (this.state === 'on trial' && this.trials.size === 0);
+  }
+
+  recordClaim(execution: object): void {
+    if (this.state !== 'working') this.trials.add(execution);
+  }
+
+  recordEnd(execution: object): void {
+    this.trials.delete(execution);
+  }
+
+  /** The container of a run has started. */
+  recordStart(): void {
+    if (this.state !== 'on trial') return;
+    this.state = 'working';
+    this.backoff.reset();
+    this.trials.clear();
+    this.options.onResume();
+  }
+
+  /** @param image of the run that the engine failed */
+  recordFault(image: string): void {
+    if (this.state !== 'paused') void this.pause(image);
+  }
+
+  private async pause(image: string): Promise<void> {
+    const { clock, logger, signal, onResume } = this.options;
+    const startedAtMs = clock.nowMs();
+    this.state = 'paused';
+    logger.warn('the container engine failed: no claims until a probe container runs');
+    for (let tries = 1; !signal.aborted; tries++) {
+      await clock.sleep(this.backoff.nextMs(), signal);
+      if (signal.aborted || (await this.succeeds(image, tries))) break;
+    }
+    if (signal.aborted) return;
+    this.state = 'on trial';
+    logger.info(
+      { pausedMs: Math.round(clock.nowMs() - startedAtMs) },
+      'a probe container ran: claiming again',
+    );
+    onResume();
+  }
+
+  private async succeeds(image: string, tries: number): Promise<boolean> {
+    try {
+      await this.options.probe(image);
+      return true;
+    } catch (error) {
+      const level = tries === 1 ? 'warn' : 'info';
+      const fields = { error: errorText(error), tries };
+      this.options.logger[level](fields, 'the probe container did not run: still no claims');
+      return false;
+    }
+  }
+}

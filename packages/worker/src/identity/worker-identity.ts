@@ -1,0 +1,110 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { lstatSync, mkdirSync, readlinkSync, symlinkSync } from 'node:fs';
+import { homedir, hostname, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SettingsError } from '@longshore/common/settings/setting';
+import { takeLock } from './process-lock.js';
+
+/** How many workers without an id of their own one state folder can have. */
+const MAX_SLOTS = 1024;
+
+const INSTANCE = /^[0-9a-f]{8}$/;
+
+/** Who this worker is, for the service and for what it leaves on the machine. */
+export interface WorkerIdentity {
+  readonly workerId: string;
+  /** Random name of the state folder: only processes with the same one can see each other's locks. */
+  readonly instance: string;
+}
+
+export interface IdentityOptions {
+  /** SERVICE_WORKER_ID; null: not set. */
+  readonly workerId: string | null;
+  /** SERVICE_WORKER_STATE_DIR; null: not set. */
+  readonly stateDir: string | null;
+  readonly host?: string;
+  readonly env?: Readonly<NodeJS.ProcessEnv>;
+}
+
+/**
+ * Opens the state folder and takes the worker's id for the rest of this process's life. Without a configured id, it is the
+ * host name and a suffix from the state folder, and for a second worker beside the first also a number: `HOST-1f3a90cc-2`.
+ * @throws SettingsError when the folder cannot be used, or another process of this machine has the id
+ */
+export function takeIdentity({
+  workerId,
+  stateDir,
+  host = hostname(),
+  env = process.env,
+}: IdentityOptions): WorkerIdentity {
+  const folder = stateDir === null ? openDefaultFolder(env) : openFolder(stateDir);
+  const instance = readInstance(folder);
+  if (workerId !== null) {
+    const owner = takeLock(lockOf(folder, workerId));
+    if (owner === null) return { workerId, instance };
+    throw new SettingsError([
+      `SERVICE_WORKER_ID: the id '${workerId}' is in use on this machine by process ${owner}; ` +
+        'stop that worker, or give this one another id (without SERVICE_WORKER_ID it chooses one)',
+    ]);
+  }
+  const first = `${hostPart(host)}-${instance}`;
+  for (let slot = 1; slot <= MAX_SLOTS; slot++) {
+    const id = slot === 1 ? first : `${first}-${slot}`;
+    if (takeLock(lockOf(folder, id)) === null) return { workerId: id, instance };
+  }
+  throw new SettingsError([`SERVICE_WORKER_STATE_DIR: '${folder}' has ${MAX_SLOTS} running workers`]);
+}
+
+/** The part of a worker id that comes from the host name. */
+export function hostPart(host: string): string {
+  const id = host
+    .replace(/[^A-Za-z0-9._-]+/g, '-')
+    .replace(/^[^A-Za-z0-9]+/, '')
+    .slice(0, 100);
+  return id === '' ? 'worker' : id;
+}
+
+/** Ids may hold characters that file names may not. */
+function lockOf(folder: string, workerId: string): string {
+  return join(folder, 'ids', createHash('sha256').update(workerId).digest('hex').slice(0, 32));
+}
+
+/** The state folder of the user; without a home that can be written, a folder that lasts until the next start of the machine. */
+function openDefaultFolder(env: Readonly<NodeJS.ProcessEnv>): string {
+  const home = env['XDG_STATE_HOME'] || join(env['HOME'] || homedir(), '.local', 'state');
+  try {
+    return openFolder(join(home, 'longshore-worker'));
+  } catch {
+    return openFolder(join(tmpdir(), `longshore-worker-${process.getuid?.() ?? 'user'}`));
+  }
+}
+
+/** @throws SettingsError when it cannot be created or belongs to another user */
+function openFolder(path: string): string {
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+    const found = lstatSync(path);
+    if (!found.isDirectory() || (process.getuid !== undefined && found.uid !== process.getuid()))
+      throw new Error('it is not a folder of this user');
+    mkdirSync(join(path, 'ids'), { recursive: true, mode: 0o700 });
+    return path;
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new SettingsError([`SERVICE_WORKER_STATE_DIR: '${path}' cannot be used: ${why}`]);
+  }
+}
+
+/** A symbolic link, because it appears together with its content. */
+function readInstance(folder: string): string {
+  const path = join(folder, 'instance');
+  try {
+    symlinkSync(randomBytes(4).toString('hex'), path);
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST'))
+      throw new SettingsError([`SERVICE_WORKER_STATE_DIR: '${path}' cannot be written: ${String(error)}`]);
+  }
+  const instance = readlinkSync(path);
+  if (!INSTANCE.test(instance))
+    throw new SettingsError([`SERVICE_WORKER_STATE_DIR: '${path}' was not written by a worker; remove it`]);
+  return instance;
+}

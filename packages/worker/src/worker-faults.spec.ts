@@ -1,0 +1,166 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { EngineFault, RunFault } from './runtime/runtime.js';
+import type { FakeContainer } from './testing/fake-runtime.js';
+import { makeHarness, type WorkerHarness } from './testing/worker-harness.js';
+
+describe('the cause that FAILED reports', () => {
+  const cases: [string, string, number | undefined, (harness: WorkerHarness) => void][] = [
+    [
+      'a container that ends with another exit code than 0',
+      'exit',
+      75,
+      ends((container) => container.end(75)),
+    ],
+    ['a container that reaches its memory limit', 'oom', 137, ends((container) => container.end(137, true))],
+    ['outputs that are no JSON object', 'error', undefined, ends(badOutputs)],
+    ['an image that does not exist', 'image', undefined, pulls(new RunFault('no', { reported: 'image' }))],
+    ['a registry that is unreachable', 'infrastructure', undefined, pulls(new Error('no route'))],
+    ['an engine that is away', 'infrastructure', undefined, pulls(new EngineFault('away'))],
+    [
+      'a container that cannot be started here',
+      'infrastructure',
+      undefined,
+      starts(new EngineFault('no bridge')),
+    ],
+    ['a command that no machine can execute', 'error', undefined, starts(new RunFault('no command'))],
+    ['a GET of the run that is refused', 'error', undefined, refusesRun],
+  ];
+  for (const [title, cause, exitCode, prepare] of cases) {
+    it(`is ${cause} after ${title}`, async () => {
+      const harness = makeHarness();
+      prepare(harness);
+      const run = harness.service.add('run-1');
+      await harness.start();
+      await harness.untilState(run, 'FAILED');
+      const payload = run.timeline.at(-1)?.payload ?? {};
+      assert.equal(payload['cause'], cause);
+      assert.equal(payload['exit_code'], exitCode);
+      assert.equal(typeof payload['error_message'], 'string');
+      await harness.end();
+    });
+  }
+
+  it('is infrastructure when the worker shuts down, because another worker could execute the run', async () => {
+    const harness = makeHarness({ env: { SERVICE_WORKER_DRAIN: '1' } });
+    const run = harness.service.add('run-1');
+    await harness.start();
+    await harness.container();
+    await harness.end();
+    assert.equal(run.timeline.at(-1)?.payload?.['cause'], 'infrastructure');
+  });
+});
+
+describe('a failure of the engine', () => {
+  it('pauses claims until a probe container runs, while heartbeats go on', async () => {
+    const harness = makeHarness({ env: { SERVICE_WORKER_MAX_RUNS: '1' } });
+    const { clock, runtime, service, log } = harness;
+    runtime.onStart = runtime.onProbe = throws(new EngineFault('no bridge'));
+    const runs = Array.from({ length: 5 }, (_, n) => service.add(`run-${n}`));
+    await harness.start();
+    await clock.pass(600_000);
+    const touched = runs.filter(({ timeline }) => timeline.length > 0);
+    assert.equal(touched.length, 1, 'the first failure is the last');
+    assert.ok(
+      runtime.probes.length > 15 && runtime.probes.length < 40,
+      `${runtime.probes.length} probes in 10 minutes`,
+    );
+    assert.ok(service.callsOf('heartbeat').length > 250);
+    assert.equal(log.filter((line) => line.includes('no claims until a probe container runs')).length, 1);
+
+    runtime.onProbe = async () => undefined;
+    runtime.onStart = (container) => container.end(0);
+    for (const run of runs.slice(1)) await harness.untilState(run, 'COMPLETED');
+    assert.ok(log.some((line) => line.includes('claiming again')));
+    await harness.end();
+  });
+
+  it('that the probe does not show is met again after ever longer pauses, until a container has run', async () => {
+    const harness = makeHarness();
+    const { clock, runtime, service } = harness;
+    runtime.onStart = throws(new EngineFault('disk full'));
+    const run = service.add('run-1', { maxAttempts: 1000 });
+    await harness.start();
+    await clock.pass(600_000);
+    assert.ok(run.failures > 10 && run.failures < 45, `${run.failures} failures in 10 minutes`);
+    runtime.onStart = (container) => container.end(0);
+    await harness.untilState(run, 'COMPLETED');
+
+    runtime.onStart = (container) => {
+      if (container.spec.image === 'broken') throw new EngineFault('disk full');
+      container.end(0);
+    };
+    const failing = service.add('run-2', { image: 'broken' });
+    await harness.untilState(failing, 'FAILED');
+    const before = clock.nowMs();
+    await harness.untilState(service.add('run-3'), 'COMPLETED');
+    assert.ok(clock.nowMs() - before < 3000, `${clock.nowMs() - before} ms`);
+    await harness.end();
+  });
+
+  it('does not delay a shutdown', async () => {
+    const harness = makeHarness();
+    harness.runtime.onStart = harness.runtime.onProbe = throws(new EngineFault('no bridge'));
+    const run = harness.service.add('run-1');
+    await harness.start();
+    await harness.untilState(run, 'FAILED');
+    await harness.clock.pass(100_000);
+    const before = harness.clock.nowMs();
+    assert.equal(await harness.end(), 0);
+    assert.ok(harness.clock.nowMs() - before < 5000);
+  });
+});
+
+describe('containers of the same worker id that another process started', () => {
+  it('stay while the service counts their attempts as this worker id’s, and go after that', async () => {
+    const harness = makeHarness();
+    const { clock, runtime, service } = harness;
+    const run = service.add('run-1', { state: 'RUNNING', workerId: 'rack/7:a', attempt: 2 });
+    runtime.abandoned = [
+      ['run-1', 2],
+      ['unknown', 1],
+    ];
+    await harness.start();
+    await clock.pass(60_000);
+    assert.equal(runtime.abandoned.length, 2);
+    assert.equal(harness.log.filter((line) => line.includes('another process runs containers')).length, 1);
+    Object.assign(run, { state: 'PENDING', workerId: null, attempt: 3 });
+    await clock.until('the lost one is removed', () => runtime.abandoned.length === 1, 1000);
+    assert.deepEqual(runtime.abandoned, [['unknown', 1]]);
+    await harness.end();
+  });
+});
+
+function throws(error: Error) {
+  return async (): Promise<never> => {
+    throw error;
+  };
+}
+
+function ends(end: (container: FakeContainer) => void) {
+  return ({ runtime }: WorkerHarness): void => {
+    runtime.onStart = end;
+  };
+}
+
+function pulls(error: Error) {
+  return ({ runtime }: WorkerHarness): void => {
+    runtime.onPull = throws(error);
+  };
+}
+
+function starts(error: Error) {
+  return ({ runtime }: WorkerHarness): void => {
+    runtime.onStart = throws(error);
+  };
+}
+
+function badOutputs(container: FakeContainer): void {
+  container.writeOutputs('[]');
+  container.end(0);
+}
+
+function refusesRun({ service }: WorkerHarness): void {
+  service.onCall = ({ what }) =>
+    what === 'getRun' ? { kind: 'refused', status: 404, detail: 'no' } : undefined;
+}
