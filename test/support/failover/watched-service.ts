@@ -44,6 +44,7 @@ export class WatchedService {
     private readonly server: ServiceProcess,
     private readonly wire: Wire,
     private readonly service: RecordedService,
+    readonly name: string,
     load: Load,
   ) {
     this.tails = TOPICS.map((topic) => new ResumingTail(service, topic));
@@ -55,8 +56,12 @@ export class WatchedService {
     });
   }
 
-  /** @param url of its database */
-  static async start(url: string, load: Load): Promise<WatchedService> {
+  /**
+   * Starts the service and its load.
+   * @param url of its database
+   * @param load with the name that reports give the service
+   */
+  static async start(url: string, load: Load & { readonly name: string }): Promise<WatchedService> {
     const server = await startCluster(
       {
         env: {
@@ -70,7 +75,7 @@ export class WatchedService {
       SERVER_PROCESSES,
     );
     const wire = new Wire(Number(new URL(server.url).port), KEY);
-    return new WatchedService(server, wire, new RecordedService([wire]), load);
+    return new WatchedService(server, wire, new RecordedService([wire]), load.name, load);
   }
 
   get acknowledged(): number {
@@ -97,12 +102,16 @@ export class WatchedService {
     this.silences.push(Math.round((RecordedService.now() - since) / 100) / 10);
   }
 
-  /** Lets the clients finish, waits for the end of every run, reads everything, and ends the service. */
-  async finish(): Promise<FinalState> {
+  /** Lets the clients finish, and waits for the end of every run. */
+  async rest(): Promise<void> {
     await Promise.all(this.#clients.map((client) => client.stop()));
     await waitFor(async () => (await countLive(this.service)) === 0, PATIENCE_MS);
     await this.#crew.stop();
     await Promise.all(this.tails.map((tail) => tail.stop()));
+  }
+
+  /** Reads everything when all rest, and ends the service. */
+  async finish(): Promise<FinalState> {
     const final = await readFinalState(this.service, this.tails);
     assert.equal(readyPids(this.server).length, SERVER_PROCESSES, 'a server process was started again');
     assert.equal(await this.server.stop(), 0);
