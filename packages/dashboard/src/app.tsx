@@ -16,8 +16,8 @@ export function App() {
             <Pages />
           </Shell>
         </SessionGate>
+        <Toasts />
       </Router>
-      <Toasts />
     </RoutesContext>
   );
 }

@@ -109,7 +109,7 @@ describe('the page of API keys', { skip: NO_BROWSER }, () => {
     assert.equal(await statusOf(key), 200);
     await row.getByRole('button', { name: /^Revoke/ }).click();
     await dialog.getByRole('button', { name: 'Revoke', exact: true }).click();
-    await page.getByText('to be revoked is revoked.').waitFor();
+    await page.getByText('to be revoked is revoked.').getByRole('link').waitFor();
     await row.getByText('revoked', { exact: true }).waitFor();
     assert.equal(await row.getByRole('button', { name: /^Revoke/ }).count(), 0);
     assert.equal(await statusOf(key), 401);

@@ -40,7 +40,7 @@ describe('what may be done to a run on its page', { skip: NO_BROWSER }, () => {
     assert.equal((await steps.get(id)).state, 'RUNNING');
     await page.keyboard.press('c');
     await dialog.getByRole('button', { name: 'Cancel the run' }).click();
-    await page.getByText('The run is cancelled.').waitFor();
+    await page.getByText(/^Run \S+ is cancelled\.$/).waitFor();
     await page.getByRole('status').getByText('Cancelled').waitFor();
     assert.equal((await steps.get(id)).state, 'CANCELLED');
     assert.equal(await page.getByRole('button', { name: 'Cancel', exact: true }).isDisabled(), true);
@@ -59,7 +59,7 @@ describe('what may be done to a run on its page', { skip: NO_BROWSER }, () => {
     const dialog = page.getByRole('dialog', { name: 'Retry this run?' });
     await dialog.getByText('It opens attempt 2 of this run').waitFor();
     await dialog.getByRole('button', { name: 'Open attempt 2' }).click();
-    await page.getByText('Attempt 2 is in the queue.').waitFor();
+    await page.getByText(/^Attempt 2 of run \S+ is in the queue\.$/).waitFor();
     await page.getByRole('button', { name: /^Attempt 2/ }).waitFor();
     await page.getByRole('button', { name: /^Attempt 1.*no/s }).waitFor();
     assert.equal((await steps.get(id)).current_attempt, 2);
@@ -88,7 +88,7 @@ describe('what may be done to a run on its page', { skip: NO_BROWSER }, () => {
     await dialog.getByLabel('Inputs').fill('{"text": "new"}');
     await dialog.getByLabel('Priority').fill('9');
     await dialog.getByRole('button', { name: 'Start a new run' }).click();
-    await page.getByText('The new run is in the queue.').waitFor();
+    await page.getByText(/^Run \S+ is in the queue\.$/).waitFor();
     await page.waitForURL((url) => url.pathname.startsWith('/ui/runs/') && !url.pathname.endsWith(run.id));
     const made = await steps.get(new URL(page.url()).pathname.split('/').at(-1) ?? '');
     assert.deepEqual(made.inputs, { text: 'new' });
@@ -144,7 +144,7 @@ describe('what may be done to a run on its page', { skip: NO_BROWSER }, () => {
     await dialog.getByLabel('Outputs', { exact: true }).fill('{"by": "hand"}');
     await opened.checkAccessibility();
     await dialog.getByRole('button', { name: 'Change the run' }).click();
-    await page.getByText('The run is changed.').waitFor();
+    await page.getByText(/^Run \S+ is changed\.$/).waitFor();
     const changed = await steps.get(id);
     assert.deepEqual([changed.state, changed.priority, changed.outputs], ['COMPLETED', 8, { by: 'hand' }]);
     await page.getByText('set by an admin').waitFor();

@@ -214,18 +214,22 @@ describe('the list of runs', { skip: NO_BROWSER }, () => {
     await dialog.getByLabel('Inputs').fill('{"text": "to be"}');
     await dialog.getByLabel('CPUs').fill('-1');
     await dialog.getByLabel('Attempts').fill('5000');
+    await dialog.getByLabel('Attempt timeout in s').fill('0');
     await dialog.getByRole('button', { name: 'Create run' }).click();
     await dialog.getByText(/image must be/).waitFor();
     opened.expectErrors(/400/);
     assert.match(await noteOf('Image'), /^image must be an image reference/);
     assert.match(await noteOf('CPUs'), /^constraints\.cpu must be/);
     assert.match(await noteOf('Attempts'), /^retry_policy\.max_attempts must be/);
+    assert.match(await noteOf('Attempt timeout in s'), /^timeouts\.attempt_s must be/);
     await opened.checkAccessibility();
 
     await dialog.getByLabel('Image', { exact: true }).fill('made/here');
     await dialog.getByLabel('CPUs').fill('2');
     await dialog.getByLabel('Attempts').fill('5');
     await dialog.getByLabel('Priority').fill('-7');
+    await dialog.getByLabel('Start within, in s').fill('600');
+    await dialog.getByLabel('Attempt timeout in s').fill('90');
     await dialog.getByLabel('Topic').fill('orders');
     await dialog.getByRole('button', { name: 'Create run' }).click();
     await page.getByText(/^Created run/).waitFor();
@@ -239,9 +243,12 @@ describe('the list of runs', { skip: NO_BROWSER }, () => {
         run.retry_policy.max_attempts,
         run.priority,
         run.event_delivery.topic,
+        run.timeouts,
       ],
-      [{ text: 'to be' }, 2, 5, -7, 'orders'],
+      [{ text: 'to be' }, 2, 5, -7, 'orders', { start_within_s: 600, attempt_s: 90 }],
     );
+    await page.getByRole('region', { name: 'Messages' }).getByRole('link').click();
+    await page.waitForURL(`**/ui/runs/${run.id}`);
     await opened.close();
   });
 

@@ -71,7 +71,7 @@ describe('the page of workers', { skip: NO_BROWSER }, () => {
 
     await page.getByRole('button', { name: 'Drain worker-77' }).click();
     await dialog.getByRole('button', { name: 'Drain', exact: true }).click();
-    await page.getByText('worker-77 takes no new runs.').waitFor();
+    await page.getByText('worker-77 takes no new runs.').getByRole('link', { name: 'worker-77' }).waitFor();
     await page.getByRole('row').getByText('draining', { exact: true }).waitFor();
     assert.equal((await steps.heartbeat('worker-77')).draining, true);
 

@@ -1,8 +1,11 @@
+import type { ReactNode } from 'react';
+
 /** A short message about something that was done. */
 export interface Toast {
   readonly id: number;
   readonly kind: 'good' | 'bad';
-  readonly text: string;
+  /** With a link to what it names. */
+  readonly text: ReactNode;
 }
 
 /** Good news leave by themselves after this time, in milliseconds; bad news wait for somebody to close them. */
@@ -19,7 +22,7 @@ function change(next: readonly Toast[]): void {
 }
 
 /** Shows a message at the edge of the page. */
-export function showToast(kind: Toast['kind'], text: string): void {
+export function showToast(kind: Toast['kind'], text: ReactNode): void {
   lastId += 1;
   const toast = { id: lastId, kind, text };
   change([...toasts, toast].slice(-MOST));

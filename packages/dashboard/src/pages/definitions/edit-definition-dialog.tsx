@@ -8,6 +8,7 @@ import { Button } from '../../components/button.js';
 import { Dialog } from '../../components/dialog.js';
 import { Field } from '../../components/field.js';
 import { TextArea } from '../../components/inputs.js';
+import { DefinitionLink } from '../../components/named-links.js';
 import { showToast } from '../../components/toast-store.js';
 import styles from './edit-definition.module.css';
 import { readJson } from './run-inputs.js';
@@ -48,7 +49,12 @@ function EditForm({ start, known, onClose }: Omit<Props, 'isOpen' | 'title'>) {
       unwrap(api.POST('/definitions', { body: value as Schemas['OpDefinitionCreate'] })),
     onSuccess: async ({ id, version }) => {
       await queries.invalidateQueries({ queryKey: ['definitions'] });
-      showToast('good', `${id} ${version} is stored.`);
+      showToast(
+        'good',
+        <>
+          <DefinitionLink name={id} version={version} /> is stored.
+        </>,
+      );
       onClose();
       navigate(`/definitions/${encodeURIComponent(id)}?version=${encodeURIComponent(version)}`);
     },

@@ -7,6 +7,8 @@ import { useApi } from '../../api/use-api.js';
 import { Button } from '../../components/button.js';
 import { Field } from '../../components/field.js';
 import { TextArea, TextInput } from '../../components/inputs.js';
+import { DefinitionLink } from '../../components/named-links.js';
+import { RunLink } from '../../components/run-link.js';
 import { showToast } from '../../components/toast-store.js';
 import { useShortcut } from '../../shell/shortcuts.js';
 import type { Definition } from './definition-view.js';
@@ -33,7 +35,12 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
       return unwrap(api.POST('/definitions/{name}/runs', { params, body: draft.body }));
     },
     onSuccess: ({ id }) => {
-      showToast('good', `A run of ${name} ${version} is started.`);
+      showToast(
+        'good',
+        <>
+          Run <RunLink id={id} /> of <DefinitionLink name={name} version={version} /> is created.
+        </>,
+      );
       navigate(`/runs/${id}`);
     },
   });

@@ -1,5 +1,6 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
+import { Link } from 'wouter';
 import { unwrapEmpty } from '../../api/unwrap.js';
 import { useApi } from '../../api/use-api.js';
 import { Button } from '../../components/button.js';
@@ -19,7 +20,12 @@ export function RevokeButton({ apiKey }: { readonly apiKey: ApiKey }) {
 
   const confirm = async (): Promise<void> => {
     await unwrapEmpty(api.DELETE('/api-keys/{id}', { params: { path: { id } } }));
-    showToast('good', `${name} is revoked.`);
+    showToast(
+      'good',
+      <>
+        The key <Link href="/keys">{name}</Link> is revoked.
+      </>,
+    );
     // With one's own key this is refused, and the session ends.
     await queries.invalidateQueries({ queryKey: [isOfThisTab ? 'whoami' : 'api-keys'] });
   };

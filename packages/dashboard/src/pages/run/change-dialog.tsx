@@ -5,6 +5,7 @@ import { useApi, type Schemas } from '../../api/use-api.js';
 import { ConfirmDialog } from '../../components/confirm-dialog.js';
 import { Field } from '../../components/field.js';
 import { Checkbox, Select, TextArea, TextInput } from '../../components/inputs.js';
+import { RunLink } from '../../components/run-link.js';
 import { showToast } from '../../components/toast-store.js';
 import styles from './form.module.css';
 import { readInteger, readObject, writeObject } from './json-object.js';
@@ -63,7 +64,12 @@ function OpenDialog({ isOpen, onClose, run }: Props) {
     } finally {
       await queries.invalidateQueries({ queryKey: ['runs'] });
     }
-    showToast('good', 'The run is changed.');
+    showToast(
+      'good',
+      <>
+        Run <RunLink id={run.id} /> is changed.
+      </>,
+    );
   };
   return (
     <ConfirmDialog

@@ -1,6 +1,6 @@
-import { Link } from 'wouter';
 import type { Schemas } from '../../api/use-api.js';
 import { Dialog } from '../../components/dialog.js';
+import { WorkerLink } from '../../components/named-links.js';
 import { Time } from '../../components/time.js';
 import { formatCount, formatMb } from '../../lib/format.js';
 import styles from './explain-dialog.module.css';
@@ -55,7 +55,7 @@ function Reasons({
           <dt>Workers</dt>
           <dd>
             {formatCount(counts?.active ?? 0)} active, {formatCount(counts?.draining ?? 0)} of them draining,{' '}
-            {formatCount(counts?.stale ?? 0)} silent
+            {formatCount(counts?.stale ?? 0)} stale
           </dd>
         </div>
         <div>
@@ -67,7 +67,7 @@ function Reasons({
         <ul className={styles.workers}>
           {workers.map(({ id, can_take_now: canNow, could_ever: couldEver, draining, obstacles }) => (
             <li key={id}>
-              <Link href={`/workers?worker=${encodeURIComponent(id)}`}>{id}</Link>
+              <WorkerLink id={id} />
               <span>
                 {canNow && 'can take it when its turn comes'}
                 {!canNow && draining && 'is draining and takes no new runs'}

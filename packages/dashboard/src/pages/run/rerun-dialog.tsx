@@ -8,6 +8,7 @@ import { Button } from '../../components/button.js';
 import { Dialog } from '../../components/dialog.js';
 import { Field } from '../../components/field.js';
 import { TextArea, TextInput } from '../../components/inputs.js';
+import { RunLink } from '../../components/run-link.js';
 import { showToast } from '../../components/toast-store.js';
 import styles from './form.module.css';
 import { readInteger, readObject, writeObject } from './json-object.js';
@@ -81,7 +82,12 @@ function RerunForm({ id, run, onClose, onBusy }: FormProps) {
     },
     onSuccess: (made) => {
       onClose();
-      showToast('good', 'The new run is in the queue.');
+      showToast(
+        'good',
+        <>
+          Run <RunLink id={made.id} /> is in the queue.
+        </>,
+      );
       navigate(`/runs/${made.id}`);
     },
     onSettled: () => onBusy(false),

@@ -4,6 +4,7 @@ import { unwrap } from '../../api/unwrap.js';
 import { useApi } from '../../api/use-api.js';
 import { Button } from '../../components/button.js';
 import { ConfirmDialog } from '../../components/confirm-dialog.js';
+import { RunLink } from '../../components/run-link.js';
 import { showToast } from '../../components/toast-store.js';
 import { useSession } from '../../session/session-context.js';
 import { useShortcut } from '../../shell/shortcuts.js';
@@ -80,12 +81,22 @@ function Questions({ run, asked, onClose }: QuestionsProps) {
     } finally {
       await refresh();
     }
-    showToast('good', 'The run is cancelled.');
+    showToast(
+      'good',
+      <>
+        Run <RunLink id={run.id} /> is cancelled.
+      </>,
+    );
   };
   const retry = async (): Promise<void> => {
     try {
       const retried = await unwrap(api.POST('/runs/{id}/retry', { params }));
-      showToast('good', `Attempt ${retried.current_attempt} is in the queue.`);
+      showToast(
+        'good',
+        <>
+          Attempt {retried.current_attempt} of run <RunLink id={run.id} /> is in the queue.
+        </>,
+      );
     } finally {
       await refresh();
     }

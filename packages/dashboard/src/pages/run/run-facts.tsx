@@ -41,7 +41,7 @@ export function RunFacts({ run }: { readonly run: Run }) {
       </Fact>
       <Fact name="Attempt">
         {run.current_attempt} of {Math.max(policy.max_attempts, run.current_attempt)}
-        {(summary.reclaims ?? 0) > 0 && `, ${summary.reclaims} workers lost`}
+        {(summary.reclaims ?? 0) > 0 && `, ${summary.reclaims} reclaimed`}
       </Fact>
       <Fact name="Back-off">
         {policy.backoff_s === undefined

@@ -1,7 +1,7 @@
 import { useState } from 'react';
-import { Link } from 'wouter';
 import { Button } from '../../components/button.js';
 import { Duration } from '../../components/duration.js';
+import { WorkerLink } from '../../components/named-links.js';
 import { Time } from '../../components/time.js';
 import { unwrap } from '../../api/unwrap.js';
 import { useApi, type Schemas } from '../../api/use-api.js';
@@ -49,10 +49,7 @@ interface WordsProps {
 
 function Words({ run, explanation }: WordsProps) {
   const { state, execution_summary: summary } = run;
-  const worker =
-    summary.worker_id === undefined ? null : (
-      <Link href={`/workers?worker=${encodeURIComponent(summary.worker_id)}`}>{summary.worker_id}</Link>
-    );
+  const worker = summary.worker_id === undefined ? null : <WorkerLink id={summary.worker_id} />;
   switch (state) {
     case 'PENDING':
       if (explanation?.queue?.not_before) {
@@ -74,7 +71,7 @@ function Words({ run, explanation }: WordsProps) {
               , last heard of <Time at={holder.last_heartbeat_at} />
             </>
           )}
-          {holder?.is_active === false && holder.worker_id !== null && '; it counts as lost'}.
+          {holder?.is_active === false && holder.worker_id !== null && '; it is stale'}.
           {explanation?.deadline && (
             <>
               {' '}

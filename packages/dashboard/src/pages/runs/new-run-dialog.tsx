@@ -7,8 +7,8 @@ import { Button } from '../../components/button.js';
 import { Dialog } from '../../components/dialog.js';
 import { Field } from '../../components/field.js';
 import { TextArea, TextInput } from '../../components/inputs.js';
+import { RunLink } from '../../components/run-link.js';
 import { showToast } from '../../components/toast-store.js';
-import { shortId } from '../../lib/format.js';
 import { newKey } from '../../lib/new-key.js';
 import styles from './new-run-dialog.module.css';
 import {
@@ -32,6 +32,10 @@ const ROWS: readonly (readonly (readonly [field: NewRunField, label: string, hin
     ['cpu', 'CPUs', 'Any unless given'],
     ['ram_mb', 'RAM in MB', 'Any unless given'],
     ['vram_mb', 'GPU memory in MB', 'No GPU unless given'],
+  ],
+  [
+    ['start_within_s', 'Start within, in s', 'Else the run fails; default: no limit'],
+    ['attempt_s', 'Attempt timeout in s', 'Longest attempt; default: no limit'],
   ],
 ];
 
@@ -178,7 +182,12 @@ function useCreateRun(onCreated: () => void) {
     },
     onSuccess: async ({ id }) => {
       sent.current = { text: '', key: '' };
-      showToast('good', `Created run ${shortId(id)}.`);
+      showToast(
+        'good',
+        <>
+          Created run <RunLink id={id} />.
+        </>,
+      );
       onCreated();
       await queries.invalidateQueries({ queryKey: ['runs'] });
     },

@@ -10,6 +10,8 @@ export const EMPTY_FORM = {
   vram_mb: '',
   max_attempts: '',
   backoff_s: '',
+  start_within_s: '',
+  attempt_s: '',
   topic: '',
 };
 export type NewRunField = keyof typeof EMPTY_FORM;
@@ -26,6 +28,8 @@ const PATHS: Readonly<Record<NewRunField, string>> = {
   vram_mb: 'constraints.vram_mb',
   max_attempts: 'retry_policy.max_attempts',
   backoff_s: 'retry_policy.backoff_s',
+  start_within_s: 'timeouts.start_within_s',
+  attempt_s: 'timeouts.attempt_s',
   topic: 'event_delivery.topic',
 };
 const FIELDS = [
@@ -37,9 +41,20 @@ const FIELDS = [
   'vram_mb',
   'max_attempts',
   'backoff_s',
+  'start_within_s',
+  'attempt_s',
   'topic',
 ] as const satisfies readonly NewRunField[];
-const NUMBERS = ['priority', 'cpu', 'ram_mb', 'vram_mb', 'max_attempts', 'backoff_s'] as const;
+const NUMBERS = [
+  'priority',
+  'cpu',
+  'ram_mb',
+  'vram_mb',
+  'max_attempts',
+  'backoff_s',
+  'start_within_s',
+  'attempt_s',
+] as const;
 
 /** The body of `POST /runs`, or what cannot be sent at all; whether values are allowed is left to the service. */
 export function readForm(
@@ -57,21 +72,27 @@ export function readForm(
     else errors[name] = 'Enter a whole number.';
   }
   if (Object.keys(errors).length > 0 || 'problem' in inputs) return { errors };
-  const { priority, max_attempts: attempts, backoff_s: backoff, ...constraints } = numbers;
-  const retry = {
-    ...(attempts === undefined ? {} : { max_attempts: attempts }),
-    ...(backoff === undefined ? {} : { backoff_s: backoff }),
-  };
+  const { priority, max_attempts, backoff_s, start_within_s, attempt_s, ...constraints } = numbers;
   return {
     body: {
       image: form.image.trim(),
       inputs: inputs.value,
       ...(priority === undefined ? {} : { priority }),
-      ...(Object.keys(constraints).length === 0 ? {} : { constraints }),
-      ...(Object.keys(retry).length === 0 ? {} : { retry_policy: retry }),
+      ...block('constraints', constraints),
+      ...block('retry_policy', { max_attempts, backoff_s }),
+      ...block('timeouts', { start_within_s, attempt_s }),
       ...(form.topic === '' ? {} : { event_delivery: { topic: form.topic } }),
     },
   };
+}
+
+/** The numbers that are given, under a name; nothing when none is. */
+function block<Name extends string>(
+  name: Name,
+  numbers: Readonly<Record<string, number | undefined>>,
+): { readonly [name in Name]?: Readonly<Record<string, number>> } {
+  const given = Object.entries(numbers).filter((entry): entry is [string, number] => entry[1] !== undefined);
+  return given.length === 0 ? {} : { [name]: Object.fromEntries(given) };
 }
 
 /** The lines of a refusal at the fields that they name, and those that name none. */

@@ -4,6 +4,7 @@ import { unwrap } from '../../api/unwrap.js';
 import { useApi } from '../../api/use-api.js';
 import { Button } from '../../components/button.js';
 import { ConfirmDialog } from '../../components/confirm-dialog.js';
+import { WorkerLink } from '../../components/named-links.js';
 import { showToast } from '../../components/toast-store.js';
 import type { Worker } from './worker-view.js';
 
@@ -20,7 +21,12 @@ export function DrainButton({ worker: { id, draining } }: { readonly worker: Wor
       ? unwrap(api.POST('/workers/{worker_id}/drain', { params }))
       : unwrap(api.POST('/workers/{worker_id}/resume', { params })));
     await queries.invalidateQueries({ queryKey: ['workers'] });
-    showToast('good', asked === 'drain' ? `${id} takes no new runs.` : `${id} takes runs again.`);
+    showToast(
+      'good',
+      <>
+        <WorkerLink id={id} /> {asked === 'drain' ? 'takes no new runs.' : 'takes runs again.'}
+      </>,
+    );
   };
   return (
     <>

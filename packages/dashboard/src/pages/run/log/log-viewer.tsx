@@ -77,7 +77,7 @@ function Empty({ contains, isEnded, wasHandedOut, window }: Props & { log: Log; 
   if (window.isComplete) {
     return (
       <EmptyState icon="runs" title="The log is empty">
-        The container printed nothing, or its worker was lost before it sent anything.
+        The container printed nothing, or its worker became stale before it sent anything.
       </EmptyState>
     );
   }
