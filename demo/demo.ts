@@ -48,11 +48,12 @@ interface Child {
 /** Runs the service, a worker and a run of each example, and cleans up afterwards. */
 export class Demo {
   private readonly children: Child[] = [];
+  private service: Service | undefined;
 
   constructor(private readonly parts: DemoParts) {}
 
   /**
-   * Starts everything, shows the runs until they end, and prints the next steps.
+   * Starts everything, and shows the runs until they end.
    * @returns how runs ended differently than expected; empty if none did
    * @throws ChildEnded when service or worker end; the signal's reason when `stop` aborts
    */
@@ -75,12 +76,13 @@ export class Demo {
     const workerKey = await this.whileAlive(createWorkerKey(client, plan.workerId));
     await this.startWorker(plan, { url: service.url, apiKey: workerKey }, runtime);
     const problems = await this.whileAlive(this.runExamples(client));
-    this.suggest(service);
+    this.service = service;
     return problems;
   }
 
-  /** Never resolves. @throws ChildEnded when service or worker end; the signal's reason when `stop` aborts */
+  /** Prints the next step. Never resolves. @throws ChildEnded when service or worker end; the signal's reason when `stop` aborts */
   async serve(): Promise<never> {
+    if (this.service !== undefined) this.suggest(this.service);
     this.parts.terminal.say('serving until Ctrl-C');
     return this.whileAlive(new Promise<never>(() => undefined));
   }

@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { makeApiKey } from '../../src/auth/api-key.js';
 import { rows } from '../../src/database/sql.js';
 import { expireKey, issueKey, mistype, revokeKey } from '../support/api-keys.js';
-import { ROUTE_ACCESS, routesOf, type TestScope } from '../support/route-access.js';
+import { FOR_BOUND_KEYS, ROUTE_ACCESS, routesOf, type TestScope } from '../support/route-access.js';
 import { KEYS, startTestApp, type TestApp } from '../support/test-app.js';
 
 const SCOPES = ['admin', 'client', 'worker', 'metrics'] as const;
@@ -30,21 +30,6 @@ function refusalOf(route: string, worth: Worth): { status: number; detail: strin
   }
   return { status: 403, detail: `API key lacks scope '${access[0] ?? 'admin'}'` };
 }
-
-/** Routes that serve keys bound to workers; what they are told depends on the request. */
-const FOR_BOUND_KEYS: ReadonlySet<string> = new Set([
-  'GET /whoami',
-  'GET /runs/{id}',
-  'GET /runs/{id}/events',
-  'GET /runs/{id}/attempts',
-  'GET /runs/{id}/logs',
-  'GET /runs/{id}/logs/stream',
-  'POST /runs/{id}/events',
-  'PUT /runs/{id}/logs/{chunk}',
-  'POST /workers/heartbeat',
-  'POST /workers/{worker_id}/claim',
-  'POST /workers/{worker_id}/events',
-]);
 
 function refusalOfBound(route: string): { status: number; detail: string } | undefined {
   if (FOR_BOUND_KEYS.has(route)) {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { rows } from '../../src/database/sql.js';
-import { ROUTE_ACCESS, routesOf, type DocumentedRoute } from '../support/route-access.js';
+import { readPage } from '../support/doc-pages.js';
+import { FOR_BOUND_KEYS, ROUTE_ACCESS, routesOf, type DocumentedRoute } from '../support/route-access.js';
 import { KEYS, startTestApp, type TestApp } from '../support/test-app.js';
 
 const WRONG_KEY = 'a-key-that-nobody-was-given';
@@ -56,6 +57,23 @@ describe('access to the routes of the OpenAPI document', () => {
   test('is laid down here for each of them', () => {
     const unknown = routes.map(([route]) => route).filter((route) => !(route in ROUTE_ACCESS));
     assert.deepEqual(unknown, []);
+  });
+
+  test('is what docs/keys.md says, route by route', async () => {
+    const { text } = await readPage('docs/keys.md');
+    const lines = text.matchAll(/^\| `([A-Z]+ \/[^`]*)` *\|(.*)\|$/gm);
+    const table = new Map(
+      Array.from(lines, ([, route = '', cells = '']) => [route, cells.split('|').map((cell) => cell.trim())]),
+    );
+    const expected = routes.flatMap(([route]) => {
+      const access = ROUTE_ACCESS[route] ?? [];
+      if (access === 'public') return [];
+      const has = (scope: 'client' | 'worker' | 'metrics'): boolean =>
+        access === 'any' || access.includes(scope);
+      const columns = [has('client'), has('worker'), FOR_BOUND_KEYS.has(route), has('metrics')];
+      return [[route, columns.map((may) => (may ? 'yes' : ''))]] as const;
+    });
+    assert.deepEqual(table, new Map(expected));
   });
 
   test('is documented: every route but the public ones asks for the API key, in either header', () => {

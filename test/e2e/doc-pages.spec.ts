@@ -1,21 +1,19 @@
 import assert from 'node:assert/strict';
-import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { NO_BROWSER, openPage } from '../support/browser.js';
 import { blocksOf, readPage, type CodeBlock } from '../support/doc-pages.js';
 import { startTestEngine } from '../support/docker-engine.js';
 import { PageShell } from '../support/page-shell.js';
-import { makeDataDir, PROJECT } from '../support/service-process.js';
+import { launch, PROJECT, until } from '../support/service-process.js';
 
-/** Whoever follows a page without a container engine: images are programs in a folder, `busybox` is one that ends at once. */
-async function withoutEngine(): Promise<Record<string, string>> {
-  const images = join(await makeDataDir(), 'images');
-  await cp(join(PROJECT, 'examples', 'images'), images, { recursive: true });
-  await mkdir(join(images, 'busybox'));
-  await writeFile(join(images, 'busybox', 'program'), '#!/bin/sh\n', { mode: 0o755 });
-  return { SERVICE_WORKER_RUNTIME: 'process', SERVICE_WORKER_IMAGES_DIR: images };
-}
+/** A person without a container engine: images are programs in a folder. */
+const WITHOUT_ENGINE = {
+  SERVICE_WORKER_RUNTIME: 'process',
+  SERVICE_WORKER_IMAGES_DIR: join(PROJECT, 'examples', 'images'),
+};
 
 /** Follows a page from top to bottom. @returns everything that its blocks printed */
 async function follow(shell: PageShell, path: string): Promise<string> {
@@ -55,7 +53,7 @@ const START_WORKER: CodeBlock = {
 describe('whoever follows a page in a fresh checkout', { timeout: 280_000 }, () => {
   const shells: PageShell[] = [];
   const open = async (env?: Readonly<Record<string, string>>): Promise<PageShell> => {
-    const shell = await PageShell.make(env ?? (await withoutEngine()));
+    const shell = await PageShell.make(env ?? WITHOUT_ENGINE);
     shells.push(shell);
     return shell;
   };
@@ -64,9 +62,10 @@ describe('whoever follows a page in a fresh checkout', { timeout: 280_000 }, () 
   });
 
   test('gets what README.md promises, from TypeScript too', async () => {
-    const shell = await open();
+    const shell = await open({});
     const printed = await follow(shell, 'README.md');
-    assert.match(printed, /"image":"busybox"/);
+    for (const said of [/"image":"longshore\/progress"/, /step 5 of 5 done/, /PROGRESS +100 %/])
+      assert.match(printed, said);
     assert.match(printed, /COMPLETED/);
     const code = (await codeOf('README.md', 'ts')).replaceAll('http://127.0.0.1:5555', shell.url);
     await writeFile(join(shell.folder, 'client.mjs'), code);
@@ -122,6 +121,59 @@ describe('whoever follows a page in a fresh checkout', { timeout: 280_000 }, () 
       'SERVICE_INPUT_PATH=input.json SERVICE_OUTPUT_PATH=python.json python3 greet.py; cat python.json',
     );
     assert.match(python, /"PROGRESS", "msg": 100\}\n\{"greeting": "Hello Ada"\}/);
+  });
+
+  test('stores a definition, and runs it', async () => {
+    const shell = await open();
+    await shell.run(START_SERVICE);
+    await shell.run(START_WORKER);
+    await shell.type('export SERVICE_API_KEY=$(cat .data/admin-key)');
+    const printed = await follow(shell, 'docs/definitions.md');
+    for (const said of [
+      /is COMPLETED/,
+      /inputs\.text must be a string/,
+      /inputs\.langage is not a declared/,
+    ]) {
+      assert.match(printed, said);
+    }
+    assert.match(printed, /"ram_mb": 64/);
+  });
+
+  test('reads a feed, in Python too, where a second start continues behind the first', async () => {
+    const shell = await open();
+    await shell.run(START_SERVICE);
+    await shell.run(START_WORKER);
+    const printed = await follow(shell, 'docs/feeds.md');
+    assert.match(printed, /"attributes":\{"customer":"17"\}/);
+    assert.match(printed, /^data: \{/m);
+    await writeFile(join(shell.folder, 'feed.py'), await codeOf('docs/feeds.md', 'python'));
+    const key = (await readFile(join(shell.folder, '.data', 'admin-key'), 'utf8')).trim();
+    const read = async (): Promise<string> => {
+      const env = { SERVICE_URL: shell.url, SERVICE_API_KEY: key };
+      const reader = await launch(['python3', 'feed.py'], { cwd: shell.folder, env });
+      await reader.untilOutput(/COMPLETED COMPLETED/);
+      const cursor = join(shell.folder, 'orders.cursor');
+      await until(async () => existsSync(cursor) && (await readFile(cursor, 'utf8')) !== '', 'its cursor');
+      reader.signal('SIGKILL');
+      await reader.exited;
+      return reader.output;
+    };
+    assert.match(await read(), /STARTED RUNNING \{'customer': '17'\}/);
+    await shell.type(A_RUN.replace('--wait', '--topic orders --wait'));
+    assert.match(await read(), /^\S+ STARTED RUNNING \{\}\n/);
+  });
+
+  test('makes, binds and revokes keys', async () => {
+    const shell = await open();
+    const printed = await follow(shell, 'docs/keys.md');
+    for (const said of [
+      /"name":"reports"/,
+      /API key is bound to workers and cannot use this route/,
+      /API key lacks scope 'admin'/,
+      /Invalid API key/,
+    ]) {
+      assert.match(printed, said);
+    }
   });
 
   test('reads the log of a run, and the metrics', async () => {

@@ -14,7 +14,10 @@ describe('the service at its start', () => {
     const service = await startService({ env: { SERVICE_LOG_LEVEL: 'error' }, args: ['--port', '0'] });
     const lines = service.stdout.split('\n').filter((line) => line.includes('listening on http://'));
     assert.equal(lines.length, 1);
-    assert.match(lines[0] ?? '', /listening on http:\/\/127\.0\.0\.1:[1-9]\d*\b/);
+    assert.match(
+      lines[0] ?? '',
+      /listening on http:\/\/127\.0\.0\.1:[1-9]\d* \(dashboard at \/ui\/, API description at \/docs\)/,
+    );
     assert.equal((await senderTo(service.url)('GET', '/health/live')).status, 200);
     assert.equal(await service.stop(), 0);
   });

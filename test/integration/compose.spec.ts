@@ -27,6 +27,10 @@ describe('docker/compose.yaml', () => {
     assert.deepEqual([errors, warnings], [[], []]);
   });
 
+  test('names its project, whatever the folder is called', () => {
+    assert.equal(file.name, 'longshore');
+  });
+
   test('has PostgreSQL, service and worker, and monitoring on demand', () => {
     assert.deepEqual(
       services.filter(([, { profiles }]) => profiles === undefined).map(([name]) => name),

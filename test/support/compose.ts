@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { makeDataDir, PROJECT } from './service-process.js';
@@ -45,6 +45,8 @@ export interface ComposeService {
 
 /** The compose file, anchors resolved, variables as they are written. */
 export interface ComposeFile {
+  /** Prefix of containers, volumes and networks. */
+  readonly name?: string;
   readonly services: Readonly<Record<string, ComposeService>>;
   readonly volumes: Readonly<Record<string, unknown>>;
 }
@@ -82,7 +84,10 @@ export class ComposeProject {
 
   /** `docker compose config`: checks the file against Compose's own schema and prints it with all variables in place. */
   config(command: string): Promise<CommandEnd> {
-    return run(command, ['-f', join(this.folder, 'compose.yaml'), 'config']);
+    const path = join(this.folder, 'compose.yaml');
+    // Compose 1, which distributions still have, does not know the project's name.
+    writeFileSync(path, readFileSync(path, 'utf8').replace(/^name: .*$/m, ''));
+    return run(command, ['-f', path, 'config']);
   }
 }
 

@@ -49,6 +49,21 @@ export const ROUTE_ACCESS: Readonly<Record<string, 'public' | 'any' | readonly T
   'DELETE /api-keys/{id}': [],
 };
 
+/** Routes that serve keys bound to workers; what they are told depends on the request. */
+export const FOR_BOUND_KEYS: ReadonlySet<string> = new Set([
+  'GET /whoami',
+  'GET /runs/{id}',
+  'GET /runs/{id}/events',
+  'GET /runs/{id}/attempts',
+  'GET /runs/{id}/logs',
+  'GET /runs/{id}/logs/stream',
+  'POST /runs/{id}/events',
+  'PUT /runs/{id}/logs/{chunk}',
+  'POST /workers/heartbeat',
+  'POST /workers/{worker_id}/claim',
+  'POST /workers/{worker_id}/events',
+]);
+
 /** A route of an OpenAPI document, such as `GET /runs/{id}`, and what the document says of it. */
 export type DocumentedRoute = readonly [
   route: string,
