@@ -22,8 +22,8 @@ const VALUES: Record<string, JsonValue> = {
   array: [],
 };
 const FITS: readonly [readonly string[], readonly string[]][] = [
-  [['string', 'str'], ['text']],
-  [['integer', 'int'], ['whole']],
+  [['string', 'str', 'String', 'STR'], ['text']],
+  [['integer', 'int', 'Integer'], ['whole']],
   [
     ['number', 'float'],
     ['whole', 'fraction'],
@@ -31,7 +31,7 @@ const FITS: readonly [readonly string[], readonly string[]][] = [
   [['boolean', 'bool'], ['flag']],
   [['object', 'dict'], ['object']],
   [['array', 'list'], ['array']],
-  [['date', 'String', 'constructor', ''], Object.keys(VALUES)],
+  [['label:date', 'label:string', 'date', 'constructor', ''], Object.keys(VALUES)],
 ];
 
 for (const [types, fitting] of FITS) {

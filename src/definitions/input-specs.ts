@@ -17,9 +17,28 @@ const CHECKED_TYPES: readonly CheckedType[] = [
   { names: ['array', 'list'], description: 'an array', accepts: Array.isArray },
 ];
 
-/** Why a value does not fit a type, to follow its name; undefined if it fits or the type is a label. */
+/** Before the name of a type that is not checked. */
+const LABEL = 'label:';
+
+const TYPE_NAMES = CHECKED_TYPES.flatMap(({ names }) => names);
+
+/** Names of the checked types in any case, and labels. */
+export const TYPE_PATTERN = new RegExp(`^(?:${TYPE_NAMES.map(inAnyCase).join('|')}|${LABEL}.+)$`);
+
+/** The type of an input, to follow "must be". */
+export const TYPE_FORM = `one of ${TYPE_NAMES.join(', ')} in upper or lower case, or ${LABEL}NAME for a type that is not checked`;
+
+/** A regular expression without flags, which JSON Schema lacks. */
+function inAnyCase(name: string): string {
+  return [...name].map((letter) => `[${letter.toUpperCase()}${letter}]`).join('');
+}
+
+/**
+ * Why a value does not fit a type, to follow its name; undefined if it fits or the type is a label. Definitions from before
+ * labels had a prefix may have any other name as a label.
+ */
 export function typeProblem(type: string, value: JsonValue): string | undefined {
-  const checked = CHECKED_TYPES.find(({ names }) => names.includes(type));
+  const checked = CHECKED_TYPES.find(({ names }) => names.includes(type.toLowerCase()));
   return !checked || checked.accepts(value) ? undefined : `must be ${checked.description}`;
 }
 

@@ -53,6 +53,23 @@ describe('spans on their way to a collector', { timeout: 60_000 }, () => {
     });
   }
 
+  it('have attributes of bounded length and number, whose limits the environment sets', async () => {
+    const many = Object.fromEntries(Array.from({ length: 200 }, (_, n) => [`a${n}`, n]));
+    for (const [env, length, count] of [
+      [{}, 1_024, 128],
+      [{ OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT: '10', OTEL_ATTRIBUTE_COUNT_LIMIT: '3' }, 10, 3],
+    ] as const) {
+      const tracing = await start(env);
+      const span = tracing.start('long', { attributes: { text: 'x'.repeat(5_000_000) } });
+      span.set({ text: 'y'.repeat(5_000_000), ...many });
+      span.end();
+      await tracing.close();
+      const attributes = collector.spans.at(-1)?.attributes ?? {};
+      assert.equal(attributes['text'], 'y'.repeat(length));
+      assert.equal(Object.keys(attributes).length, count);
+    }
+  });
+
   it('say who sends them, as the environment wants it', async () => {
     const tracing = await start({
       OTEL_SERVICE_NAME: 'mine',

@@ -44,7 +44,7 @@ export class CreateDefinitionDto {
   @NestedMap(() => InputSpecInputDto)
   input_specs?: Map<string, InputSpecInputDto>;
 
-  /** Outputs by name. */
+  /** Outputs by name, for readers: outputs of runs are not checked. */
   @OptionalField()
   @NestedMap(() => OutputSpecInputDto)
   output_specs?: Map<string, OutputSpecInputDto>;

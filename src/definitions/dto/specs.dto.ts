@@ -2,6 +2,7 @@ import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { Allow, IsBoolean } from 'class-validator';
 import { IsText, OptionalField } from '../../common/http/validation/dto-decorators.js';
 import { PassByReference } from '../../common/http/validation/free-form-json.js';
+import { TYPE_FORM, TYPE_PATTERN } from '../input-specs.js';
 import type { JsonValue } from '@longshore/common/json/json-value';
 
 const ANY_VALUE = [
@@ -14,8 +15,11 @@ const ANY_VALUE = [
 
 @ApiSchema({ name: 'InputSpecInput', description: 'Declares an input of a definition.' })
 export class InputSpecInputDto {
-  /** string, integer, number, boolean, object or array are checked; another name is only a label. @example string */
-  @IsText({ min: 1, max: 128 })
+  /**
+   * string, integer, number, boolean, object or array, or their aliases str, int, float, bool, dict and list, in upper or lower
+   * case: checked in the inputs of runs. `label:NAME` is not checked. @example string
+   */
+  @IsText({ min: 1, max: 128, pattern: TYPE_PATTERN, form: TYPE_FORM })
   type: string;
 
   /** Whether a run must have it; false unless given. */
@@ -33,7 +37,7 @@ export class InputSpecInputDto {
 
 @ApiSchema({ name: 'OutputSpecInput', description: 'Declares an output of a definition.' })
 export class OutputSpecInputDto {
-  /** @example integer */
+  /** For readers: outputs of runs are not checked. @example integer */
   @IsText({ min: 1, max: 128 })
   type: string;
 }

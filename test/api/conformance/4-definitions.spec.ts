@@ -159,8 +159,41 @@ describe('section 4: definitions', () => {
       }
     }
 
-    test('any other type is a label that nothing is checked against', async () => {
-      const id = await define({ input_specs: { a: { type: 'duration' } } });
+    test('names of types match in upper and lower case', async () => {
+      const id = await define({ input_specs: { a: { type: 'Integer' } } });
+      assert.equal((await get(id)).body.input_specs.a.type, 'Integer');
+      assertError(await run(`${id}/runs`, { inputs: { a: 'x' } }), 400, 'Invalid inputs', [
+        'inputs.a must be an integer',
+      ]);
+    });
+
+    for (const type of ['duration', 'strings', 'label:', 'Label:x', ' string', 'label']) {
+      test(`a type '${type}' is refused, and nothing is stored`, async () => {
+        const answer = await upsert({
+          id: 'mistyped',
+          version: '1',
+          image: 'i',
+          input_specs: { a: { type }, b: { type: 'int' } },
+        });
+        assert.equal(answer.status, 400);
+        const [line = '', ...others] = answer.body.errors;
+        assert.match(line, /^input_specs\.a\.type must be one of string, str, integer, .* or label:NAME/);
+        assert.deepEqual(others, []);
+        assert.equal((await get('mistyped')).status, 404);
+      });
+    }
+
+    test('a definition from before labels had a prefix reads its unknown types as labels', async () => {
+      const id = await define({ input_specs: { a: { type: 'int' } } });
+      await service.dataSource.query(
+        `update definitions set input_specs = '{"a": {"type": "duration", "required": false, "default": null}}' where id = $1`,
+        [id],
+      );
+      assert.equal((await run(`${id}/runs`, { inputs: { a: [] } })).status, 201);
+    });
+
+    test('a type after label: is a label that nothing is checked against', async () => {
+      const id = await define({ input_specs: { a: { type: 'label:duration' } } });
       for (const value of ['x', 1, [], {}, true]) {
         assert.equal((await run(`${id}/runs`, { inputs: { a: value } })).status, 201);
       }

@@ -47,6 +47,9 @@ const MOST_KINDS = 20;
 /** Links of one span: a group of the journal has one for each of its requests. */
 const MOST_LINKS = 256;
 
+/** Characters of an attribute's text; the SDK itself has no limit. */
+const LONGEST_ATTRIBUTE = 1_024;
+
 const KINDS = {
   server: SpanKind.SERVER,
   client: SpanKind.CLIENT,
@@ -93,7 +96,14 @@ export class OpenTelemetry implements Tracing {
     reportProblems(program.warn);
     const resource = resourceOf(program);
     const spanProcessors = [new BatchSpanProcessor(await exporterOf(env))];
-    const spanLimits = { linkCountLimit: getNumberFromEnv('OTEL_SPAN_LINK_COUNT_LIMIT') ?? MOST_LINKS };
+    // The SDK limits the number of attributes, to 128 unless the environment says otherwise.
+    const spanLimits = {
+      linkCountLimit: getNumberFromEnv('OTEL_SPAN_LINK_COUNT_LIMIT') ?? MOST_LINKS,
+      attributeValueLengthLimit:
+        getNumberFromEnv('OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT') ??
+        getNumberFromEnv('OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT') ??
+        LONGEST_ATTRIBUTE,
+    };
     const provider = new BasicTracerProvider({ resource, spanProcessors, spanLimits });
     const always = new BasicTracerProvider({
       resource,

@@ -37,7 +37,7 @@ describe('a variable with which no span would arrive', () => {
     });
     assert.deepEqual(problems, [
       'OTEL_EXPORTER_OTLP_ENDPOINT must be an http:// or https:// URL (the value is not shown)',
-      'OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf or http/json',
+      "OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf or http/json; grpc is not supported: use the collector's port for HTTP, 4318 (docs/tracing.md)",
     ]);
   });
 

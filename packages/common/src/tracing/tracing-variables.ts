@@ -28,7 +28,11 @@ export function tracingProblems(env: NodeJS.ProcessEnv): string[] {
   };
   // The URL may contain a password.
   check(nameOf(env, ENDPOINTS), isHttpUrl, 'an http:// or https:// URL (the value is not shown)');
-  check(nameOf(env, PROTOCOLS), (text) => KNOWN_PROTOCOLS.includes(text), KNOWN_PROTOCOLS.join(' or '));
+  check(
+    nameOf(env, PROTOCOLS),
+    (text) => KNOWN_PROTOCOLS.includes(text),
+    `${KNOWN_PROTOCOLS.join(' or ')}; grpc is not supported: use the collector's port for HTTP, 4318 (docs/tracing.md)`,
+  );
   check('OTEL_TRACES_EXPORTER', (text) => text.toLowerCase() === 'otlp', 'otlp or none');
   check('OTEL_TRACES_SAMPLER', (text) => SAMPLERS.includes(text), `one of ${SAMPLERS.join(', ')}`);
   if (textOf(env, 'OTEL_TRACES_SAMPLER')?.endsWith('traceidratio') === true) {

@@ -1,6 +1,6 @@
 import type { ControlProps } from '../../components/field.js';
 import { Select, TextArea, TextInput } from '../../components/inputs.js';
-import { kindOf, type InputSpec } from './run-inputs.js';
+import { kindOf, nameOfType, type InputSpec } from './run-inputs.js';
 
 interface Props {
   readonly control: ControlProps;
@@ -53,7 +53,7 @@ export function InputControl({ control, spec, text, onChange }: Props) {
 export function hintOf(spec: InputSpec): string {
   const kind = kindOf(spec.type);
   const isJson = kind === 'json' || kind === 'object' || kind === 'array';
-  const form = isJson ? `${spec.type}, as JSON` : spec.type;
+  const form = isJson ? `${nameOfType(spec.type)}, as JSON` : spec.type;
   const absence = spec.required ? 'required' : 'optional';
   const need = spec.default === null ? absence : `default ${JSON.stringify(spec.default)}`;
   return `${form} · ${need}`;

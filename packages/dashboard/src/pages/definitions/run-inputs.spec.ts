@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import {
   kindOf,
+  nameOfType,
   readInput,
   readInputs,
   sortRefusal,
@@ -14,6 +15,18 @@ const spec = (type: string, required = false, byDefault: InputSpec['default'] = 
   type,
   required,
   default: byDefault,
+});
+
+describe('the type of an input', () => {
+  it('is known in upper and lower case, and a label is shown without its prefix', () => {
+    assert.deepEqual(['Integer', 'STR', 'label:int', 'int'].map(kindOf), [
+      'integer',
+      'text',
+      'json',
+      'integer',
+    ]);
+    assert.deepEqual(['label:temperature', 'Integer'].map(nameOfType), ['temperature', 'Integer']);
+  });
 });
 
 describe('readInput', () => {

@@ -31,7 +31,12 @@ const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i;
 export type ReadInput = { readonly value: unknown } | { readonly problem: string };
 
 export function kindOf(type: string): InputKind {
-  return KINDS.get(type) ?? 'json';
+  return KINDS.get(type.toLowerCase()) ?? 'json';
+}
+
+/** The type as a person reads it: a label without its prefix. */
+export function nameOfType(type: string): string {
+  return type.replace(/^label:/, '');
 }
 
 /** Reads what was entered. */
