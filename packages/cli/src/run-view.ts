@@ -52,6 +52,8 @@ export function runDetails(run: Run, colours: boolean): string {
         'took',
         summary.duration_ms === undefined ? undefined : `${(summary.duration_ms / 1000).toFixed(3)} s`,
       ],
+      ['cause', summary.cause],
+      ['exit code', summary.exit_code?.toString()],
       ['error', summary.error_message === undefined ? undefined : oneLine(summary.error_message)],
       ['inputs', JSON.stringify(run.inputs)],
       ['outputs', JSON.stringify(run.outputs)],

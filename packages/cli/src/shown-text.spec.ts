@@ -50,10 +50,42 @@ describe('a line of a log', () => {
   });
 });
 
-describe('what a terminal shows', () => {
-  const controls = '\u0000\u0007\b\u001b[2J\u007f\u0085\u009b31m\u061c\u200e\u2028\u202e\u2066';
-  const evil = `a${controls}\r\nforged`;
+const controls = '\u0000\u0007\b\u001b[2J\u007f\u0085\u009b31m\u061c\u200e\u2028\u202e\u2066';
+const evil = `a${controls}\r\nforged`;
+const explained = {
+  run_id: 'r',
+  state: 'PENDING',
+  ended: null,
+  attempt: 1,
+  strategy: evil,
+  summary: evil,
+  queue: {
+    position: 1,
+    position_is_exact: true,
+    waiting_ms: 1,
+    not_before: null,
+    passed_over_at: null,
+    priority: 0,
+    queued_at: 't',
+    reserved_for: evil,
+    avoided_worker: evil,
+  },
+  deadline: null,
+  holder: {
+    worker_id: evil,
+    assigned_at: null,
+    started_at: null,
+    last_heartbeat_at: null,
+    silent_ms: null,
+    is_active: true,
+    draining: false,
+    reported_running: true,
+  },
+  counts: null,
+  workers: [],
+} as const;
 
+describe('what a terminal shows', () => {
   class FakeTerminal extends Writable {
     readonly isTTY = true;
     readonly columns = 80;
@@ -74,38 +106,6 @@ describe('what a terminal shows', () => {
   const output = new Output(out, err, { TERM: 'dumb' });
   const payload = { outputs: { [evil]: evil } };
   const event = { t: 't', type: evil, id: 0, state: 'RUNNING', msg: evil, payload } as const;
-  const explained = {
-    run_id: 'r',
-    state: 'PENDING',
-    ended: null,
-    attempt: 1,
-    strategy: evil,
-    summary: evil,
-    queue: {
-      position: 1,
-      position_is_exact: true,
-      waiting_ms: 1,
-      not_before: null,
-      passed_over_at: null,
-      priority: 0,
-      queued_at: 't',
-      reserved_for: evil,
-      avoided_worker: evil,
-    },
-    deadline: null,
-    holder: {
-      worker_id: evil,
-      assigned_at: null,
-      started_at: null,
-      last_heartbeat_at: null,
-      silent_ms: null,
-      is_active: true,
-      draining: false,
-      reported_running: true,
-    },
-    counts: null,
-    workers: [],
-  } as const;
 
   test('has no control characters, line separators or marks of direction of a text from outside', async () => {
     await output.json({ [evil]: evil });
@@ -116,7 +116,16 @@ describe('what a terminal shows', () => {
     await printLog([line(evil)], { json: true, timestamps: false }, output);
     output.note(eventText(event));
     output.note(refusalText({ detail: evil, errors: [evil] }) ?? '');
-    await output.write(explanationText({ ...explained, workers: [] }, output, evil));
+    const end = {
+      at: 't',
+      event: evil,
+      msg: evil,
+      worker_id: evil,
+      cause: 'exit',
+      exit_code: 1,
+      error_message: evil,
+    } as const;
+    await output.write(explanationText({ ...explained, ended: end, workers: [] }, output));
     const shown = stripVTControlCharacters(out.text + err.text);
     // oxlint-disable-next-line no-control-regex -- these characters are what must be absent
     assert.doesNotMatch(shown, /[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/);
@@ -126,21 +135,28 @@ describe('what a terminal shows', () => {
 });
 
 describe('the explanation of a failed run', () => {
-  test('ends with the error, line by line', () => {
+  test('has cause and exit code, and ends with the error, line by line', () => {
     const summary = "FAILED by the event FAILED at 2026-01-02T03:04:05.678Z, last with worker 'w-1'.";
-    const facts = { deadline: null, queue: null, holder: null, ended: null, counts: null };
-    const failed = {
-      run_id: 'r',
-      state: 'FAILED',
-      attempt: 1,
-      strategy: 'direct',
-      summary,
-      ...facts,
+    const ended = {
+      at: '2026-01-02T03:04:05.678Z',
+      event: 'FAILED',
+      msg: '',
+      worker_id: 'w-1',
+      cause: 'exit',
+      exit_code: 4,
+      error_message: 'The container ended with exit code 4. Its last log lines:\noops\n',
     } as const;
-    const error = 'The container ended with exit code 4. Its last log lines:\noops\n';
+    const failed = {
+      ...explained,
+      state: 'FAILED',
+      summary,
+      strategy: 'direct',
+      queue: null,
+      holder: null,
+    } as const;
     assert.equal(
-      explanationText({ ...failed, workers: [] }, { columns: 80, colours: false }, error),
-      `${summary}\n\nstate     FAILED\nattempt   1\nstrategy  direct\n\n` +
+      explanationText({ ...failed, ended, workers: [] }, { columns: 80, colours: false }),
+      `${summary}\n\nstate      FAILED\nattempt    1\nstrategy   direct\ncause      exit\nexit code  4\n\n` +
         '  The container ended with exit code 4. Its last log lines:\n  oops\n',
     );
   });

@@ -47,7 +47,7 @@ describe('the page of a run', { skip: NO_BROWSER }, () => {
       lines: ['second try', '\u001B[31mbroken\u001B[0m pipe', 'Traceback: it is over'],
       stderr: new Set([2]),
     });
-    await steps.event(id, 'FAILED', { error_message: 'the disk is broken' });
+    await steps.event(id, 'FAILED', { error_message: 'the disk is broken', cause: 'exit', exit_code: 28 });
     return id;
   }
 
@@ -61,6 +61,7 @@ describe('the page of a run', { skip: NO_BROWSER }, () => {
     assert.equal(await page.getByRole('log').locator('[data-stream=stderr]').count(), 1);
     assert.equal(await page.getByRole('progressbar').getAttribute('aria-valuenow'), '40');
     assert.equal(await page.getByText('15 min 00 s').count(), 1);
+    assert.equal(await page.getByText('exit, exit code 28').count(), 1);
     assert.match(await page.getByRole('log').innerText(), /broken pipe/);
 
     await page.getByRole('button', { name: /^Attempt 1/ }).click();

@@ -8,7 +8,6 @@ import {
   openSession,
   type ServiceFlags,
 } from '../command-kit.js';
-import { readRun } from '../follow-run.js';
 import { RUN_COLUMNS, runDetails } from '../run-view.js';
 import { colourOfState, oneLine, paint } from '../style.js';
 import { type Column, formatFields, formatTable, span, type TableStyle } from '../table.js';
@@ -122,9 +121,7 @@ function addExplain(parent: Command, context: CliContext): void {
       session.client.GET('/runs/{id}/explain', { params, ...init }),
     );
     const { output } = context;
-    if (flags.json) return output.json(explained);
-    const run = explained.state === 'FAILED' ? await readRun(session, id) : undefined;
-    await output.write(explanationText(explained, output, run?.execution_summary.error_message));
+    await (flags.json ? output.json(explained) : output.write(explanationText(explained, output)));
   });
 }
 
@@ -138,9 +135,9 @@ const COLUMNS: readonly Column<Worker>[] = [
   { title: 'BECAUSE', text: because, isElastic: true },
 ];
 
-/** Why a run is in its state: a sentence, then the facts. @param error why the run failed, may have several lines */
-export function explanationText(explained: Explanation, style: TableStyle, error?: string): string {
-  const { queue, deadline, holder, counts, workers } = explained;
+/** Why a run is in its state: a sentence, then the facts, then the error. */
+export function explanationText(explained: Explanation, style: TableStyle): string {
+  const { queue, deadline, holder, ended, counts, workers } = explained;
   const facts = formatFields(
     [
       ['state', paint(explained.state, colourOfState(explained.state), style.colours)],
@@ -160,6 +157,8 @@ export function explanationText(explained: Explanation, style: TableStyle, error
         deadline === null ? undefined : `${deadline.budget} over in ${span(deadline.remaining_ms)}`,
       ],
       ['worker', holder?.worker_id ?? undefined],
+      ['cause', ended?.cause ?? undefined],
+      ['exit code', ended?.exit_code?.toString()],
       [
         'last heard',
         holder === null || holder.silent_ms === null ? undefined : `${span(holder.silent_ms)} ago`,
@@ -175,7 +174,8 @@ export function explanationText(explained: Explanation, style: TableStyle, error
   );
   const table = workers.length === 0 ? '' : `\n${formatTable(COLUMNS, workers, style)}`;
   // Indented, so that no line of it looks like one of this command.
-  const failure = error === undefined ? '' : `\n${error.trimEnd().replaceAll(/^/gm, '  ')}\n`;
+  const error = ended?.error_message ?? '';
+  const failure = error === '' ? '' : `\n${error.trimEnd().replaceAll(/^/gm, '  ')}\n`;
   return `${oneLine(explained.summary)}\n\n${facts}${failure}${table}`;
 }
 

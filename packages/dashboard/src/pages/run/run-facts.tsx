@@ -39,6 +39,12 @@ export function RunFacts({ run }: { readonly run: Run }) {
       <Fact name="Finished">
         <Time at={summary.finished_at} absent={isEnded(run) ? '–' : 'not yet'} />
       </Fact>
+      {summary.cause !== undefined && (
+        <Fact name="Cause">
+          {summary.cause}
+          {summary.exit_code !== undefined && `, exit code ${summary.exit_code}`}
+        </Fact>
+      )}
       <Fact name="Attempt">
         {run.current_attempt} of {Math.max(policy.max_attempts, run.current_attempt)}
         {(summary.reclaims ?? 0) > 0 && `, ${summary.reclaims} reclaimed`}
