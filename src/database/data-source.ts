@@ -1,5 +1,6 @@
 import type { DataSourceOptions, Logger, MigrationInterface } from 'typeorm';
 import { CircuitBreaker } from './circuit-breaker.js';
+import { OriginGate } from './origin-gate.js';
 import { DatabaseServers, type SessionSettings } from './service-client.js';
 import { GuardedClient, GuardedPool } from './guarded-connections.js';
 
@@ -62,6 +63,7 @@ export function dataSourceOptions(settings: DatabaseSettings): DataSourceOptions
     driver: { Pool: GuardedPool },
     extra: {
       circuitBreaker: new CircuitBreaker(servers),
+      originGate: new OriginGate(),
       servers,
       session,
       Client: GuardedClient,

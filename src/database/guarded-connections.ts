@@ -2,6 +2,7 @@ import { callbackify } from 'node:util';
 import { Pool } from 'pg';
 import type { PoolClient, PoolConfig } from 'pg';
 import { CircuitBreaker } from './circuit-breaker.js';
+import { OriginGate } from './origin-gate.js';
 import { ServiceClient, type ServiceClientConfig } from './service-client.js';
 import { isReadOnly } from './unavailable.js';
 
@@ -70,14 +71,20 @@ export class GuardedPool extends Pool {
  */
 export class GuardedClient extends ServiceClient {
   readonly #breaker: CircuitBreaker;
+  readonly #gate: OriginGate;
 
   constructor(config: ServiceClientConfig) {
     super(config);
+    this.#gate = OriginGate.in(config);
     this.#breaker = CircuitBreaker.in(config);
     this.#breaker.addClient(this);
     this.on('error', () => undefined);
     this.connect = this.#reported(this.connect.bind(this));
     this.query = this.#reported(this.query.bind(this));
+  }
+
+  protected override onReady(): Promise<void> {
+    return this.#gate.admit(this);
   }
 
   /** Reports the begin and end of each call, which takes a callback or returns a promise. */

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
 import type { DataSourceOptions, QueryRunner } from 'typeorm';
 import type { MigrationClass } from './data-source.js';
+import { OriginGate } from './origin-gate.js';
 import { rows } from './sql.js';
 import { isRetryable, isStatementGivenUp } from './unavailable.js';
 
@@ -94,6 +95,7 @@ export function withoutTimeouts(
     extra: {
       ...options.extra,
       query_timeout: 0,
+      originGate: new OriginGate(),
       session: { statement_timeout: 0, lock_timeout: TABLE_LOCK_MS, idle_in_transaction_session_timeout: 0 },
     },
   };

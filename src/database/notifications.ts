@@ -5,6 +5,7 @@ import { Injectable, Optional, type OnApplicationShutdown } from '@nestjs/common
 import { DataSource } from 'typeorm';
 import { Log } from '../common/logging/logger.js';
 import { JOIN_DEPLOYMENT } from './advisory-locks.js';
+import { OriginGate } from './origin-gate.js';
 import { DatabaseServers, endClient, ServiceClient } from './service-client.js';
 
 /**
@@ -148,6 +149,7 @@ export class Notifications implements OnApplicationShutdown {
 /** One connection, from its opening to its loss. */
 class Session {
   readonly #client: ServiceClient;
+  readonly #gate: OriginGate;
   readonly #channels = new Set<string>();
   readonly #lost = new AbortController();
   #last: Promise<unknown> = Promise.resolve();
@@ -162,6 +164,7 @@ class Session {
   ) {
     if (options.type !== 'postgres') throw new TypeError('the data source is not PostgreSQL');
     const { extra } = options;
+    this.#gate = OriginGate.in(extra);
     this.#client = new ServiceClient({
       servers: DatabaseServers.in(extra),
       session: extra?.session,
@@ -183,6 +186,7 @@ class Session {
     this.#last = connecting.catch(() => undefined);
     await connecting;
     this.#isConnected = true;
+    this.#gate.remember(this.#client);
     await this.#query(JOIN_DEPLOYMENT);
     for (const channel of channels) await this.#listen(channel);
     if (!this.#isClosed) {

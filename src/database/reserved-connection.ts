@@ -1,11 +1,16 @@
 import { Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { DataSource } from 'typeorm';
+import type { OriginGate } from './origin-gate.js';
 import type { SessionSettings } from './service-client.js';
 
 interface ReservedOptions {
   readonly session?: SessionSettings;
   /** The driver sends statements without waiting for earlier results. */
   readonly pipeline?: boolean;
+  /** Client-side timeout of a statement, in milliseconds. */
+  readonly query_timeout?: number;
+  /** Instead of the gate of the application's data source. */
+  readonly originGate?: OriginGate;
 }
 
 /** Connections beside the application's pool, so that their user never waits behind reads. Opened on demand, replaced when lost. */

@@ -170,11 +170,17 @@ export class ServiceClient extends Client {
     try {
       await super.connect();
       await this.#setUp();
+      await this.onReady();
     } catch (error) {
       this.leaveServer();
       throw error;
     }
     return this;
+  }
+
+  /** Called before the first use of the connection. @throws to close it */
+  protected onReady(): Promise<void> {
+    return Promise.resolve();
   }
 
   /** @throws ServerReadOnly */

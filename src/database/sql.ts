@@ -1,4 +1,4 @@
-import { Pool } from 'pg';
+import { Client, Pool } from 'pg';
 import { EntityManager } from 'typeorm';
 import type { DataSource, QueryRunner } from 'typeorm';
 import { jsonText } from '@longshore/common/json/json-text';
@@ -6,8 +6,8 @@ import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value
 import { Pipeline, queryFailed } from './pipeline.js';
 import { DatabaseUnreachable } from './unavailable.js';
 
-/** A transaction's manager or query runner, or the data source for a single statement. */
-export type SqlExecutor = EntityManager | DataSource | QueryRunner;
+/** A transaction's manager or query runner, a connection, or the data source for a single statement. */
+export type SqlExecutor = EntityManager | DataSource | QueryRunner | Client;
 
 /**
  * Values of {@link unnestRows}. A JSON column takes an object, or any other JSON value as its text: a JSON null is
@@ -155,6 +155,7 @@ function isJson(type: string): boolean {
 
 /** Sends the statement before it awaits anything, so that statements of a pipeline keep their order. */
 async function run(executor: SqlExecutor, sql: string, params: readonly unknown[]): Promise<Outcome> {
+  if (executor instanceof Client) return runOn(executor, sql, params);
   const place = placeOf(executor);
   if (!('runner' in place)) return runAlone(place.source, sql, params);
   const pipeline = Pipeline.of(place.runner);
@@ -169,12 +170,18 @@ async function runAlone(source: DataSource, sql: string, params: readonly unknow
   if (!pool) throw new DatabaseUnreachable('the data source is not open');
   const client = await pool.connect();
   try {
+    return await runOn(client, sql, params);
+  } finally {
+    client.release();
+  }
+}
+
+async function runOn(client: Client, sql: string, params: readonly unknown[]): Promise<Outcome> {
+  try {
     const result = await client.query<object>(sql, [...params]);
     return { records: result.rows, affected: result.rowCount };
   } catch (error) {
     throw queryFailed(sql, params, error);
-  } finally {
-    client.release();
   }
 }
 
@@ -184,7 +191,9 @@ export function poolOf({ driver }: DataSource): Pool | undefined {
   return pool instanceof Pool ? pool : undefined;
 }
 
-function placeOf(executor: SqlExecutor): { readonly runner: QueryRunner } | { readonly source: DataSource } {
+function placeOf(
+  executor: Exclude<SqlExecutor, Client>,
+): { readonly runner: QueryRunner } | { readonly source: DataSource } {
   if (!(executor instanceof EntityManager)) {
     return 'isReleased' in executor ? { runner: executor } : { source: executor };
   }

@@ -4,23 +4,20 @@ import { isAloneInDeployment } from '../database/advisory-locks.js';
 import { DatabaseOriginEntity } from '../database/entities/database-origin.entity.js';
 import { FeedEpochEntity, FeedEpochStartEntity, FeedTopicEntity } from '../database/entities/feed.entity.js';
 import { EntityTable } from '../database/entity-table.js';
-import { rows } from '../database/sql.js';
+import { rows, type SqlExecutor } from '../database/sql.js';
 import { TOKEN_BYTES } from './feed-cursor.js';
+
+const EPOCHS = new EntityTable(FeedEpochEntity);
 
 /** Identify the database: a restored, moved or copied one differs in at least one of them. */
 type OriginMarks = Readonly<Record<string, string>>;
 
-/** Readable only with the right of a function. A copy of the data directory changes `folder` only. */
+/** Readable only with the right of a function. A copy of the data directory changes `folder` only, also while others serve. */
 const PRIVILEGED_MARKS = [
   {
     name: 'cluster',
     by: 'pg_control_system()',
     value: `(select system_identifier::text from pg_control_system())`,
-  },
-  {
-    name: 'timeline',
-    by: 'pg_control_checkpoint()',
-    value: `(select timeline_id::text from pg_control_checkpoint())`,
   },
   {
     name: 'folder',
@@ -39,12 +36,50 @@ export interface DetectedRestore {
  * positions of lost ones. Called before a process listens. Does nothing while other processes serve.
  */
 export async function detectRestore(dataSource: DataSource): Promise<DetectedRestore | undefined> {
+  return detect(dataSource, (isAlone, known, present) => isAlone && differ(known, present));
+}
+
+/**
+ * Starts a new feed epoch if the service came to another database while it serves, by the promotion of a standby. Of
+ * several processes that call it one starts the epoch.
+ */
+export async function detectPromotion(dataSource: DataSource): Promise<DetectedRestore | undefined> {
+  return detect(dataSource, (_isAlone, known, present) => isElsewhere(known, present));
+}
+
+/** A feed epoch. */
+export type FeedEpoch = Pick<FeedEpochEntity, 'number' | 'token'>;
+
+/** What a connection leads to. */
+export interface Origin {
+  /** Whether the database is the one that the newest epoch began in, as far as this can be told while processes serve. */
+  readonly isKnown: boolean;
+  /** Oldest first. */
+  readonly epochs: readonly FeedEpoch[];
+}
+
+export async function readOrigin(executor: SqlExecutor): Promise<Origin> {
+  const [row] = await rows<{ marks: OriginMarks | null; epochs: readonly FeedEpoch[] | null }>(
+    executor,
+    `select (select marks from database_origin) as marks,
+            (select json_agg(json_build_object('number', number, 'token', token) order by number)
+               from ${EPOCHS.name}) as epochs`,
+  );
+  const known = row?.marks ?? null;
+  const isKnown = known !== null && !isElsewhere(known, await readMarks(executor));
+  return { isKnown, epochs: row?.epochs ?? [] };
+}
+
+async function detect(
+  dataSource: DataSource,
+  isOther: (isAlone: boolean, known: OriginMarks, present: OriginMarks) => boolean,
+): Promise<DetectedRestore | undefined> {
   return dataSource.transaction(async (manager) => {
     const isAlone = await isAloneInDeployment(manager);
     const known = (await manager.findOneBy(DatabaseOriginEntity, { onlyRow: true }))?.marks ?? null;
-    if (known !== null && !isAlone) return undefined;
     const present = await readMarks(manager);
-    if (known === null || !differ(known, present)) {
+    if (known === null || !isOther(isAlone, known, present)) {
+      if (known !== null && differ(known, present)) return undefined;
       // Keep marks that another role could read and this one cannot.
       const marks = { ...known, ...present };
       if (Object.keys(marks).length > Object.keys(known ?? {}).length) await saveMarks(manager, marks);
@@ -56,7 +91,7 @@ export async function detectRestore(dataSource: DataSource): Promise<DetectedRes
 }
 
 /** The marks that this role can read. */
-async function readMarks(manager: EntityManager): Promise<OriginMarks> {
+async function readMarks(manager: SqlExecutor): Promise<OriginMarks> {
   const readable = await rows<{ name: string }>(
     manager,
     `select name
@@ -69,7 +104,8 @@ async function readMarks(manager: EntityManager): Promise<OriginMarks> {
     manager,
     `select jsonb_build_object(
               'database', (select oid::text from pg_database where datname = current_database()),
-              'feeds', 'feed_topics'::regclass::oid::text
+              'feeds', 'feed_topics'::regclass::oid::text,
+              'timeline', ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint::text
               ${PRIVILEGED_MARKS.filter(({ name }) => names.has(name))
                 .map(({ name, value }) => `, '${name}', ${value}`)
                 .join('')}
@@ -88,7 +124,11 @@ function differ(known: OriginMarks, present: OriginMarks): boolean {
   return Object.entries(known).some(([name, mark]) => (present[name] ?? mark) !== mark);
 }
 
-const EPOCHS = new EntityTable(FeedEpochEntity);
+/** As `differ`, for processes that serve: the files of the database may be touched meanwhile. */
+function isElsewhere({ folder: _folder, ...known }: OriginMarks, present: OriginMarks): boolean {
+  return differ(known, present);
+}
+
 const STARTS = new EntityTable(FeedEpochStartEntity);
 const TOPICS = new EntityTable(FeedTopicEntity);
 

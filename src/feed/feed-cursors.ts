@@ -1,52 +1,55 @@
-import { Injectable, type OnApplicationBootstrap } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { InjectRepository } from '@nestjs/typeorm';
 import { Repository } from 'typeorm';
-import { FeedEpochEntity, FeedEpochStartEntity } from '../database/entities/feed.entity.js';
-import { cursorsOf, decodeCursor } from './feed-cursor.js';
+import { FeedEpochStartEntity } from '../database/entities/feed.entity.js';
+import type { FeedEpoch } from './detect-restore.js';
+import { cursorsOf, decodeCursor, type FeedCursor } from './feed-cursor.js';
 import { FeedCursorInvalid, FeedCursorLost } from './feed.errors.js';
 import { FeedRepository } from './feed.repository.js';
 
 /** Makes cursors of the current feed epoch. One of an earlier epoch is valid up to the start of the next epoch. */
 @Injectable()
-export class FeedCursors implements OnApplicationBootstrap {
-  /** Loaded once: an epoch only starts while no process serves. */
-  #epochs: readonly FeedEpochEntity[] = [];
+export class FeedCursors {
+  #epochs: readonly FeedEpoch[] = [];
 
   constructor(
-    @InjectRepository(FeedEpochEntity) private readonly epochs: Repository<FeedEpochEntity>,
     @InjectRepository(FeedEpochStartEntity) private readonly starts: Repository<FeedEpochStartEntity>,
     private readonly feeds: FeedRepository,
   ) {}
 
-  async onApplicationBootstrap(): Promise<void> {
-    this.#epochs = await this.epochs.find({ order: { number: 'ASC' } });
+  /** @param epochs all, oldest first */
+  use(epochs: readonly FeedEpoch[]): void {
+    this.#epochs = epochs;
+  }
+
+  /** Token of the current epoch; null before the first restore. */
+  get epoch(): string | null {
+    return this.#epochs.at(-1)?.token ?? null;
   }
 
   of(topic: string): (position: number) => string {
-    return cursorsOf(topic, this.#current);
+    return cursorsOf(topic, this.epoch);
   }
 
-  /**
-   * The position of a client's cursor.
-   * @throws FeedCursorInvalid for a cursor that was not made for the topic, FeedCursorLost after a restore
-   */
-  async positionOf(topic: string, cursor: string): Promise<number> {
+  /** Reads a client's cursor. @throws FeedCursorInvalid for one that was not made for the topic */
+  decode(topic: string, cursor: string): FeedCursor {
     const decoded = decodeCursor(topic, cursor);
     if (decoded === null) throw new FeedCursorInvalid('Malformed cursor');
     if (!decoded.isOfTopic) throw new FeedCursorInvalid('The cursor belongs to the feed of another topic');
-    const { position, epoch } = decoded;
-    if (epoch === this.#current) return position;
     // Without a restore there is no other epoch, so the service did not make the cursor.
-    if (this.#epochs.length === 0) throw new FeedCursorInvalid('Malformed cursor');
-    const shared = await this.#lastSharedPosition(epoch, topic);
-    if (shared !== undefined && position <= shared) return position;
-    const { first } = await this.feeds.findBounds(this.epochs.manager, topic);
-    // Retention may have removed more than what is shared.
-    throw new FeedCursorLost(this.of(topic)(Math.max(shared ?? 0, first - 1)));
+    if (decoded.epoch !== null && this.epoch === null) throw new FeedCursorInvalid('Malformed cursor');
+    return decoded;
   }
 
-  get #current(): string | null {
-    return this.#epochs.at(-1)?.token ?? null;
+  /** Checks that the current epoch shares a position of an earlier one. @throws FeedCursorLost */
+  async requirePosition(epoch: string | null, topic: string, position: number): Promise<void> {
+    if (epoch === this.epoch) return;
+    const toCursor = this.of(topic);
+    const shared = await this.#lastSharedPosition(epoch, topic);
+    if (shared !== undefined && position <= shared) return;
+    const { first } = await this.feeds.findBounds(this.starts.manager, topic);
+    // Retention may have removed more than what is shared.
+    throw new FeedCursorLost(toCursor(Math.max(shared ?? 0, first - 1)));
   }
 
   /** The last position that an earlier epoch shares with the next one; undefined for an unknown epoch. */

@@ -11,20 +11,24 @@ export class FeedSlice {
   #page: string | undefined;
   #frames: Buffer | undefined;
 
-  /** @param start position behind which the slice was read */
+  /**
+   * @param start position behind which the slice was read
+   * @param epoch token of the epoch in which its positions are valid
+   */
   constructor(
     start: number,
     rows: readonly FeedEventRow[],
     readonly hasMore: boolean,
     toCursor: (position: number) => string,
+    readonly epoch: string | null,
   ) {
     this.events = rows.map((row) => toFeedEventDto(row, toCursor(row.position)));
     this.end = rows.at(-1)?.position ?? start;
     this.#json = this.events.map((event) => JSON.stringify(event));
   }
 
-  static empty(end: number): FeedSlice {
-    return new FeedSlice(end, [], false, () => '');
+  static empty(end: number, epoch: string | null): FeedSlice {
+    return new FeedSlice(end, [], false, () => '', epoch);
   }
 
   get page(): string {

@@ -15,14 +15,14 @@ export class FeedCursorGone extends DomainError {
   }
 }
 
-/** The cursor is behind the end of the backup that the database was restored from. */
+/** The cursor is behind the end of the backup that the database was restored from, or of the standby that was promoted. */
 export class FeedCursorLost extends DomainError {
   readonly kind = 'gone';
 
   /** @param next a cursor that works and skips no event */
   constructor(readonly next: string) {
     super(
-      `The database was restored from a backup that ends before this cursor; the cursor to go on from is '${next}'`,
+      `The database was restored from a backup that ends before this cursor, or a standby was promoted that does; the cursor to go on from is '${next}'`,
     );
   }
 }

@@ -8,6 +8,7 @@ import { FeedController, FeedReaders } from './feed.controller.js';
 import { DEFAULT_FEED_LIMITS, FEED_LIMITS, FeedReader } from './feed.reader.js';
 import { FeedRepository } from './feed.repository.js';
 import { FeedNotifications, FeedService } from './feed.service.js';
+import { PromotionCheck } from './promotion-check.js';
 
 @Module({
   imports: [TypeOrmModule.forFeature([FeedEpochEntity, FeedEpochStartEntity])],
@@ -22,6 +23,7 @@ import { FeedNotifications, FeedService } from './feed.service.js';
     FeedReaders,
     FeedService,
     FeedRetention,
+    PromotionCheck,
   ],
   exports: [FeedRepository, TypeOrmModule],
 })

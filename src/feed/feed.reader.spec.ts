@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { DataSource } from 'typeorm';
-import { FeedEpochEntity, FeedEpochStartEntity } from '../database/entities/feed.entity.js';
+import { FeedEpochStartEntity } from '../database/entities/feed.entity.js';
 import { FeedCursors } from './feed-cursors.js';
 import { encodeCursor } from './feed-cursor.fixtures.js';
 import { FeedMetrics } from './feed-metrics.js';
@@ -11,7 +11,7 @@ import { FeedCursorGone, FeedCursorInvalid } from './feed.errors.js';
 import { DEFAULT_FEED_LIMITS, FeedReader } from './feed.reader.js';
 import { FeedRepository, type FeedRange, type FeedRows } from './feed.repository.js';
 
-const RANGE: FeedRange = { topic: 'a', after: 3, limit: 10, maxBytes: 1000 };
+const RANGE: FeedRange = { topic: 'a', after: 3, epoch: null, limit: 10, maxBytes: 1000 };
 
 /** A repository whose queries the test answers. */
 class HeldRepository extends FeedRepository {
@@ -35,11 +35,7 @@ function setUp(maxQueries = 4) {
     dataSource,
     repository,
     new FeedMetrics(new Registry()),
-    new FeedCursors(
-      dataSource.getRepository(FeedEpochEntity),
-      dataSource.getRepository(FeedEpochStartEntity),
-      repository,
-    ),
+    new FeedCursors(dataSource.getRepository(FeedEpochStartEntity), repository),
     { ...DEFAULT_FEED_LIMITS, maxQueries },
   );
   return { reader, asked: repository.asked };

@@ -44,20 +44,28 @@ export class FeedReader {
     return Math.max(first - 1, last - newest);
   }
 
-  /** Reads without waiting. @throws FeedCursorInvalid behind the end, FeedCursorGone where retention removed events */
+  /**
+   * Reads without waiting.
+   * @throws FeedCursorInvalid behind the end, FeedCursorGone where retention removed events, FeedCursorLost where a later
+   * epoch did not keep the range's place
+   */
   async read(range: FeedRange): Promise<FeedSlice> {
     const { topic, after } = range;
+    const { epoch } = this.cursors;
+    if (after !== null) await this.cursors.requirePosition(range.epoch, topic, after);
     const found = await this.#query(() => this.repository.list(this.dataSource, range));
+    // The query may have read the database of before.
+    if (epoch !== this.cursors.epoch) return this.read(range);
     const start = after ?? found.first - 1;
     const toCursor = this.cursors.of(topic);
     if (start > found.last) throw new FeedCursorInvalid('The cursor is ahead of the feed');
     if (start < found.first - 1) throw new FeedCursorGone(toCursor(found.first - 1));
-    return new FeedSlice(start, found.entries, found.hasMore, toCursor);
+    return new FeedSlice(start, found.entries, found.hasMore, toCursor, epoch);
   }
 
   /** As `read`, with one query for all readers of a range: calls during a query share the next one. */
   readShared(range: FeedRange): Promise<FeedSlice> {
-    const key = [range.after, range.limit, range.maxBytes, range.topic].join(' ');
+    const key = [range.after, range.epoch, range.limit, range.maxBytes, range.topic].join(' ');
     const next = this.#next.get(key);
     if (next !== undefined) return next;
     const running = this.#running.get(key) ?? Promise.resolve();

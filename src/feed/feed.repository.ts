@@ -41,6 +41,8 @@ export interface FeedRange {
   readonly topic: string;
   /** Only entries behind this position; null for all that are kept. */
   readonly after: number | null;
+  /** Token of the epoch in which `after` is a position. */
+  readonly epoch: string | null;
   readonly limit: number;
   /** Bytes of messages, payloads and attributes at which to stop; the first entry is read whatever its size. */
   readonly maxBytes: number;

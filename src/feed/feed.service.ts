@@ -7,7 +7,7 @@ import type { FeedStreamQueryDto } from './dto/feed-query.dto.js';
 import { FeedCursors } from './feed-cursors.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedSlice } from './feed-slice.js';
-import { FeedCursorGone } from './feed.errors.js';
+import { FeedCursorGone, FeedCursorLost } from './feed.errors.js';
 import { FEED_LIMITS, type FeedLimits, FeedReader } from './feed.reader.js';
 import { FEED_CHANNEL, type FeedRange } from './feed.repository.js';
 
@@ -35,7 +35,9 @@ export class FeedService {
 
   /** The cursor in front of so many of the newest events. */
   async getCursor(topic: string, newest: number): Promise<string> {
-    return this.cursors.of(topic)(await this.reader.positionBefore(topic, newest));
+    // Before the query: a position of an epoch that ends meanwhile must not get a cursor of the next.
+    const toCursor = this.cursors.of(topic);
+    return toCursor(await this.reader.positionBefore(topic, newest));
   }
 
   /** Reads a page, and waits for an event while it is empty, until the time is over or the signal aborts. */
@@ -52,7 +54,7 @@ export class FeedService {
       await topic.waitForTurn({ signal, forMs });
       let { version } = topic;
       const end = topic.endBehind(range.after);
-      let slice = end === undefined ? await this.reader.readShared(range) : FeedSlice.empty(end);
+      let slice = end === undefined ? await this.reader.readShared(range) : FeedSlice.empty(end, range.epoch);
       for (;;) {
         if (slice.events.length > 0) return slice;
         topic.noteEnd(range.after, slice.end, version);
@@ -60,7 +62,7 @@ export class FeedService {
         if (left <= 0) return slice;
         if (!(await topic.waitForChange(slice.end, version, { signal, forMs: left }))) return slice;
         ({ version } = topic);
-        slice = await this.reader.readShared({ ...range, after: slice.end });
+        slice = await this.reader.readShared({ ...range, after: slice.end, epoch: slice.epoch });
         this.#observeDelivery(slice);
       }
     } finally {
@@ -69,8 +71,8 @@ export class FeedService {
   }
 
   /**
-   * Sends all events behind the place and then every new one, until the signal aborts or retention overtakes the
-   * reader. Retries while the database is unavailable. Errors before `stream.begin()` can still be answered.
+   * Sends all events behind the place and then every new one, until the signal aborts, retention overtakes the reader, or
+   * the database loses what it has read. Retries while the database is unavailable. Errors before `stream.begin()` can still be answered.
    */
   async stream(place: FeedStreamQueryDto, stream: EventStreamResponse, signal: AbortSignal): Promise<void> {
     const { streamEvents, streamBytes } = this.limits;
@@ -88,7 +90,7 @@ export class FeedService {
         if (!slice.hasMore) await topic.waitForChange(slice.end, version, { signal });
         if (signal.aborted) return;
         ({ version } = topic);
-        slice = await this.#readNext({ ...range, after: slice.end }, signal);
+        slice = await this.#readNext({ ...range, after: slice.end, epoch: slice.epoch }, signal);
       }
     } finally {
       this.notifications.unsubscribe(topic);
@@ -100,7 +102,7 @@ export class FeedService {
     try {
       return await retryWhileUnavailable(() => this.reader.readShared(range), this.limits, signal);
     } catch (error) {
-      if (error instanceof FeedCursorGone) return undefined;
+      if (error instanceof FeedCursorGone || error instanceof FeedCursorLost) return undefined;
       throw error;
     }
   }
@@ -111,7 +113,10 @@ export class FeedService {
   }
 
   async #range({ topic, after }: FeedStreamQueryDto, limit: number, maxBytes: number): Promise<FeedRange> {
-    const position = after === undefined ? null : await this.cursors.positionOf(topic, after);
-    return { topic, after: position, limit, maxBytes };
+    const place =
+      after === undefined ? { position: null, epoch: this.cursors.epoch } : this.cursors.decode(topic, after);
+    const { position, epoch } = place;
+    if (position !== null) await this.cursors.requirePosition(epoch, topic, position);
+    return { topic, after: position, epoch, limit, maxBytes };
   }
 }

@@ -60,6 +60,7 @@ test('a connection that the server ends in the instant it is handed out costs on
     database: 'database',
     Client: extra.Client,
     servers: extra.servers,
+    originGate: extra.originGate,
     circuitBreaker: extra.circuitBreaker,
   };
   const pool = new Pool(config);

@@ -84,6 +84,7 @@ describe('the retention of runs', () => {
     new FeedRepository({ feedEnabled: true }).list(database.dataSource, {
       topic,
       after: null,
+      epoch: null,
       limit: 100,
       maxBytes: 1e6,
     });

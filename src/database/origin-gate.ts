@@ -1,0 +1,39 @@
+import type { ServiceClient } from './service-client.js';
+
+/**
+ * Checks each new connection before its first use: it may lead to another database than the earlier ones, after a standby
+ * was promoted. Shared by the pools of a data source.
+ */
+export class OriginGate {
+  readonly #admitted = new Set<ServiceClient>();
+  #check: ((client: ServiceClient) => Promise<void>) | undefined;
+
+  /** The gate in the options of connections and pools. @throws TypeError when there is none */
+  static in(options: object = {}): OriginGate {
+    if ('originGate' in options && options.originGate instanceof OriginGate) return options.originGate;
+    throw new TypeError('the connection has no origin gate');
+  }
+
+  /** Runs `check` on every connection that is opened from now on; an error closes the connection. */
+  use(check: (client: ServiceClient) => Promise<void>): void {
+    this.#check = check;
+  }
+
+  /** Checks a new connection and remembers it until it ends. @throws what the check throws */
+  async admit(client: ServiceClient): Promise<void> {
+    await this.#check?.(client);
+    this.remember(client);
+  }
+
+  /** Remembers a connection without a check. */
+  remember(client: ServiceClient): void {
+    this.#admitted.add(client);
+    client.once('end', () => this.#admitted.delete(client));
+  }
+
+  /** Cuts all connections that were opened so far: they may lead to the database of before. */
+  cutAdmitted(): void {
+    for (const client of this.#admitted) client.connection.stream.destroy();
+    this.#admitted.clear();
+  }
+}
