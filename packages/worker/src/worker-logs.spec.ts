@@ -138,7 +138,7 @@ for (const [what, fault] of [
     const began = harness.clock.nowMs();
     await harness.untilState(run, 'COMPLETED');
     assert.ok(harness.clock.nowMs() - began < 2_000, `${harness.clock.nowMs() - began} ms`);
-    await harness.clock.pass(60_000);
+    await harness.clock.pass(700_000);
     const sent = harness.service.callsOf('putLogChunk').length;
     await harness.clock.pass(60_000);
     assert.equal(harness.service.callsOf('putLogChunk').length, sent, 'it is given up in the end');
@@ -164,6 +164,28 @@ test('continues to ship after the final event, and releases the run', async () =
   harness.service.onCall = () => undefined;
   await harness.clock.pass(10_000);
   assert.deepEqual(harness.service.logs.texts('run-1'), ['line', '<end>']);
+  await harness.end();
+});
+
+test('marks the end of a log whose rest it could not ship in time', async () => {
+  const harness = makeHarness();
+  const { clock, service } = harness;
+  const run = service.add('run-1');
+  await harness.start();
+  const container = await harness.container();
+  container.print('first');
+  await clock.pass(5_000);
+  service.onCall = ({ what }) => (what === 'putLogChunk' ? DOWN : undefined);
+  container.print('second');
+  await clock.pass(5_000);
+  // Waits behind the chunk with `second`, which is repeated.
+  container.print('third');
+  container.end(0);
+  await harness.untilState(run, 'COMPLETED');
+  await clock.pass(120_000);
+  service.onCall = () => undefined;
+  await clock.until('the log has ended', () => service.logs.texts('run-1').includes('<end>'), 1_000);
+  assert.deepEqual(service.logs.texts('run-1'), ['first', 'second', '[1]', '<end>']);
   await harness.end();
 });
 

@@ -108,6 +108,14 @@ export class LogChunker {
     this.droppedBytes += lines.reduce((sum, { text }) => sum + Buffer.byteLength(text), skippedBytes);
   }
 
+  /** Drops the waiting lines; the next chunk names the gap. */
+  dropWaiting(): void {
+    while (!this.isEmpty) {
+      const { skippedBytes, ...chunk } = this.parts.shift() ?? this.cutChunk();
+      this.drop({ ...chunk, skippedBytes, isLast: false });
+    }
+  }
+
   private cutChunk(): Omit<LogChunk, 'isLast'> {
     const firstLine = this.count - this.tail.length - this.tailGap.lines - this.head.length;
     const lines: ShippedLine[] = [];

@@ -56,6 +56,12 @@ export class LogShipper {
     this.wakeUp();
   }
 
+  /** Drops the waiting lines. The last chunk is still sent: it tells readers that the log has ended. */
+  dropWaiting(): void {
+    this.chunker.dropWaiting();
+    this.wakeUp();
+  }
+
   /** Stops shipping and drops the rest. */
   close(): void {
     this.closing.abort();

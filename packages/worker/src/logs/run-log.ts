@@ -14,6 +14,9 @@ const FLUSH_MS = 1_500;
 /** How long the rest of a log is shipped after the end of its run, in milliseconds. */
 const SHIP_REST_MS = 15_000;
 
+/** How long the last chunk is sent after that, in milliseconds. */
+const SHIP_END_MS = 600_000;
+
 /** Prefix of the lines that the worker adds to the log of a run. */
 const WORKER_PREFIX = '[worker]';
 
@@ -84,11 +87,13 @@ export class RunLog {
     await this.waitFor(shipped, FLUSH_MS);
   }
 
-  /** Ships the rest for a limited time, then drops it. */
+  /** Ships the rest for a limited time, then only the end of the log, which takes little memory. */
   async shipRest(): Promise<void> {
     const { shipper } = this;
     if (shipper === null) return;
     await this.waitFor(shipper.done, SHIP_REST_MS);
+    shipper.dropWaiting();
+    await this.waitFor(shipper.done, SHIP_END_MS);
     shipper.close();
     await shipper.done;
   }
