@@ -28,6 +28,21 @@ function databaseAt(url: string): Promise<TestDatabase> {
   return open().then((dataSource) => ({ url, dataSource, open, close: () => dataSource.destroy() }));
 }
 
+/** Sends until the answer is no 503, which says when to try again. */
+async function insist(send: TestApp['send'], method: string, path: string, body?: unknown) {
+  for (const deadline = Date.now() + 60_000; ;) {
+    const answer = await send(method, path, {
+      ...(body !== undefined && { body }),
+      headers: { Prefer: 'return=minimal' },
+    });
+    if (answer.status !== 503 || Date.now() > deadline) return answer;
+    assert.match(answer.headers.get('retry-after') ?? '', /^\d+$/);
+    await sleep(50);
+  }
+}
+
+const messagesOf = (stream: EventStreamReader) => stream.events.map(({ data }) => data.msg);
+
 describe(
   'two processes that serve while their database fails over',
   { skip: programs === undefined && 'no PostgreSQL of the system (.ci/install-test-tools.sh)' },
@@ -53,19 +68,6 @@ describe(
 
     const app = (n: number): TestApp => apps[n] ?? assert.fail();
 
-    /** Sends until the answer is no 503, which says when to try again. */
-    async function insist(send: TestApp['send'], method: string, path: string, body?: unknown) {
-      for (const deadline = Date.now() + 60_000; ;) {
-        const answer = await send(method, path, {
-          ...(body !== undefined && { body }),
-          headers: { Prefer: 'return=minimal' },
-        });
-        if (answer.status !== 503 || Date.now() > deadline) return answer;
-        assert.match(answer.headers.get('retry-after') ?? '', /^\d+$/);
-        await sleep(50);
-      }
-    }
-
     async function append(n: number, run: string, ...messages: readonly string[]): Promise<void> {
       for (const msg of messages) {
         const answer = await insist(app(n).send, 'POST', `/runs/${run}/events`, { type: 'NOTE', msg });
@@ -79,8 +81,6 @@ describe(
       const events: { cursor: string; msg: unknown }[] = answer.body.events;
       return { messages: events.map(({ msg }) => msg), cursors: events.map(({ cursor }) => cursor) };
     }
-
-    const messagesOf = (stream: EventStreamReader) => stream.events.map(({ data }) => data.msg);
 
     it('refuses the cursors of lost events with 410, and skips and repeats nothing for any reader', async () => {
       const run = await createRun(app(0).send, TOPIC);
@@ -110,7 +110,10 @@ describe(
           refusals.push(await insist(send, 'GET', `/feed?topic=${TOPIC}&after=${lost}`));
       }
       const { messages } = await read(0, c);
-      assert.deepEqual(messages.toSorted(), ['f', 'g', 'h', 'i', 'j', 'k']);
+      assert.deepEqual(
+        messages.map(String).toSorted((left, right) => left.localeCompare(right)),
+        ['f', 'g', 'h', 'i', 'j', 'k'],
+      );
       for (const { status, body, text } of refusals) {
         assert.equal(status, 410, text);
         const next = /'([\w-]+)'$/.exec(body.detail)?.[1] ?? assert.fail(text);
@@ -153,6 +156,22 @@ describe(
         assert.deepEqual((await read(n)).messages, ['a', 'b', 'c', 'd', 'e']);
         assert.deepEqual((await read(n, cursors[1])).messages, ['c', 'd', 'e']);
       }
+    });
+
+    it('follows to the promoted standby when its server turns read-only, with one epoch', async () => {
+      const run = await createRun(app(0).send, TOPIC);
+      await append(0, run, 'a');
+      await append(1, run, 'b');
+      await postgres.catchUp();
+      await postgres.stopReplication();
+      await postgres.makePrimaryReadOnly();
+      await postgres.promote();
+      await Promise.all([append(0, run, 'c'), append(1, run, 'd')]);
+      const { messages, cursors } = await read(0);
+      assert.deepEqual(messages.slice(0, 2), ['a', 'b']);
+      assert.equal(messages.length, 4);
+      assert.deepEqual((await read(1, cursors[1])).messages, messages.slice(2));
+      assert.deepEqual(await postgres.query('select number from feed_branches'), [{ number: 1 }]);
     });
   },
 );

@@ -53,7 +53,7 @@ export class ReplicatedPostgres {
     await until(async () => {
       const [standby] = await this.#query(
         'standby',
-        `select pg_last_wal_replay_lsn() >= '${row?.['lsn']}' as has`,
+        `select pg_last_wal_replay_lsn() >= '${String(row?.['lsn'])}' as has`,
       );
       return standby?.['has'] === true;
     }, 'the standby catches up');
@@ -84,6 +84,16 @@ export class ReplicatedPostgres {
       );
       return children === '';
     }, 'the processes of the primary end');
+  }
+
+  /** Its connections stay open, and their writes are refused. */
+  async makePrimaryReadOnly(): Promise<void> {
+    await this.#query('primary', 'alter system set default_transaction_read_only = on');
+    await this.#query('primary', 'select pg_reload_conf()');
+    await until(async () => {
+      const [row] = await this.#query('primary', 'show transaction_read_only');
+      return row?.['transaction_read_only'] === 'on';
+    }, 'the primary is read-only');
   }
 
   async promote(): Promise<void> {
