@@ -161,11 +161,11 @@ describe('an explanation', () => {
 
   test('of a failed run shows cause, exit code and message', async () => {
     const { id } = await steps.running();
-    const message = `Exit code 3\nlast line ${'\u{1F600}'.repeat(300)}`;
+    const message = `Ended with exit code 3. Its last log lines:\nlast line ${'\u{1F600}'.repeat(300)}`;
     await steps.event(id, 'FAILED', { error_message: message, cause: 'exit', exit_code: 3 });
     const { ended, summary } = await explain(id);
     assert.deepEqual([ended.cause, ended.exit_code, ended.error_message], ['exit', 3, message]);
-    assert.ok(summary.endsWith("last with worker 'w'; cause exit, exit code 3, Exit code 3."), summary);
+    assert.ok(summary.endsWith("last with worker 'w'; cause exit: Ended with exit code 3."), summary);
   });
 
   test('of a run that an admin ended names no event', async () => {

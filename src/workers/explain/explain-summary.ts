@@ -59,21 +59,16 @@ function avoids(workerId: string | null): string {
     : `; it avoids worker '${workerId}', where the attempt before failed by the infrastructure`;
 }
 
-/** The kind of failure, the exit code, and the first line of the message. */
+/** The cause of a failure and the first line of its message or, without one, the exit code. */
 function failure({ cause, exit_code: code, error_message: message }: ExplainedEndDto): string {
-  const [line = ''] = message?.split('\n', 1) ?? [];
-  const facts = [
-    ...(cause === null ? [] : [`cause ${cause}`]),
-    ...(code === null ? [] : [`exit code ${code}`]),
-    ...(line === ''
-      ? []
-      : [
-          Array.from(line.slice(0, 2 * MAX_MESSAGE))
-            .slice(0, MAX_MESSAGE)
-            .join(''),
-        ]),
-  ];
-  return facts.length === 0 ? '' : `; ${facts.join(', ')}`;
+  const [first = ''] = message?.split('\n', 1) ?? [];
+  // Our worker's message goes on with the log, which is in `error_message`.
+  const line = Array.from(first.slice(0, 2 * MAX_MESSAGE))
+    .slice(0, MAX_MESSAGE)
+    .join('')
+    .replace(/\.?(?: Its last log lines:)?$/, '');
+  const why = line === '' ? (code === null ? '' : `, exit code ${code}`) : `: ${line}`;
+  return cause === null && why === '' ? '' : `; cause ${cause ?? 'unknown'}${why}`;
 }
 
 function held({ state, holder }: Omit<RunExplanationDto, 'summary'>, workerId: string): string {
