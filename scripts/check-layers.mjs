@@ -28,7 +28,7 @@ const LAYERS = {
   'src/dashboard': CONTEXT,
   'src/feed': CONTEXT,
   'src/runs': [...CONTEXT, 'src/feed', 'src/health'],
-  'src/run-logs': [...CONTEXT, 'src/runs'],
+  'src/run-logs': [...CONTEXT, 'src/runs', 'src/workers'],
   'src/workers': [...CONTEXT, 'src/runs', 'src/health'],
   'src/definitions': [...CONTEXT, 'src/runs'],
   src: ['src', 'migrations', 'packages/common', 'packages/embedded-postgres'],

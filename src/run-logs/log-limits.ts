@@ -12,8 +12,12 @@ export interface LogLimits extends ReaderLimits {
   readonly scanBytes: number;
   /** Lines written to a stream at once. */
   readonly streamLines: number;
-  /** The log of an ended attempt is complete when nothing was added for this long, even without a last chunk. */
+  /**
+   * The log of an ended attempt is complete when nothing was added for this long, even without a last chunk; if its worker is
+   * active, when nothing was added for `activeSilenceMs`.
+   */
   readonly silenceMs: number;
+  readonly activeSilenceMs: number;
 }
 
 export const LOG_LIMITS = Symbol('LOG_LIMITS');
@@ -26,4 +30,5 @@ export const DEFAULT_LOG_LIMITS: LogLimits = {
   scanBytes: 16 * 1024 * 1024,
   streamLines: 1_000,
   silenceMs: 60_000,
+  activeSilenceMs: 15 * 60_000,
 };

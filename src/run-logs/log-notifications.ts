@@ -1,8 +1,8 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { ChannelNotifications } from '../common/notifications/channel-notifications.js';
 import { Notifications } from '../database/notifications.js';
-import { LOG_LIMITS, type LogLimits } from './log-limits.js';
-import { LOG_CHANNEL, RunLogRepository, type LogId } from './run-log.repository.js';
+import { LogCompleteness } from './log-completeness.js';
+import { LOG_CHANNEL, type LogId } from './run-log.repository.js';
 
 @Injectable()
 export class LogNotifications extends ChannelNotifications {
@@ -15,13 +15,12 @@ export function topicOf({ runId, attempt }: LogId): string {
   return `${runId} ${attempt}`;
 }
 
-/** Wakes readers of logs that are complete without a last chunk, after a time of silence: their worker was lost. */
+/** Wakes readers of logs that are complete without a last chunk, after a time of silence. */
 @Injectable()
 export class ClosedLogCheck {
   constructor(
-    private readonly repository: RunLogRepository,
+    private readonly logs: LogCompleteness,
     private readonly notifications: LogNotifications,
-    @Inject(LOG_LIMITS) private readonly limits: LogLimits,
   ) {}
 
   /** Runs one query for all logs that this process has readers of. @returns how many of these are complete */
@@ -31,7 +30,7 @@ export class ClosedLogCheck {
       return { runId, attempt: Number(attempt) };
     });
     if (logs.length === 0) return 0;
-    const closed = await this.repository.listClosed(logs, this.limits.silenceMs);
+    const closed = await this.logs.listClosed(logs);
     for (const log of closed) this.notifications.invalidate(topicOf(log));
     return closed.length;
   }

@@ -38,6 +38,11 @@ export function toFrames(page: LogPage): Buffer {
   return Buffer.from(frames.join(''));
 }
 
+/** The event behind the last line. Its id, which clients send when they connect again, tells that they have seen the end. */
+export function toEndFrame({ runId, attempt, end }: LogPage): Buffer {
+  return Buffer.from(`id: ${cursorsOf(runId, attempt)(end)}\nevent: end\ndata: {}\n\n`);
+}
+
 function toDtos({ runId, attempt, entries }: LogPage): LogEntryDto[] {
   const toCursor = cursorsOf(runId, attempt);
   return entries.map((entry) => {

@@ -6,13 +6,14 @@ import { Semaphore } from '../database/semaphore.js';
 import { RunNotFound } from '../runs/run.errors.js';
 import { EMPTY_LOG } from './add-chunk.js';
 import { decodeCursor, type LogCursor } from './log-cursor.js';
+import { LogCompleteness } from './log-completeness.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
 import { unpackLines } from './log-packing.js';
 import type { LogPage } from './log-page.js';
 import { entriesOf, gapBetween, LOG_START, type LogEntry, type LogPosition } from './log-position.js';
 import { LogRowRepository } from './log-row.repository.js';
 import { AttemptNotFound, LogCursorInvalid } from './run-logs.errors.js';
-import { RunLogRepository, type LogId } from './run-log.repository.js';
+import type { LogId } from './run-log.repository.js';
 
 export interface LogRange {
   readonly runId: string;
@@ -72,7 +73,7 @@ export class LogReader {
   readonly #semaphore: Semaphore;
 
   constructor(
-    private readonly logs: RunLogRepository,
+    private readonly logs: LogCompleteness,
     private readonly rows: LogRowRepository,
     private readonly searches: LogSearches,
     @Inject(LOG_LIMITS) private readonly limits: LogLimits,
@@ -103,7 +104,7 @@ export class LogReader {
   async #read(range: LogRange): Promise<LogPage> {
     const { runId, after, before } = range;
     const asked = range.attempt ?? after?.attempt ?? before?.attempt ?? null;
-    const status = await this.logs.findStatus(runId, asked, this.limits.silenceMs);
+    const status = await this.logs.findStatus(runId, asked);
     if (status === null) throw new RunNotFound(runId);
     const { attempt } = status;
     if (attempt === null) throw new AttemptNotFound(runId, asked ?? status.currentAttempt);

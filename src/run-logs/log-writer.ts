@@ -89,7 +89,7 @@ export class LogWriter {
   }
 
   async #readState({ runId, attempt, workerId }: ChunkAddress): Promise<LogState | null> {
-    const status = await this.repository.findStatus(runId, attempt, this.limits.silenceMs);
+    const status = await this.repository.findStatus(runId, attempt, this.limits);
     if (status === null) throw new RunNotFound(runId);
     if (status.attempt === null) throw new LogChunkRefused(`OpRun '${runId}' has no attempt ${attempt}`);
     // Only the worker that opened the log writes it, even if an admin assigns the attempt to another one.

@@ -8,12 +8,10 @@ import { isRunId } from '../runs/storage/new-id.js';
 import type { LogPageQueryDto } from './dto/log-query.dto.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
 import { LogNotifications, topicOf } from './log-notifications.js';
-import { toFrames, type LogPage } from './log-page.js';
+import { toEndFrame, toFrames, type LogPage } from './log-page.js';
 import { LogReader, type LogRange } from './log-reader.js';
 
 const DEFAULT_LIMIT = 1000;
-
-const END_FRAME = Buffer.from('event: end\ndata: {}\n\n');
 
 /** What a client asks for. */
 export type LogRequest = Omit<LogPageQueryDto, 'wait'> & {
@@ -60,12 +58,17 @@ export class LogService {
 
   /**
    * Sends all entries behind the cursor and then every new one, until the log is complete, the run is removed or the
-   * signal aborts. Retries while the database is unavailable. Errors before `stream.begin()` can still be answered.
+   * signal aborts. Retries while the database is unavailable. A client that connects again after the end is told to stop. Errors before `stream.begin()` can still be answered.
    */
-  async stream(request: LogRequest, stream: EventStreamResponse, signal: AbortSignal): Promise<void> {
+  async stream(
+    request: LogRequest & { readonly isResumed: boolean },
+    stream: EventStreamResponse,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { streamLines, streamBytes } = this.limits;
     const range = { ...this.#rangeOf({ ...request, limit: streamLines }), maxBytes: streamBytes };
     let page: LogPage | undefined = await this.reader.read(range);
+    if (request.isResumed && page.isComplete && page.entries.length === 0) return stream.noContent();
     stream.begin();
     const topic = this.notifications.subscribe(topicOf(page));
     try {
@@ -73,7 +76,7 @@ export class LogService {
       let version: number | undefined;
       while (page !== undefined && !signal.aborted) {
         if (page.entries.length > 0) await stream.send(toFrames(page));
-        if (page.isComplete) return await stream.send(END_FRAME);
+        if (page.isComplete) return await stream.send(toEndFrame(page));
         if (!page.hasMore && version !== undefined) {
           await topic.waitForChange(page.nextChunk, version, { signal });
         }

@@ -15,6 +15,7 @@ import {
   ApiBody,
   ApiExtraModels,
   ApiHeader,
+  ApiNoContentResponse,
   ApiOkResponse,
   ApiOperation,
   ApiParam,
@@ -68,6 +69,7 @@ const LINES_EXAMPLE = `{"cursor":"AAEAAAAAAAEAAAAAAAAAAgAAAABnK1yQ","line":0,"t"
 const STREAM_EXAMPLE = `id: AAEAAAAAAAEAAAAAAAAAAgAAAABnK1yQ
 data: {"cursor":"AAEAAAAAAAEAAAAAAAAAAgAAAABnK1yQ","line":0,"t":"2026-01-02T03:04:05.678Z","stream":"stdout","text":"hi"}
 
+id: AAEAAAAAAAEAAAAAAAAAAgAAAABnK1yQ
 event: end
 data: {}
 
@@ -214,7 +216,8 @@ export class LogsController {
       'Sends what is behind the cursor and then every new line. `data` is a LogLine or a LogGap in JSON, `id` its ' +
       'cursor; they have no name. A comment comes every 15 seconds. Behind the last line of a complete log comes an ' +
       'event with the name `end`, and the stream closes. It may also close without (when the service stops, when its ' +
-      'reader is too slow, when the run is removed): resume with the last id.',
+      'reader is too slow, when the run is removed): resume with the last id. A request whose `Last-Event-ID` is the end of a ' +
+      'complete log gets 204, at which an EventSource stops.',
   })
   @ApiParam(RUN_ID_PARAM)
   @ApiHeader({
@@ -227,6 +230,7 @@ export class LogsController {
     description: 'The stream.',
     content: { [EVENT_STREAM]: { schema: logText(EVENT_STREAM), example: STREAM_EXAMPLE } },
   })
+  @ApiNoContentResponse({ description: 'The client has the whole log.' })
   @ApiErrors(400, 404, 503)
   async stream(
     @Param('id') id: string,
@@ -236,7 +240,8 @@ export class LogsController {
     @Req() request: Request,
     @Res() response: Response,
   ): Promise<void> {
-    const asked = { ...query, runId: id, callerId: caller.id, after: lastEventId || query.after };
+    const isResumed = Boolean(lastEventId);
+    const asked = { ...query, runId: id, callerId: caller.id, after: lastEventId || query.after, isResumed };
     await this.readers.stream(response, async (stream, signal) => {
       if (request.method !== 'HEAD') return this.logs.stream(asked, stream, signal);
       await this.logs.getPage({ ...asked, limit: 1 });

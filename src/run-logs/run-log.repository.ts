@@ -7,6 +7,7 @@ import { EntityTable } from '../database/entity-table.js';
 import { inBatches } from '../database/in-batches.js';
 import { execute, rows, unnestRows } from '../database/sql.js';
 import type { LogChange, LogState } from './add-chunk.js';
+import type { LogLimits } from './log-limits.js';
 
 /** Channel of the notifications of chunks, `<next chunk> <run id> <attempt>`. */
 export const LOG_CHANNEL = 'longshore_log';
@@ -35,7 +36,12 @@ export interface LogStatus {
   } | null;
   /** Nothing more is expected. */
   readonly isClosed: boolean;
+  /** Null while the log is closed or grows. Else its worker: if that one is not active, nothing more is expected. */
+  readonly silentWorker: string | null;
 }
+
+/** See `LogLimits`. */
+export type LogSilence = Pick<LogLimits, 'silenceMs' | 'activeSilenceMs'>;
 
 const RUNS = new EntityTable(RunEntity);
 const ATTEMPTS = new EntityTable(AttemptEntity);
@@ -64,15 +70,16 @@ export class RunLogRepository {
   /**
    * The status of a log; null for an unknown run.
    * @param attempt null for the current one
-   * @param silenceMs time after the end of the attempt and the last chunk after which the log is closed
+   * @param silence after the end of the attempt and the last chunk
    */
-  async findStatus(runId: string, attempt: number | null, silenceMs: number): Promise<LogStatus | null> {
+  async findStatus(runId: string, attempt: number | null, silence: LogSilence): Promise<LogStatus | null> {
     const [row] = await rows<StatusRow>(
       this.dataSource,
       `select r.attempt as "currentAttempt",
               case when asked.attempt = r.attempt then r.attempt else a.attempt end as attempt,
               case when asked.attempt = r.attempt then r.worker_id else a.worker_id end as "workerId",
-              ${isClosed('$3')} as "isClosed",
+              ${isClosed('$4')} as "isClosed",
+              case when not ${isClosed('$4')} and ${isSilent('$3')} then ${HOLDER} end as "silentWorker",
               l.worker_id as "openedBy",
               ${LOGS.select('l', PROGRESS)},
               coalesce(l.is_complete, false) as "isComplete"
@@ -81,30 +88,35 @@ export class RunLogRepository {
          left join ${ATTEMPTS.name} a on a.run_id = r.id and a.attempt = asked.attempt
          left join ${LOGS.name} l on l.run_id = r.id and l.attempt = asked.attempt
         where r.id = $1::uuid`,
-      [runId, attempt, silenceMs],
+      [runId, attempt, silence.silenceMs, silence.activeSilenceMs],
     );
     if (row === undefined) return null;
     const { openedBy } = row;
     return { ...row, log: openedBy === null ? null : { workerId: openedBy, state: toState(row) } };
   }
 
-  /** Those of the logs to which nothing will be added, or whose run is removed. */
-  async listClosed(logs: readonly LogId[], silenceMs: number): Promise<LogId[]> {
+  /** Those of the logs that are closed, whose run is removed, or to which only `silentWorker` could add lines. */
+  async listSilent(
+    logs: readonly LogId[],
+    { silenceMs, activeSilenceMs }: LogSilence,
+  ): Promise<(LogId & Pick<LogStatus, 'silentWorker'>)[]> {
     const source = unnestRows(
       { run_id: 'uuid', attempt: 'integer' },
       logs.map(({ runId, attempt }) => ({ run_id: runId, attempt })),
-      2,
+      3,
     );
     return rows(
       this.dataSource,
-      `select asked.run_id as "runId", asked.attempt
+      `select asked.run_id as "runId", asked.attempt,
+              case when r.id is not null and not ${isClosed('$2')} then ${HOLDER} end as "silentWorker"
          from (select v.run_id, v.attempt from ${source.sql}) asked
          left join ${RUNS.name} r on r.id = asked.run_id
          left join ${ATTEMPTS.name} a on a.run_id = asked.run_id and a.attempt = asked.attempt
          left join ${LOGS.name} l on l.run_id = asked.run_id and l.attempt = asked.attempt
         where r.id is null
-           or ${isClosed('$1')}`,
-      [silenceMs, ...source.params],
+           or ${isClosed('$2')}
+           or ${isSilent('$1')}`,
+      [silenceMs, activeSilenceMs, ...source.params],
     );
   }
 
@@ -197,14 +209,17 @@ export class RunLogRepository {
   }
 }
 
-/** Condition on `runs r`, `attempts a` and `run_logs l` of one attempt. The current attempt of a run has no row in `attempts`. */
+// Expressions on `runs r`, `attempts a` and `run_logs l` of one attempt. The current attempt has no row in `attempts`.
+const ENDED = `case when a.attempt is null then r.finished_at else a.finished_at end`;
+const HOLDER = `coalesce(l.worker_id, case when a.attempt is null then r.worker_id else a.worker_id end)`;
+
 function isClosed(silence: string): string {
-  const ended = `case when a.attempt is null then r.finished_at else a.finished_at end`;
-  const holder = `coalesce(l.worker_id, case when a.attempt is null then r.worker_id else a.worker_id end)`;
-  return `(coalesce(l.is_complete, false)
-               or (${ended} is not null
-                   and (${holder} is null
-                        or greatest(${ended}, l.updated_at) < now() - ${silence}::double precision * interval '1 millisecond')))`;
+  return `(coalesce(l.is_complete, false) or (${ENDED} is not null and (${HOLDER} is null or ${isSilent(silence)})))`;
+}
+
+function isSilent(silence: string): string {
+  return `(greatest(${ENDED}, l.updated_at) < now() - ${silence}::double precision * interval '1 millisecond'
+               and ${ENDED} is not null)`;
 }
 
 /** Query of the first lines of rows to drop, oldest first; none while there is no tail. */

@@ -1,6 +1,8 @@
 import { Module } from '@nestjs/common';
 import { RunsModule } from '../runs/runs.module.js';
+import { WorkersModule } from '../workers/workers.module.js';
 import { DEFAULT_LOG_LIMITS, LOG_LIMITS } from './log-limits.js';
+import { LogCompleteness } from './log-completeness.js';
 import { LogMetrics } from './log-metrics.js';
 import { ClosedLogCheck, LogNotifications } from './log-notifications.js';
 import { LogReader, LogSearches } from './log-reader.js';
@@ -13,12 +15,13 @@ import { RunLogRepository } from './run-log.repository.js';
 
 /** Logs of attempts: stored in compressed rows within a size limit, read in pages or followed as a stream. */
 @Module({
-  imports: [RunsModule],
+  imports: [RunsModule, WorkersModule],
   controllers: [LogsController],
   providers: [
     { provide: LOG_LIMITS, useValue: DEFAULT_LOG_LIMITS },
     RunLogRepository,
     LogRowRepository,
+    LogCompleteness,
     LogMetrics,
     LogWriter,
     LogNotifications,

@@ -1,6 +1,7 @@
 import {
   Body,
   Controller,
+  Delete,
   Get,
   HttpCode,
   Param,
@@ -9,7 +10,14 @@ import {
   Res,
   type StreamableFile,
 } from '@nestjs/common';
-import { ApiBody, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
+import {
+  ApiBody,
+  ApiNoContentResponse,
+  ApiOkResponse,
+  ApiOperation,
+  ApiParam,
+  ApiTags,
+} from '@nestjs/swagger';
 import type { Response } from 'express';
 import { AllowBoundKeys, AllowScopes, type Caller } from '../auth/access.js';
 import { assertActsAs, CurrentCaller } from '../auth/api-key.guard.js';
@@ -77,6 +85,25 @@ export class WorkersController {
     const worker = await this.workers.heartbeat(toHeartbeat(body));
     response.setHeader('X-Worker-Timeout', String(this.settings.workerTimeout));
     return toWorkerDto({ worker });
+  }
+
+  @Delete(':worker_id')
+  @HttpCode(204)
+  @AllowScopes('worker')
+  @AllowBoundKeys()
+  @ApiOperation({
+    operationId: 'removeWorker',
+    summary: 'Remove a worker from the list',
+    description:
+      'For the clean end of a worker; an unknown worker gets 204, too. A later heartbeat registers it again. A worker that ' +
+      'is not removed stays in the list, stale, for 24 hours.',
+  })
+  @ApiParam(WORKER_ID_PARAM)
+  @ApiNoContentResponse({ description: 'The worker is not in the list.' })
+  @ApiErrors(400, 409, 503)
+  async remove(@Param('worker_id') workerId: string, @CurrentCaller() caller: Caller): Promise<void> {
+    assertActsAs(caller, workerId);
+    await this.workers.remove(workerId);
   }
 
   @Post(':worker_id/drain')

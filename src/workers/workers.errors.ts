@@ -8,6 +8,15 @@ export class WorkerNotFound extends DomainError {
   }
 }
 
+/** The worker cannot be removed. */
+export class WorkerHoldsRuns extends DomainError {
+  readonly kind = 'conflict';
+
+  constructor(workerId: string, count: number) {
+    super(`Worker '${workerId}' still holds ${count} run${count === 1 ? '' : 's'}`);
+  }
+}
+
 /** Too many heartbeats wait for the database; nothing has changed. */
 export class TooManyHeartbeats extends DomainError {
   readonly kind = 'unavailable';

@@ -9,7 +9,7 @@ import { WaitingClaims } from './claims/waiting-claims.js';
 import { freeResources, type FreeResources } from './free-resources.js';
 import { bytesOfResources } from './pool/worker-bytes.js';
 import { WorkerPool, type Heartbeat, type PooledWorker } from './pool/worker-pool.js';
-import { WorkerNotFound, WorkerTooLarge } from './workers.errors.js';
+import { WorkerHoldsRuns, WorkerNotFound, WorkerTooLarge } from './workers.errors.js';
 
 export interface WorkerStatus {
   readonly worker: PooledWorker;
@@ -66,6 +66,14 @@ export class WorkersService {
     if (!worker) throw new WorkerNotFound(workerId);
     if (!draining) this.claims.wakeRefused(workerId);
     return statusOf(worker, await this.#heldBy([worker]));
+  }
+
+  /** Removes a worker that ended cleanly; an unknown one, too. @throws WorkerHoldsRuns */
+  async remove(workerId: string): Promise<void> {
+    const held = await this.heldRuns.findHeld(this.dataSource, [workerId]);
+    const count = held.get(workerId)?.length ?? 0;
+    if (count > 0) throw new WorkerHoldsRuns(workerId, count);
+    await this.pool.remove(workerId);
   }
 
   #heldBy(workers: readonly PooledWorker[]): Promise<ReadonlyMap<string, readonly HeldRun[]>> {

@@ -33,8 +33,10 @@ function refusalOf(route: string, worth: Worth): { status: number; detail: strin
 
 function refusalOfBound(route: string): { status: number; detail: string } | undefined {
   if (FOR_BOUND_KEYS.has(route)) {
-    const isClaim = route === 'POST /workers/{worker_id}/claim';
-    return isClaim ? { status: 403, detail: "API key is not bound to worker 'x'" } : undefined;
+    const namesWorker = /^(?:DELETE \/workers\/\{worker_id\}|POST \/workers\/\{worker_id\}\/claim)$/.test(
+      route,
+    );
+    return namesWorker ? { status: 403, detail: "API key is not bound to worker 'x'" } : undefined;
   }
   const isForWorkers = ROUTE_ACCESS[route] === 'any' || ROUTE_ACCESS[route]?.includes('worker');
   const lacks = `API key lacks scope '${ROUTE_ACCESS[route]?.[0] ?? 'admin'}'`;

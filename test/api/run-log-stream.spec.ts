@@ -83,9 +83,21 @@ describe('GET /runs/{id}/logs/stream', () => {
     assert.match(head.headers.get('content-type') ?? '', /^text\/event-stream/);
   });
 
-  test('ends for a run whose worker is lost, after a time of silence', async () => {
-    const { id: run } = await steps.running();
-    await putChunk(service.send, { run }, 0, { firstLine: 0, texts: ['a'] });
+  async function silenceFor(run: string, time: string): Promise<void> {
+    await execute(
+      service.dataSource,
+      `with silent as (
+         update run_logs set updated_at = now() - $2::interval where run_id = $1::uuid
+       )
+       update runs set finished_at = now() - $2::interval where id = $1::uuid`,
+      [run, time],
+    );
+  }
+
+  test('ends for a run whose worker is stale, after a time of silence', async () => {
+    const worker = 'leaving';
+    const { id: run } = await steps.running({}, worker);
+    await putChunk(service.send, { run, worker }, 0, { firstLine: 0, texts: ['a'] });
     const reader = await open(service, run);
     await reader.count(1);
     const poll = service.send('GET', `/runs/${run}/logs?wait=30&after=${reader.lastId}`);
@@ -93,20 +105,56 @@ describe('GET /runs/{id}/logs/stream', () => {
     const watch = service.app.get(ClosedLogCheck);
     assert.equal(await watch.runOnce(), 0);
     assert.equal(reader.ended, undefined);
-    await execute(
-      service.dataSource,
-      `with silent as (
-         update run_logs set updated_at = now() - interval '61 seconds' where run_id = $1::uuid
-       )
-       update runs set finished_at = now() - interval '61 seconds' where id = $1::uuid`,
-      [run],
-    );
+    await silenceFor(run, '61 seconds');
+    assert.equal(await watch.runOnce(), 0, 'its worker is active');
+    assert.equal((await service.send('DELETE', `/workers/${worker}`)).status, 204);
     assert.equal(await watch.runOnce(), 1);
     await reader.end();
     assert.deepEqual(reader.named, ['end']);
     assert.equal((await poll).headers.get('x-log-complete'), 'true');
-    assert.equal((await putChunk(service.send, { run }, 1, { firstLine: 1, texts: ['back'] })).status, 200);
+    assert.equal(
+      (await putChunk(service.send, { run, worker }, 1, { firstLine: 1, texts: ['back'] })).status,
+      200,
+    );
     assert.equal((await readWhole(service.send, run)).length, 2, 'who comes back late is still heard');
+  });
+
+  test('waits longer for the last lines of an active worker, and not for ever', async () => {
+    const { id: run } = await steps.running();
+    await putChunk(service.send, { run }, 0, { firstLine: 0, texts: ['a'] });
+    await service.send('POST', `/runs/${run}/cancel`);
+    const isComplete = async (): Promise<string | null> =>
+      (await service.send('GET', `/runs/${run}/logs`)).headers.get('x-log-complete');
+    const watch = service.app.get(ClosedLogCheck);
+    const reader = await open(service, run);
+    await silenceFor(run, '14 minutes 50 seconds');
+    assert.deepEqual([await isComplete(), await watch.runOnce()], ['false', 0]);
+    assert.equal((await putChunk(service.send, { run }, 1, { firstLine: 1, texts: ['b'] })).status, 200);
+    await reader.count(2);
+    await silenceFor(run, '15 minutes 10 seconds');
+    assert.deepEqual([await isComplete(), await watch.runOnce()], ['true', 1]);
+    await reader.end();
+    assert.deepEqual(reader.named, ['end']);
+  });
+
+  test('answers 204 to a client that connects again after the end, at which an EventSource stops', async () => {
+    for (const texts of [[], ['a', 'b']]) {
+      const { id: run } = await steps.running();
+      await putChunk(service.send, { run }, 0, { firstLine: 0, texts, isLast: true });
+      await service.send('POST', `/runs/${run}/cancel`);
+      const path = `/runs/${run}/logs/stream`;
+      const whole = await service.send('GET', path);
+      assert.equal(whole.status, 200);
+      const ids = [...whole.text.matchAll(/^id: (.*)$/gm)].map(([, id = '']) => id);
+      assert.equal(ids.length, texts.length + 1, 'the end has an id, too');
+      const again = await service.send('GET', path, { headers: { 'Last-Event-ID': ids.at(-1) ?? '' } });
+      assert.deepEqual([again.status, again.text], [204, '']);
+      const byQuery = await service.send('GET', `${path}?after=${ids.at(-1)}`);
+      assert.match(byQuery.text, /^id: .*\nevent: end\n/);
+      if (texts.length === 0) continue;
+      const earlier = await service.send('GET', path, { headers: { 'Last-Event-ID': ids[0] ?? '' } });
+      assert.match(earlier.text, /"text":"b".*\n\nid: .*\nevent: end\n/);
+    }
   });
 
   test('ends without the end event when the run is removed, which is then unknown', async () => {

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { assertError, bodyOf } from '../support/answer-shapes.js';
 import { RunSteps } from '../support/run-steps.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../support/test-app.js';
+import { issueKey } from '../support/api-keys.js';
+import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../support/test-app.js';
 
 for (const kind of ['memory', 'shared']) {
   describe(`control of workers, pool ${kind}`, () => {
@@ -18,11 +19,49 @@ for (const kind of ['memory', 'shared']) {
 
     const post = (id: string, what: string, key?: string): Promise<TestAnswer> =>
       service.send('POST', `/workers/${encodeURIComponent(id)}/${what}`, key === undefined ? {} : { key });
+    const remove = (id: string, key: string = KEYS.worker): Promise<TestAnswer> =>
+      service.send('DELETE', `/workers/${encodeURIComponent(id)}`, { key });
     // oxlint-disable-next-line typescript/no-explicit-any -- tests look into answers of any shape
     const listed = async (id: string, from = service): Promise<any> => {
       const all: { readonly id: string }[] = bodyOf(await from.send('GET', '/workers'), 'Workers');
       return all.find((worker) => worker.id === id);
     };
+
+    describe('removing a worker', () => {
+      test('takes it from the list, however often, until its next heartbeat', async () => {
+        const id = 'host:8080/leaving';
+        await steps.heartbeat(id);
+        for (const key of [KEYS.worker, KEYS.admin]) {
+          const { status, text } = await remove(id, key);
+          assert.deepEqual([status, text], [204, '']);
+          assert.equal(await listed(id), undefined);
+        }
+        assert.deepEqual(await steps.claim(id), []);
+        await steps.heartbeat(id);
+        assert.notEqual(await listed(id), undefined);
+      });
+
+      test('is refused while it holds runs', async () => {
+        await steps.emptyQueue('idle');
+        const first = await steps.running({}, 'busy');
+        const second = await steps.assigned({}, 'busy');
+        assertError(await remove('busy'), 409, "Worker 'busy' still holds 2 runs");
+        await steps.event(second.id, 'COMPLETED');
+        assertError(await remove('busy'), 409, "Worker 'busy' still holds 1 run");
+        assert.notEqual(await listed('busy'), undefined);
+        await steps.event(first.id, 'COMPLETED');
+        assert.equal((await remove('busy')).status, 204);
+      });
+
+      test('is for its own keys: one that is bound to another worker is refused', async () => {
+        const { key } = await issueKey(service, ['worker'], { worker_ids: ['other-*'] });
+        await steps.heartbeat('mine');
+        assertError(await remove('mine', key), 403, "API key is not bound to worker 'mine'");
+        assert.equal((await remove('other-1', key)).status, 204);
+        assertError(await remove('mine', KEYS.client), 403, "API key lacks scope 'worker'");
+        assert.notEqual(await listed('mine'), undefined);
+      });
+    });
 
     describe('drain and resume', () => {
       test('answer with the worker, which is shown as draining until it is resumed', async () => {

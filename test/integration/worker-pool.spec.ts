@@ -44,6 +44,19 @@ for (const [kind, open] of [
       return found.map(({ worker_id: id }) => id);
     };
     const listed = async (): Promise<string[]> => (await bench.pool.list()).map(({ id }) => id);
+    test('loses a removed worker and its reports; a heartbeat registers it anew', async () => {
+      await bench.pool.heartbeat(beat('w', ['r']));
+      await bench.pool.heartbeat(beat('v', ['r']));
+      await bench.pool.setDraining('w', true, ADMIN);
+      await bench.pool.remove('w');
+      await bench.pool.remove('w');
+      await bench.pool.remove('unknown');
+      assert.deepEqual(await listed(), ['v']);
+      assert.deepEqual(await bench.pool.count(), { active: 1, draining: 0, stale: 0 });
+      const again = await bench.pool.heartbeat(beat('w'));
+      assert.deepEqual([again.runningOps, again.isDraining], [[], true]);
+    });
+
     describe('heartbeats', () => {
       test("returns the worker's description", async () => {
         const said = beat('a/b:1', undefined, {

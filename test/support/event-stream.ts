@@ -122,7 +122,7 @@ export class EventStreamReader {
       this.eventsBeforeComments.push(this.events.length);
       return;
     }
-    const [, name] = /^event: (\S+)\ndata: [^\n\r]+$/.exec(block) ?? [];
+    const [, name] = /^(?:id: \S+\n)?event: (\S+)\ndata: [^\n\r]+$/.exec(block) ?? [];
     if (name !== undefined) {
       this.named.push(name);
       return;

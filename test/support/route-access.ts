@@ -29,6 +29,7 @@ export const ROUTE_ACCESS: Readonly<Record<string, 'public' | 'any' | readonly T
   'GET /overview': ['client'],
   'GET /capacity': ['client'],
   'POST /workers/heartbeat': ['worker'],
+  'DELETE /workers/{worker_id}': ['worker'],
   'POST /workers/{worker_id}/claim': ['worker'],
   'POST /workers/{worker_id}/events': ['client', 'worker'],
   'POST /workers/{worker_id}/drain': [],
@@ -60,6 +61,7 @@ export const FOR_BOUND_KEYS: ReadonlySet<string> = new Set([
   'POST /runs/{id}/events',
   'PUT /runs/{id}/logs/{chunk}',
   'POST /workers/heartbeat',
+  'DELETE /workers/{worker_id}',
   'POST /workers/{worker_id}/claim',
   'POST /workers/{worker_id}/events',
 ]);

@@ -114,6 +114,12 @@ export class MemoryWorkerPool implements WorkerPool {
     return Promise.resolve(workers.toSorted((a, b) => (a.id < b.id ? -1 : 1)));
   }
 
+  remove(id: string): Promise<void> {
+    const entry = this.#entries.get(id);
+    if (entry) this.#delete(id, entry);
+    return Promise.resolve();
+  }
+
   count(): Promise<WorkerCounts> {
     this.#forgetSilent();
     const counts = { active: 0, draining: 0, stale: 0 };
@@ -192,8 +198,12 @@ export class MemoryWorkerPool implements WorkerPool {
     const limit = this.now() - afterMs;
     for (const [id, entry] of this.#entries) {
       if (entry.worker.lastHeartbeatAt.getTime() > limit) return;
-      this.#reportedIds -= entry.reports.size;
-      this.#entries.delete(id);
+      this.#delete(id, entry);
     }
+  }
+
+  #delete(id: string, { reports }: Entry): void {
+    this.#reportedIds -= reports.size;
+    this.#entries.delete(id);
   }
 }

@@ -95,6 +95,19 @@ export class SharedWorkerPool implements WorkerPool {
     }
   }
 
+  async remove(id: string): Promise<void> {
+    await execute(
+      this.dataSource,
+      `with removed as (
+         delete from worker_pool
+          where worker_id = $1::text
+       )
+       delete from worker_pool_words
+        where worker_id = $1::text`,
+      [id],
+    );
+  }
+
   async count(): Promise<WorkerCounts> {
     const [row] = await rows<WorkerCounts>(
       this.dataSource,

@@ -76,6 +76,8 @@ export abstract class WorkerPool {
   /** All registered workers, ordered by id. @param executor connection for a pool in the database */
   abstract list(executor?: SqlExecutor): Promise<PooledWorker[]>;
   abstract count(): Promise<WorkerCounts>;
+  /** Removes a worker from the list, which a later heartbeat brings back; its drain stays. */
+  abstract remove(id: string): Promise<void>;
   /** Starts or ends a drain; null for a worker that is not registered. @param by author of an entry in the audit log */
   abstract setDraining(id: string, draining: boolean, by: Author): Promise<PooledWorker | null>;
   /** Those of the workers that are stale or not registered. */

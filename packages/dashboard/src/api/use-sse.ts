@@ -96,6 +96,7 @@ async function readOnce(stream: Stream): Promise<'ended' | 'lost'> {
   const headers = new Headers({ 'X-API-Key': stream.apiKey, Accept: 'text/event-stream' });
   if (stream.lastId !== undefined) headers.set('Last-Event-ID', stream.lastId);
   const response = await serviceFetch(stream.path, { headers, signal: stream.signal });
+  if (response.status === 204) return 'ended';
   if (!response.ok || response.body === null) {
     throw toApiError(response.status, await response.json().catch(() => undefined));
   }

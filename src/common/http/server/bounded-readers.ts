@@ -104,6 +104,11 @@ export class EventStreamResponse {
     }, this.limits.commentMs);
   }
 
+  /** Answers 204: nothing follows what the client has, and an EventSource does not connect again. */
+  noContent(): void {
+    this.response.statusCode = 204;
+  }
+
   /** Writes whole events. Resolves when the client has read them or is disconnected, or when the signal aborts. */
   async send(frames: Buffer): Promise<void> {
     const { response, signal } = this;

@@ -1,0 +1,34 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { WorkerPool } from '../workers/pool/worker-pool.js';
+import { LOG_LIMITS, type LogLimits } from './log-limits.js';
+import { RunLogRepository, type LogId, type LogStatus } from './run-log.repository.js';
+
+/**
+ * Judges whether a log without a last chunk is complete: its attempt has ended, and nothing was added for a time, which is
+ * longer while its worker is active, because that one may still send lines.
+ */
+@Injectable()
+export class LogCompleteness {
+  constructor(
+    private readonly logs: RunLogRepository,
+    private readonly pool: WorkerPool,
+    @Inject(LOG_LIMITS) private readonly limits: LogLimits,
+  ) {}
+
+  /** The status of a log; null for an unknown run. @param attempt null for the current one */
+  async findStatus(runId: string, attempt: number | null): Promise<LogStatus | null> {
+    const status = await this.logs.findStatus(runId, attempt, this.limits);
+    if (status === null || status.isClosed || status.silentWorker === null) return status;
+    const worker = await this.pool.find(status.silentWorker);
+    return { ...status, isClosed: worker?.isActive !== true };
+  }
+
+  /** Those of the logs to which nothing will be added, or whose run is removed. */
+  async listClosed(logs: readonly LogId[]): Promise<LogId[]> {
+    const found = await this.logs.listSilent(logs, this.limits);
+    const workers = new Set(found.flatMap(({ silentWorker }) => silentWorker ?? []));
+    if (workers.size === 0) return found;
+    const pooled = await this.pool.findAll([...workers]);
+    return found.filter(({ silentWorker }) => silentWorker === null || !pooled.get(silentWorker)?.isActive);
+  }
+}
