@@ -1,5 +1,3 @@
-import { createServer } from 'node:net';
-
 /** Reasons by the system's error code. */
 const REASONS: ReadonlyMap<string, string> = new Map([
   ['EADDRINUSE', 'another program listens there already'],
@@ -18,20 +16,4 @@ export class AddressUnusable extends Error {
     });
     this.name = 'AddressUnusable';
   }
-}
-
-/** Listens for a moment, so that a wrong address is reported before anything else starts. @throws AddressUnusable */
-export async function tryAddress(host: string, port: number): Promise<void> {
-  const server = createServer();
-  try {
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject);
-      server.listen(port, host, resolve);
-    });
-  } catch (error) {
-    throw new AddressUnusable(host, port, error);
-  }
-  await new Promise((resolve) => {
-    server.close(resolve);
-  });
 }

@@ -83,11 +83,13 @@ export async function openDatabase(
 
 /**
  * Checks the connections, migrates the database and checks for a restore: once, before the first process listens.
+ * @param start its status says for which migration the start waits
  * @throws SettingsError for a connection pooler that does not keep sessions; Error of a migration
  */
 export async function prepareDatabase(
   dataSource: DataSource,
   log: Log,
+  start: { status: string },
   extensions: SchemaClasses = NO_EXTENSIONS,
 ): Promise<void> {
   await checkSessions(dataSource);
@@ -96,6 +98,9 @@ export async function prepareDatabase(
     if (migrations.length === 0) continue;
     const applied = await migrate(dataSource, {
       migrations,
+      onMigration: (name) => {
+        start.status = `Starting: waiting for migration ${name}`;
+      },
       onWait: () => log.info('another process is migrating the database; waiting for it'),
       onBegin: (pending) => log.info('migrating the database', { pending }),
       onBlocked: (blocked) =>
@@ -103,6 +108,7 @@ export async function prepareDatabase(
     });
     if (applied.length > 0) log.info('migrated the database', { applied });
   }
+  start.status = 'Starting';
   const restored = await detectRestore(dataSource);
   if (restored !== undefined) {
     log.warn('the database was restored, moved or copied: cursors behind the end of the backup are refused', {

@@ -12,7 +12,8 @@ import { CleanupStack } from './cleanup-stack.js';
 import type { PrimaryLink } from './cluster/primary-link.js';
 import { createApp } from './create-app.js';
 import { loadExtensions } from './extensions/load-extensions.js';
-import { AddressUnusable, tryAddress } from './listen-address.js';
+import { AddressUnusable } from './listen-address.js';
+import { PortReservation } from './port-reservation.js';
 import { openDatabase, openDatabaseServer, prepareDatabase, type StartContext } from './open-database.js';
 
 /** Longer than the drain and the last commit together, in milliseconds. */
@@ -36,9 +37,12 @@ export function serve(context: StartContext, primary?: PrimaryLink): Promise<Run
   const cleanup = new CleanupStack();
   return cleanup.orClose(log, async () => {
     const extensions = await loadExtensions(settings);
+    const { host } = settings;
+    const reservation = new PortReservation(host, settings.port);
     if (!primary) {
       checkScheduler(settings, extensions.modules);
-      await tryAddress(settings.host, settings.port);
+      cleanup.add(() => reservation.release());
+      await reservation.hold();
     }
     const tracing = await startTracing(process.env, {
       name: 'longshore',
@@ -51,19 +55,26 @@ export function serve(context: StartContext, primary?: PrimaryLink): Promise<Run
     const databaseUrl = primary ? await primary.setUp() : (await openDatabaseServer(context, cleanup))();
     stop.throwIfAborted();
     const dataSource = await openDatabase(databaseUrl, context, cleanup, extensions);
-    if (!primary) await prepareDatabase(dataSource, log, extensions);
+    if (!primary) await prepareDatabase(dataSource, log, reservation, extensions);
     stop.throwIfAborted();
     return extensions.explain(async () => {
       const app = await createApp({ ...context, dataSource, tracing }, extensions.modules);
       cleanup.add(() => app.close());
       if (primary) app.get(MetricsPage).readFrom(() => primary.scrape());
-      const port = primary ? await primary.awaitPort() : settings.port;
+      const port = primary ? await primary.awaitPort() : await reservation.hold();
       stop.throwIfAborted();
-      const url = await listen(app, { host: settings.host, port }, cleanup);
+      const url = await listen(app, { host, port, reservation }, cleanup);
       await primary?.announce(url, () => app.get(Registry).getMetricsAsJSON());
       return { url, stop: () => cleanup.close() };
     });
   });
+}
+
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+  /** Released when the application is ready to listen. */
+  readonly reservation?: PortReservation;
 }
 
 /**
@@ -73,11 +84,12 @@ export function serve(context: StartContext, primary?: PrimaryLink): Promise<Run
  */
 export async function listen(
   app: NestExpressApplication,
-  { host, port }: { readonly host: string; readonly port: number },
+  { host, port, reservation }: ListenAddress,
   cleanup: CleanupStack,
 ): Promise<string> {
   // Apart from `listen`, so that its errors are not reported as those of the address.
   await app.init();
+  await reservation?.release();
   try {
     await app.listen(port, host);
   } catch (error) {

@@ -45,7 +45,9 @@ export async function runProgram(argv: readonly string[], stop: AbortSignal): Pr
             await (await import('./cluster/serve-cluster.js')).serveCluster(context, argv)
           : await (await import('./serve.js')).serve(context);
       // Printed at every log level, because scripts wait for it.
-      createLog({ logLevel: 'info' }).info(`listening on ${service.url} (dashboard at /ui/, API description at /docs)`);
+      createLog({ logLevel: 'info' }).info(
+        `listening on ${service.url} (dashboard at /ui/, API description at /docs)`,
+      );
       return service;
     });
     return 0;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
-import type { DataSourceOptions, QueryRunner } from 'typeorm';
+import type { DataSourceOptions, MigrationInterface, QueryRunner } from 'typeorm';
 import type { MigrationClass } from './data-source.js';
 import { OriginGate } from './origin-gate.js';
 import { rows } from './sql.js';
@@ -11,6 +11,10 @@ const MIGRATION_LOCK = '7161023518446744';
 
 const OLDEST_SERVER = 140_000;
 const POLL_MS = 100;
+
+/** Polls of the lock after which the migration that another process executes is read again. */
+const POLLS_PER_REPORT = 10;
+
 const DEFAULT_TIMEOUT_MS = 600_000;
 
 /**
@@ -28,6 +32,8 @@ export interface MigrateOptions {
   readonly migrations?: readonly MigrationClass[];
   /** Timeout of the wait for the migration lock, and of the retries of a migration, in milliseconds. Default 10 minutes. */
   readonly timeoutMs?: number;
+  /** Called with the name of each migration that is executed, here or by the process that this one waits for. */
+  readonly onMigration?: (name: string) => void;
   /** Called once when another process is migrating. */
   readonly onWait?: () => void;
   /** Called before the first migration with all names. */
@@ -121,6 +127,7 @@ async function runPending(source: DataSource, options: MigrateOptions): Promise<
   const pending = await findPending(source);
   if (pending.length === 0) return [];
   onBegin?.(pending);
+  for (const migration of source.migrations) announce(migration, options.onMigration);
   for (let pause = FIRST_RETRY_MS; ; pause = Math.min(pause * 2, LONGEST_RETRY_MS)) {
     try {
       await source.runMigrations({ transaction: 'each' });
@@ -136,9 +143,22 @@ async function runPending(source: DataSource, options: MigrateOptions): Promise<
   }
 }
 
+/** Reports the name of a migration whenever it is executed. TypeORM has no hook for it. */
+function announce(migration: MigrationInterface, onMigration: MigrateOptions['onMigration']): void {
+  const up = migration.up.bind(migration);
+  migration.up = (runner) => {
+    onMigration?.(nameOf(migration));
+    return up(runner);
+  };
+}
+
+function nameOf({ name, constructor }: MigrationInterface): string {
+  return name ?? constructor.name;
+}
+
 /** Names of the pending migrations, in order. */
 async function findPending(source: DataSource): Promise<string[]> {
-  const names = source.migrations.map(({ name, constructor }) => name ?? constructor.name);
+  const names = source.migrations.map(nameOf);
   const [table] = await rows<{ exists: boolean }>(
     source,
     `select to_regclass('migrations') is not null as exists`,
@@ -182,7 +202,7 @@ export async function underMigrationLock<T>(
 ): Promise<T> {
   const holder = source.createQueryRunner();
   try {
-    await lock(holder, options);
+    await lock(source, holder, options);
     try {
       return await action();
     } finally {
@@ -199,8 +219,9 @@ export async function underMigrationLock<T>(
  * the lock's holder would wait for ever.
  */
 async function lock(
+  source: DataSource,
   holder: QueryRunner,
-  { timeoutMs = DEFAULT_TIMEOUT_MS, onWait }: MigrateOptions,
+  { timeoutMs = DEFAULT_TIMEOUT_MS, onWait, onMigration }: MigrateOptions,
 ): Promise<void> {
   const deadline = Date.now() + timeoutMs;
   for (let attempt = 0; ; attempt += 1) {
@@ -211,6 +232,10 @@ async function lock(
     );
     if (answer?.taken === true) return;
     if (attempt === 0) onWait?.();
+    if (onMigration && attempt % POLLS_PER_REPORT === 0) {
+      const [name] = await findPending(source);
+      if (name !== undefined) onMigration(name);
+    }
     if (Date.now() >= deadline) {
       throw new Error(`another process has been migrating the database for more than ${timeoutMs / 1000} s`);
     }

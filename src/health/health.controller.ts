@@ -21,7 +21,8 @@ export class HealthController {
   @ApiOperation({
     operationId: 'getHealth',
     summary: 'Check that the service is ready',
-    description: 'For load balancers and readiness probes.',
+    description:
+      'For load balancers and readiness probes. Until the service has started, it is 503 with the status `starting`, and `detail` says what the start waits for.',
   })
   @ApiOkResponse({
     description: 'The service is ready.',

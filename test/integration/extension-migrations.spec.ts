@@ -31,7 +31,7 @@ describe('the migrations of an extension', () => {
   async function prepare(migrations: readonly (new () => MigrationInterface)[]): Promise<string[]> {
     const dataSource = await database.open(2);
     Object.assign(dataSource.options, { migrations: [...MIGRATIONS, ...migrations] });
-    await prepareDatabase(dataSource, log, { entities: [], migrations });
+    await prepareDatabase(dataSource, log, { status: '' }, { entities: [], migrations });
     const recorded = await rows<{ name: string }>(dataSource, 'select name from migrations order by id');
     return recorded.map(({ name }) => name);
   }

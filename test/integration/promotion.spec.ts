@@ -54,7 +54,7 @@ describe(
     beforeEach(async () => {
       postgres = await ReplicatedPostgres.start(programs ?? '');
       database = await databaseAt(postgres.url);
-      await prepareDatabase(database.dataSource, createLog({ logLevel: 'error' }));
+      await prepareDatabase(database.dataSource, createLog({ logLevel: 'error' }), { status: '' });
       apps = [];
       for (let n = 0; n < 2; n += 1) {
         apps.push(await startTestApp({ database, env: { SERVICE_WORKER_POOL: 'shared' } }));

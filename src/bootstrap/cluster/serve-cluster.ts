@@ -3,10 +3,9 @@ import { join } from 'node:path';
 import { checkScheduler } from '../check-scheduler.js';
 import { abortable, CleanupStack } from '../cleanup-stack.js';
 import type { Extensions } from '../extensions/load-extensions.js';
-import { tryAddress } from '../listen-address.js';
 import { openDatabase, openDatabaseServer, prepareDatabase, type StartContext } from '../open-database.js';
 import type { RunningService } from '../serve.js';
-import { PortReservation } from './port-reservation.js';
+import { PortReservation } from '../port-reservation.js';
 import { ServerProcesses } from './server-processes.js';
 
 /**
@@ -23,15 +22,13 @@ export function serveCluster(context: StartContext, argv: readonly string[]): Pr
     const { host } = settings;
     const extensions = await extensionsOf(context);
     checkScheduler(settings, extensions?.modules ?? []);
-    await tryAddress(host, settings.port);
-    const databaseUrl = await openDatabaseServer(context, cleanup);
-    stop.throwIfAborted();
-    await prepare(databaseUrl(), context, extensions);
-    stop.throwIfAborted();
     const reservation = new PortReservation(host, settings.port);
     cleanup.add(() => reservation.release());
-    // Another program could take a port that the system chose before the first process listens.
-    const port = settings.port === 0 ? await reservation.hold() : settings.port;
+    const port = await reservation.hold();
+    const databaseUrl = await openDatabaseServer(context, cleanup);
+    stop.throwIfAborted();
+    await prepare(databaseUrl(), context, reservation, extensions);
+    stop.throwIfAborted();
     cluster.schedulingPolicy = cluster.SCHED_RR;
     cluster.setupPrimary({
       exec: join(import.meta.dirname, '..', '..', 'main.js'),
@@ -52,11 +49,16 @@ async function extensionsOf({ settings }: StartContext): Promise<Extensions | un
   return (await import('../extensions/load-extensions.js')).loadExtensions(settings);
 }
 
-async function prepare(url: string, context: StartContext, extensions?: Extensions): Promise<void> {
+async function prepare(
+  url: string,
+  context: StartContext,
+  reservation: PortReservation,
+  extensions?: Extensions,
+): Promise<void> {
   const cleanup = new CleanupStack();
   try {
     const dataSource = await openDatabase(url, context, cleanup, extensions);
-    await prepareDatabase(dataSource, context.log, extensions);
+    await prepareDatabase(dataSource, context.log, reservation, extensions);
   } finally {
     await cleanup.close();
   }

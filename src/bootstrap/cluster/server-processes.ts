@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../../common/logging/logger.js';
 import { ClusterMetrics } from './cluster-metrics.js';
-import type { PortReservation } from './port-reservation.js';
+import type { PortReservation } from '../port-reservation.js';
 import { ServerProcess, ServerProcessFailed, type ProcessEnd } from './server-process.js';
 
 /** Timeout from the fork of a process until it listens, in milliseconds. */

@@ -52,7 +52,8 @@ export class SchemaValues {
       const text = this.draw.text(minLength, maxLength);
       if (fits(text, schema)) return text;
     }
-    return name === 'type' ? 'TYPE' : 'a'.repeat(Math.max(1, minLength));
+    const fallback = ['TYPE', 'label:a'].find((text) => name === 'type' && fits(text, schema));
+    return fallback ?? 'a'.repeat(Math.max(1, minLength));
   }
 
   #number({ minimum = -INT, maximum = INT }: Schema, name: string): number {

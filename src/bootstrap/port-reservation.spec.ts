@@ -31,12 +31,36 @@ describe('a port reservation', () => {
     await reservation.release();
   });
 
-  it('closes connections', async () => {
+  it('answers that the service starts, alive but not ready', { timeout: 30_000 }, async () => {
     const reservation = new PortReservation(HOST, 0);
-    const socket = connect(await reservation.hold(), HOST);
-    socket.on('error', () => undefined);
-    await once(socket, 'close');
+    const url = `http://${HOST}:${await reservation.hold()}`;
+    reservation.status = 'Starting: waiting for something';
+    const detail = reservation.status;
+    for (const [path, status, body] of [
+      ['/health', 503, { status: 'starting', detail }],
+      ['/health?x=1', 503, { status: 'starting', detail }],
+      ['/health/live', 200, { status: 'ok' }],
+      ['/runs', 503, { detail }],
+      ['//', 503, { detail }],
+    ] as const) {
+      const answer = await fetch(`${url}${path}`);
+      assert.deepEqual([answer.status, await answer.json()], [status, body], path);
+      assert.equal(answer.headers.get('retry-after'), status === 503 ? '1' : null);
+      assert.equal(answer.headers.get('connection'), 'close');
+    }
+    const upload = await fetch(`${url}/runs`, { method: 'POST', body: 'x'.repeat(3_000_000) });
+    assert.deepEqual(await upload.json(), { detail });
     await reservation.release();
+  });
+
+  it('is released while a client is connected that says nothing', { timeout: 30_000 }, async () => {
+    const reservation = new PortReservation(HOST, 0);
+    const port = await reservation.hold();
+    const socket = connect(port, HOST).on('error', () => undefined);
+    await once(socket, 'connect');
+    await reservation.release();
+    assert.equal(await canListen(port), true);
+    socket.destroy();
   });
 
   it('may be held and released repeatedly', async () => {
@@ -58,7 +82,7 @@ describe('a port reservation', () => {
     const address = other.address();
     assert.ok(typeof address === 'object' && address !== null);
     const reservation = new PortReservation(HOST, address.port);
-    await assert.rejects(reservation.hold(), { code: 'EADDRINUSE' });
+    await assert.rejects(reservation.hold(), { name: 'AddressUnusable' });
     other.close();
     await once(other, 'close');
     assert.equal(await reservation.hold(), address.port);
