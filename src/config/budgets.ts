@@ -96,7 +96,7 @@ export abstract class Budgets {
   @IntegerSetting(
     'SERVICE_READERS',
     { min: 1, max: 1_000_000, default: 5_000 },
-    'Event streams and waiting polls of feeds in one server process, and as many of logs; above it the answer is 503.',
+    'Event streams and waiting polls of feeds in one server process, and as many of logs and of timelines; above it the answer is 503.',
   )
   readonly readers: number;
 
