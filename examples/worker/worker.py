@@ -15,6 +15,7 @@ TERMINAL = {"COMPLETED", "FAILED", "CANCELLED"}
 NOT_FROM_LOGS = TERMINAL | {"STARTED", "RETRIED", "RECLAIMED"}
 timeout = 60.0  # the service's word replaces it
 registered, stopping, claiming, current = threading.Event(), threading.Event(), threading.Event(), None
+beating = threading.Lock()
 
 
 class AsItIs(urllib.request.HTTPErrorProcessor):
@@ -67,8 +68,9 @@ def heartbeat():
         attempt = current
         held = [{**{k: attempt.op[k] for k in ("id", "image", "constraints")}, "inputs": {}}] if attempt else []
         body = {"worker_id": ME, "resources": resources, "tags": [], "running_ops": held}
-        if call("POST", "/workers/heartbeat", body, limit=timeout / 6)[0] == 200:
-            registered.set()
+        with beating:
+            if call("POST", "/workers/heartbeat", body, limit=timeout / 6)[0] == 200:
+                registered.set()
         time.sleep(timeout / 6 if registered.is_set() else 1)
 
 
@@ -191,7 +193,7 @@ def on_signal(*_):
     if not stopping.is_set():
         stopping.set()
         if claiming.is_set():
-            os._exit(0)  # at once: while Python tidies up, a second signal would count as its end
+            leave()
         drain = threading.Timer(DRAIN, lambda: current and current.stop("drain"))
         drain.daemon = True
         drain.start()
@@ -219,6 +221,13 @@ def main():
             stopping.wait(1)
 
 
+def leave():
+    """Leaves the list of workers; a worker that does not is shown as stale for a day."""
+    if beating.acquire(timeout=1):  # no heartbeat may follow
+        call("DELETE", "/workers/" + urllib.parse.quote(ME, safe=""), limit=3)
+    os._exit(0)
+
+
 if __name__ == "__main__":
     main()
-    os._exit(0)
+    leave()

@@ -278,3 +278,33 @@ test('reports FAILED for a run whose claim is answered after the drain time', as
   assert.equal(errorMessage(run), "Worker 'rack/7:a' is shutting down");
   assert.equal(harness.runtime.containers.length, 0);
 });
+
+test('leaves the list of the service after a clean end, by its last request', async () => {
+  for (const answer of [
+    undefined,
+    DOWN,
+    { kind: 'refused', status: 404, detail: 'an older service' },
+  ] as const) {
+    const harness = makeHarness();
+    harness.service.onCall = ({ what }) => (what === 'removeWorker' ? answer : undefined);
+    const run = harness.service.add('run-1');
+    harness.runtime.onStart = (container) => container.end(0);
+    await harness.start();
+    await harness.untilState(run, 'COMPLETED');
+    assert.equal(await harness.end(), 0);
+    await harness.clock.pass(60_000);
+    assert.equal(harness.service.calls.at(-1)?.what, 'removeWorker');
+    assert.equal(harness.service.callsOf('removeWorker').length, 1);
+  }
+});
+
+test('stays in the list of the service when the end of a run is not reported', async () => {
+  const harness = makeHarness();
+  harness.service.add('run-1');
+  harness.service.onCall = ({ event }) => (event?.type === 'COMPLETED' ? DOWN : undefined);
+  harness.runtime.onStart = (container) => container.end(0);
+  await harness.start();
+  await harness.clock.pass(5_000);
+  assert.equal(await harness.end(), 1);
+  assert.deepEqual(harness.service.callsOf('removeWorker'), []);
+});

@@ -2,11 +2,9 @@ import type { Logger } from 'pino';
 import type { Tracing } from '@longshore/common/tracing/tracing';
 import type { WorkerContext } from './worker-context.js';
 import type { WorkerSettings } from './load-settings.js';
-import { Backoff } from './backoff.js';
 import { Capacity, CapacityQueue } from './claims/capacity.js';
 import { ClaimLoop } from './claims/claim-loop.js';
 import type { Clock } from './clock.js';
-import { errorText } from './execution/failure-message.js';
 import { HealthFile } from './heartbeats/health-file.js';
 import { HeartbeatLoop } from './heartbeats/heartbeat-loop.js';
 import { ClaimThrottle } from './claims/claim-throttle.js';
@@ -15,14 +13,11 @@ import { UnshippedLogs } from './logs/run-log.js';
 import { RunExecution, type ExecutionParts } from './execution/run-execution.js';
 import type { Runtime } from './runtime/runtime.js';
 import type { ClaimedRun, Refusal, Resources, ServiceApi } from './service-api/service-api.js';
-import { lossReason } from './execution/run-poll.js';
+import { LeftoverCleanup } from './execution/leftover-cleanup.js';
 import type { StopReason } from './execution/stop-signal.js';
 
 /** Time to stop containers at the end of a shutdown, in milliseconds. */
 const STOPPING_MS = 30_000;
-
-/** Time between two looks for containers of the same id that another process started, in milliseconds. */
-const SWEEP_MS = 5_000;
 
 /** Time to ship logs after the drain time, in milliseconds. */
 const SHIPPING_MS = 5_000;
@@ -54,6 +49,7 @@ export class Worker {
   private readonly throttle: ClaimThrottle;
   private readonly enginePause: EnginePause;
   private readonly healthFile: HealthFile;
+  private readonly leftovers: LeftoverCleanup;
   /** Set when all executions are stopped. */
   private stopReason: StopReason | null = null;
   /** Set when the worker ends for another reason than a shutdown. */
@@ -82,6 +78,7 @@ export class Worker {
       signal: this.draining.signal,
     });
     this.healthFile = new HealthFile(settings.healthFile, logger);
+    this.leftovers = new LeftoverCleanup(this.context, runtime);
     const queue = new CapacityQueue(new Capacity(resources, settings.maxRuns ?? resources.cpuCores), () =>
       this.claims.wake(),
     );
@@ -135,16 +132,17 @@ export class Worker {
     const { clock, logger } = this.parts;
     const heartbeats = new AbortController();
     await this.healthFile.remove();
-    await this.guard(this.removeLeftovers());
+    await this.guard(this.leftovers.removeOwn(this.draining.signal));
     const heartbeating = this.guard(this.heartbeats.run(heartbeats.signal));
     const claiming = this.guard(this.claimWhenRegistered());
-    const sweeping = this.guard(this.removeAbandoned());
+    const sweeping = this.guard(this.leftovers.removeAbandoned(this.draining.signal));
     await whenAborted(this.draining.signal);
     await this.finish(claiming);
     heartbeats.abort();
     await Promise.race([Promise.all([heartbeating, sweeping]), clock.sleep(STOPPING_MS)]);
     const ended = { unreported: this.unreported, left: this.executions.size };
     const succeeded = this.failure === null && ended.unreported === 0 && ended.left === 0;
+    if (succeeded && this.registered.signal.aborted) await this.leave();
     logger[succeeded ? 'info' : 'error'](ended, 'the worker has ended');
     return succeeded ? 0 : 1;
   }
@@ -174,48 +172,11 @@ export class Worker {
     while (this.executions.size > 0) await Promise.all(this.executions.values());
   }
 
-  /** Removes containers of a previous process, before the first claim. */
-  private async removeLeftovers(): Promise<void> {
-    const { runtime, clock, logger, random } = this.parts;
-    const backoff = new Backoff({ firstMs: 1000, maxMs: 30_000 }, random);
-    while (!this.draining.signal.aborted) {
-      try {
-        const containers = await runtime.removeLeftovers();
-        if (containers > 0) logger.info({ containers }, 'removed containers of a previous process');
-        return;
-      } catch (error) {
-        const fields = { runtime: runtime.name, error: errorText(error) };
-        logger.warn(fields, 'could not remove containers of a previous process, retrying');
-      }
-      await clock.sleep(backoff.nextMs(), this.draining.signal);
-    }
-  }
-
-  /**
-   * Removes containers of this id that were started under another lock, as on a host that was replaced, once the service has
-   * given their attempts away: until then their worker may still run.
-   */
-  private async removeAbandoned(): Promise<void> {
-    const { runtime, clock, logger } = this.parts;
-    let known = 0;
-    while (!this.draining.signal.aborted) {
-      try {
-        const remaining = await runtime.removeAbandoned((runId, attempt) => this.isLost(runId, attempt));
-        if (remaining === 0) return;
-        if (remaining !== known)
-          logger.warn({ containers: remaining }, 'another process runs containers under this id');
-        known = remaining;
-      } catch (error) {
-        logger.debug({ error: errorText(error) }, 'could not look for containers of another process');
-      }
-      await clock.sleep(SWEEP_MS, this.draining.signal);
-    }
-  }
-
-  private async isLost(runId: string, attempt: number): Promise<boolean> {
-    const { api, workerId } = this.parts;
-    const answer = await api.getRun(runId);
-    return answer.kind === 'ok' && lossReason(answer.value, workerId, attempt) !== null;
+  /** The last request: a heartbeat after it would register the worker again. Without an answer the worker becomes stale. */
+  private async leave(): Promise<void> {
+    const { api, workerId, logger } = this.parts;
+    const answer = await api.removeWorker(workerId);
+    if (answer.kind !== 'ok') logger.debug({ answer }, 'the worker stays in the list of the service');
   }
 
   private async claimWhenRegistered(): Promise<void> {

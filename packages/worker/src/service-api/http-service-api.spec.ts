@@ -314,3 +314,11 @@ test('reads no more of an answer than the limit, plain or compressed', async () 
   answer = json(200, RUN);
   assert.equal((await limited.getRun('r')).kind, 'ok');
 });
+
+test('removes the worker by its encoded id, and passes on a refusal', async () => {
+  answer = (response) => response.writeHead(204).end();
+  assert.deepEqual(await api().removeWorker('rack/7:a'), { kind: 'ok', value: null });
+  assert.deepEqual([received[0]?.method, received[0]?.url], ['DELETE', '/workers/rack%2F7%3Aa']);
+  answer = json(409, { detail: 'it has runs' });
+  assert.deepEqual(await api().removeWorker('a'), { kind: 'refused', status: 409, detail: 'it has runs' });
+});

@@ -18,6 +18,8 @@ import type {
 
 /** Timeouts of requests, in milliseconds. */
 const GET_RUN_MS = 10_000;
+/** Short, because the end of the worker waits for it. */
+const REMOVE_WORKER_MS = 3_000;
 /** An event may carry outputs of many megabytes. */
 const POST_EVENT_MS = 30_000;
 const PUT_LOG_MS = 30_000;
@@ -97,6 +99,16 @@ export class HttpServiceApi implements ServiceApi {
       },
       signal,
     );
+  }
+
+  async removeWorker(workerId: string): Promise<Answer<null>> {
+    const params = { path: { worker_id: workerId } };
+    const answer = await send(
+      REMOVE_WORKER_MS,
+      (init) => this.client.DELETE('/workers/{worker_id}', { params, ...init }),
+      (_, { status }) => status === 204 || null,
+    );
+    return answer.kind === 'ok' ? { kind: 'ok', value: null } : answer;
   }
 
   getRun(runId: string): Promise<Answer<RunView>> {

@@ -133,6 +133,8 @@ export interface ServiceApi {
   ): Promise<Answer<{ readonly workerTimeoutSeconds: number | null }>>;
   /** @param idempotencyKey repeat a claim without an answer under the same key: it returns the same runs */
   claim(workerId: string, idempotencyKey: string, options: ClaimCall): Promise<Answer<readonly ClaimedRun[]>>;
+  /** Removes the worker from the service's list, unless runs are assigned to it. An older service refuses. */
+  removeWorker(workerId: string): Promise<Answer<null>>;
   getRun(runId: string): Promise<Answer<RunView>>;
   postEvent(runId: string, event: RunEvent, reporter: Reporter): Promise<Answer<null>>;
   /**

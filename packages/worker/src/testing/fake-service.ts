@@ -31,7 +31,7 @@ export interface FakeRun {
 
 /** One request that reached the fake service. */
 export interface Call {
-  readonly what: 'heartbeat' | 'claim' | 'getRun' | 'postEvent' | 'putLogChunk';
+  readonly what: 'heartbeat' | 'claim' | 'removeWorker' | 'getRun' | 'postEvent' | 'putLogChunk';
   readonly runId?: string;
   readonly event?: RunEvent;
   readonly key?: string;
@@ -135,6 +135,10 @@ export class FakeService implements ServiceApi {
     }
     const ready = () => this.untilWork(key, waitSeconds, signal);
     return this.answer(call, act, { timeoutMs, signal, ready });
+  }
+
+  removeWorker(): Promise<Answer<null>> {
+    return this.answer({ what: 'removeWorker' }, () => ok(null));
   }
 
   getRun(runId: string): Promise<Answer<RunView>> {

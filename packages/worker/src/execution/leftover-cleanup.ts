@@ -1,0 +1,65 @@
+import { Backoff } from '../backoff.js';
+import type { Runtime } from '../runtime/runtime.js';
+import type { WorkerContext } from '../worker-context.js';
+import { errorText } from './failure-message.js';
+import { lossReason } from './run-poll.js';
+
+const RETRY = { firstMs: 1000, maxMs: 30_000 };
+
+/** Time between two looks for containers that another process started, in milliseconds. */
+const SWEEP_MS = 5_000;
+
+/** Removes containers that other processes with this worker's id have started. */
+export class LeftoverCleanup {
+  constructor(
+    private readonly context: WorkerContext,
+    private readonly runtime: Runtime,
+  ) {}
+
+  /** Removes containers of previous processes that had the lock of the id. Call it before the first claim. */
+  async removeOwn(signal: AbortSignal): Promise<void> {
+    const { runtime } = this;
+    const { clock, logger, random } = this.context;
+    const backoff = new Backoff(RETRY, random);
+    while (!signal.aborted) {
+      try {
+        const containers = await runtime.removeLeftovers();
+        if (containers > 0) logger.info({ containers }, 'removed containers of a previous process');
+        return;
+      } catch (error) {
+        const fields = { runtime: runtime.name, error: errorText(error) };
+        logger.warn(fields, 'could not remove containers of a previous process, retrying');
+      }
+      await clock.sleep(backoff.nextMs(), signal);
+    }
+  }
+
+  /**
+   * Removes containers that were started under another lock, as on a host that was replaced, once the service has given
+   * their attempts away: until then their worker may still run. Ends when there are none.
+   */
+  async removeAbandoned(signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.context;
+    let known = 0;
+    while (!signal.aborted) {
+      try {
+        const containers = await this.runtime.removeAbandoned((runId, attempt) =>
+          this.isLost(runId, attempt),
+        );
+        if (containers === 0) return;
+        if (containers !== known)
+          logger.warn({ containers }, 'another process runs containers under this id');
+        known = containers;
+      } catch (error) {
+        logger.debug({ error: errorText(error) }, 'could not look for containers of another process');
+      }
+      await clock.sleep(SWEEP_MS, signal);
+    }
+  }
+
+  private async isLost(runId: string, attempt: number): Promise<boolean> {
+    const { api, workerId } = this.context;
+    const answer = await api.getRun(runId);
+    return answer.kind === 'ok' && lossReason(answer.value, workerId, attempt) !== null;
+  }
+}
