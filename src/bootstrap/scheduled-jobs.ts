@@ -45,7 +45,7 @@ export function scheduledJobs({
     scheduledJob(
       {
         name: 'reaper',
-        does: 'takes runs from lost workers',
+        does: 'takes runs from stale workers',
         ...every(reaperInterval * SECOND),
         jitterMs: 0.2 * reaperInterval * SECOND,
         firstDelayMs: 0,
@@ -74,7 +74,7 @@ export function scheduledJobs({
     scheduledJob(
       {
         name: 'closed_log_check',
-        does: 'wakes readers of logs that are over because their worker is lost',
+        does: 'wakes readers of logs that are over because their worker is stale',
         // Each process wakes its own readers.
         ...every(15 * SECOND),
         level: 'debug',

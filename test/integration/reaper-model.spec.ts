@@ -123,11 +123,11 @@ async function play(
         break;
     }
   }
-  // Whatever happened: with time, what lost workers hold comes back, and nothing else does.
+  // Whatever happened: with time, what stale workers hold comes back, and nothing else does.
   await scene.letPass(11 * TENTH);
   model.now += 11;
   await reap(scene, pool, model, seen);
-  for (const worker of WORKERS) assert.deepEqual(model.held(worker), [], 'nothing stays with a lost worker');
+  for (const worker of WORKERS) assert.deepEqual(model.held(worker), [], 'nothing stays with a stale worker');
 }
 
 /** One pass, and what must and must not have come of it. */
@@ -166,7 +166,7 @@ for (const pool of POOLS) {
     });
     after(() => database.close());
 
-    test('a worker in time never loses a run, and a lost worker’s runs always come back', async (t) => {
+    test('a worker in time never loses a run, and a stale worker’s runs always come back', async (t) => {
       t.diagnostic(`seed ${SEED}`);
       const seen = new Set<string>();
       const property = fc.asyncProperty(

@@ -172,7 +172,7 @@ describe('a pass of the reaper', () => {
     await checkInvariants(database.dataSource);
   });
 
-  test('finds a lost worker behind whole pages of others', async () => {
+  test('finds a stale worker behind whole pages of others', async () => {
     const count = 2 * WORKERS_PER_PAGE + 5;
     const ids = await scene.assignMany('w', count);
     await execute(
@@ -239,7 +239,7 @@ describe('a pass of the reaper', () => {
     ]);
     assert.deepEqual(told, [
       ['debug', 'reclaimed a run', lost.id, undefined],
-      ['info', 'reclaimed runs of lost workers', 1, ['lost']],
+      ['info', 'reclaimed runs of stale workers', 1, ['lost']],
     ]);
     const metrics = await scene.registry.metrics();
     assert.match(metrics, /^longshore_reaper_reclaims_total\{reason="silent"\} 1$/m);

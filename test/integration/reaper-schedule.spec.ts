@@ -94,7 +94,7 @@ describe('the reaper of a process', { concurrency: true }, () => {
   });
 
   describe('a service that was paused', () => {
-    test('keeps the runs of workers that could not report meanwhile, and reclaims those of lost workers', async () => {
+    test('keeps the runs of workers that could not report meanwhile, and reclaims those of stale workers', async () => {
       const service = await startService({
         env: { SERVICE_WORKER_TIMEOUT: '3', SERVICE_REAPER_INTERVAL: '0.1' },
       });

@@ -20,7 +20,7 @@ export interface FollowOptions extends LogStyle {
 /** Time after which a run that is still pending is explained. */
 const EXPLAIN_AFTER_MS = 5_000;
 
-/** Time to wait for the end of a log after its attempt: a lost worker never sends it. */
+/** Time to wait for the end of a log after its attempt: a stale worker never sends it. */
 const LOG_GRACE_MS = 10_000;
 
 /**

@@ -121,7 +121,7 @@ describe('reclaim', () => {
     });
   }
 
-  test('makes every later report of the lost worker rejected', () => {
+  test('makes every later report of the stale worker rejected', () => {
     const run = accepted(decide(IN_STATE.RUNNING, RECLAIM, later(60))).run;
     const reporter = { workerId: 'w1', attempt: 1 };
     const started = { type: 'STARTED', msg: '', payload: { worker_id: 'w1' } };
@@ -170,7 +170,7 @@ describe('a failure of the infrastructure', () => {
     );
   });
 
-  test('counts together with lost workers; one more than allowed fails the run', () => {
+  test('counts together with stale workers; one more than allowed fails the run', () => {
     const lost = after(FRESH, ASSIGN, RECLAIM, ASSIGN, NODE_LOST);
     assert.deepEqual([lost.state, lost.reclaims, lost.failures], ['PENDING', 2, 0]);
     const atLimit: Run = { ...IN_STATE.RUNNING, reclaims: 3 };

@@ -53,7 +53,7 @@ export function decideInfrastructureFailure(
   return afterPause(decision, infrastructurePauseMs(reclaims, nextAttempt.jitter), t);
 }
 
-/** Takes a run from a lost worker if that worker still holds it at that attempt. Uses up no retry of the policy. */
+/** Takes a run from a stale worker if that worker still holds it at that attempt. Uses up no retry of the policy. */
 export function decideReclaim(run: Run, command: Command<'reclaim'>, t: Date): Outcome {
   const { workerId, attempt, lastHeartbeatAt, maxReclaims, nextAttempt } = command;
   if (isInExecution(run.state)) {

@@ -33,7 +33,7 @@ export type RunCommand =
       readonly outputs?: JsonObject | undefined;
     }
   | {
-      /** The run's worker is lost; rejected unless that worker still holds the run at that attempt. */
+      /** The run's worker is stale; rejected unless that worker still holds the run at that attempt. */
       readonly type: 'reclaim';
       readonly workerId: string;
       readonly attempt: number;

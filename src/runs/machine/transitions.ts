@@ -94,7 +94,7 @@ export const TRANSITIONS: readonly Transition[] = [
     from: IN_EXECUTION_STATES,
     when: 'losses remain',
     to: 'PENDING',
-    reason: 'the worker is lost; another attempt follows and uses up no retry',
+    reason: 'the worker is stale; another attempt follows and uses up no retry',
   },
   {
     trigger: 'RECLAIMED',
@@ -117,7 +117,7 @@ export const TRANSITIONS: readonly Transition[] = [
     from: IN_EXECUTION_STATES,
     when: 'no losses remain',
     to: 'FAILED',
-    reason: 'such failures and lost workers are more than SERVICE_MAX_RECLAIMS allows',
+    reason: 'such failures and reclaims are more than SERVICE_MAX_RECLAIMS allows',
   },
   {
     trigger: 'START TIMEOUT',

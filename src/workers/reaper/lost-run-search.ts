@@ -86,7 +86,7 @@ export class LostRunSearch {
     } while (after);
   }
 
-  /** @param lost last heartbeats of the lost workers */
+  /** @param lost last heartbeats of the stale workers */
   async #lostAmong(
     page: readonly AssignedRun[],
     lost: ReadonlyMap<string, Date | null>,

@@ -42,7 +42,7 @@ export class ReaperInstrumentation {
     this.#progressAt = grace.clock.now().steady;
     this.#reclaims = new Counter({
       name: 'longshore_reaper_reclaims_total',
-      help: 'Runs reclaimed from lost workers, by reason',
+      help: 'Runs reclaimed from stale workers (reason silent) and from workers that do not name them (unreported)',
       labelNames: ['reason'],
       registers,
     });
@@ -54,7 +54,7 @@ export class ReaperInstrumentation {
     });
     this.#oldestOverdue = new Gauge({
       name: 'longshore_reaper_oldest_overdue_seconds',
-      help: 'Longest time, in the last pass, from the worker timeout of a lost worker to the reclaim of its run',
+      help: 'Longest time, in the last pass, from the worker timeout of a stale worker to the reclaim of its run',
       registers,
       aggregator: 'max',
     });
@@ -101,10 +101,10 @@ export class ReaperInstrumentation {
     this.batchFinished();
     this.#oldestOverdue.set(overdueMs / 1000);
     if (Object.values(counts).some((count) => count > 0)) {
-      this.log.info('reclaimed runs of lost workers', {
+      this.log.info('reclaimed runs of stale workers', {
         ...counts,
         workers: [...workers].slice(0, MAX_LOGGED_WORKERS),
-        lostWorkers: workers.size,
+        staleWorkers: workers.size,
       });
     }
   }

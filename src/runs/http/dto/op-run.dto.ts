@@ -40,7 +40,7 @@ export class ExecutionSummaryDto {
   duration_ms?: number;
   /** Why the attempt failed. */
   error_message?: string;
-  /** What kind of failure it was; `infrastructure` counts as a lost worker and uses up no retry. */
+  /** What kind of failure it was; `infrastructure` counts as a reclaim and uses up no retry. */
   @ApiProperty({ enum: FAILURE_CAUSES, enumName: 'FailureCause', required: false })
   cause?: FailureCause;
   /** With which the container ended. */
