@@ -36,18 +36,22 @@ export class FeedCursors {
     const decoded = decodeCursor(topic, cursor);
     if (decoded === null) throw new FeedCursorInvalid('Malformed cursor');
     if (!decoded.isOfTopic) throw new FeedCursorInvalid('The cursor belongs to the feed of another topic');
-    // Without a restore there is no other epoch, so the service did not make the cursor.
-    if (decoded.epoch !== null && this.epoch === null) throw new FeedCursorInvalid('Malformed cursor');
     return decoded;
   }
 
-  /** Checks that the current epoch shares a position of an earlier one. @throws FeedCursorLost */
+  /**
+   * Checks that the current epoch shares a position of an earlier one.
+   * @throws FeedCursorLost; FeedCursorInvalid for one of another epoch where the database has only the first
+   */
   async requirePosition(epoch: string | null, topic: string, position: number): Promise<void> {
     if (epoch === this.epoch) return;
+    // Another process may have begun an epoch that this one learns of by its next query.
+    const { first } = await this.feeds.findBounds(this.starts.manager, topic);
+    if (epoch === this.epoch) return;
+    if (this.epoch === null) throw new FeedCursorInvalid('Malformed cursor');
     const toCursor = this.of(topic);
     const shared = await this.#lastSharedPosition(epoch, topic);
     if (shared !== undefined && position <= shared) return;
-    const { first } = await this.feeds.findBounds(this.starts.manager, topic);
     // Retention may have removed more than what is shared.
     throw new FeedCursorLost(toCursor(Math.max(shared ?? 0, first - 1)));
   }
