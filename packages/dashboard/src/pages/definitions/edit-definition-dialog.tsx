@@ -49,12 +49,7 @@ function EditForm({ start, known, onClose }: Omit<Props, 'isOpen' | 'title'>) {
       unwrap(api.POST('/definitions', { body: value as Schemas['OpDefinitionCreate'] })),
     onSuccess: async ({ id, version }) => {
       await queries.invalidateQueries({ queryKey: ['definitions'] });
-      showToast(
-        'good',
-        <>
-          <DefinitionLink name={id} version={version} /> is stored.
-        </>,
-      );
+      showToast('good', storedMessage(id, version));
       onClose();
       navigate(`/definitions/${encodeURIComponent(id)}?version=${encodeURIComponent(version)}`);
     },
@@ -97,4 +92,12 @@ function EditForm({ start, known, onClose }: Omit<Props, 'isOpen' | 'title'>) {
 function nameOf(value: unknown): string {
   const { id, version }: { id?: unknown; version?: unknown } = Object(value);
   return `${String(id)}/${String(version)}`;
+}
+
+function storedMessage(name: string, version: string) {
+  return (
+    <>
+      <DefinitionLink name={name} version={version} /> is stored.
+    </>
+  );
 }

@@ -35,12 +35,7 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
       return unwrap(api.POST('/definitions/{name}/runs', { params, body: draft.body }));
     },
     onSuccess: ({ id }) => {
-      showToast(
-        'good',
-        <>
-          Run <RunLink id={id} /> of <DefinitionLink name={name} version={version} /> is created.
-        </>,
-      );
+      showToast('good', createdMessage(id, definition));
       navigate(`/runs/${id}`);
     },
   });
@@ -159,3 +154,11 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
 }
 
 const NO_PROBLEMS: ReturnType<typeof useRunDraft>['problems'] = { inputs: new Map() };
+
+function createdMessage(id: string, { id: name, version }: Definition) {
+  return (
+    <>
+      Run <RunLink id={id} /> of <DefinitionLink name={name} version={version} /> is created.
+    </>
+  );
+}

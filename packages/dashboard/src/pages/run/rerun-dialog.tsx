@@ -82,12 +82,7 @@ function RerunForm({ id, run, onClose, onBusy }: FormProps) {
     },
     onSuccess: (made) => {
       onClose();
-      showToast(
-        'good',
-        <>
-          Run <RunLink id={made.id} /> is in the queue.
-        </>,
-      );
+      showToast('good', queuedMessage(made));
       navigate(`/runs/${made.id}`);
     },
     onSettled: () => onBusy(false),
@@ -142,5 +137,13 @@ function RerunForm({ id, run, onClose, onBusy }: FormProps) {
         {start.isError && describeError(start.error)}
       </p>
     </form>
+  );
+}
+
+function queuedMessage({ id }: Run) {
+  return (
+    <>
+      Run <RunLink id={id} /> is in the queue.
+    </>
   );
 }
