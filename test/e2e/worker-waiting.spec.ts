@@ -2,13 +2,14 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { RunViews } from '../support/run-views.js';
 import { startService, type ServiceProcess } from '../support/service-process.js';
-import { senderTo } from '../support/test-app.js';
+import { senderTo, type Send } from '../support/test-app.js';
 import { endWorker, ScriptImages } from '../support/worker-process.js';
 
 const RUNS = 40;
 
 describe('an idle worker', { timeout: 300_000 }, () => {
   let service: ServiceProcess;
+  let send: Send;
   let runs: RunViews;
   let images: ScriptImages;
 
@@ -16,7 +17,8 @@ describe('an idle worker', { timeout: 300_000 }, () => {
     service = await startService({
       env: { SERVICE_API_KEYS: 'admin:e2e-admin-key-of-the-tests,worker:e2e-worker-key-of-the-tests' },
     });
-    runs = new RunViews(senderTo(service.url, 'e2e-admin-key-of-the-tests'));
+    send = senderTo(service.url, 'e2e-admin-key-of-the-tests');
+    runs = new RunViews(send);
     images = await ScriptImages.make();
     await images.add('nothing', 'true');
   });
@@ -24,13 +26,13 @@ describe('an idle worker', { timeout: 300_000 }, () => {
     assert.deepEqual(await service.kill('SIGTERM'), { code: 0, signal: null }, service.output);
   });
 
-  const start = (id: string) =>
+  const start = (id: string, env: Readonly<Record<string, string>> = {}) =>
     // Whoever polled would get its first run in an hour.
     images.startWorker({
       url: service.url,
       key: 'e2e-worker-key-of-the-tests',
       id,
-      env: { SERVICE_WORKER_TICK: '3600' },
+      env: { SERVICE_WORKER_TICK: '3600', ...env },
     });
 
   test('starts a new run within milliseconds of its creation', async (t) => {
@@ -64,6 +66,20 @@ describe('an idle worker', { timeout: 300_000 }, () => {
     const next = await start('next');
     await runs.untilState(id, 'COMPLETED');
     await endWorker(next);
+    const { body } = await send('GET', '/workers');
+    assert.ok(Array.isArray(body), JSON.stringify(body));
+    assert.deepEqual(body, [], 'workers that ended in order are in no list');
+  });
+
+  test('gives a run that its shutdown stops back to the queue, and no retry of the user is used up', async () => {
+    await images.add('long', 'sleep 600');
+    const worker = await start('drained', { SERVICE_WORKER_DRAIN: '2' });
+    const id = await runs.create('long');
+    await runs.untilState(id, 'RUNNING');
+    await endWorker(worker);
+    const { state, current_attempt: attempt, execution_summary: summary } = await runs.get(id);
+    assert.deepEqual([state, attempt, summary.reclaims], ['PENDING', 2, 1]);
+    assert.equal((await send('POST', `/runs/${id}/cancel`)).status, 200);
   });
 });
 
