@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it, type TestContext } from 'node:test';
+import { cutHistory } from '../support/backup/cut-history.js';
 import { atDepth } from '../support/depth.js';
 import { PatroniCluster, reasonToSkip } from '../support/failover/patroni-cluster.js';
 import { brokenPromises, WatchedService, type Load } from '../support/failover/watched-service.js';
 import { RecordedService } from '../support/history/recorded-service.js';
 import { PgBouncer } from '../support/pgbouncer.js';
+import { until } from '../support/service-process.js';
 
 const skip = await reasonToSkip();
 const KILLS = atDepth({ fast: 1, all: 1, soak: 5 });
@@ -41,7 +43,7 @@ async function assertNothingLost(services: Services): Promise<void> {
   for (const service of services) {
     const final = await service.finish();
     assert.deepEqual(brokenPromises(service.history, final), [], service.name);
-    const sentBack = service.tails.filter(({ takenBack }) => takenBack.length > 0);
+    const sentBack = service.readers.filter((reader) => reader.sentBack.length > 0);
     assert.deepEqual(
       sentBack.map(({ reader }) => reader),
       [],
@@ -85,11 +87,10 @@ describe('a PostgreSQL of two nodes whose primary changes under load', { skip, t
     const services = [await watch('proxy', MANY), await watch('hosts', SOME)] as const;
     for (let kill = 0; kill < KILLS; kill += 1) {
       await services[0].untilAcknowledged(WRITES_A_KILL / 2);
-      const primary = await cluster.primary();
       const since = RecordedService.now();
-      await primary.kill();
+      const killed = await cluster.killPrimary();
       await untilBack(services, since);
-      await primary.start();
+      await killed.start();
       await cluster.untilSynchronous();
       await services[0].untilAcknowledged(WRITES_A_KILL / 2);
     }
@@ -107,5 +108,34 @@ describe('a PostgreSQL of two nodes whose primary changes under load', { skip, t
     await untilAcknowledged(services, SOME_WRITES);
     await rest(context, services);
     await assertNothingLost(services);
+  });
+
+  it('sends every reader back that is ahead of a standby without the last commits, and no reader skips anything', async (context) => {
+    await cluster.untilSynchronous();
+    await cluster.setSynchronous(false);
+    const services = [await watch('proxy', SOME), await watch('hosts', SOME)] as const;
+    await untilAcknowledged(services, SOME_WRITES);
+    const began = RecordedService.now();
+    await cluster.stopWalSender();
+    const ended = RecordedService.now();
+    const readers = services.flatMap((service) => service.readers);
+    const seen = readers.map(({ count }) => count);
+    await until(
+      () => readers.every(({ count }, i) => count > (seen[i] ?? 0) + 5),
+      'every reader sees what will be lost',
+    );
+    const lost = RecordedService.now();
+    await cluster.killPrimary();
+    await untilBack(services, lost);
+    await untilAcknowledged(services, SOME_WRITES);
+    await rest(context, services);
+    for (const service of services) {
+      const final = await service.finish();
+      const history = cutHistory(service.history, { began, ended, lost });
+      assert.deepEqual(brokenPromises(history, final), [], service.name);
+      for (const { reader, sentBack } of service.readers) {
+        assert.equal(sentBack.length, 1, `${service.name}, ${reader}: answers of 410`);
+      }
+    }
   });
 });

@@ -8,7 +8,7 @@ import { accountOfServer, installedPrograms } from '../backup/installed-postgres
 import { freePort } from '../free-port.js';
 import { launch, until, type TestProcess } from '../service-process.js';
 import { makeTestDirectory } from '../test-cluster.js';
-import { PatroniNode } from './patroni-node.js';
+import { PatroniNode, WITH_TESTS } from './patroni-node.js';
 import { haproxySettings, type NodePorts } from './settings.js';
 
 const PROGRAMS = ['patroni', 'etcd', 'haproxy', 'pgbouncer'] as const;
@@ -23,6 +23,9 @@ export async function reasonToSkip(): Promise<string | false> {
   }
   return missing.length > 0 && `the system has no ${missing.join(', ')} (.ci/install-test-tools.sh)`;
 }
+
+/** Characters of what each Patroni said, when nobody is promoted. */
+const OUTPUT_SHOWN = 4000;
 
 interface Member {
   readonly name: string;
@@ -62,8 +65,12 @@ export class PatroniCluster {
     );
     if (user) await chown(home, user.uid, user.gid);
     const helpers = [
-      await launch(['etcd', ...etcdOptions(home, etcdPort, peerPort)], { cwd: home, user }),
-      await launch(['haproxy', '-db', '-f', proxySettings], { cwd: home, user, env: { PATH } }),
+      await launch([...WITH_TESTS, 'etcd', ...etcdOptions(home, etcdPort, peerPort)], { cwd: home, user }),
+      await launch([...WITH_TESTS, 'haproxy', '-db', '-f', proxySettings], {
+        cwd: home,
+        user,
+        env: { PATH },
+      }),
     ];
     const cluster = new PatroniCluster(directory, helpers, nodes, proxyPort);
     try {
@@ -98,6 +105,20 @@ export class PatroniCluster {
   async primary(): Promise<PatroniNode> {
     const leader = (await this.#members()).find(({ role }) => role === 'leader');
     return this.nodes.find(({ name }) => name === leader?.name) ?? assert.fail('nobody leads');
+  }
+
+  /** Kills the primary and waits until the other node has its part. @returns the node that was killed */
+  async killPrimary(): Promise<PatroniNode> {
+    const killed = await this.primary();
+    await killed.kill();
+    const promoted = async () =>
+      (await this.#members()).some(({ name, role }) => role === 'leader' && name !== killed.name);
+    await until(promoted, 'the standby is promoted').catch((error: unknown) => {
+      throw new Error(this.nodes.map(({ output }) => output.slice(-OUTPUT_SHOWN)).join('\n'), {
+        cause: error,
+      });
+    });
+    return killed;
   }
 
   /** Switches synchronous replication on or off, and waits until PostgreSQL has it. */

@@ -7,6 +7,9 @@ import { childrenOf } from '../child-processes.js';
 import { launch, until, type ProcessOptions, type TestProcess } from '../service-process.js';
 import { patroniSettings, type NodePorts } from './settings.js';
 
+/** Starts a program that ends with this process, also when that is killed. */
+export const WITH_TESTS = ['setpriv', '--pdeathsig', 'KILL'] as const;
+
 /** A PostgreSQL and the Patroni that runs it. */
 export class PatroniNode {
   #patroni: TestProcess | undefined;
@@ -38,7 +41,15 @@ export class PatroniNode {
   /** Starts Patroni, which makes or joins the cluster and starts PostgreSQL. */
   async start(): Promise<void> {
     const { folder, user } = this;
-    this.#patroni = await launch(['patroni', join(folder, 'patroni.yml')], { cwd: folder, user });
+    this.#patroni = await launch([...WITH_TESTS, 'patroni', join(folder, 'patroni.yml')], {
+      cwd: folder,
+      user,
+    });
+  }
+
+  /** What Patroni and PostgreSQL have said since the last start. */
+  get output(): string {
+    return this.#patroni?.output ?? '';
   }
 
   /** Waits until it takes writes. @throws AssertionError with what Patroni said when it ends first */

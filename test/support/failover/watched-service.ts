@@ -11,7 +11,7 @@ import { Wire } from '../history/wire.js';
 import { WorkerCrew } from '../history/worker-crew.js';
 import { readyPids, startCluster } from '../server-processes.js';
 import { until, type ServiceProcess } from '../service-process.js';
-import { ResumingTail } from './resuming-tail.js';
+import { PageFollower, StreamFollower } from './feed-followers.js';
 
 const KEY = 'failover-admin-key-of-the-tests';
 const SERVER_PROCESSES = 2;
@@ -34,7 +34,8 @@ export interface Load {
 
 /** A service of two server processes under load, of which every request is written down. */
 export class WatchedService {
-  readonly tails: readonly ResumingTail[];
+  readonly #pages: readonly PageFollower[];
+  readonly #streams: readonly StreamFollower[];
   /** Seconds without an acknowledged write after each failover. */
   readonly silences: number[] = [];
   readonly #crew: WorkerCrew;
@@ -47,12 +48,13 @@ export class WatchedService {
     readonly name: string,
     load: Load,
   ) {
-    this.tails = TOPICS.map((topic) => new ResumingTail(service, topic));
+    this.#pages = TOPICS.map((topic) => new PageFollower(service, topic));
+    this.#streams = TOPICS.map((topic) => new StreamFollower(server.url, KEY, topic));
     this.#crew = new WorkerCrew(service, load.clients, WORKERS);
     const quota = atMost(load.runsASecond);
     this.#clients = Array.from({ length: load.clients }, (_, i) => {
-      const name = `client-${i}`;
-      return new LoadClient(name, service, SeededRandom.for(load.clients, name), quota);
+      const client = `client-${i}`;
+      return new LoadClient(client, service, SeededRandom.for(load.clients, client), quota);
     });
   }
 
@@ -76,6 +78,11 @@ export class WatchedService {
     );
     const wire = new Wire(Number(new URL(server.url).port), KEY);
     return new WatchedService(server, wire, new RecordedService([wire]), load.name, load);
+  }
+
+  /** Who follows the feeds. */
+  get readers(): readonly (PageFollower | StreamFollower)[] {
+    return [...this.#pages, ...this.#streams];
   }
 
   get acknowledged(): number {
@@ -107,16 +114,18 @@ export class WatchedService {
     await Promise.all(this.#clients.map((client) => client.stop()));
     await waitFor(async () => (await countLive(this.service)) === 0, PATIENCE_MS);
     await this.#crew.stop();
-    await Promise.all(this.tails.map((tail) => tail.stop()));
+    await Promise.all(this.#pages.map((page) => page.stop()));
+    await Promise.all(this.#streams.map((stream, i) => stream.stop(this.#pages[i]?.last)));
   }
 
   /** Reads everything when all rest, and ends the service. */
   async finish(): Promise<FinalState> {
-    const final = await readFinalState(this.service, this.tails);
+    const final = await readFinalState(this.service, []);
+    const tails = this.readers.map((reader) => reader.view(final.feeds.get(reader.topic) ?? []));
     assert.equal(readyPids(this.server).length, SERVER_PROCESSES, 'a server process was started again');
     assert.equal(await this.server.stop(), 0);
     this.wire.close();
-    return final;
+    return { ...final, tails };
   }
 
   /** For people: what it came to. */
