@@ -66,6 +66,11 @@ export class EventStreamReader {
     return this.events.at(-1)?.id;
   }
 
+  /** What came after the last whole event; the body of an answer that is no stream. */
+  get unread(): string {
+    return this.#text;
+  }
+
   /** Stops reading from the connection. */
   pause(): void {
     this.response.pause();

@@ -134,7 +134,11 @@ export class StreamFollower extends FeedFollower {
   /** Waits until it has the event, and ends. @throws AssertionError when it does not come, or an answer was wrong */
   async stop(last: FeedEvent | undefined): Promise<void> {
     const wanted = idOf(last);
-    await until(() => idOf(this.last) === wanted, `${this.reader} has the event ${wanted}`);
+    // Its loop ends by an error only.
+    await Promise.race([
+      until(() => idOf(this.last) === wanted, `${this.reader} has the event ${wanted}`),
+      this.#loop,
+    ]);
     this.#stopped = true;
     this.#stream?.close();
     await this.#loop;
@@ -148,12 +152,10 @@ export class StreamFollower extends FeedFollower {
         continue;
       }
       this.#stream = stream;
-      let text = '';
-      stream.response.on('data', (piece: string) => (text += stream.events.length === 0 ? piece : ''));
       await stream.until(() => stream.ended !== undefined, 'the end of the stream').catch(() => undefined);
       stream.close();
-      if (stream.response.statusCode === 410) this.goBack(JSON.parse(text).detail);
-      else assert.equal(stream.response.statusCode, 200, `${this.reader}: ${text}`);
+      if (stream.response.statusCode === 410) this.goBack(JSON.parse(stream.unread).detail);
+      else assert.equal(stream.response.statusCode, 200, `${this.reader}: ${stream.unread}`);
     }
   }
 

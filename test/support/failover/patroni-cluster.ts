@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { Client } from 'pg';
 import { accountOfServer, installedPrograms } from '../backup/installed-postgres.js';
 import { freePort } from '../free-port.js';
+import { RecordedService } from '../history/recorded-service.js';
 import { launch, until, type TestProcess } from '../service-process.js';
 import { makeTestDirectory } from '../test-cluster.js';
 import { PatroniNode, WITH_TESTS } from './patroni-node.js';
@@ -107,10 +108,11 @@ export class PatroniCluster {
     return this.nodes.find(({ name }) => name === leader?.name) ?? assert.fail('nobody leads');
   }
 
-  /** Kills the primary and waits until the other node has its part. @returns the node that was killed */
-  async killPrimary(): Promise<PatroniNode> {
+  /** Kills the primary and waits until the other node has its part. @returns the node, and when it was dead */
+  async killPrimary(): Promise<{ readonly killed: PatroniNode; readonly at: number }> {
     const killed = await this.primary();
     await killed.kill();
+    const at = RecordedService.now();
     const promoted = async () =>
       (await this.#members()).some(({ name, role }) => role === 'leader' && name !== killed.name);
     await until(promoted, 'the standby is promoted').catch((error: unknown) => {
@@ -118,7 +120,7 @@ export class PatroniCluster {
         cause: error,
       });
     });
-    return killed;
+    return { killed, at };
   }
 
   /** Switches synchronous replication on or off, and waits until PostgreSQL has it. */
