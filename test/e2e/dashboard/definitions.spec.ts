@@ -17,7 +17,7 @@ const TRAIN = {
     shuffle: { type: 'boolean', default: true },
     options: { type: 'object' },
     layers: { type: 'list' },
-    warmth: { type: 'temperature' },
+    warmth: { type: 'label:temperature' },
   },
   output_specs: { model: { type: 'string' } },
   constraints: { cpu: 4, ram_mb: 8192 },
