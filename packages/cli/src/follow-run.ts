@@ -130,7 +130,7 @@ async function followLog(
         output,
       );
     }
-    if (isIncomplete) output.note(`the log of attempt ${attempt} has not ended: its worker may be lost`);
+    if (isIncomplete) output.note(`the log of attempt ${attempt} has not ended: its worker may be stale`);
   } finally {
     done.abort();
     await waiting;
