@@ -46,13 +46,13 @@ const PARTS = {
     stamp: 'dist/.tests.stamp',
   },
   dashboard: {
-    sources: [DASHBOARD, 'openapi.json', 'package-lock.json'],
+    sources: [DASHBOARD, 'packages/client', 'openapi.json', 'package-lock.json'],
     outputs: [join(DASHBOARD, 'dist')],
     stamp: '.build/dashboard.stamp',
   },
 };
-/** The parts that the service runs. */
-export const SERVICE_PARTS = ['libraries', 'service', 'dashboard'];
+/** The parts that the service runs; the dashboard uses the client. */
+export const SERVICE_PARTS = ['libraries', 'clients', 'service', 'dashboard'];
 
 const TSC = ['typescript', 'bin', 'tsc'];
 

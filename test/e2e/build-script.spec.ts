@@ -28,7 +28,7 @@ describe('build-if-needed', () => {
       ['src/new.ts', ['service', 'tests']],
       ['tsconfig.json', ['service', 'tests']],
       ['test/support/test-cluster.ts', ['tests']],
-      ['packages/client/src/client.ts', ['clients', 'tests']],
+      ['packages/client/src/client.ts', ['clients', 'dashboard', 'tests']],
       ['packages/dashboard/index.html', ['dashboard', 'tests']],
       ['openapi.json', ['clients', 'dashboard', 'tests']],
       ['package-lock.json', ['libraries', 'clients', 'service', 'dashboard', 'tests']],

@@ -31,10 +31,11 @@ if (config !== undefined) {
 }
 `;
 
-/** Replaces Vite: copies the dashboard to its output, and fails on a source that contains "syntax error". */
+/** Replaces Vite: copies the dashboard to its output; fails without the client, and on a source that contains "syntax error". */
 const BUNDLER = `
-import { appendFileSync, cpSync, readFileSync, readdirSync } from 'node:fs';
+import { appendFileSync, cpSync, existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
+if (!existsSync('packages/client/src/schema.ts')) { console.log('the client is not built'); process.exit(1); }
 const [, root, , out] = process.argv.slice(2);
 appendFileSync('bundled.log', 'x');
 for (const { name } of readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isFile())) {
