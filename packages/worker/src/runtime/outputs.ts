@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
-import { readJson } from '@longshore/common/json/read-json';
+import { JsonRefused, readJson } from '@longshore/common/json/read-json';
 import { RunFault } from './runtime.js';
 
 /** Limit of the output file, in bytes. The limit of the service may be lower. */
@@ -30,6 +30,8 @@ function parse(bytes: Buffer): unknown {
   try {
     return readJson(bytes);
   } catch (error) {
+    if (error instanceof JsonRefused && error.reason === 'syntax')
+      throw refusedOutputs('it is not valid JSON (NaN and Infinity are not JSON)');
     throw refusedOutputs(error instanceof Error ? error.message : String(error));
   }
 }

@@ -139,18 +139,21 @@ export class ProcessRuntime implements Runtime {
 
   /**
    * The program of an image: the last segment of the reference's path names its folder.
-   * @throws RunFault that says which images there are
+   * @throws RunFault that says which images there are, or that the program is not executable
    */
   private programOf(image: string): string {
     const { name } = parseImageReference(image);
     const program = join(this.imagesDir, name, PROGRAM);
-    try {
-      accessSync(program, constants.X_OK);
-      if (statSync(program).isFile()) return program;
-    } catch {
-      // Said below.
+    const state = stateOf(program);
+    if (state === 'executable') return program;
+    if (state === 'not executable') {
+      throw new RunFault(`Image '${image}' cannot be run: '${name}/${PROGRAM}' is not executable: chmod +x`, {
+        reported: 'image',
+      });
     }
-    const known = readdirSync(this.imagesDir).filter((entry) => isFolder(join(this.imagesDir, entry)));
+    const known = readdirSync(this.imagesDir).filter(
+      (entry) => stateOf(join(this.imagesDir, entry, PROGRAM)) === 'executable',
+    );
     throw new RunFault(
       `Image '${image}' was not found: the process runtime has ${known.toSorted().join(', ') || 'none'} ` +
         `(a folder with an executable file '${PROGRAM}' each)`,
@@ -184,6 +187,20 @@ function isAlive({ pid, stamp, mark }: ProcessNote): boolean {
   const now = processStamp(pid);
   if (now !== null) return now === stamp;
   return groupMembers(pid).some((member) => hasEnvironment(member, mark));
+}
+
+function stateOf(program: string): 'executable' | 'not executable' | 'absent' {
+  try {
+    if (!statSync(program).isFile()) return 'absent';
+  } catch {
+    return 'absent';
+  }
+  try {
+    accessSync(program, constants.X_OK);
+    return 'executable';
+  } catch {
+    return 'not executable';
+  }
 }
 
 function isFolder(path: string): boolean {

@@ -131,6 +131,17 @@ for (const text of [
   });
 }
 
+for (const text of ['{"a":NaN}', '{"a":-Infinity}', '{"a":', 'a']) {
+  test(`says that outputs are not valid JSON: ${text}`, async () => {
+    const path = outputFile();
+    writeFileSync(path, text);
+    await assert.rejects(readOutputFile(path), {
+      name: 'RunFault',
+      message: "The run's output file cannot be used: it is not valid JSON (NaN and Infinity are not JSON)",
+    });
+  });
+}
+
 const TRICKS: Record<string, (path: string) => void> = {
   'a symbolic link': (path) => symlinkSync('/etc/passwd', path),
   'a dangling link': (path) => symlinkSync('nowhere', path),
