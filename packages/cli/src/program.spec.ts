@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import type { Command } from 'commander';
+import type { CliContext } from './command-kit.js';
 import { Output } from './output.js';
 import { makeProgram } from './program.js';
 
@@ -14,16 +15,19 @@ function leaves(command: Command): readonly Command[] {
 
 const neverStopped = (): AbortSignal => new AbortController().signal;
 
-test('every example of a help is a command line that starts with the program', () => {
-  const output = new Output(new PassThrough(), new PassThrough(), {});
-  const context = {
+function contextOf(): CliContext {
+  return {
     env: {},
     stdin: process.stdin,
-    output,
+    output: new Output(new PassThrough(), new PassThrough(), {}),
     argv: [],
     stop: neverStopped,
     end: () => undefined,
   };
+}
+
+test('every example of a help is a command line that starts with the program', () => {
+  const context = contextOf();
   let count = 0;
   for (const command of leaves(makeProgram(context))) {
     let help = '';
@@ -37,4 +41,16 @@ test('every example of a help is a command line that starts with the program', (
     }
   }
   assert.ok(count > 20, `${count} examples`);
+});
+
+test('a key that would end in the past is refused before the service is asked', async () => {
+  for (const expires of ['90', '0d', '2001-01-01']) {
+    const program = makeProgram(contextOf());
+    for (const command of leaves(program)) command.configureOutput({ writeErr: () => undefined });
+    const args = ['keys', 'create', 'y', '--scope', 'client', '--expires', expires];
+    await assert.rejects(program.parseAsync(args, { from: 'user' }), {
+      code: 'commander.invalidArgument',
+      message: /It must be a span such as 90d, or a time in the future\.$/,
+    });
+  }
 });

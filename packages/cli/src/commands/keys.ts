@@ -52,7 +52,7 @@ function addCreate(parent: Command, context: CliContext): void {
       '-w, --worker <id...>',
       'worker that the key is bound to, or the beginning of ids followed by *; only with --scope worker',
     )
-    .option('--expires <time>', 'when it ends: 90d, ISO 8601 or UNIX seconds (else never)', instant(1));
+    .option('--expires <time>', 'when it ends: 90d, ISO 8601 or UNIX seconds (else never)', timeToCome);
   callsService(
     command,
     'keys create ci --scope client --expires 90d',
@@ -121,6 +121,13 @@ function severalScopes(text: string, before: readonly Scope[] = []): readonly Sc
   const scope = SCOPES.find((one) => one === text);
   if (scope === undefined) throw new InvalidArgumentError(`It must be one of ${SCOPES.join(', ')}.`);
   return [...before, scope];
+}
+
+/** A time to come. A number without a unit is UNIX seconds, long ago where a span was meant. */
+function timeToCome(text: string): number {
+  const at = instant(1)(text);
+  if (at * 1000 > Date.now()) return at;
+  throw new InvalidArgumentError('It must be a span such as 90d, or a time in the future.');
 }
 
 function stateOf({ revoked_at: revoked, expires_at: expires }: ApiKey): string {
