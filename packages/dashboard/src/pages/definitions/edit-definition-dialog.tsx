@@ -11,7 +11,7 @@ import { TextArea } from '../../components/inputs.js';
 import { DefinitionLink } from '../../components/named-links.js';
 import { showToast } from '../../components/toast-store.js';
 import styles from './edit-definition.module.css';
-import { readJson } from './run-inputs.js';
+import { readJsonObject } from './run-inputs.js';
 
 interface Props {
   readonly isOpen: boolean;
@@ -38,7 +38,7 @@ function EditForm({ start, known, onClose }: Omit<Props, 'isOpen' | 'title'>) {
   const [, navigate] = useLocation();
   const [text, setText] = useState(() => JSON.stringify(start, null, 2));
   const [isTried, setTried] = useState(false);
-  const read = readJson('object', text);
+  const read = readJsonObject(text);
   const problem = 'problem' in read ? read.problem : undefined;
   const replaced = 'value' in read ? nameOf(read.value) : '';
 

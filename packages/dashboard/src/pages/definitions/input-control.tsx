@@ -44,7 +44,7 @@ export function InputControl({ control, spec, text, onChange }: Props) {
       );
     case 'object':
     case 'array':
-    case 'json':
+    case 'label':
       return <TextArea {...shared} rows={4} />;
   }
 }
@@ -52,9 +52,9 @@ export function InputControl({ control, spec, text, onChange }: Props) {
 /** What an input has to be, in a line below its control. */
 export function hintOf(spec: InputSpec): string {
   const kind = kindOf(spec.type);
-  const isJson = kind === 'json' || kind === 'object' || kind === 'array';
-  const form = isJson ? `${nameOfType(spec.type)}, as JSON` : spec.type;
+  const isJson = kind === 'object' || kind === 'array';
+  const form = kind === 'label' ? `${nameOfType(spec.type)}, JSON or else text` : spec.type;
   const absence = spec.required ? 'required' : 'optional';
   const need = spec.default === null ? absence : `default ${JSON.stringify(spec.default)}`;
-  return `${form} · ${need}`;
+  return `${form}${isJson ? ', as JSON' : ''} · ${need}`;
 }

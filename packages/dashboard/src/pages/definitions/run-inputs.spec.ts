@@ -22,7 +22,7 @@ describe('the type of an input', () => {
     assert.deepEqual(['Integer', 'STR', 'label:int', 'int'].map(kindOf), [
       'integer',
       'text',
-      'json',
+      'label',
       'integer',
     ]);
     assert.deepEqual(['label:temperature', 'Integer'].map(nameOfType), ['temperature', 'Integer']);
@@ -40,7 +40,11 @@ describe('readInput', () => {
     ['boolean', 'false', false],
     ['object', '{"a":[1]}', { a: [1] }],
     ['array', '[]', []],
-    ['json', '"x"', 'x'],
+    ['label', '"x"', 'x'],
+    ['label', 'iris', 'iris'],
+    ['label', '{a:1}', '{a:1}'],
+    ['label', '1.50', 1.5],
+    ['label', '9007199254740993', '9007199254740993'],
   ];
   for (const [kind, text, value] of good) {
     it(`takes ${JSON.stringify(text)} as ${kind}`, () => assert.deepEqual(readInput(kind, text), { value }));
@@ -55,11 +59,19 @@ describe('readInput', () => {
     ['object', '[]'],
     ['object', 'null'],
     ['array', '{}'],
-    ['json', '{a:1}'],
   ];
   for (const [kind, text] of bad) {
     it(`refuses ${JSON.stringify(text)} as ${kind}`, () => assert.ok('problem' in readInput(kind, text)));
   }
+});
+
+describe('a list or an object that is none', () => {
+  it('is refused with an example, and not with what the parser says', () => {
+    for (const text of ['a, b', '{}'])
+      assert.deepEqual(readInput('array', text), { problem: 'Enter a JSON array, such as ["a", "b"].' });
+    for (const text of ['{a:1}', '[]'])
+      assert.deepEqual(readInput('object', text), { problem: 'Enter a JSON object, such as {"a": 1}.' });
+  });
 });
 
 describe('the inputs of a run', () => {
@@ -84,10 +96,14 @@ describe('the inputs of a run', () => {
   it('gets back what it was made from', () => {
     const inputs = { text: '1', n: 2, list: [{ a: null }], label: 'warm' };
     assert.deepEqual(readInputs(specs, toTexts(specs, inputs)).inputs, inputs);
+    for (const label of ['1', 'null', '"a"', '', { a: 1 }, 5]) {
+      assert.deepEqual(readInputs(specs, toTexts(specs, { text: '', label })).inputs, { text: '', label });
+    }
+    assert.deepEqual([...toTexts(specs, { label: 'warm' })], [['label', 'warm']]);
     assert.deepEqual([...toTexts(specs, { other: 1, n: null, toString: 1 })], []);
   });
 
-  it('enters what it does not know as JSON', () => assert.equal(kindOf('temperature'), 'json'));
+  it('takes what it does not know as a label', () => assert.equal(kindOf('temperature'), 'label'));
 });
 
 describe('sortRefusal', () => {

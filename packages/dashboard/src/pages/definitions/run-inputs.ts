@@ -3,8 +3,8 @@ import type { Schemas } from '@longshore/client';
 /** What a definition says of one input. */
 export type InputSpec = Schemas['InputSpec'];
 
-/** How an input is entered; what is no checked type is entered as JSON of any kind. */
-export type InputKind = 'text' | 'integer' | 'number' | 'boolean' | 'object' | 'array' | 'json';
+/** How an input is entered; what is no checked type is a label: JSON of any kind, or else text. */
+export type InputKind = 'text' | 'integer' | 'number' | 'boolean' | 'object' | 'array' | 'label';
 
 /** What was entered, by name of the input; what is not there was not given, and a default takes its place. */
 export type InputTexts = ReadonlyMap<string, string>;
@@ -31,7 +31,7 @@ const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i;
 export type ReadInput = { readonly value: unknown } | { readonly problem: string };
 
 export function kindOf(type: string): InputKind {
-  return KINDS.get(type.toLowerCase()) ?? 'json';
+  return KINDS.get(type.toLowerCase()) ?? 'label';
 }
 
 /** The type as a person reads it: a label without its prefix. */
@@ -55,24 +55,46 @@ export function readInput(kind: InputKind, text: string): ReadInput {
       return NUMBER.test(text.trim()) && Number.isFinite(Number(text))
         ? { value: Number(text) }
         : { problem: 'Enter a number.' };
-    case 'object':
-    case 'array':
-    case 'json':
-      return readJson(kind, text);
+    case 'object': {
+      const value = parseJson(text);
+      return isObject(value) ? { value } : { problem: 'Enter a JSON object, such as {"a": 1}.' };
+    }
+    case 'array': {
+      const value = parseJson(text);
+      return Array.isArray(value) ? { value } : { problem: 'Enter a JSON array, such as ["a", "b"].' };
+    }
+    case 'label':
+      return { value: readLabel(text) };
   }
 }
 
-/** Reads JSON text that has to be an object or an array, or may be anything. */
-export function readJson(kind: 'object' | 'array' | 'json', text: string): ReadInput {
+/** Reads the text of a whole JSON object. */
+export function readJsonObject(text: string): ReadInput {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (error) {
     return { problem: `This is no JSON: ${error instanceof Error ? error.message : String(error)}` };
   }
-  if (kind === 'array' && !Array.isArray(value)) return { problem: 'Enter a JSON array, such as [1, 2].' };
-  if (kind === 'object' && !isObject(value)) return { problem: 'Enter a JSON object, such as {"a": 1}.' };
-  return { value };
+  return isObject(value) ? { value } : { problem: 'Enter a JSON object, such as {"a": 1}.' };
+}
+
+/** JSON where it is some, else text, as in the command line; also digits that a number would lose. */
+function readLabel(text: string): unknown {
+  const value = parseJson(text);
+  const isLost =
+    typeof value === 'number' &&
+    (!Number.isFinite(value) || (INTEGER.test(text.trim()) && !Number.isSafeInteger(value)));
+  return value === undefined || isLost ? text : value;
+}
+
+/** Undefined: it is no JSON. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 /** All that was entered: the values, and what is wrong by name of the input. */
@@ -100,7 +122,10 @@ export function toTexts(specs: Readonly<Record<string, InputSpec>>, inputs: obje
   const texts = new Map<string, string>();
   for (const [name, value] of Object.entries(inputs)) {
     if (!Object.hasOwn(specs, name) || value === null) continue;
-    const isText = typeof value === 'string' && kindOf(specs[name]?.type ?? '') === 'text';
+    const kind = kindOf(specs[name]?.type ?? '');
+    const isText =
+      typeof value === 'string' &&
+      (kind === 'text' || (kind === 'label' && value !== '' && readLabel(value) === value));
     texts.set(name, isText ? value : JSON.stringify(value, null, 2));
   }
   return texts;

@@ -1,6 +1,13 @@
 import { useState } from 'react';
 import type { Schemas } from '../../api/use-api.js';
-import { readInput, readInputs, readJson, toTexts, type InputSpec, type InputTexts } from './run-inputs.js';
+import {
+  readInput,
+  readInputs,
+  readJsonObject,
+  toTexts,
+  type InputSpec,
+  type InputTexts,
+} from './run-inputs.js';
 
 /** What is wrong with a draft, where it is. */
 export interface DraftProblems {
@@ -89,7 +96,7 @@ export function useRunDraft(specs: Readonly<Record<string, InputSpec>>): RunDraf
 type ReadObject = { readonly value: Record<string, unknown> } | { readonly problem: string };
 
 function readObject(text: string): ReadObject {
-  const read = readJson('object', text);
+  const read = readJsonObject(text);
   return 'problem' in read ? read : { value: { ...Object(read.value) } };
 }
 
