@@ -251,6 +251,24 @@ for (const status of [401, 403]) {
   }
 }
 
+test('advises an id when its key is bound to others and it was started without one', async () => {
+  const bound = "API key is not bound to worker 'rack/7:a'";
+  const cases: readonly (readonly [NodeJS.ProcessEnv, string, boolean])[] = [
+    [{}, bound, true],
+    [{ SERVICE_WORKER_ID: 'rack/7:a' }, bound, false],
+    [{}, "API key lacks scope 'worker'", false],
+  ];
+  for (const [env, detail, isAdvised] of cases) {
+    const harness = makeHarness({ env });
+    harness.service.onCall = () => ({ kind: 'refused', status: 403, detail });
+    await harness.start();
+    await harness.clock.until('the worker ends', () => harness.exitCode() !== null, 100);
+    const line = harness.log.find((each) => each.includes('refuses this worker')) ?? '';
+    assert.ok(line.includes(detail.slice(0, 20)));
+    assert.equal(line.includes('or start it with `--id` and one that the key is bound to'), isAdvised);
+  }
+});
+
 test('exits with 0 when the last event on shutdown finds the run reassigned', async () => {
   const harness = makeHarness({ env: { SERVICE_WORKER_TICK: '3600', SERVICE_WORKER_DRAIN: '1' } });
   const run = harness.service.add('run-1');

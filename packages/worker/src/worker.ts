@@ -12,7 +12,13 @@ import { EnginePause } from './claims/engine-pause.js';
 import { UnshippedLogs } from './logs/run-log.js';
 import { RunExecution, type ExecutionParts } from './execution/run-execution.js';
 import type { Runtime } from './runtime/runtime.js';
-import type { ClaimedRun, Refusal, Resources, ServiceApi } from './service-api/service-api.js';
+import {
+  isIdRefusal,
+  type ClaimedRun,
+  type Refusal,
+  type Resources,
+  type ServiceApi,
+} from './service-api/service-api.js';
 import { LeftoverCleanup } from './execution/leftover-cleanup.js';
 import type { StopReason } from './execution/stop-signal.js';
 
@@ -222,11 +228,17 @@ export class Worker {
     for (const execution of this.executions.keys()) execution.stop(reason);
   }
 
-  private onRefused({ status, detail }: Refusal): void {
+  private onRefused(refusal: Refusal): void {
     if (this.failure !== null) return;
+    const { status, detail } = refusal;
+    const { serviceUrl, workerId } = this.parts.settings;
+    const idAdvice =
+      workerId === null && isIdRefusal(refusal)
+        ? ', or start it with `--id` and one that the key is bound to'
+        : '';
     this.parts.logger.error(
-      { status, detail, service: this.parts.settings.serviceUrl },
-      'the service refuses this worker: check SERVICE_URL, SERVICE_API_KEY and its scope',
+      { status, detail, service: serviceUrl },
+      `the service refuses this worker: check SERVICE_URL, SERVICE_API_KEY and its scope${idAdvice}`,
     );
     this.fail({ kind: 'key-refused' });
   }

@@ -154,6 +154,11 @@ export function isKeyRefusal({ status }: Refusal): boolean {
   return status === 401 || status === 403;
 }
 
+/** Whether the key is bound to workers with other ids. */
+export function isIdRefusal({ status, detail }: Refusal): boolean {
+  return status === 403 && detail.startsWith('API key is not bound to worker');
+}
+
 /** Whether a refused event means that the run has ended or is assigned to another worker. */
 export function isRunLost(refusal: Refusal): boolean {
   return (
