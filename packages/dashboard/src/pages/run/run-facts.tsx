@@ -5,7 +5,7 @@ import { Time } from '../../components/time.js';
 import { formatCount, formatDuration, formatExact, formatMb } from '../../lib/format.js';
 import { useRoutes } from '../../shell/routes-context.js';
 import styles from './run-facts.module.css';
-import { isEnded, type Run } from './run-view.js';
+import { attemptText, isEnded, type Run } from './run-view.js';
 
 /** What there is to know about a run, in a line or two. */
 export function RunFacts({ run }: { readonly run: Run }) {
@@ -45,10 +45,7 @@ export function RunFacts({ run }: { readonly run: Run }) {
           {summary.exit_code !== undefined && `, exit code ${summary.exit_code}`}
         </Fact>
       )}
-      <Fact name="Attempt">
-        {run.current_attempt} of {Math.max(policy.max_attempts, run.current_attempt)}
-        {(summary.reclaims ?? 0) > 0 && `, ${summary.reclaims} reclaimed`}
-      </Fact>
+      <Fact name="Attempt">{attemptText(run)}</Fact>
       <Fact name="Back-off">
         {policy.backoff_s === undefined
           ? 'none'

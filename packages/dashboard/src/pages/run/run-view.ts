@@ -1,4 +1,4 @@
-import type { Schemas } from '../../api/use-api.js';
+import type { Schemas } from '@longshore/client';
 
 /** A run, an attempt and an entry of a timeline as the API has them. */
 export type Run = Schemas['OpRun'];
@@ -10,6 +10,17 @@ const ENDED: ReadonlySet<Run['state']> = new Set(['COMPLETED', 'FAILED', 'CANCEL
 /** Whether nothing more happens by itself. */
 export function isEnded({ state }: Pick<Run, 'state'>): boolean {
   return ENDED.has(state);
+}
+
+/** The number of the attempt, and of how many: attempts that the infrastructure ended use up none of those allowed. */
+export function attemptText({
+  current_attempt: attempt,
+  retry_policy: { max_attempts: allowed },
+  execution_summary: { reclaims: lost = 0 },
+}: Pick<Run, 'current_attempt' | 'retry_policy' | 'execution_summary'>): string {
+  if (lost === 0) return `${attempt} of ${Math.max(allowed, attempt)}`;
+  const among = allowed > 1 ? ` among the ${allowed} allowed` : '';
+  return `${attempt} (${lost} lost to the infrastructure, not counted${among})`;
 }
 
 /** The last event of every attempt before the current one: an attempt's events follow on those of the one before. */
