@@ -23,6 +23,8 @@ import { openTestDatabase, type TestDatabase } from '../support/test-database.js
 
 const EXAMPLE = 'examples/extension';
 const PAGE = 'docs/extending.md';
+/** The page's last command, without `npx longshore`. */
+const SERVE = ['serve', '--extensions', 'dist/index.js'];
 
 test('the code of docs/extending.md is that of the example', async () => {
   const sources = await readdir(join(PROJECT, EXAMPLE, 'src'), { recursive: true });
@@ -53,7 +55,7 @@ test('docs/extending.md names everything that longshore/extension exports', asyn
 
 const run = (send: Send, body: object = { image: 'image' }) => send('POST', '/runs', { body });
 
-describe('the example of an extension, an outside package', { timeout: 240_000 }, () => {
+describe('the example of an extension, an outside package', { timeout: 360_000 }, () => {
   let outside: OutsidePackage;
   let database: TestDatabase;
   let service: ServiceProcess;
@@ -64,18 +66,14 @@ describe('the example of an extension, an outside package', { timeout: 240_000 }
   let shown: { readonly refusal: unknown; readonly obstacle: unknown };
 
   before(async () => {
-    const [refusal = '', obstacle = ''] = (await DocBlocks.read(PAGE)).all('', 'json');
+    const blocks = await DocBlocks.read(PAGE);
+    const [refusal = '', obstacle = ''] = blocks.all('', 'json');
     shown = { refusal: JSON.parse(refusal), obstacle: JSON.parse(obstacle) };
-    outside = await OutsidePackage.install([
-      'longshore',
-      '@longshore/common',
-      '@longshore/dashboard',
-      '@longshore/embedded-postgres',
-      '@longshore/cli',
-      '@longshore/client',
-      '@longshore/worker',
-    ]);
-    await outside.copy(EXAMPLE);
+    const [build, ...commands] = blocks.one('elsewhere').trimEnd().split('\n');
+    const serve = commands.pop();
+    // Tests run on a build. The command that starts the service is below, with settings.
+    assert.deepEqual([build, serve], ['npm run build', `npx longshore ${SERVE.join(' ')}`]);
+    outside = await OutsidePackage.follow(commands.join('\n'), 'team-extension');
     database = await openTestDatabase();
   });
   after(async () => {
@@ -103,8 +101,6 @@ describe('the example of an extension, an outside package', { timeout: 240_000 }
   }
 
   const used = async () => (await vision('GET', '/team-budgets/mine')).body.used;
-
-  test('is built against the packed service', () => outside.build());
 
   test('starts with the service, in several processes: its migrations are run and recorded once', async () => {
     service = await startService(options({ SERVICE_SCHEDULER: 'slots', SERVICE_WORKERS: '2' }));
@@ -211,8 +207,8 @@ describe('the example of an extension, an outside package', { timeout: 240_000 }
     // Nothing is counted again after a start; the guard is in the same package.
     service = await startService({
       ...options({ TEAM_FREEZE: 'true', SERVICE_EXTENSIONS: '' }),
-      main: outside.installed('@longshore/cli', 'bin', 'longshore.mjs'),
-      args: ['serve', '--extensions', 'dist/index.js'],
+      main: outside.installed('.bin', 'longshore'),
+      args: SERVE,
     });
     vision = senderTo(service.url, await keyOf('vision'));
     assert.deepEqual(await outcomes(), expected);

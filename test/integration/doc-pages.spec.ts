@@ -58,9 +58,7 @@ const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string
   [/^docker build -f docker\/Dockerfile --target /, 'test/e2e/images.spec.ts', 'ImagesInEngine'],
   [/^docker build -t example\/greet /, GENERAL, 'elsewhere'],
   [/^npx longshore run create example\/greet /, GENERAL, 'elsewhere'],
-  // Without the network: the dependencies are links to those of the checkout.
-  [/^npm run build && npm pack$/, 'test/support/outside-package.ts', "'pack'"],
-  [/^c[pd] .*~\/team-extension/, 'test/support/outside-package.ts', 'tsc'],
+  [/^(?:npm pack|c[pd]) .*~\/team-extension/, 'test/e2e/extending.spec.ts', "one('elsewhere')"],
   // Installed from packed tarballs instead of the registry.
   [/^npm install (?:--global )?@longshore\//, 'test/e2e/packages.spec.ts', 'OutsidePackage.install'],
   [/ npx longshore-worker /, 'test/e2e/packages.spec.ts', "'longshore-worker'"],

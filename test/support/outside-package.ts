@@ -1,26 +1,40 @@
 import { execFile } from 'node:child_process';
-import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { promisify } from 'node:util';
 import { cleanEnvironment, PROJECT } from './service-process.js';
+import { makeTestDirectory } from './test-cluster.js';
 
 const run = promisify(execFile);
 
-/**
- * Folder of a package outside the checkout. Packages of this project are installed in it from their `npm pack` tarballs,
- * all others as links into the checkout, so that no network is needed.
- */
+/** Folder of a package outside the checkout, with packages of this project installed from their `npm pack` tarballs. */
 export class OutsidePackage {
   private constructor(readonly folder: string) {}
 
-  /** @param names packages of this project, each with the ones that it depends on */
+  /**
+   * Makes a package by commands of a page; npm gets what it depends on from the registry.
+   * @param commands begin in the checkout; `~` is a new folder
+   * @param name of the folder in `~` that they make
+   */
+  static async follow(commands: string, name: string): Promise<OutsidePackage> {
+    const home = await makeTestDirectory('outside-');
+    await run('sh', ['-ec', commands.replaceAll('~', home)], {
+      cwd: PROJECT,
+      env: cleanEnvironment(),
+      maxBuffer: 64 * 1024 * 1024,
+    });
+    return new OutsidePackage(join(home, name));
+  }
+
+  /**
+   * Installs without the network: other packages are links into the checkout.
+   * @param names packages of this project, each with the ones that it depends on
+   */
   static async install(names: readonly string[]): Promise<OutsidePackage> {
     const outside = new OutsidePackage(await mkdtemp(join(tmpdir(), 'longshore-outside-')));
     await linkPackages(join(PROJECT, 'node_modules'), join(outside.folder, 'node_modules'));
-    const selected = names.flatMap((name) =>
-      name === 'longshore' ? ['--include-workspace-root'] : ['--workspace', name],
-    );
+    const selected = names.flatMap((name) => ['--workspace', name]);
     const { stdout } = await run(
       'npm',
       ['pack', '--ignore-scripts', '--pack-destination', outside.folder, '--json', ...selected],
@@ -52,11 +66,6 @@ export class OutsidePackage {
     return entries
       .filter((entry) => entry.isFile())
       .map((entry) => relative(this.installed(name), join(entry.parentPath, entry.name)));
-  }
-
-  /** Copies a folder of the checkout into the package. */
-  copy(source: string): Promise<void> {
-    return cp(join(PROJECT, source), this.folder, { recursive: true });
   }
 
   /** Runs `tsc`. @throws Error with the errors that it finds */
