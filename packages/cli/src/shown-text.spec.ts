@@ -85,6 +85,21 @@ const explained = {
   workers: [],
 } as const;
 
+test('the counts of an explanation agree with its rows: draining workers are named apart', () => {
+  const worker = { id: 'w', can_take_now: false, could_ever: true, draining: true, obstacles: [] };
+  const counts = { active: 1, draining: 1, stale: 0, able_now: 0, able_ever: 0 };
+  const style = { columns: 200, colours: false };
+  const text = explanationText({ ...explained, counts, workers: [worker] }, style);
+  const told = '1 active (0 can take it now, 0 ever; draining ones not counted), 1 draining, 0 stale';
+  assert.ok(text.includes(told), text);
+  const open = { active: 1, draining: 0, stale: 0, able_now: 1, able_ever: 1 };
+  assert.ok(
+    explanationText({ ...explained, counts: open, workers: [] }, style).includes(
+      '1 active (1 can take it now, 1 ever), 0',
+    ),
+  );
+});
+
 describe('what a terminal shows', () => {
   class FakeTerminal extends Writable {
     readonly isTTY = true;

@@ -167,7 +167,7 @@ export function explanationText(explained: Explanation, style: TableStyle): stri
         'workers',
         counts === null
           ? undefined
-          : `${counts.active} active (${counts.able_now} can take it now, ${counts.able_ever} ever), ${counts.draining} draining, ${counts.stale} stale`,
+          : `${counts.active} active (${counts.able_now} can take it now, ${counts.able_ever} ever${counts.draining > 0 ? '; draining ones not counted' : ''}), ${counts.draining} draining, ${counts.stale} stale`,
       ],
     ],
     style.colours,
