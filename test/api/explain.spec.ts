@@ -69,6 +69,24 @@ describe('an explanation', () => {
     assert.equal((await explain(ahead.id)).queue.position, 1);
   });
 
+  test('of a run that is too large says that the strategy ignores that, and that the worker will refuse it', async () => {
+    const { id } = await steps.create({ constraints: { cpu: 10_000 } });
+    const ignores =
+      "the strategy 'direct' ignores resources, and a worker that has too little will refuse it";
+    const alone = await explain(id);
+    assert.deepEqual([alone.workers[0].can_take_now, alone.workers[0].could_ever], [true, false]);
+    assert.equal(alone.summary, `Number 1 in the queue; no active worker could ever execute it: ${ignores}.`);
+    await steps.heartbeat('large', has(10_000, 1_000_000));
+    try {
+      assert.equal(
+        (await explain(id)).summary,
+        `Number 1 in the queue; 2 workers can take it as soon as it is their turn: ${ignores}.`,
+      );
+    } finally {
+      await service.send('DELETE', '/workers/large');
+    }
+  });
+
   test('counts places in a long queue up to 10,000', async () => {
     const { id } = await steps.create({ priority: -1 });
     try {
@@ -84,14 +102,15 @@ describe('an explanation', () => {
     }
   });
 
-  test('of a run in back-off says until when, and that nobody can take it', async () => {
+  test('of a run in back-off says until when, why its last attempt failed, and that nobody can take it', async () => {
     const { id } = await steps.running({ retry_policy: { max_attempts: 2, backoff_s: 600 } });
     await steps.event(id, 'FAILED', { error_message: 'broke' });
     const { attempt, queue, workers, counts, summary, deadline } = await explain(id);
     assert.equal(attempt, 2);
     assert.equal(queue.position, null);
     assert.ok(Date.parse(queue.not_before) > Date.now());
-    assert.equal(summary, `In back-off until ${queue.not_before}.`);
+    const why = "attempt 1 failed with worker 'w'; cause error: broke";
+    assert.equal(summary, `In back-off until ${queue.not_before}: ${why}.`);
     assert.deepEqual([workers[0].can_take_now, counts.able_now, counts.able_ever], [false, 0, 1]);
     assert.equal(deadline, null);
     await service.send('POST', `/runs/${id}/cancel`);

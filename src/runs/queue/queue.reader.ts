@@ -6,7 +6,7 @@ import { EventRepository, type TimelineRow } from '../events/event.repository.js
 import type { QueuedRun } from '../scheduling-strategy.js';
 import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
 import type { RunRecord } from '../machine/run.js';
-import { RunRepository } from '../storage/run.repository.js';
+import { type AttemptRow, RunRepository } from '../storage/run.repository.js';
 
 /** Positions in the queue that are counted exactly. */
 const MAX_COUNTED = 10_000;
@@ -32,6 +32,8 @@ export interface RunStatus {
   readonly place: QueuePlace | null;
   /** The newest entry of its timeline; null when there is none. */
   readonly lastEvent: TimelineRow | null;
+  /** The attempt before, while the run is in back-off; else null. */
+  readonly failedAttempt: AttemptRow | null;
 }
 
 /** Reads the queue without locks. */
@@ -48,7 +50,8 @@ export class QueueReader {
     const last = { runId: id, from: run.eventCount - 1, to: run.eventCount };
     const [lastEvent = null] = await this.events.listPage(manager, last, ENTRY_BYTES);
     const place = run.state === 'PENDING' ? await this.#findPlace(manager, id) : null;
-    return { run, now: await currentTime(manager), place, lastEvent };
+    const failedAttempt = run.notBefore === null ? null : await this.#findAttemptBefore(manager, run);
+    return { run, now: await currentTime(manager), place, lastEvent, failedAttempt };
   }
 
   async listReservedWorkers(manager: EntityManager): Promise<string[]> {
@@ -73,6 +76,12 @@ export class QueueReader {
         order by q.priority desc, q.created_at, q.run_id`,
       [workerIds],
     );
+  }
+
+  async #findAttemptBefore(manager: EntityManager, { id, attempt }: RunRecord): Promise<AttemptRow | null> {
+    const page = { after: attempt - 2, limit: 1, maxBytes: 0 };
+    const { attempts } = await this.runs.listEndedAttempts(manager, id, page);
+    return attempts[0] ?? null;
   }
 
   async #findPlace(manager: EntityManager, runId: string): Promise<QueuePlace | null> {

@@ -7,7 +7,7 @@ import { hasResources, isEligible } from '../../runs/journal/eligibility.js';
 import type { HeldRun, Obstacle, QueuedRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { WorkerPool, type PooledWorker } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
-import { summarise } from './explain-summary.js';
+import { type FailedAttempt, summarise } from './explain-summary.js';
 import type {
   ExplainedDeadlineDto,
   ExplainedEndDto,
@@ -59,7 +59,7 @@ export class ExplainService {
         workers: (judged ?? []).toSorted(byAbility).slice(0, MAX_WORKERS),
         counts: judged && countsOf(judged, workers.length),
       };
-      return { ...explanation, summary: summarise(explanation) };
+      return { ...explanation, summary: summarise(explanation, failedOf(status)) };
     });
   }
 
@@ -207,6 +207,18 @@ function endOf({ run, lastEvent }: RunStatus): ExplainedEndDto | null {
     exit_code: run.state === 'FAILED' ? run.exitCode : null,
     error_message: run.state === 'FAILED' ? run.errorMessage : null,
   };
+}
+
+/** How the attempt before failed, of a run in back-off. */
+function failedOf({ failedAttempt: failed }: RunStatus): FailedAttempt | null {
+  return (
+    failed && {
+      worker_id: failed.workerId,
+      cause: failed.cause,
+      exit_code: failed.exitCode,
+      error_message: failed.errorMessage,
+    }
+  );
 }
 
 function countsOf(judged: readonly ExplainedWorkerDto[], all: number): ExplainedWorkerCountsDto {
