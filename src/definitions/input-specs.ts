@@ -25,8 +25,11 @@ const TYPE_NAMES = CHECKED_TYPES.flatMap(({ names }) => names);
 /** Names of the checked types in any case, and labels. */
 export const TYPE_PATTERN = new RegExp(`^(?:${TYPE_NAMES.map(inAnyCase).join('|')}|${LABEL}.+)$`);
 
+/** Characters of a type, prefix included. */
+export const MAX_TYPE_LENGTH = 128;
+
 /** The type of an input, to follow "must be". */
-export const TYPE_FORM = `one of ${TYPE_NAMES.join(', ')} in upper or lower case, or ${LABEL}NAME for a type that is not checked`;
+export const TYPE_FORM = `one of ${TYPE_NAMES.join(', ')} in upper or lower case, or ${LABEL}NAME (1 to ${MAX_TYPE_LENGTH} characters, not checked)`;
 
 /** A regular expression without flags, which JSON Schema lacks. */
 function inAnyCase(name: string): string {

@@ -2,7 +2,7 @@ import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { Allow, IsBoolean } from 'class-validator';
 import { IsText, OptionalField } from '../../common/http/validation/dto-decorators.js';
 import { PassByReference } from '../../common/http/validation/free-form-json.js';
-import { TYPE_FORM, TYPE_PATTERN } from '../input-specs.js';
+import { MAX_TYPE_LENGTH, TYPE_FORM, TYPE_PATTERN } from '../input-specs.js';
 import type { JsonValue } from '@longshore/common/json/json-value';
 
 const ANY_VALUE = [
@@ -19,7 +19,7 @@ export class InputSpecInputDto {
    * string, integer, number, boolean, object or array, or their aliases str, int, float, bool, dict and list, in upper or lower
    * case: checked in the inputs of runs. `label:NAME` is not checked. @example string
    */
-  @IsText({ min: 1, max: 128, pattern: TYPE_PATTERN, form: TYPE_FORM })
+  @IsText({ min: 1, max: MAX_TYPE_LENGTH, pattern: TYPE_PATTERN, form: TYPE_FORM, formHasBounds: true })
   type: string;
 
   /** Whether a run must have it; false unless given. */

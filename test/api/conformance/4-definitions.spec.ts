@@ -177,7 +177,10 @@ describe('section 4: definitions', () => {
         });
         assert.equal(answer.status, 400);
         const [line = '', ...others] = answer.body.errors;
-        assert.match(line, /^input_specs\.a\.type must be one of string, str, integer, .* or label:NAME/);
+        assert.match(
+          line,
+          /^input_specs\.a\.type must be one of string, str, integer, .* or label:NAME \(1 to 128 characters, not checked\)$/,
+        );
         assert.deepEqual(others, []);
         assert.equal((await get('mistyped')).status, 404);
       });
