@@ -73,18 +73,13 @@ describe('an explanation', () => {
     const { id } = await steps.create({ constraints: { cpu: 10_000 } });
     const ignores =
       "the strategy 'direct' ignores resources, and a worker that has too little will refuse it";
-    const alone = await explain(id);
-    assert.deepEqual([alone.workers[0].can_take_now, alone.workers[0].could_ever], [true, false]);
-    assert.equal(alone.summary, `Number 1 in the queue; no active worker could ever execute it: ${ignores}.`);
+    const { workers, summary } = await explain(id);
+    assert.deepEqual([workers[0].can_take_now, workers[0].could_ever], [true, false]);
+    assert.equal(summary, `Number 1 in the queue; no active worker could ever execute it: ${ignores}.`);
     await steps.heartbeat('large', has(10_000, 1_000_000));
-    try {
-      assert.equal(
-        (await explain(id)).summary,
-        `Number 1 in the queue; 2 workers can take it as soon as it is their turn: ${ignores}.`,
-      );
-    } finally {
-      await service.send('DELETE', '/workers/large');
-    }
+    const both = (await explain(id)).summary;
+    await service.send('DELETE', '/workers/large');
+    assert.ok(both.endsWith(`; 2 workers can take it as soon as it is their turn: ${ignores}.`), both);
   });
 
   test('counts places in a long queue up to 10,000', async () => {
