@@ -4,7 +4,6 @@ import { checkHistory } from '../history/check-history.js';
 import { countLive, readFinalState } from '../history/final-state.js';
 import type { Call, FinalState } from '../history/history.js';
 import { LoadClient, TOPICS, type Quota } from '../history/load-client.js';
-import { waitFor } from '../history/load-pace.js';
 import { RecordedService } from '../history/recorded-service.js';
 import { SeededRandom } from '../history/seeded-random.js';
 import { Wire } from '../history/wire.js';
@@ -18,7 +17,6 @@ const SERVER_PROCESSES = 2;
 const WORKERS = 8;
 /** Longer than an answer takes, shorter than any failover. */
 const UNDER_WAY_MS = 1000;
-const PATIENCE_MS = 90_000;
 const VIOLATIONS_SHOWN = 20;
 const RULES = {
   workerTimeoutMs: CHAOS_SETTINGS.workerTimeout * 1000,
@@ -109,10 +107,10 @@ export class WatchedService {
     this.silences.push(Math.round((RecordedService.now() - since) / 100) / 10);
   }
 
-  /** Lets the clients finish, and waits for the end of every run. */
+  /** Lets the clients finish, and waits for the end of every run. @throws AssertionError when one does not end */
   async rest(): Promise<void> {
     await Promise.all(this.#clients.map((client) => client.stop()));
-    await waitFor(async () => (await countLive(this.service)) === 0, PATIENCE_MS);
+    await until(async () => (await countLive(this.service)) === 0, 'every run ends');
     await this.#crew.stop();
     await Promise.all(this.#pages.map((page) => page.stop()));
     await Promise.all(this.#streams.map((stream, i) => stream.stop(this.#pages[i]?.last)));
