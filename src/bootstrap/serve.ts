@@ -41,6 +41,8 @@ export function serve(context: StartContext, primary?: PrimaryLink): Promise<Run
     const reservation = new PortReservation(host, settings.port);
     if (!primary) {
       checkScheduler(settings, extensions.modules);
+      if (settings.extensions !== undefined)
+        log.info('loaded extensions', { extensions: extensions.summary });
       cleanup.add(() => reservation.release());
       await reservation.hold();
     }

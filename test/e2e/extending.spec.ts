@@ -23,6 +23,12 @@ import { openTestDatabase, type TestDatabase } from '../support/test-database.js
 
 const EXAMPLE = 'examples/extension';
 const PAGE = 'docs/extending.md';
+/** What the log says that the example brings. */
+const LOADED = {
+  file: 'dist/index.js',
+  modules: ['BudgetsModule', 'FreezeModule', 'OutcomesModule', 'SlotsModule'],
+  strategies: ['SlotsStrategy'],
+};
 /** The page's last command, without `npx longshore`. */
 const SERVE = ['serve', '--extensions', 'dist/index.js'];
 
@@ -104,6 +110,11 @@ describe('the example of an extension, an outside package', { timeout: 360_000 }
 
   test('starts with the service, in several processes: its migrations are run and recorded once', async () => {
     service = await startService(options({ SERVICE_SCHEDULER: 'slots', SERVICE_WORKERS: '2' }));
+    const said = service.output.split('\n').filter((line) => line.includes('loaded extensions'));
+    assert.deepEqual(
+      said.map((line) => JSON.parse(line).extensions),
+      [[LOADED]],
+    );
     admin = senderTo(service.url, service.adminKey);
     vision = await makeKey('vision');
     speech = await makeKey('speech');

@@ -22,6 +22,7 @@ export function serveCluster(context: StartContext, argv: readonly string[]): Pr
     const { host } = settings;
     const extensions = await extensionsOf(context);
     checkScheduler(settings, extensions?.modules ?? []);
+    if (extensions !== undefined) log.info('loaded extensions', { extensions: extensions.summary });
     const reservation = new PortReservation(host, settings.port);
     cleanup.add(() => reservation.release());
     const port = await reservation.hold();

@@ -54,11 +54,15 @@ describe('a file of SERVICE_EXTENSIONS', () => {
       'export const Configured = declare([Module({})], class Configured { configure() {} });' +
         'export const entities = [];',
     );
-    const { modules } = await load(one, two);
+    const { modules, summary } = await load(one, two);
     assert.deepEqual(
       modules.map(({ name }) => name),
       ['Added', 'Configured'],
     );
+    assert.deepEqual(summary, [
+      { file: one, modules: ['Added'], strategies: [] },
+      { file: two, modules: ['Configured'], strategies: [] },
+    ]);
   });
 
   test('adds its entities and migrations', async () => {

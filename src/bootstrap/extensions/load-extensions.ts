@@ -10,6 +10,7 @@ import type { EntityClass, MigrationClass, SchemaClasses } from '../../database/
 import { UnknownEntities } from '../../database/known-entities.check.js';
 import { SettingsError } from '@longshore/common/settings/setting';
 import type { Settings } from '../../config/settings.js';
+import { exportedStrategies } from '../../workers/strategies/scheduler.js';
 import { collisionOf, entitiesOf, migrationsOf } from './extension-schema.js';
 import { readModuleGraph, type ModuleGraph } from './module-graph.js';
 import { secondCopies } from './shared-packages.js';
@@ -22,6 +23,13 @@ interface ExtensionFile extends SchemaClasses {
   readonly graph: ModuleGraph;
 }
 
+/** What the log says of a file of SERVICE_EXTENSIONS. */
+interface ExtensionSummary {
+  readonly file: string;
+  readonly modules: readonly string[];
+  readonly strategies: readonly string[];
+}
+
 /** The modules, entities and migrations of all files of SERVICE_EXTENSIONS. */
 export class Extensions implements SchemaClasses {
   readonly modules: readonly Type[];
@@ -32,6 +40,15 @@ export class Extensions implements SchemaClasses {
     this.modules = files.flatMap(({ modules }) => modules);
     this.entities = files.flatMap(({ entities }) => entities);
     this.migrations = files.flatMap(({ migrations }) => migrations);
+  }
+
+  /** The names of the classes that each file brings. */
+  get summary(): readonly ExtensionSummary[] {
+    return this.files.map(({ path, modules }) => ({
+      file: path,
+      modules: modules.map(({ name }) => name),
+      strategies: modules.flatMap(exportedStrategies).map(({ name }) => name),
+    }));
   }
 
   /**
