@@ -118,7 +118,7 @@ export const MUTANTS: readonly Mutant[] = [
     mistake: 'a failure has no reason',
     scenario: 'fails',
     says: /error_message/,
-    change: ['{"error_message": message}', '{}'],
+    change: ['{"error_message": message, ', '{'],
   },
   {
     mistake: 'SIGTERM ends it in the middle of a run',
