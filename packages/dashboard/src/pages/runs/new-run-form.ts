@@ -72,27 +72,31 @@ export function readForm(
     else errors[name] = 'Enter a whole number.';
   }
   if (Object.keys(errors).length > 0 || 'problem' in inputs) return { errors };
-  const { priority, max_attempts, backoff_s, start_within_s, attempt_s, ...constraints } = numbers;
+  const { priority, max_attempts, backoff_s, start_within_s, attempt_s, ...resources } = numbers;
+  const constraints = given(resources);
+  const retryPolicy = given({ max_attempts, backoff_s });
+  const timeouts = given({ start_within_s, attempt_s });
   return {
     body: {
       image: form.image.trim(),
       inputs: inputs.value,
       ...(priority === undefined ? {} : { priority }),
-      ...block('constraints', constraints),
-      ...block('retry_policy', { max_attempts, backoff_s }),
-      ...block('timeouts', { start_within_s, attempt_s }),
+      ...(constraints === undefined ? {} : { constraints }),
+      ...(retryPolicy === undefined ? {} : { retry_policy: retryPolicy }),
+      ...(timeouts === undefined ? {} : { timeouts }),
       ...(form.topic === '' ? {} : { event_delivery: { topic: form.topic } }),
     },
   };
 }
 
-/** The numbers that are given, under a name; nothing when none is. */
-function block<Name extends string>(
-  name: Name,
+/** The numbers that are given; undefined when none is. */
+function given(
   numbers: Readonly<Record<string, number | undefined>>,
-): { readonly [name in Name]?: Readonly<Record<string, number>> } {
-  const given = Object.entries(numbers).filter((entry): entry is [string, number] => entry[1] !== undefined);
-  return given.length === 0 ? {} : { [name]: Object.fromEntries(given) };
+): Readonly<Record<string, number>> | undefined {
+  const entries = Object.entries(numbers).filter(
+    (entry): entry is [string, number] => entry[1] !== undefined,
+  );
+  return entries.length === 0 ? undefined : Object.fromEntries(entries);
 }
 
 /** The lines of a refusal at the fields that they name, and those that name none. */
