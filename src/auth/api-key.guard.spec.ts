@@ -47,7 +47,7 @@ function boot(...startupKeys: readonly string[]) {
     clock,
   );
   const verifier = new ApiKeyVerifier(
-    startupKeys.map((key) => ({ scope: 'client', key, origin: 'settings' })),
+    startupKeys.map((key) => ({ scope: 'client', name: 'client', key, origin: 'settings' })),
     cache,
     new KeyUsage(keys, clock, log),
     failures,

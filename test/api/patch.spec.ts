@@ -281,7 +281,8 @@ function summaryAfter(found: Json, run: Json, to: string): Json {
   const was = found.execution_summary;
   if (to === found.state) return was;
   if (isTerminal(to)) {
-    return isTerminal(found.state) ? was : finished(was, run.updatedAt);
+    // Only a failed run has a cause.
+    return isTerminal(found.state) ? without(was, 'cause') : finished(was, run.updatedAt);
   }
   if (to === 'PENDING') return {};
   const held = found.state === 'ASSIGNED' || found.state === 'RUNNING';

@@ -272,6 +272,7 @@ describe('section 2: resources and their fields', () => {
       const { execution_summary: summary } = await steps.event(id, 'FAILED', { error_message: 'no' });
       assert.deepEqual(Object.keys(summary).toSorted(), [
         'assigned_at',
+        'cause',
         'duration_ms',
         'error_message',
         'finished_at',
