@@ -47,7 +47,7 @@ describe('the dashboard, when the service goes away', { skip: NO_BROWSER }, () =
     await page.getByText(AWAY).waitFor({ state: 'detached' });
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByRole('link', { name: 'Workers' }).waitFor();
-    opened.expectErrors(/ERR_/);
+    opened.expectErrors(/ERR_|status of 503/);
     await opened.close();
     await again.stop();
   });
