@@ -40,7 +40,7 @@ function stopAll(signal) {
 
 async function untilReady() {
   while (!stopped.signal.aborted) {
-    const answer = await fetch(`${SERVICE_URL}/health/live`).catch(() => undefined);
+    const answer = await fetch(`${SERVICE_URL}/health`).catch(() => undefined);
     if (answer?.ok) return;
     await sleep(200);
   }
