@@ -58,8 +58,7 @@ const EVENTS = {
         properties: {
           error_message: { type: ['string', 'null'], description: 'Why the attempt failed.' },
           cause: {
-            type: ['string', 'null'],
-            enum: [...FAILURE_CAUSES, null],
+            anyOf: [{ type: 'string', enum: [...FAILURE_CAUSES] }, { type: 'null' }],
             description:
               'What kind of failure it was; absent: `error`. After `infrastructure` (node lost, engine away, too few ' +
               'resources) the run gets another attempt that uses up no retry, on another worker if one has the resources.',
