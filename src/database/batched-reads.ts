@@ -1,0 +1,56 @@
+import DataLoader from 'dataloader';
+
+/** Statements of one `BatchedReads` that may be under way at the same time. */
+const CONCURRENT_STATEMENTS = 2;
+
+/** Keys that one statement reads. */
+const MAX_KEYS = 200;
+
+/**
+ * Answers reads of concurrent requests with few statements. The keys of one turn of the event loop form a batch; while
+ * two statements are under way, the next batch collects keys. A key is read by a statement that begins after `load` was
+ * called, so a request sees every commit that was acknowledged before it arrived. Nothing is cached.
+ */
+export class BatchedReads<K, V> {
+  readonly #loader: DataLoader<K, V | undefined>;
+  readonly #waiting: (() => void)[] = [];
+  #free = CONCURRENT_STATEMENTS;
+
+  /** @param read the values by key, without keys that have none; when it fails, all loads of its keys fail with its error */
+  constructor(read: (keys: readonly K[]) => Promise<ReadonlyMap<K, V>>) {
+    const readAndRelease = async (keys: readonly K[]): Promise<(V | undefined)[]> => {
+      try {
+        const values = await read([...new Set(keys)]);
+        return keys.map((key) => values.get(key));
+      } finally {
+        this.#release();
+      }
+    };
+    this.#loader = new DataLoader(readAndRelease, {
+      cache: false,
+      maxBatchSize: MAX_KEYS,
+      batchScheduleFn: (dispatch) => this.#schedule(dispatch),
+    });
+  }
+
+  /** Reads the value of a key; undefined when it has none. */
+  load(key: K): Promise<V | undefined> {
+    return this.#loader.load(key);
+  }
+
+  #schedule(dispatch: () => void): void {
+    if (this.#free === 0) {
+      this.#waiting.push(dispatch);
+      return;
+    }
+    this.#free -= 1;
+    // Runs after the requests that arrived in the same turn.
+    setImmediate(dispatch);
+  }
+
+  #release(): void {
+    const next = this.#waiting.shift();
+    if (next) next();
+    else this.#free += 1;
+  }
+}
