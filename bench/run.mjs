@@ -1,37 +1,46 @@
 /* oxlint-disable no-console -- a command for the terminal */
-// `npm run bench -- NAME ... | all | page`: measures, prints, and keeps results/NAME.json; `page` writes docs/performance.md.
+// `npm run bench -- NAME ... | all | page`: measures, prints, and keeps results/NAME.json, or docs/adr/results/NNN.json with `--adr NNN`; `page` writes the figures of all pages.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import { buildIfNeeded } from '../scripts/build-if-needed.mjs';
 import { withFigures } from './lib/figures.mjs';
+import { waitUntilIdle, watchOthers } from './lib/idleness.mjs';
 import { installPeers } from './lib/install.mjs';
 import { stopLeftovers } from './lib/leftovers.mjs';
-import { describeMachine, describeVersions } from './lib/machine.mjs';
-import { writePage } from './lib/page.mjs';
+import { describeCommit, describeMachine, describeVersions } from './lib/machine.mjs';
+import { writePages } from './lib/pages.mjs';
 import { ROOT } from './lib/root.mjs';
-import { writeSummary } from './lib/summary.mjs';
+import { writeAdrResult, writeSummary } from './lib/summary.mjs';
 import { printResult } from './lib/terminal.mjs';
 
 /** Seconds of one round; everything else scales with it. */
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 8);
 
+/** Variables that change what is measured or how far it can be trusted. */
+const VARIABLES = ['BENCH_ANYWAY', 'BENCH_BEFORE', 'BENCH_DIST', 'BENCH_REQUESTS', 'BENCH_SIZES'];
+
 const names = (await readdir(join(ROOT, 'bench/benchmarks')))
   .filter((file) => file.endsWith('.mjs'))
   .map((file) => file.replace(/\.mjs$/, ''))
   .toSorted();
-const wanted = process.argv.slice(2);
+const {
+  positionals: wanted,
+  values: { adr },
+} = parseArgs({ allowPositionals: true, options: { adr: { type: 'string' } } });
 if (wanted.length === 1 && wanted[0] === 'page') {
-  await writePage(names);
+  await writePages();
 } else if (
   !(SECONDS > 0) ||
   wanted.length === 0 ||
-  !wanted.every((name) => name === 'all' || names.includes(name))
+  !wanted.every((name) => name === 'all' || names.includes(name)) ||
+  (adr !== undefined && (!/^\d{3}$/.test(adr) || !(wanted.length === 1 && names.includes(wanted[0]))))
 ) {
   console.error(
-    `usage: [BENCH_SECONDS=8] npm run bench -- NAME ... | all | page, where NAME is one of ${names.join(', ')}`,
+    `usage: [BENCH_SECONDS=8] npm run bench -- NAME ... | NAME --adr NNN | all | page, where NAME is one of ${names.join(', ')}`,
   );
   process.exitCode = 2;
 } else {
@@ -87,18 +96,32 @@ async function run(name) {
   const { title, about, figures, measure } = benchmark;
   console.log(`${title} (${name})\n${about}\n`);
   if (benchmark.needsPeers) await installPeers();
+  await waitUntilIdle({ mayBeBusy: Boolean(process.env.BENCH_ANYWAY) });
+  const began = performance.now();
+  const measuredAt = new Date().toISOString();
+  const commit = await describeCommit();
+  const watch = await watchOthers();
   const rows = (await measure({ seconds: SECONDS })).map((row) => withFigures(row, figures));
   const result = {
     name,
     title,
     about,
-    measuredAt: new Date().toISOString(),
+    ...commit,
+    measuredAt,
+    tookSeconds: Math.round((performance.now() - began) / 1000),
     seconds: SECONDS,
-    machine: describeMachine(),
+    variables: variables(),
+    machine: { ...describeMachine(), ...(await watch.end()) },
     versions: await describeVersions(benchmark),
     rows,
   };
   const goals = benchmark.goals?.(rows) ?? [];
   printResult(result, goals);
-  await writeSummary(result, goals);
+  if (adr === undefined) await writeSummary(result, goals);
+  else await writeAdrResult(adr, result);
+}
+
+function variables() {
+  const set = VARIABLES.filter((name) => process.env[name]);
+  return Object.fromEntries(set.map((name) => [name, process.env[name]]));
 }

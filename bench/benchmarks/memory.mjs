@@ -1,93 +1,115 @@
-import { readFile } from 'node:fs/promises';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
 import { goalLine, rowOf } from '../lib/figures.mjs';
 import { stoppedAtTheEnd } from '../lib/leftovers.mjs';
-import { drive } from '../lib/load.mjs';
+import { driveCounting } from '../lib/load.mjs';
 import { ROOT } from '../lib/root.mjs';
 import { withOpen } from '../lib/rounds.mjs';
 import { KEY, startService } from '../lib/service.mjs';
 
+/** Requests between the two measurements that the goals compare. Does not depend on the length of a round. */
+const REQUESTS = Number(process.env.BENCH_REQUESTS ?? 1_000_000);
+/** Requests before the first measurement: hot code is compiled and caches are filled. */
+const WARM_UP_REQUESTS = REQUESTS / 10;
 const CLIENTS = 64;
-/** Requests at the default of 8 seconds a round; in proportion with another. */
-const REQUESTS = 1_000_000;
-const DEFAULT_SECONDS = 8;
-/** Requests before anything is compared: the engine has compiled what is hot, its heap has found its size. */
-const WARM_UP = 0.1;
-/** Requests of one step of a lifecycle with a topic, and of the reads that go with it. */
+/** Requests of a lifecycle: create, claim, two events. */
 const PER_LIFECYCLE = 4;
-/** So long one kind of request is sent at a time, in seconds. */
+/** Seconds of one kind of request before the other kind. */
 const SPELL_S = 5;
+/** Pause before each measurement, in milliseconds: longer than the intervals of the service's frequent jobs. */
 const PAUSE_MS = 10_000;
 const STREAMS = 5_000;
 const WORKERS = 10_000;
 
 const LABELS = {
-  start: 'after the warm-up and a pause',
-  after: 'after the requests and a pause',
+  idle: 'started, no request yet',
+  start: 'after the warm-up',
+  half: 'after half of the requests',
+  after: 'after the requests',
   streams: 'with 5,000 open streams',
   workers: 'with 10,000 workers',
 };
 
 export const title = 'Memory of the service';
 export const about =
-  'Resident size of the one server process, PostgreSQL not counted. The start is after a warm-up of a tenth of the ' +
-  'requests and a pause of 10 s, in which what is free goes back; then a million requests (in proportion to the seconds ' +
-  'asked for) from 64 clients: lifecycles on one topic and reads of runs, half by half, and a pause again. Then 5,000 ' +
-  'open streams of 50 topics; then 10,000 workers that have sent a heartbeat. Each figure is one of one process.';
+  'Memory of the one server process, without PostgreSQL, always after a forced garbage collection. The warm-up is a tenth ' +
+  'of the requests. Requests come from 64 clients: spells of lifecycles on one topic and of reads of runs. Then 5,000 ' +
+  'open streams of 50 topics, and then 10,000 workers that have sent a heartbeat. Each figure is one measurement.';
 export const figures = {
   mb: { title: 'resident', unit: 'MB' },
-  heapMb: { title: 'of it live JavaScript heap', unit: 'MB' },
+  heapMb: { title: 'live JavaScript heap', unit: 'MB' },
+  externalMb: { title: 'buffers and other external memory', unit: 'MB' },
   requests: { title: 'requests so far', unit: '' },
 };
 
 /** @param rows as measured */
 export function goals(rows) {
-  const of = (label) => rowOf(rows, label).figures.mb.median;
+  const of = (label, name) => rowOf(rows, label).figures[name].median;
+  const times = (name) => of(LABELS.after, name) / of(LABELS.start, name);
+  const count = of(LABELS.after, 'requests') - of(LABELS.start, 'requests');
+  const requests =
+    count >= 1_000_000 ? 'a million requests' : `${count.toLocaleString('en-US')} requests (not a million)`;
   return [
-    goalLine('resident size after the requests, of that at the start', of(LABELS.after) / of(LABELS.start), {
-      atMost: 1.1,
-    }),
+    goalLine(`live heap after ${requests}, of that at the start`, times('heapMb'), { atMost: 1.1 }),
+    goalLine(`resident size after ${requests}, of that at the start`, times('mb'), { atMost: 1.1 }),
   ];
 }
 
 /** One row for each moment. */
-export function measure({ seconds }) {
+export function measure() {
   return withOpen(async (keep) => {
-    const service = await keep(startService({ SERVICE_WORKER_TIMEOUT: '3600' }));
+    const folder = await mkdtemp(join(tmpdir(), 'longshore-bench-memory-'));
+    await keep({ stop: stoppedAtTheEnd(() => rm(folder, { recursive: true, force: true })) });
+    const file = join(folder, 'memory.json');
+    const preload = pathToFileURL(join(ROOT, 'bench/lib/collect-garbage.mjs')).href;
+    const service = await keep(
+      startService(
+        {
+          SERVICE_WORKERS: '1',
+          SERVICE_WORKER_TIMEOUT: '3600',
+          SERVICE_MAX_WORKERS: String(WORKERS + CLIENTS),
+          BENCH_MEMORY_FILE: file,
+          ...(process.env.BENCH_HEAP_SNAPSHOTS && { BENCH_HEAP_SNAPSHOTS: process.env.BENCH_HEAP_SNAPSHOTS }),
+        },
+        { nodeOptions: ['--expose-gc', '--import', preload] },
+      ),
+    );
     const rows = [];
     let requests = 0;
     const add = async (label) => {
-      const { mb, heapMb } = await memoryOf(service);
-      rows.push({ label, rounds: [{ mb, heapMb, requests }] });
+      await sleep(PAUSE_MS);
+      rows.push({ label, rounds: [{ ...(await memoryOf(service.pid, file)), requests }] });
     };
     const load = async (wanted) => {
-      const until = requests + wanted;
-      while (requests < until) {
+      while (requests < wanted) {
+        const runId = await createRun(service.url);
         for (const [scenario, each] of [
           ['lifecycle', PER_LIFECYCLE],
           ['read', 1],
         ]) {
-          const options = { topic: 'hot', runId: await createRun(service.url) };
-          const spell = SPELL_S;
-          const { perSecond } = await drive(service.url, {
+          const options = { topic: 'hot', runId };
+          const { units } = await driveCounting(service, {
             scenario,
             clients: CLIENTS,
-            seconds: spell,
+            seconds: SPELL_S,
             options,
           });
-          requests += Math.round(perSecond * spell) * each;
+          requests += units * each;
         }
       }
     };
-    const all = (REQUESTS * seconds) / DEFAULT_SECONDS;
-    await load(all * WARM_UP);
-    await sleep(PAUSE_MS);
+    await add(LABELS.idle);
+    await load(WARM_UP_REQUESTS);
     await add(LABELS.start);
-    await load(all);
-    await sleep(PAUSE_MS);
+    const start = requests;
+    await load(start + REQUESTS / 2);
+    await add(LABELS.half);
+    await load(start + REQUESTS);
     await add(LABELS.after);
     const closeStreams = await crowd('streams', service.url, STREAMS);
     await add(LABELS.streams);
@@ -108,12 +130,18 @@ async function createRun(url) {
   return (await response.json()).id;
 }
 
-async function memoryOf({ url, pid }) {
-  const status = await readFile(`/proc/${pid}/status`, 'utf8');
-  const [, kb] = /VmRSS:\s+(\d+) kB/.exec(status) ?? [];
-  const metrics = await (await fetch(`${url}/metrics`, { headers: { 'X-API-Key': KEY } })).text();
-  const [, used] = /^longshore_nodejs_heap_size_used_bytes\S* (\S+)$/m.exec(metrics) ?? [];
-  return { mb: Number(kb) / 1024, heapMb: Number(used) / 2 ** 20 };
+/** Collects the garbage of the service's process and reads what is left. */
+async function memoryOf(pid, file) {
+  await rm(file, { force: true });
+  process.kill(pid, 'SIGUSR2');
+  for (;;) {
+    const text = await readFile(file, 'utf8').catch(() => null);
+    if (text !== null) {
+      const { rss, heapUsed, external } = JSON.parse(text);
+      return { mb: rss / 2 ** 20, heapMb: heapUsed / 2 ** 20, externalMb: external / 2 ** 20 };
+    }
+    await sleep(50);
+  }
 }
 
 /** Has a process of its own open so many of them; answers how to end them. */
@@ -131,6 +159,5 @@ async function crowd(kind, url, count) {
   });
   failed.catch(() => undefined);
   await Promise.race([ready, failed]);
-  await sleep(3_000);
   return end;
 }

@@ -7,6 +7,17 @@ import { promisify } from 'node:util';
 import { peerVersions } from './peers.mjs';
 import { ROOT } from './root.mjs';
 
+/** Paths that decide what a benchmark measures. */
+const MEASURED = [
+  'src',
+  'packages',
+  'migrations',
+  'bench',
+  'package-lock.json',
+  ':!bench/results',
+  ':!bench/*.md',
+];
+
 /** What the figures were measured on. */
 export function describeMachine() {
   return {
@@ -17,22 +28,32 @@ export function describeMachine() {
   };
 }
 
-/** Versions of what was measured: this commit, Node, PostgreSQL and, where they take part, the peers. */
+/** Versions of what took part: Node, PostgreSQL and, where they are measured, the peers. */
 export async function describeVersions({ needsPeers = false } = {}) {
   return {
-    Longshore: await commit(),
     Node: process.version.slice(1),
     PostgreSQL: await postgresVersion(),
     ...(needsPeers ? await peerVersions() : {}),
   };
 }
 
-async function commit() {
+/** The commit of the working tree, and whether what is measured or measures was changed since. */
+export async function describeCommit() {
   try {
-    const changes = await git('status', '--porcelain', '--', 'src', 'migrations', 'package-lock.json');
-    return `${await git('rev-parse', '--short=10', 'HEAD')}${changes === '' ? '' : ' with changes'}`;
+    const changes = await git('status', '--porcelain', '--', ...MEASURED);
+    return { commit: await git('rev-parse', '--short=10', 'HEAD'), isDirty: changes !== '' };
   } catch {
-    return 'unknown';
+    return { commit: 'unknown', isDirty: false };
+  }
+}
+
+/** Number of commits from the given one to HEAD; null when it is not in the history of HEAD. */
+export async function commitsSince(commit) {
+  try {
+    await git('merge-base', '--is-ancestor', commit, 'HEAD');
+    return Number(await git('rev-list', '--count', `${commit}..HEAD`));
+  } catch {
+    return null;
   }
 }
 

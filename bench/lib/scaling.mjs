@@ -1,30 +1,42 @@
-import { readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { rowOf } from './figures.mjs';
 import { fitLine, simulateJournal } from './group-commit.mjs';
-import { ROOT } from './root.mjs';
 import { shown } from './stats.mjs';
 
-const PAGE = join(ROOT, 'docs/scaling.md');
 const BLOCK = /(<!-- calculated: begin -->\n)[\s\S]*(<!-- calculated: end -->)/;
 
 /** Planned use of a core; the rest is for peaks. */
 const PLANNED = 0.7;
 const RUNS_A_SECOND = [100, 500, 1000, 2000, 5000, 10_000];
+/** The rate whose growth over a year the page calculates. */
+const YEAR_RATE = 1000;
 const WORKERS = [1000, 10_000, 100_000];
 const HEARTBEAT_S = 20;
 const COMMANDS_A_RUN = 4;
 const DAY_S = 86_400;
 const GB = 1e9;
+const TB = 1e12;
 
-/** Writes what docs/scaling.md calculates from the rows of the benchmark `costs`. The same rows give the same text. */
-export async function writeScaling(rows) {
-  const page = await readFile(PAGE, 'utf8');
-  const text = [...journalPart(rows), ...runsPart(rows), ...workersPart(rows)].join('\n');
-  await writeFile(
-    PAGE,
-    page.replace(BLOCK, (_, begin, end) => `${begin}\n${text}\n\n${end}`),
-  );
+/**
+ * docs/scaling.md with what is calculated from results; parts whose result is missing are left out.
+ * @param page its present text
+ * @param results by name
+ */
+export function scalingPage(page, { costs, processes, scale }) {
+  const parts = [
+    ...(costs ? [...origin(costs), ...journalPart(costs.rows), ...runsPart(costs.rows)] : []),
+    ...(costs ? [...yearPart(costs.rows), ...workersPart(costs.rows)] : []),
+    ...(processes ? tablePart('More server processes', processes) : []),
+    ...(scale ? tablePart('History', scale) : []),
+  ];
+  return page.replace(BLOCK, (_, begin, end) => `${begin}\n${parts.join('\n')}\n\n${end}`);
+}
+
+function origin({ commit, measuredAt, machine }) {
+  return [
+    `Calculated from the result of \`costs\` of ${measuredAt.slice(0, 10)}, commit ${commit}, on ${machine.cpus} cores ` +
+      `(${machine.model}) that the load generator, the server and PostgreSQL shared.`,
+    '',
+  ];
 }
 
 function journalPart(rows) {
@@ -79,6 +91,47 @@ function runsPart(rows) {
   ];
 }
 
+/** What a constant rate stores. */
+function yearPart(rows) {
+  const { walBytes, diskBytes } = rowOf(rows, 'lifecycle, 256 clients').figures;
+  const runs = YEAR_RATE * DAY_S;
+  const line = (period, days) =>
+    `| ${period} | ${((runs * days) / 1e9).toFixed(2)} | ${shown((runs * days * diskBytes.median) / TB)} | ` +
+    `${shown((runs * days * walBytes.median) / TB)} |`;
+  return [
+    '',
+    `### A year at ${YEAR_RATE.toLocaleString('en-US')} runs a second`,
+    '',
+    'Without a retention time the first column of bytes is what the database holds. With one, it holds the runs of that time, and ' +
+      'retention must remove as many runs a second as are created.',
+    '',
+    '| period | billion runs | disk, TB | WAL, TB |',
+    '| --- | ---: | ---: | ---: |',
+    line('a day', 1),
+    line('a month', 30),
+    line('a year', 365),
+  ];
+}
+
+/** Rates of a result, row by row. */
+function tablePart(heading, { name, rows }) {
+  return [
+    '',
+    `### ${heading}`,
+    '',
+    `From the result of \`${name}\` ([performance.md](performance.md)):`,
+    '',
+    '| | a second | p50, ms | p99, ms |',
+    '| --- | ---: | ---: | ---: |',
+    ...rows
+      .filter(({ figures }) => figures.perSecond !== undefined)
+      .map(
+        ({ label, figures: { perSecond, p50, p99 } }) =>
+          `| ${label} | ${[perSecond, p50, p99].map((figure) => shown(figure?.median)).join(' | ')} |`,
+      ),
+  ];
+}
+
 function workersPart(rows) {
   const memory = rowOf(rows, 'heartbeat, memory pool').figures;
   const shared = rowOf(rows, 'heartbeat, shared pool').figures;
@@ -101,6 +154,8 @@ function workersPart(rows) {
       ];
       return `| ${cells.join(' | ')} |`;
     }),
+    '',
+    `[Waiting claims](adr/011-waiting-claims.md) execute no statements. Each is an open socket: raise the limit of open files.`,
   ];
 }
 

@@ -1,15 +1,14 @@
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { readSummary } from './summary.mjs';
+import { commitsSince } from './machine.mjs';
 import { barPlot, linePlot } from './plot.mjs';
 import { ROOT } from './root.mjs';
-import { writeScaling } from './scaling.mjs';
 import { shown } from './stats.mjs';
 
-const PLOTS = join(ROOT, 'docs/performance');
+/** Folder of the plots. */
+export const PLOTS = 'docs/performance';
 
-/** Written by hand: why goals are missed. */
-const NOTES = join(ROOT, 'bench/notes.md');
+const PAGE = 'docs/performance.md';
 
 const INTRODUCTION = `# Performance
 
@@ -22,63 +21,60 @@ The service is the built one, as \`npm run start:prod\` starts it, on its embedd
 \`synchronous_commit\` on. Peers use the same PostgreSQL with the same settings. The load generator, a separate process, and
 PostgreSQL share the cores with what is measured.
 
+A benchmark starts only when other processes use at most 5 % of the machine's CPU. Each section names the commit that was measured,
+how many commits it was behind when this page was written, and what other processes used during the measurement.
+
 To repeat: \`npm ci\`, then \`npm run bench -- all\` and \`npm run bench -- page\`, or a single benchmark, as each section says. See
 [bench/README.md](../bench/README.md).`;
 
 /**
- * Writes docs/performance.md, and the plots that it shows, from the results that are there. The same results give the
- * same page.
- * @param names of the benchmarks, in the order of the page
+ * The page and its plots.
+ * @param results by name
+ * @param notes as `readNotes` answers
+ * @returns text by path
  */
-export async function writePage(names) {
+export async function performancePage(results, notes) {
   const chapters = [];
-  for (const name of names) {
-    const result = await readSummary(name);
-    if (result !== null) chapters.push({ benchmark: await import(`../benchmarks/${name}.mjs`), result });
+  for (const file of (await readdir(join(ROOT, 'bench/benchmarks'))).toSorted()) {
+    const result = results[file.replace(/\.mjs$/, '')];
+    if (result === undefined) continue;
+    const benchmark = await import(`../benchmarks/${file}`);
+    chapters.push({ result, plots: plotsOf(benchmark, result), age: await commitsSince(result.commit) });
   }
   const goals = chapters.flatMap(({ result: { name, title, goals: lines } }) =>
     lines.map((line) => ({ ...line, name, title })),
   );
-  const plots = chapters.flatMap(plotsOf);
-  await replacePlots(plots);
+  const newest = chapters
+    .map(({ result }) => result)
+    .toSorted((a, b) => (a.measuredAt < b.measuredAt ? 1 : -1))[0];
   const parts = [
     INTRODUCTION,
     ...machines(chapters),
     ...goalTable(goals),
-    '',
-    (await readFile(NOTES, 'utf8')).trimEnd(),
-    ...chapters.flatMap(({ result }) =>
-      section(
-        result,
-        plots.filter(({ name }) => name === result.name),
-      ),
-    ),
+    ...missedGoals(goals, notes),
+    ...chapters.flatMap((chapter) => section(chapter, newest.commit)),
   ];
-  await writeFile(join(ROOT, 'docs/performance.md'), `${parts.join('\n')}\n`);
-  const costs = chapters.find(({ result }) => result.name === 'costs');
-  if (costs) await writeScaling(costs.result.rows);
+  const plots = chapters.flatMap((chapter) => chapter.plots);
+  return {
+    [PAGE]: `${parts.join('\n')}\n`,
+    ...Object.fromEntries(plots.map(({ file, svg }) => [`${PLOTS}/${file}`, svg])),
+  };
 }
 
-function plotsOf({ benchmark, result }) {
+/** The page without the ages of its results, which grow with every commit. */
+export function withoutAges(page) {
+  return page.replaceAll(/(?<=\()(?:\d+ commits? behind|not in this history)(?=\))/g, '');
+}
+
+function plotsOf(benchmark, result) {
   const { name, title, rows } = result;
   const first = Object.keys(rows[0]?.figures ?? {})[0];
   const wanted = benchmark.plots ?? (first === undefined ? [] : [{ title, figure: first }]);
   return wanted.flatMap((plot, n) => {
     const shownRows = rows.filter((row) => plot.only?.(row) ?? true);
     const svg = plot.x === undefined ? barPlot(plot, shownRows) : linePlot(plot, shownRows);
-    return svg === null
-      ? []
-      : [{ name, title: plot.title, file: `${name}${n === 0 ? '' : `-${n + 1}`}.svg`, svg }];
+    return svg === null ? [] : [{ title: plot.title, file: `${name}${n === 0 ? '' : `-${n + 1}`}.svg`, svg }];
   });
-}
-
-async function replacePlots(plots) {
-  await mkdir(PLOTS, { recursive: true });
-  const wanted = new Set(plots.map(({ file }) => file));
-  for (const file of await readdir(PLOTS)) {
-    if (file.endsWith('.svg') && !wanted.has(file)) await rm(join(PLOTS, file));
-  }
-  for (const { file, svg } of plots) await writeFile(join(PLOTS, file), svg);
 }
 
 function machines(chapters) {
@@ -119,20 +115,39 @@ function goalTable(goals) {
   ];
 }
 
+function missedGoals(goals, notes) {
+  const missed = goals.filter(({ met }) => met === false);
+  if (missed.length === 0) return [];
+  const byReason = new Map();
+  for (const line of missed) {
+    const reason = notes.reasonOf(line.name, line.goal) ?? `The reason of \`${line.name}\` is not known.`;
+    byReason.set(reason, [...(byReason.get(reason) ?? []), line]);
+  }
+  return [
+    '',
+    '## Why goals are missed',
+    ...[...byReason].flatMap(([reason, lines]) => [
+      '',
+      ...lines.map(({ goal, target, measured }) => `- ${goal}: ${measured}; goal ${target}`),
+      '',
+      reason,
+    ]),
+  ];
+}
+
 function verdict(met) {
   if (met === null || met === undefined) return 'not measured';
   return met ? 'yes' : '**no**';
 }
 
-function section({ name, title, about, measuredAt, seconds, versions = {}, rows }, plots) {
+function section({ result, plots, age }, newestCommit) {
+  const { title, about, rows } = result;
   const columns = [...new Set(rows.flatMap(({ figures }) => Object.keys(figures)))];
   const heads = columns.map((column) => {
     const known = rows.find(({ figures }) => figures[column] !== undefined).figures[column];
     const { title: head, unit } = known;
     return unit === '' || unit === '/s' || unit === undefined ? head : `${head}, ${unit}`;
   });
-  const rounds = Math.max(0, ...rows.map((row) => row.rounds));
-  const others = Object.entries(versions).filter(([key]) => key !== 'Node' && key !== 'PostgreSQL');
   return [
     '',
     `## ${title}`,
@@ -147,9 +162,35 @@ function section({ name, title, about, measuredAt, seconds, versions = {}, rows 
         `| ${cell(note === undefined ? label : `${label} (${note})`)} | ${columns.map((column) => figureCell(figures[column])).join(' | ')} |`,
     ),
     '',
-    `Measured ${measuredAt.slice(0, 10)}, ${rounds} round${rounds === 1 ? '' : 's'}, ${seconds} s each where a round has a length` +
-      `${others.map(([key, value]) => `; ${key} ${value}`).join('')}. Again: \`npm run bench -- ${name}\`.`,
+    ...(result.commit === newestCommit
+      ? []
+      : [`**Measured at another commit than the newest result (${newestCommit}).**`, '']),
+    origin(result, age),
   ];
+}
+
+/** When, of what and under which conditions a result was measured. */
+function origin(
+  { name, commit, isDirty, measuredAt, seconds, variables = {}, machine, versions, rows },
+  age,
+) {
+  const rounds = Math.max(0, ...rows.map((row) => row.rounds));
+  const behind = age === null ? 'not in this history' : `${age} commit${age === 1 ? '' : 's'} behind`;
+  const others = Object.entries(versions).filter(([key]) => key !== 'Node' && key !== 'PostgreSQL');
+  const { loadBefore, loadAfter, othersCpuPercent, stolenPercent } = machine;
+  const parts = [
+    `Measured ${measuredAt.slice(0, 10)} at commit ${commit}${isDirty ? ' **with changes**' : ''} (${behind})`,
+    `${rounds} round${rounds === 1 ? '' : 's'}, ${seconds} s each where a round has a length`,
+    loadBefore === undefined
+      ? '**other load not recorded**'
+      : `load average ${loadBefore} before and ${loadAfter} after, other processes used ${othersCpuPercent} % of the CPU, ` +
+        `${stolenPercent} % was stolen`,
+    ...Object.entries(variables).map(([key, value]) =>
+      key === 'BENCH_ANYWAY' ? '**on a machine that was not idle**' : `${key}=${value}`,
+    ),
+    ...others.map(([key, value]) => `${key} ${value}`),
+  ];
+  return `${parts.join('; ')}. Again: \`npm run bench -- ${name}\`.`;
 }
 
 function figureCell(figure) {
