@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { buildIfNeeded } from '../scripts/build-if-needed.mjs';
+import { makeDataFolder } from './lib/data-folder.mjs';
 import { withFigures } from './lib/figures.mjs';
 import { waitUntilIdle, watchOthers } from './lib/idleness.mjs';
 import { installPeers } from './lib/install.mjs';
@@ -45,9 +46,21 @@ if (wanted.length === 1 && wanted[0] === 'page') {
   process.exitCode = 2;
 } else {
   if (!process.env.BENCH_DIST) await buildIfNeeded();
-  const chosen = wanted.includes('all') ? names : wanted;
+  const chosen = wanted.includes('all') ? names.filter((name) => name !== 'compare') : wanted;
   if (chosen.length === 1) await measureHere(chosen[0]);
-  else await measureEach(chosen);
+  else await withSeeds(() => measureEach(chosen));
+}
+
+/** Keeps databases with millions of runs for the benchmarks that follow, unless BENCH_SEED_DIR keeps them anyway. */
+async function withSeeds(action) {
+  if (process.env.BENCH_SEED_DIR) return action();
+  const folder = await makeDataFolder();
+  process.env.BENCH_SEED_DIR = folder.path;
+  try {
+    return await action();
+  } finally {
+    await folder.remove();
+  }
 }
 
 /** Each in a process of its own: one that fails, or leaves something behind, does not touch the others. */

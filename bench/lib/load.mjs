@@ -45,14 +45,42 @@ export async function warmUp(url, load) {
 }
 
 /**
- * Drives a service several times after a warm-up.
- * @returns the figures of every round
+ * Compares two services under the same kind of load, robustly: in a round they take turns in short spells, and the
+ * quantiles are those of all latencies of a round.
+ * @param subject `{ url, load }`; `load.seconds` is the length of a spell
+ * @param beside the other one, which the subject is compared with
+ * @returns for each round `{ figures, besideFigures }`: rate, p50, p95 and p99 of both; `figures` also has `timesP50`,
+ * `timesP95` and `timesP99`, the subject's quantiles divided by the other's
  */
-export async function driveRounds(url, load, rounds = 3) {
-  await warmUp(url, load);
-  const figures = [];
-  for (let round = 0; round < rounds; round += 1) figures.push(await drive(url, load));
-  return figures;
+export async function comparePooled(subject, beside, { rounds, spells }) {
+  const compared = [];
+  for (const { url, load } of [beside, subject]) await warmUp(url, load);
+  for (let round = 0; round < rounds; round += 1) {
+    const pools = [
+      { ...beside, outcomes: [] },
+      { ...subject, outcomes: [] },
+    ];
+    for (let spell = 0; spell < spells; spell += 1) {
+      for (const { url, load, outcomes } of pools) outcomes.push(await generate(url, load));
+    }
+    const [besideFigures, figures] = pools.map(({ outcomes }) => pooledFiguresOf(outcomes));
+    for (const name of ['p50', 'p95', 'p99']) {
+      figures[name.replace('p', 'timesP')] = figures[name] / besideFigures[name];
+    }
+    compared.push({ figures, besideFigures });
+  }
+  return compared;
+}
+
+function pooledFiguresOf(outcomes) {
+  const sum = (name) => outcomes.reduce((total, outcome) => total + outcome[name], 0);
+  const latencies = outcomes.flatMap((outcome) => [...outcome.latencies]);
+  return {
+    perSecond: sum('units') / sum('elapsed'),
+    p50: quantile(latencies, 0.5),
+    p95: quantile(latencies, 0.95),
+    p99: quantile(latencies, 0.99),
+  };
 }
 
 function figuresOf({ latencies, units, elapsed }) {

@@ -25,7 +25,12 @@ async function readFolder(folder, prefix) {
   const files = await readdir(join(ROOT, folder)).catch(() => []);
   for (const file of files.filter((name) => name.endsWith('.json')).toSorted()) {
     const result = JSON.parse(await readFile(join(ROOT, folder, file), 'utf8'));
-    results[`${prefix}${file.replace(/\.json$/, '')}`] = { commit: 'unknown', rows: [], goals: [], ...result };
+    results[`${prefix}${file.replace(/\.json$/, '')}`] = {
+      commit: 'unknown',
+      rows: [],
+      goals: [],
+      ...result,
+    };
   }
   return results;
 }

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
-import { chmod, readFile, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { chmod, mkdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { makeDataFolder } from '../lib/data-folder.mjs';
 import { stoppedAtTheEnd } from '../lib/leftovers.mjs';
@@ -10,9 +10,6 @@ import { fill } from './seed.mjs';
 
 const run = promisify(execFile);
 
-/** Runs in the template that BENCH_SEED_DIR names. */
-const TEMPLATE_RUNS = 10_000_000;
-
 /**
  * Numbers of runs to measure with: those given or, where BENCH_SIZES lists others (`1000,100000`), those instead.
  */
@@ -21,20 +18,21 @@ export function sizesOf(usual) {
 }
 
 /**
- * Starts the service on a database that holds so many finished and pending runs; the folder goes with it. Ten million
- * finished runs are copied from the data folder BENCH_SEED_DIR, if there is such a template.
+ * Starts the service on a database that holds so many finished and pending runs; the folder goes with it. Databases
+ * without pending runs are kept in the folder BENCH_SEED_DIR, if it is set, and copied from there the next time.
  * @returns what `startService` answers, and `query(sql, params)`: rows of a statement on its database
  */
 export async function startSeeded({ finished, pending = 0 }) {
   const folder = await makeDataFolder();
   const removed = stoppedAtTheEnd(() => folder.remove());
-  const template = process.env.BENCH_SEED_DIR;
-  const isTemplate = finished === TEMPLATE_RUNS && pending === 0 && template && (await exists(template));
-  if (isTemplate) {
+  const kept = process.env.BENCH_SEED_DIR;
+  if (kept && pending === 0) {
+    const template = join(kept, `finished-${finished}`);
+    if (!(await exists(template))) await makeTemplate(template, finished);
     await run('cp', ['-a', '--reflink=auto', `${template}/.`, folder.path]);
     await chmod(folder.path, 0o755);
   } else {
-    await withDatabase(folder.path, FILLING, (_connect, url) => fill(url, { finished, pending }));
+    await seed(folder.path, finished, pending);
   }
   const service = await startService({ SERVICE_DATA_DIR: folder.path });
   const url = await databaseUrl(folder.path);
@@ -52,6 +50,20 @@ export async function startSeeded({ finished, pending = 0 }) {
       await removed();
     },
   };
+}
+
+/** Under another name until it is complete. */
+async function makeTemplate(template, finished) {
+  const unfinished = `${template}.unfinished`;
+  await rm(unfinished, { recursive: true, force: true });
+  await mkdir(unfinished, { recursive: true, mode: 0o755 });
+  await chmod(dirname(template), 0o755);
+  await seed(unfinished, finished, 0);
+  await rename(unfinished, template);
+}
+
+function seed(dataDir, finished, pending) {
+  return withDatabase(dataDir, FILLING, (_connect, url) => fill(url, { finished, pending }));
 }
 
 async function databaseUrl(dataDir) {
