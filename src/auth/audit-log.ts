@@ -1,3 +1,4 @@
+import { stringifyJson } from '@longshore/common/json/json-text';
 import { AuditEntryEntity, type AuditAction } from '../database/entities/audit-entry.entity.js';
 import { EntityTable } from '../database/entity-table.js';
 import { execute, type SqlExecutor } from '../database/sql.js';
@@ -25,5 +26,5 @@ export async function recordChange(
   by: Author,
   { action, subject, before, after }: AuditedChange,
 ): Promise<void> {
-  await execute(manager, INSERT, [by.name, action, subject, JSON.stringify(before), JSON.stringify(after)]);
+  await execute(manager, INSERT, [by.name, action, subject, stringifyJson(before), stringifyJson(after)]);
 }

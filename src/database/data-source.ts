@@ -37,7 +37,7 @@ export interface DatabaseSettings extends SchemaClasses {
 
 /**
  * Options of the service's TypeORM data sources: no synchronisation, no automatic migrations, a timeout for every wait, a
- * circuit breaker. In rows of plain SQL, timestamptz is a Date, bigint, numeric and count are strings, json is a value.
+ * circuit breaker. In rows of plain SQL, timestamptz is a Date, bigint, numeric and count are strings, json is a value that keeps its text.
  * @throws TypeError for a malformed URL
  */
 export function dataSourceOptions(settings: DatabaseSettings): DataSourceOptions {

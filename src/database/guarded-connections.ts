@@ -1,6 +1,7 @@
 import { callbackify } from 'node:util';
-import { Pool } from 'pg';
+import { Pool, types } from 'pg';
 import type { PoolClient, PoolConfig } from 'pg';
+import { lazyJson } from '@longshore/common/json/json-text';
 import { CircuitBreaker } from './circuit-breaker.js';
 import { OriginGate } from './origin-gate.js';
 import { ServiceClient, type ServiceClientConfig } from './service-client.js';
@@ -67,7 +68,7 @@ export class GuardedPool extends Pool {
  * A connection that reports its requests to the circuit breaker of its options. It closes when a statement times out: the
  * driver would reuse the connection although the statement may still run in an open transaction. It also closes when the
  * server turns out to be read-only: another one may have been promoted. Losing it never ends the process: its user sees the
- * error of the next statement.
+ * error of the next statement. Columns of type json are read by {@link lazyJson}.
  */
 export class GuardedClient extends ServiceClient {
   readonly #breaker: CircuitBreaker;
@@ -75,6 +76,7 @@ export class GuardedClient extends ServiceClient {
 
   constructor(config: ServiceClientConfig) {
     super(config);
+    this.setTypeParser(types.builtins.JSON, lazyJson);
     this.#gate = OriginGate.in(config);
     this.#breaker = CircuitBreaker.in(config);
     this.#breaker.addClient(this);

@@ -1,3 +1,4 @@
+import { stringifyJson } from '@longshore/common/json/json-text';
 import { toFeedEventDto, type FeedEventDto } from './dto/feed.dto.js';
 import type { FeedEventRow } from './feed.repository.js';
 
@@ -24,7 +25,7 @@ export class FeedSlice {
   ) {
     this.events = rows.map((row) => toFeedEventDto(row, toCursor(row.position)));
     this.end = rows.at(-1)?.position ?? start;
-    this.#json = this.events.map((event) => JSON.stringify(event));
+    this.#json = this.events.map((event) => stringifyJson(event));
   }
 
   static empty(end: number, epoch: string | null): FeedSlice {

@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { stringifyJson } from '@longshore/common/json/json-text';
 import { DataSource } from 'typeorm';
 import type { Author } from '../auth/audit-log.js';
 import { HeldRunRepository } from '../runs/storage/held-run.repository.js';
@@ -54,7 +55,7 @@ export class WorkersService {
         const from = last === undefined ? 0 : workers.indexOf(last) + 1;
         return Promise.resolve(workers.slice(from, from + count));
       },
-      (worker) => JSON.stringify(worker).length,
+      (worker) => stringifyJson(worker).length,
     );
     const held = await this.#heldBy(page.items);
     return { ...page, items: page.items.map((worker) => statusOf(worker, held)) };

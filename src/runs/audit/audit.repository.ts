@@ -1,4 +1,5 @@
 import type { EntityManager } from 'typeorm';
+import { stringifyJson } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { AuditEntryEntity } from '../../database/entities/audit-entry.entity.js';
 import { EntityTable } from '../../database/entity-table.js';
@@ -66,5 +67,5 @@ export async function insertAuditRecords(
 }
 
 function snapshot({ state, priority }: Run, outputs: JsonObject | null | undefined): string {
-  return JSON.stringify({ state, priority, ...(outputs && { outputs }) });
+  return stringifyJson({ state, priority, ...(outputs && { outputs }) });
 }

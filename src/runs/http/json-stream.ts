@@ -2,6 +2,7 @@ import { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { StreamableFile } from '@nestjs/common';
 import type { Response } from 'express';
+import { stringifyJson } from '@longshore/common/json/json-text';
 import { JSON_TYPE } from '../../common/http/errors/send-error.js';
 import { linkNextPage } from '../../common/http/next-page.js';
 import type { Page } from '../../database/read-page.js';
@@ -47,7 +48,7 @@ function streamJson(chunks: Iterable<Buffer> | AsyncIterable<Buffer>): Streamabl
 function* listText(items: Iterable<object>): Generator<Buffer> {
   let separator = '[';
   for (const item of items) {
-    yield Buffer.from(separator + JSON.stringify(item));
+    yield Buffer.from(separator + stringifyJson(item));
     separator = ',';
   }
   yield Buffer.from(separator === '[' ? '[]' : ']');
@@ -63,5 +64,5 @@ async function* pollText(
 }
 
 function commaSeparated(events: readonly PolledEventDto[]): string {
-  return events.map((event) => JSON.stringify(event)).join(',');
+  return events.map((event) => stringifyJson(event)).join(',');
 }

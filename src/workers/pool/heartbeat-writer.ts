@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { stringifyJson } from '@longshore/common/json/json-text';
 import { execute, rows, unnestRows, type SqlExecutor } from '../../database/sql.js';
 import type { ClaimingWorker } from '../../runs/scheduling-strategy.js';
 import { TooManyHeartbeats, TooManyWorkers } from '../workers.errors.js';
@@ -96,7 +97,7 @@ export class HeartbeatWriter {
     const { cpuCores, ramMb, gpus, tags, runningOps } = heartbeat;
     const ops = runningOps && fitRunningRuns(runningOps, this.limits.maxWorkerBytes);
     const description = JSON.stringify({ cpuCores, ramMb, gpus, tags } satisfies WorkerDescription);
-    const text = ops && JSON.stringify(ops);
+    const text = ops && stringifyJson(ops);
     const ids = runningOps?.map(({ id }) => id);
     const running = ops && ids && text !== undefined ? { ops, ids, text, hash: hashOf(text, ids) } : null;
     const written = { heartbeat, description, descriptionHash: hashOf(description), running };

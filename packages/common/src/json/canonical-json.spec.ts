@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { canonicalJson } from './canonical-json.js';
+import { lazyJson } from './json-text.js';
 import type { JsonValue } from './json-value.js';
 
 const read = (text: string): JsonValue => JSON.parse(text);
@@ -34,4 +35,28 @@ test('means the value that it was made from', () => {
       assert.deepEqual(read(canonicalJson(read(text))), read(text));
     }),
   );
+});
+
+test('compares numbers by their exact decimal value', () => {
+  const same = ['[1]', '[1.0]', '[1e0]', '[0.1e1]', '[10e-1]', '[1E+00]'];
+  for (const text of same) assert.equal(canonicalJson(lazyJson(text)), '[1]');
+  const zeros = ['[0]', '[-0]', '[0.0]', '[-0e400]'];
+  for (const text of zeros) assert.equal(canonicalJson(lazyJson(text)), '[0]');
+  assert.equal(canonicalJson(lazyJson('{"b":1e400,"a":{"x":2.50}}')), '{"a":{"x":2.5},"b":1e400}');
+  assert.equal(
+    canonicalJson(lazyJson('[12345678901234567890e380]')),
+    canonicalJson(lazyJson('[1234567890123456789e381]')),
+  );
+  const others = [
+    '12345678901234567890',
+    '12345678901234567891',
+    '1e400',
+    '1e401',
+    '-1e400',
+    '1e-400',
+    '0.1',
+    '0.10000000000000000001',
+    '1e99999999999999999999',
+  ];
+  assert.equal(new Set(others.map((text) => canonicalJson(lazyJson(`[${text}]`)))).size, others.length);
 });

@@ -1,12 +1,190 @@
-import type { JsonObject } from './json-value.js';
+import { compactJson, parseExactly } from './exact-parser.js';
+import { isJsonObject, type JsonObject, type JsonValue } from './json-value.js';
 
-const texts = new WeakMap<JsonObject, string>();
+/** Key under which a proxy returns its handler. */
+const LAZY = Symbol('lazy JSON');
 
-/** The cached JSON text of an object that does not change. */
-export function jsonText(value: JsonObject): string {
-  const known = texts.get(value);
+/** Printed in the place of a text while JSON.stringify runs. The random part keeps other strings from being equal. */
+const PLACEHOLDER = `\u0000${Math.random()}`;
+const PRINTED_PLACEHOLDER = JSON.stringify(PLACEHOLDER);
+
+/** The texts for the placeholders of the running {@link stringifyJson}; undefined while none runs. */
+let collected: string[] | undefined;
+
+const printed = new WeakMap<object, string>();
+
+/**
+ * Prints a value like JSON.stringify, except that each part that {@link lazyJson} or {@link readExactly} returned is
+ * printed as its text. JSON.stringify itself prints the parsed numbers of such parts.
+ */
+export function stringifyJson(value: unknown): string {
+  const outer = collected;
+  const texts: string[] = [];
+  collected = texts;
+  let frame: string;
+  try {
+    frame = JSON.stringify(value);
+  } finally {
+    collected = outer;
+  }
+  if (texts.length === 0) return frame;
+  let text = '';
+  let from = 0;
+  for (const part of texts) {
+    const at = frame.indexOf(PRINTED_PLACEHOLDER, from);
+    text += frame.slice(from, at) + part;
+    from = at + PRINTED_PLACEHOLDER.length;
+  }
+  return text + frame.slice(from);
+}
+
+/** The cached JSON text of an object or a list that does not change, as {@link stringifyJson} prints it. */
+export function jsonText(value: object): string {
+  const known = lazyOf(value)?.text ?? printed.get(value);
   if (known !== undefined) return known;
-  const text = JSON.stringify(value);
-  texts.set(value, text);
+  const text = stringifyJson(value);
+  printed.set(value, text);
   return text;
 }
+
+/**
+ * The value of a valid JSON text. An object or a list keeps the text, is parsed at the first access to a member, and
+ * cannot be changed. Its numbers are those of JSON.parse, except that none becomes infinite or vanishes to zero.
+ */
+export function lazyJson(text: string): JsonValue {
+  const isList = text.startsWith('[');
+  if (text === '{}' || (!isList && !text.startsWith('{'))) return JSON.parse(text);
+  return new LazyJson(text).proxy(isList);
+}
+
+/** As {@link lazyJson}, parsed at once. White space is removed from the texts. */
+export function readExactly(text: string): JsonValue {
+  return parseExactly(compactJson(text), ({ value, members, text: own }) =>
+    new LazyJson(own, { value, members }).proxy(Array.isArray(value)),
+  );
+}
+
+/** The object with these members, each a key and the JSON text of its value. */
+export function composeJson(members: Iterable<readonly [key: string, text: string]>): JsonObject {
+  const texts = Array.from(members, ([key, text]) => `${JSON.stringify(key)}:${text}`);
+  const value = lazyJson(`{${texts.join(',')}}`);
+  return isJsonObject(value) ? value : {};
+}
+
+/** The exact JSON text of each member of an object or a list, by its key or index, in the order of the text. */
+export function memberTexts(value: object): ReadonlyMap<string, string> {
+  return (
+    lazyOf(value)?.members ??
+    new Map(Object.entries(value).map(([key, member]) => [key, stringifyJson(member)]))
+  );
+}
+
+/** Whether {@link stringifyJson} prints the object or list by a text of its own. */
+export function hasExactText(value: object): boolean {
+  return lazyOf(value) !== undefined;
+}
+
+interface Content {
+  readonly value: object;
+  /** Undefined: JSON.stringify prints the members as their texts. */
+  readonly members: ReadonlyMap<string, string> | undefined;
+}
+
+/** Handler of the proxies of {@link lazyJson}. */
+class LazyJson implements ProxyHandler<object> {
+  #content: Content | undefined;
+
+  constructor(
+    readonly text: string,
+    content?: Content,
+  ) {
+    this.#content = content;
+  }
+
+  get members(): ReadonlyMap<string, string> | undefined {
+    return this.#parsed().members;
+  }
+
+  proxy(isList: boolean): JsonValue {
+    return isList ? new Proxy<JsonValue[]>(LIST, this) : new Proxy<JsonObject>(OBJECT, this);
+  }
+
+  get(_target: object, key: string | symbol): unknown {
+    if (key === LAZY) return this;
+    if (key === 'toJSON' && collected !== undefined) return collectText;
+    return Reflect.get(this.#parsed().value, key);
+  }
+
+  has(_target: object, key: string | symbol): boolean {
+    return Reflect.has(this.#parsed().value, key);
+  }
+
+  ownKeys(): (string | symbol)[] {
+    return Reflect.ownKeys(this.#parsed().value);
+  }
+
+  getOwnPropertyDescriptor(_target: object, key: string | symbol): PropertyDescriptor | undefined {
+    return Reflect.getOwnPropertyDescriptor(this.#parsed().value, key);
+  }
+
+  set(): boolean {
+    return false;
+  }
+
+  defineProperty(): boolean {
+    return false;
+  }
+
+  deleteProperty(): boolean {
+    return false;
+  }
+
+  preventExtensions(): boolean {
+    return false;
+  }
+
+  setPrototypeOf(): boolean {
+    return false;
+  }
+
+  #parsed(): Content {
+    return (this.#content ??= parse(this.text));
+  }
+}
+
+function parse(text: string): Content {
+  const plain: object = JSON.parse(text);
+  if (JSON.stringify(plain) === text) return { value: plain, members: undefined };
+  const value = Object(readExactly(text));
+  return { value, members: lazyOf(value)?.members };
+}
+
+function lazyOf(value: object): LazyJson | undefined {
+  const lazy: unknown = Reflect.get(value, LAZY);
+  return lazy instanceof LazyJson ? lazy : undefined;
+}
+
+function collectText(this: object): string {
+  collected?.push(jsonText(this));
+  return PLACEHOLDER;
+}
+
+/** Node.js prints a proxy as its target; this is its hook. */
+const INSPECT = Symbol.for('nodejs.util.inspect.custom');
+
+/** The target of each proxy that stands for an object. */
+const OBJECT: JsonObject = Object.assign(
+  {},
+  {
+    [INSPECT](this: object): object {
+      return { ...this };
+    },
+  },
+);
+
+/** The target of each proxy that stands for a list. */
+const LIST: JsonValue[] = Object.assign([], {
+  [INSPECT](this: readonly unknown[]): readonly unknown[] {
+    return [...this];
+  },
+});

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
+import { stringifyJson } from './json-text.js';
 import { JsonRefused, readJson } from './read-json.js';
 import type { JsonRefusal } from './read-json.js';
 
@@ -21,8 +22,6 @@ function refusalOf(bytes: Uint8Array): JsonRefusal | undefined {
 
 /** Whether a value survives, found by walking it. */
 function isKeepable(value: unknown, depth = 0): boolean {
-  if (typeof value === 'number')
-    return Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value));
   if (typeof value === 'string') return !value.includes('\0') && value.isWellFormed();
   if (typeof value !== 'object' || value === null) return true;
   return (
@@ -109,18 +108,11 @@ describe('reading JSON', () => {
     ['duplicate-key', '{"__proto__":1,"__proto__":2}'],
     ['duplicate-key', `{${Array.from({ length: 40 }, (_, n) => `"k${n % 39}":0`).join(',')}}`],
     ['duplicate-key', '[{"a":[1,{"x":"}"}],"b" : 2 , "a" : 3}]'],
-    ['number', '9007199254740992'],
-    ['number', '-9007199254740992'],
     ['number', '9007199254740993'],
-    ['number', '9007199254740992.0'],
-    ['number', '1e16'],
+    ['number', '-9007199254740993.0'],
     ['number', '1e400'],
-    ['number', '-1e400'],
-    ['number', '1e-400'],
-    ['number', '-0.0000001e-400'],
-    ['number', `0.${'0'.repeat(400)}1`],
+    ['number', '-1e-400'],
     ['number', '9'.repeat(5000)],
-    ['number', '[1,{"a":[12345678901234567890]}]'],
     ['text', '"\\u0000"'],
     ['text', '"a\\u0000b"'],
     ['text', '"\\\\\\u0000"'],
@@ -160,6 +152,19 @@ describe('reading JSON', () => {
     assert.throws(() => read('{"secret":1,"secret":2}'), { message: 'duplicate key at character 13' });
     assert.throws(() => read('{"secret'), { message: 'syntax error' });
     assert.throws(() => read('[[[1]]]', 2), { message: 'more than 2 levels at character 3' });
+  });
+
+  it('reads numbers as the nearest double that is finite and, unless they are zero, not zero', () => {
+    assert.deepEqual(read('[1795358081062000000,1.0,0e5,1e400,-1e400,1e-400,-1e-400,-0.0]'), [
+      1795358081062000000,
+      1,
+      0,
+      Number.MAX_VALUE,
+      -Number.MAX_VALUE,
+      Number.MIN_VALUE,
+      -Number.MIN_VALUE,
+      -0,
+    ]);
   });
 
   it('reads a view into a larger buffer', () => {
@@ -222,7 +227,7 @@ describe('reading JSON, against a slow and plain check', () => {
     );
   });
 
-  it('agrees on number literals', () => {
+  it('keeps number literals and the order of keys', () => {
     const digits = fc.stringMatching(/^(0|[1-9][0-9]{0,24})$/);
     const literal = fc
       .tuple(
@@ -235,12 +240,27 @@ describe('reading JSON, against a slow and plain check', () => {
         ([sign, whole, fraction, exponent]) =>
           `${sign}${whole}${fraction === null ? '' : `.${fraction}`}${exponent === null ? '' : `e${exponent}`}`,
       );
+    const key = fc.oneof(
+      fc.constantFrom('__proto__', 'toJSON', 'constructor', '4294967294', '4294967295', '01', '-1', 'é', '"'),
+      fc.nat({ max: 20 }).map(String),
+      fc.string(),
+    );
+    const { text } = fc.letrec<{ text: string }>((tie) => ({
+      text: fc.oneof(
+        { maxDepth: 5 },
+        literal,
+        fc.jsonValue({ maxDepth: 2 }).map((value) => JSON.stringify(value)),
+        fc.array(tie('text'), { maxLength: 4 }).map((items) => `[${items.join()}]`),
+        fc
+          .uniqueArray(fc.tuple(key, tie('text')), { maxLength: 5, selector: ([name]) => name })
+          .map((members) => `{${members.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join()}}`),
+      ),
+    }));
     fc.assert(
-      fc.property(literal, (text) => {
-        const value = Number(text);
-        const vanished = value === 0 && /[1-9]/.test(text.replace(/e.*/, ''));
-        const expected = isKeepable(value) && !vanished ? undefined : 'number';
-        assert.equal(refusalOf(Buffer.from(`{"n":[${text}]}`)), expected);
+      fc.property(text, fc.constantFrom('', ' ', '\n\t'), (member, space) => {
+        fc.pre(isKeepable(JSON.parse(member)));
+        const value = read(`{${space}"a"${space}:${space}${member}${space}}`);
+        assert.equal(stringifyJson({ value }), `{"value":{"a":${member}}}`);
       }),
       { numRuns: 3000 },
     );

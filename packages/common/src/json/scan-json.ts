@@ -1,11 +1,18 @@
+import { endOfString, isPrintedAs } from './exact-parser.js';
 import { isCleanText } from './text.js';
 
 /** The first problem of a JSON text. */
 export interface JsonProblem {
-  readonly reason: 'depth' | 'duplicate-key' | 'number' | 'text';
+  readonly reason: 'depth' | 'duplicate-key' | 'text';
   readonly message: string;
   /** Offset into the text, in UTF-16 units. */
   readonly at: number;
+}
+
+export interface JsonScan {
+  readonly problem: JsonProblem | undefined;
+  /** Whether JSON.stringify prints the parsed text with the same numbers and the same order of keys. */
+  readonly isPrinted: boolean;
 }
 
 const QUOTE = 0x22;
@@ -16,21 +23,23 @@ const DOT = 0x2e;
 const ZERO = 0x30;
 const NINE = 0x39;
 const OPEN_LIST = 0x5b;
-const BACKSLASH = 0x5c;
 const CLOSE_LIST = 0x5d;
 const LOWER_E = 0x65;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 const TO_LOWER_CASE = 0x20;
 
-// Shorter literals without an exponent need no check: 15 digits fit into a double.
+// Shorter integers need no check: 15 digits fit into a double.
 const EXACT_LENGTH = 15;
 
+const LARGEST_INDEX = 2 ** 32 - 2;
+
 /**
- * Finds what JSON.parse accepts and we do not: nesting beyond `maxDepth`, duplicate keys, numbers that a double cannot
- * hold, escaped NUL characters and lone surrogates (unescaped ones fail before). Linear in the length of the text.
+ * Finds what JSON.parse accepts and we do not: nesting beyond `maxDepth`, duplicate keys, escaped NUL characters and lone
+ * surrogates (unescaped ones fail before), and whether parsing and printing changes numbers or the order of keys. Linear
+ * in the length of the text.
  */
-export function scanJson(text: string, maxDepth: number): JsonProblem | undefined {
+export function scanJson(text: string, maxDepth: number): JsonScan {
   return new Scan(text, maxDepth).run();
 }
 
@@ -42,7 +51,10 @@ class Scan {
   /** By level: whether it is an object, and its keys. Reused by later containers. */
   private readonly isObject: boolean[] = [];
   private readonly keys: KeySet[] = [];
+  /** By level: the last key if all keys of the object are integers, -1 before the first, otherwise Infinity. */
+  private readonly lastIndex: number[] = [];
   private keyComes = false;
+  private isPrinted = true;
 
   constructor(
     private readonly text: string,
@@ -51,14 +63,18 @@ class Scan {
     this.backslash = this.findBackslash(0);
   }
 
-  run(): JsonProblem | undefined {
+  run(): JsonScan {
+    return { problem: this.findProblem(), isPrinted: this.isPrinted };
+  }
+
+  private findProblem(): JsonProblem | undefined {
     const { text } = this;
     const { length } = text;
     while (this.at < length) {
       const code = text.charCodeAt(this.at);
       let problem: JsonProblem | undefined;
       if (code === QUOTE) problem = this.readString();
-      else if (code === MINUS || (code >= ZERO && code <= NINE)) problem = this.readNumber();
+      else if (code === MINUS || (code >= ZERO && code <= NINE)) this.readNumber();
       else if (code === OPEN_OBJECT || code === OPEN_LIST) problem = this.open(code === OPEN_OBJECT);
       else this.step(code);
       if (problem !== undefined) return problem;
@@ -82,7 +98,10 @@ class Scan {
       return { reason: 'depth', message: `more than ${this.maxDepth} levels`, at: this.at };
     }
     this.isObject[depth] = isObject;
-    if (isObject) (this.keys[depth] ??= new KeySet()).clear();
+    if (isObject) {
+      (this.keys[depth] ??= new KeySet()).clear();
+      this.lastIndex[depth] = -1;
+    }
     this.keyComes = isObject;
     this.depth = depth + 1;
     this.at += 1;
@@ -91,7 +110,7 @@ class Scan {
 
   private readString(): JsonProblem | undefined {
     const { text, keyComes, at: start } = this;
-    const end = this.endOfString(start);
+    const end = endOfString(text, start);
     this.at = end;
     this.keyComes = false;
     const escaped = this.backslash < end;
@@ -101,39 +120,42 @@ class Scan {
     if (escaped && !isCleanText(content)) {
       return { reason: 'text', message: 'NUL character or lone surrogate in the string', at: start };
     }
-    if (keyComes && this.keys[this.depth - 1]?.add(content) === false) {
+    if (!keyComes) return undefined;
+    if (this.keys[this.depth - 1]?.add(content) === false) {
       return { reason: 'duplicate-key', message: 'duplicate key', at: start };
     }
+    this.noteKey(content);
     return undefined;
   }
 
-  private readNumber(): JsonProblem | undefined {
+  /** In objects of JavaScript, keys that are integers come first, in ascending order. */
+  private noteKey(key: string): void {
+    const level = this.depth - 1;
+    const code = key.charCodeAt(0);
+    const isDigit = code >= ZERO && code <= NINE;
+    const index = isDigit && String(Number(key)) === key ? Number(key) : Infinity;
+    if (index <= LARGEST_INDEX) {
+      if (index < (this.lastIndex[level] ?? -1)) this.isPrinted = false;
+      this.lastIndex[level] = index;
+    } else {
+      this.lastIndex[level] = Infinity;
+    }
+  }
+
+  private readNumber(): void {
     const { text, at: start } = this;
     let end = start + 1;
-    let hasExponent = false;
+    let isInteger = true;
     for (; ; end += 1) {
       const code = text.charCodeAt(end);
-      if ((code | TO_LOWER_CASE) === LOWER_E) hasExponent = true;
+      if (code === DOT || (code | TO_LOWER_CASE) === LOWER_E) isInteger = false;
       else if (!isNumberPart(code)) break;
     }
     this.at = end;
-    if (end - start <= EXACT_LENGTH && !hasExponent) return undefined;
-    return isKept(text.slice(start, end))
-      ? undefined
-      : { reason: 'number', message: 'number out of range', at: start };
-  }
-
-  /** The offset after the closing quote of the string that opens at `start`. */
-  private endOfString(start: number): number {
-    let quote = this.text.indexOf('"', start + 1);
-    while (this.isEscaped(quote)) quote = this.text.indexOf('"', quote + 1);
-    return quote + 1;
-  }
-
-  private isEscaped(at: number): boolean {
-    let before = at;
-    while (this.text.charCodeAt(before - 1) === BACKSLASH) before -= 1;
-    return (at - before) % 2 === 1;
+    if (!this.isPrinted) return;
+    const literal = text.slice(start, end);
+    if (isInteger && literal.length <= EXACT_LENGTH && literal !== '-0') return;
+    this.isPrinted = isPrintedAs(literal);
   }
 
   private findBackslash(from: number): number {
@@ -144,13 +166,6 @@ class Scan {
 
 function isNumberPart(code: number): boolean {
   return (code >= ZERO && code <= NINE) || code === DOT || code === MINUS || code === PLUS;
-}
-
-/** Whether a double holds the number: no unsafe integer, no overflow or underflow. */
-function isKept(literal: string): boolean {
-  const value = Number(literal);
-  if (value === 0) return !/^[^eE]*[1-9]/.test(literal);
-  return Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value));
 }
 
 function decode(literal: string): string {

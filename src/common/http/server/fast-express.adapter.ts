@@ -4,6 +4,7 @@ import type { NestApplicationOptions } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express from 'express';
 import type { Express, NextFunction, Request, Response } from 'express';
+import { stringifyJson } from '@longshore/common/json/json-text';
 import { spanStorage } from '@longshore/common/tracing/current-span';
 import { JSON_TYPE } from '../errors/send-error.js';
 import { parseQuery } from '../request/query-parser.js';
@@ -140,7 +141,7 @@ export class FastExpressAdapter extends ExpressAdapter {
       return super.reply(response, body, statusCode);
     }
     response.statusCode = status;
-    const text = JSON.stringify(body);
+    const text = stringifyJson(body);
     // Node would keep the string and a copy of it until the client has read a large one.
     const content = text.length > LARGE_TEXT ? Buffer.from(text) : text;
     response.setHeader('Content-Type', JSON_TYPE);

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { inspect } from 'node:util';
+import fc from 'fast-check';
+import { composeJson, jsonText, lazyJson, memberTexts, readExactly, stringifyJson } from './json-text.js';
+import { isJsonObject, type JsonObject } from './json-value.js';
+
+function lazyObject(text: string): JsonObject {
+  const value = lazyJson(text);
+  assert.ok(isJsonObject(value));
+  return value;
+}
+
+describe('JSON with its text', () => {
+  it('prints the text wherever the value is in another one', () => {
+    const text = '{"2":1.0,"1":[1e400,{"toJSON":12345678901234567890}],"a":"\\u0000"}';
+    const value = lazyJson(text);
+    assert.equal(
+      stringifyJson({ a: value, list: [value, 'x', value], b: '\u0000' }),
+      `{"a":${text},"list":[${text},"x",${text}],"b":"\\u0000"}`,
+    );
+    assert.equal(stringifyJson(value), text);
+    assert.equal(stringifyJson(lazyJson('[1.0]')), '[1.0]');
+    assert.equal(jsonText({ value }), `{"value":${text}}`);
+  });
+
+  it('reads as the plain value, before and after it is printed', () => {
+    fc.assert(
+      fc.property(
+        fc.object({ key: fc.oneof(fc.string(), fc.constant('toJSON')) }),
+        fc.boolean(),
+        (given, print) => {
+          const text = JSON.stringify(given);
+          const value = lazyJson(text);
+          const plain: unknown = JSON.parse(text);
+          if (print) assert.equal(stringifyJson([value]), `[${text}]`);
+          assert.deepEqual(value, plain);
+          assert.equal(JSON.stringify(value), text);
+          assert.equal(inspect(value), inspect(plain));
+          assert.deepEqual({ ...Object(value) }, { ...Object(plain) });
+        },
+      ),
+    );
+    const list = lazyJson('[1,2,[3.0]]');
+    assert.ok(Array.isArray(list));
+    assert.deepEqual(list, [1, 2, [3]]);
+    assert.deepEqual([list.length, list.map((item) => item)], [3, [1, 2, [3]]]);
+    assert.equal(inspect(list), '[ 1, 2, [ 3 ] ]');
+    for (const scalar of ['1', '"x"', 'null', 'true']) assert.equal(lazyJson(scalar), JSON.parse(scalar));
+  });
+
+  it('prints exactly in parts of it, too', () => {
+    const value = lazyObject('{ "n": {"x": 1.0, "y": [1795358081062000000]}, "plain": {"a": 1} }');
+    assert.equal(stringifyJson({ n: value['n'] }), '{"n":{"x":1.0,"y":[1795358081062000000]}}');
+    assert.equal(stringifyJson(value['plain']), '{"a":1}');
+    assert.deepEqual({ ...value }, { n: { x: 1, y: [1795358081062000000] }, plain: { a: 1 } });
+  });
+
+  it('cannot be changed, because its text would stay', () => {
+    const value = lazyObject('{"a":1}');
+    assert.throws(() => (value['a'] = 2), TypeError);
+    assert.throws(() => delete value['a'], TypeError);
+    assert.throws(() => Object.defineProperty(value, 'b', { value: 1 }), TypeError);
+    assert.equal(stringifyJson(value), '{"a":1}');
+  });
+
+  it('gives the text of each member, in order', () => {
+    const members: [string, string][] = [
+      ['9', '1e400'],
+      ['1', '{"a":[1.0]}'],
+      ['__proto__', '"\\n"'],
+    ];
+    const composed = composeJson(members);
+    assert.equal(jsonText(composed), '{"9":1e400,"1":{"a":[1.0]},"__proto__":"\\n"}');
+    assert.deepEqual([...memberTexts(composed)], members);
+    assert.deepEqual([...memberTexts({ a: [lazyJson('[1.0]')] })], [['a', '[[1.0]]']]);
+    assert.deepEqual(
+      [...memberTexts(Object(readExactly('[1.0, 2]')))],
+      [
+        ['0', '1.0'],
+        ['1', '2'],
+      ],
+    );
+    assert.equal(stringifyJson(composeJson([])), '{}');
+  });
+});
