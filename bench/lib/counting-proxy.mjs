@@ -4,6 +4,7 @@ import { stoppedAtTheEnd } from './leftovers.mjs';
 
 const QUERY = 0x51;
 const PARSE = 0x50;
+const BIND = 0x42;
 const EXECUTE = 0x45;
 
 /**
@@ -63,7 +64,10 @@ export async function startCountingProxy(target) {
 function frontendReader(count) {
   let rest = Buffer.alloc(0);
   let hasStarted = false;
-  const prepared = new Map();
+  /** Texts of prepared statements by name; the empty name is the unnamed statement. */
+  const texts = new Map();
+  /** Text of the statement that was bound last: drivers execute it next. */
+  let bound;
   return (bytes) => {
     rest = rest.length === 0 ? bytes : Buffer.concat([rest, bytes]);
     for (;;) {
@@ -79,10 +83,12 @@ function frontendReader(count) {
 
   function take(type, body) {
     if (type === QUERY) count(body.toString('utf8', 0, body.indexOf(0)));
-    else if (type === EXECUTE) count(prepared.get('last') ?? 'execute');
     else if (type === PARSE) {
       const from = body.indexOf(0) + 1;
-      prepared.set('last', body.toString('utf8', from, body.indexOf(0, from)));
-    }
+      texts.set(body.toString('utf8', 0, from - 1), body.toString('utf8', from, body.indexOf(0, from)));
+    } else if (type === BIND) {
+      const from = body.indexOf(0) + 1;
+      bound = texts.get(body.toString('utf8', from, body.indexOf(0, from)));
+    } else if (type === EXECUTE) count(bound ?? 'unknown');
   }
 }

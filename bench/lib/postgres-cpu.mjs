@@ -1,4 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
+import pg from 'pg';
 import { cpuSecondsOf } from './cpu.mjs';
 
 /**
@@ -22,6 +23,19 @@ export async function postgresCpuSeconds(pid) {
 /** The process id of the server to which a session's process belongs, on Linux. */
 export async function postmasterOf(backendPid) {
   return Number((await statOf(backendPid))[1]);
+}
+
+/** The process id of the server with this URL, on this machine. */
+export async function postmasterAt(url) {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    const { rows } = await client.query("select current_setting('data_directory') as folder");
+    const [pid] = (await readFile(`${rows[0].folder}/postmaster.pid`, 'utf8')).split('\n');
+    return Number(pid);
+  } finally {
+    await client.end();
+  }
 }
 
 /** The fields of /proc/PID/stat behind the name: state, parent, ... */

@@ -20,6 +20,11 @@ function every(everyMs: number): Omit<JobOptions, 'name' | 'does'> {
   return { everyMs, jitterMs: everyMs / 10, firstDelayMs: everyMs, processes: 'all', level: 'info' };
 }
 
+/** As `every`, for rows that expire: first a minute after the start, and every minute as long as there are such rows. */
+function removing(everyMs: number): Omit<JobOptions, 'name' | 'does'> {
+  return { ...every(everyMs), jitterMs: 5 * SECOND, firstDelayMs: MINUTE, againMs: MINUTE };
+}
+
 /** All scheduled jobs of the service, which docs/operations.md lists. */
 export function scheduledJobs({
   reaperInterval,
@@ -108,7 +113,7 @@ export function scheduledJobs({
       {
         name: 'run_retention',
         does: 'removes runs that ended before the retention time',
-        ...every(10 * MINUTE),
+        ...removing(10 * MINUTE),
         processes: 'one',
       },
       RunRetention,
@@ -118,7 +123,7 @@ export function scheduledJobs({
       {
         name: 'feed_retention',
         does: 'removes feed entries older than the retention time',
-        ...every(5 * MINUTE),
+        ...removing(5 * MINUTE),
         processes: 'one',
       },
       FeedRetention,
@@ -128,7 +133,7 @@ export function scheduledJobs({
       {
         name: 'run_log_retention',
         does: 'removes the logs of removed runs',
-        ...every(5 * MINUTE),
+        ...removing(5 * MINUTE),
       },
       LogRemovalJob,
       async (job, { now, stop }) => job.runOnce(await now(), stop),
@@ -137,7 +142,7 @@ export function scheduledJobs({
       {
         name: 'idempotency_key_retention',
         does: 'removes idempotency keys older than two days',
-        ...every(10 * MINUTE),
+        ...removing(10 * MINUTE),
       },
       IdempotencyRetentionJob,
       async (job, { now, stop }) => job.runOnce(await now(), stop),

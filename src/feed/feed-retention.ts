@@ -3,6 +3,7 @@ import { DataSource, type EntityManager } from 'typeorm';
 import { Settings } from '../config/settings.js';
 import { rows } from '../database/sql.js';
 import { whenAlone } from '../database/advisory-locks.js';
+import { paced } from '../database/in-batches.js';
 import { FeedMetrics } from './feed-metrics.js';
 
 const DAY_MS = 86_400_000;
@@ -19,7 +20,8 @@ export class FeedRetention {
   ) {}
 
   /**
-   * Removes entries in batches that are each a short transaction. If several processes run it, one of them works.
+   * Removes entries in batches that are each a short transaction, with pauses between them. If several processes run it,
+   * one of them works.
    * @param now the database's time
    * @param stop ends the pass between two batches
    * @returns the number of removed entries
@@ -34,8 +36,9 @@ export class FeedRetention {
     let entries = 0;
     for (;;) {
       if (stop?.aborted === true) break;
-      const batch = await whenAlone(this.dataSource, RETENTION_LOCK, (manager) =>
-        removeHeads(manager, from, before),
+      const after = from;
+      const batch = await paced(stop, () =>
+        whenAlone(this.dataSource, RETENTION_LOCK, (manager) => removeHeads(manager, after, before)),
       );
       if (batch === null) break;
       entries += batch.deleted;

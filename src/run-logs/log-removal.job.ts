@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { inBatches } from '../database/in-batches.js';
+import { inBatches, paced } from '../database/in-batches.js';
 import { execute } from '../database/sql.js';
 import { LogMetrics } from './log-metrics.js';
 
@@ -15,7 +15,7 @@ const OLDEST_RUNS = `select run_id
                from run_log_removals
               where removed_at < $1::timestamptz
               order by removed_at, run_id
-              limit 20`;
+              limit 200`;
 
 const REMOVE_ROWS = `delete from run_log_rows
         where ctid = any (array(
@@ -47,16 +47,19 @@ export class LogRemovalJob {
     private readonly metrics: LogMetrics,
   ) {}
 
-  /** Removes the logs of removed runs in short statements, and counts these runs. Several processes may run it. */
+  /**
+   * Removes the logs of removed runs in short statements with pauses between them. Several processes may run it.
+   * @returns how many runs that were
+   */
   async runOnce(now: Date, stop?: AbortSignal): Promise<number> {
     const before = new Date(now.getTime() - SETTLED_MS);
     let runs = 0;
     for (;;) {
       await inBatches(ROWS_PER_BATCH, stop, () =>
-        execute(this.dataSource, REMOVE_ROWS, [before, ROWS_PER_BATCH]),
+        paced(stop, () => execute(this.dataSource, REMOVE_ROWS, [before, ROWS_PER_BATCH])),
       );
       if (stop?.aborted === true) return runs;
-      const finished = await execute(this.dataSource, FINISH, [before]);
+      const finished = await paced(stop, () => execute(this.dataSource, FINISH, [before]));
       if (finished === 0) return runs;
       runs += finished;
       this.metrics.removedRuns.inc(finished);

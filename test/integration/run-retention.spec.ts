@@ -218,6 +218,21 @@ describe('the retention of runs', () => {
     assert.equal((await kept()).length, RUNS_PER_BATCH + 1);
   });
 
+  test('removes a backlog in one pass, however many runs it has', async () => {
+    const id = await ended(31);
+    await database.dataSource.query(
+      `insert into runs
+       select (json_populate_record(r, json_build_object('id', gen_random_uuid(), 'attempt_id', gen_random_uuid()))).*
+         from runs r, generate_series(1, ${3 * RUNS_PER_BATCH})
+        where r.id = $1`,
+      [id],
+    );
+    const job = retention();
+    job.limits.keptPerPass = 1;
+    assert.equal(await job.runOnce(NOW), 3 * RUNS_PER_BATCH + 1);
+    assert.deepEqual(await kept(), []);
+  });
+
   test('removes timelines of any length, a bounded number of entries by one statement', async () => {
     const long = await ended(40);
     const short = await ended(31);

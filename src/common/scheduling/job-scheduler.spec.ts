@@ -98,6 +98,13 @@ describe('a scheduled job', () => {
     assert.deepEqual(runs, [30, 31, 32]);
   });
 
+  test('runs sooner than at its interval after a run that processed something', async () => {
+    const items = [3, 0, 0];
+    add({ againMs: 40 }, () => items.shift());
+    await clock.advance(300);
+    assert.deepEqual(runs, [30, 70, 170, 270]);
+  });
+
   test('receives the time of the database', async () => {
     let now: Date | undefined;
     add({}, async (run) => {

@@ -96,7 +96,7 @@ export class JobScheduler {
 
   async #run(entry: Entry): Promise<void> {
     const { job, work } = entry;
-    const { name, does, level, retry } = job;
+    const { name, does, level, retry, againMs } = job;
     const startedAt = this.clock.now();
     const seconds = (): number => (this.clock.now() - startedAt) / 1000;
     try {
@@ -106,6 +106,7 @@ export class JobScheduler {
       if (items > 0) this.log[level](`scheduled job finished: ${does}`, { job: name, items });
       entry.hasFailed = false;
       entry.retryMs = retry?.firstMs ?? 0;
+      if (items > 0 && againMs !== undefined) this.runWithin(name, againMs);
     } catch (error) {
       this.metrics.failed(name, seconds());
       this.#logFailure(entry, error);

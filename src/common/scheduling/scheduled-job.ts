@@ -18,6 +18,8 @@ export interface JobOptions {
   readonly does: string;
   /** Time between the starts of two runs. A run that takes longer delays the next one. */
   readonly everyMs: number;
+  /** Time between the end of a run that processed something and the next run, for work that may have a backlog. */
+  readonly againMs?: number;
   /**
    * Spreads the runs of several processes: a regular run starts up to this much early, one that was requested by
    * `JobScheduler.runWithin` up to this much late.

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { inBatches } from '../../database/in-batches.js';
+import { inBatches, paced } from '../../database/in-batches.js';
 import { IdempotencyRepository } from './idempotency.repository.js';
 
 /** Milliseconds for which a key is kept: twice what the API promises. */
@@ -20,7 +20,7 @@ export class IdempotencyRetentionJob {
   runOnce(now: Date, stop?: AbortSignal): Promise<number> {
     const before = new Date(now.getTime() - KEEP_KEYS_MS);
     return inBatches(KEYS_PER_BATCH, stop, () =>
-      this.keys.removeBefore(this.dataSource.manager, before, KEYS_PER_BATCH),
+      paced(stop, () => this.keys.removeBefore(this.dataSource.manager, before, KEYS_PER_BATCH)),
     );
   }
 }

@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { whenAlone } from '../../database/advisory-locks.js';
+import { paced } from '../../database/in-batches.js';
 import { Settings } from '../../config/settings.js';
 import { addRunCounts } from '../counts/run-counts.repository.js';
 import { StateCountDelta } from '../counts/state-count-delta.js';
@@ -15,9 +16,6 @@ export const RUNS_PER_BATCH = 500;
 /** Timeline entries after which a transaction takes no further run, and that one statement removes at most. */
 export const EVENTS_PER_BATCH = 20_000;
 
-/** Runs of each state that one pass reads; the next pass continues behind them. */
-const RUNS_PER_PASS = 200_000;
-
 interface Due {
   readonly state: TerminalState;
   /** They ended before this time. */
@@ -27,7 +25,7 @@ interface Due {
 
 interface Batch {
   readonly removed: number;
-  readonly read: number;
+  readonly kept: number;
   /** Where the next batch continues; null at the end. */
   readonly end: EndedPlace | null;
 }
@@ -35,8 +33,10 @@ interface Batch {
 /** Removes runs that ended before the retention time, with everything that belongs to them. */
 @Injectable()
 export class RunRetention {
-  /** Where the next pass continues, in states with too many runs for one pass. */
+  /** Where the next pass continues, in states with too many runs that have to be kept. */
   readonly #continueAt = new Map<TerminalState, EndedPlace>();
+  /** Runs of each state that one pass reads without removing them; the next pass continues behind them. */
+  readonly limits = { keptPerPass: 50_000 };
 
   constructor(
     private readonly dataSource: DataSource,
@@ -44,7 +44,10 @@ export class RunRetention {
     @Inject(Settings) private readonly settings: Pick<Settings, 'runRetentionDays'>,
   ) {}
 
-  /** One pass, in short transactions, by one process at a time. @returns how many runs were removed */
+  /**
+   * Removes all runs that are due, in short transactions with pauses between them, by one process at a time.
+   * @returns how many runs were removed
+   */
   async runOnce(now: Date, stop?: AbortSignal): Promise<number> {
     const { runRetentionDays } = this.settings;
     if (runRetentionDays === 0) return 0;
@@ -57,18 +60,18 @@ export class RunRetention {
   async #remove(due: Due, stop: AbortSignal | undefined): Promise<number> {
     let place = this.#continueAt.get(due.state) ?? null;
     let removed = 0;
-    let read = 0;
+    let kept = 0;
     do {
       if (stop?.aborted === true) break;
       const after = place;
-      const batch = await whenAlone(this.dataSource, RETENTION_LOCK, (manager) =>
-        this.#removeBatch(manager, due, after),
+      const batch = await paced(stop, () =>
+        whenAlone(this.dataSource, RETENTION_LOCK, (manager) => this.#removeBatch(manager, due, after)),
       );
       if (!batch) return removed;
       removed += batch.removed;
-      read += batch.read;
+      kept += batch.kept;
       place = batch.end;
-    } while (place && read < RUNS_PER_PASS);
+    } while (place && kept < this.limits.keptPerPass);
     if (place) this.#continueAt.set(due.state, place);
     else this.#continueAt.delete(due.state);
     return removed;
@@ -90,7 +93,11 @@ export class RunRetention {
       await addRunCounts(manager, delta, now);
     }
     const isLast = taken.length === listed.length && listed.length < RUNS_PER_BATCH;
-    return { removed: ids.length, read: taken.length, end: isLast ? null : (taken.at(-1) ?? null) };
+    return {
+      removed: ids.length,
+      kept: taken.length - ids.length,
+      end: isLast ? null : (taken.at(-1) ?? null),
+    };
   }
 }
 
