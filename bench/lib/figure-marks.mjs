@@ -1,7 +1,7 @@
 import { shown } from './stats.mjs';
 
-/** `<!-- figure: RESULT | ROW | FIGURE -->text<!-- end of figure -->`; the text is generated. */
-const MARK = /(<!-- figure: ([^|>]+)\|([^|>]+)\|([^|>]+)-->)[^]*?(<!-- end of figure -->)/g;
+/** `<!-- figure: RESULT; ROW; FIGURE -->text<!-- end of figure -->`; the text is generated. */
+const MARK = /(<!-- figure: ([^;>]+);([^;>]+);([^;>]+) -->)[^]*?(<!-- end of figure -->)/g;
 
 /** Whether a page states figures of results. */
 export function hasFigures(text) {
@@ -17,16 +17,6 @@ export function fillFigures(text, results) {
     const found = results[result.trim()]?.rows.find(({ label }) => label === row.trim());
     return `${begin}${figureText(found?.figures[figure.trim()])}${end}`;
   });
-}
-
-/** A page without the parts that are generated, which are between comments. */
-export function withoutGenerated(text) {
-  return text
-    .replaceAll(MARK, '')
-    .replaceAll(
-      /<!-- (calculated: begin|generated) -->[^]*?<!-- (calculated: end|end of generated) -->/g,
-      '',
-    );
 }
 
 function figureText(figure) {
