@@ -81,7 +81,7 @@ describe('a stored run', () => {
       updatedAt: at(5),
     };
     const { manager } = database.dataSource;
-    await repository.update(manager, [changed]);
+    await repository.update(manager, [changed], new Set(CHANGING_FIELDS));
     assert.deepEqual({ ...(await repository.get(manager, CREATED.id)) }, { ...changed });
     const [locked] = await manager.transaction((inner) => repository.lock(inner, [CREATED.id]));
     const fields: readonly string[] = [...FIXED_FIELDS, ...CHANGING_FIELDS];

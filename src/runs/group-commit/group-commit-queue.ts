@@ -30,7 +30,6 @@ export interface GroupCommitOptions<C, R> {
   /** Maximum size of a group in bytes; each lane may exceed it with one command. */
   readonly maxGroupBytes: number;
   readonly waiting: WaitingLimits;
-  readonly placeOf: (command: C) => Place;
   /**
    * Commits a group as one and returns one outcome per command, in order. If it throws, nothing was committed.
    * @param tries 1 for the first try of the group
@@ -109,8 +108,7 @@ export class GroupCommitQueue<C, R> {
   }
 
   /** Submits a command; resolves once its group is committed. @throws QueueFull, or the error of the command */
-  submit(command: C): Promise<R> {
-    const place = this.options.placeOf(command);
+  submit(command: C, place: Place): Promise<R> {
     const refusal = this.#refusal(place);
     if (refusal) return Promise.reject(refusal);
     const { lane, owner, bytes } = place;
@@ -138,9 +136,13 @@ export class GroupCommitQueue<C, R> {
     await nextTurn();
     while (this.waiting > 0) {
       const timer = setTimeout(() => this.#getStuck(), this.options.stuckAfterMs ?? STUCK_AFTER_MS);
-      await this.#commit(this.#nextGroup());
+      const group = this.#nextGroup();
+      const outcomes = await this.#outcomes(group.map(({ command }) => command));
       clearTimeout(timer);
       this.#isStuck = false;
+      // The database receives the next group before this process handles the answers to this one.
+      const answered = nextTurn().then(() => answer(group, outcomes));
+      if (this.waiting === 0) await answered;
     }
     this.#running = undefined;
   }
@@ -191,15 +193,6 @@ export class GroupCommitQueue<C, R> {
     return bytes;
   }
 
-  async #commit(group: readonly Waiting<C, R>[]): Promise<void> {
-    const outcomes = await this.#outcomes(group.map(({ command }) => command));
-    group.forEach(({ resolve, reject }, i) => {
-      const outcome = outcomes[i] ?? { error: new Error('the group has no outcome for this command') };
-      if ('value' in outcome) resolve(outcome.value);
-      else reject(outcome.error);
-    });
-  }
-
   async #outcomes(commands: readonly C[]): Promise<readonly CommandOutcome<R>[]> {
     const { isFatal } = this.options;
     try {
@@ -227,5 +220,13 @@ export class GroupCommitQueue<C, R> {
         if (tries > RETRIES || !this.options.isRetryable(error)) throw error;
       }
     }
+  }
+}
+
+function answer<R>(group: readonly Waiting<unknown, R>[], outcomes: readonly CommandOutcome<R>[]): void {
+  for (const [i, { resolve, reject }] of group.entries()) {
+    const outcome = outcomes[i] ?? { error: new Error('the group has no outcome for this command') };
+    if ('value' in outcome) resolve(outcome.value);
+    else reject(outcome.error);
   }
 }

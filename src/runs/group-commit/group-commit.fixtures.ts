@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import {
   GroupCommitQueue,
   type CommandOutcome,
+  type GroupCommitOptions,
   type Place,
   type WaitingLimits,
 } from './group-commit-queue.js';
@@ -18,6 +19,19 @@ export const tick = (): Promise<void> => new Promise((resolve) => setImmediate(r
 export const done = (commands: readonly string[]): CommandOutcome<string>[] =>
   commands.map((command) => ({ value: command.toUpperCase() }));
 
+class PlacingQueue extends GroupCommitQueue<string, string> {
+  constructor(
+    private readonly placeOf: (command: string) => Place,
+    options: GroupCommitOptions<string, string>,
+  ) {
+    super(options);
+  }
+
+  override submit(command: string): Promise<string> {
+    return super.submit(command, this.placeOf(command));
+  }
+}
+
 /** A queue whose commits end when the test says so. */
 export function makeQueue(
   options: {
@@ -30,12 +44,13 @@ export function makeQueue(
 ) {
   const commits: Deferred[] = [];
   const sizes: number[] = [];
-  const it = new GroupCommitQueue<string, string>({
+  const placeOf =
+    options.placeOf ??
+    ((command: string): Place => ({ lane: 'requests', owner: undefined, bytes: command.length }));
+  const it = new PlacingQueue(placeOf, {
     maxGroup: options.maxGroup ?? 100,
     maxGroupBytes: options.maxGroupBytes ?? 1000,
     waiting: { commands: 1000, commandsOfOwner: 1000, bytes: 1000, bytesOfOwner: 1000, ...options.waiting },
-    placeOf:
-      options.placeOf ?? ((command) => ({ lane: 'requests', owner: undefined, bytes: command.length })),
     ...(options.stuckAfterMs === undefined ? {} : { stuckAfterMs: options.stuckAfterMs }),
     commit: async (commands) => {
       const outcomes = await new Promise<readonly CommandOutcome<string>[]>((resolve, reject) =>

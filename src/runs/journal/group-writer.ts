@@ -56,7 +56,7 @@ export class GroupWriter {
       created.length > 0 && this.runs.insert(manager, created),
       endedAttempts.length > 0 && this.runs.insertAttempts(manager, endedAttempts),
       auditRecords.length > 0 && insertAuditRecords(manager, auditRecords),
-      changed.length > 0 && this.runs.update(manager, changed),
+      changed.length > 0 && this.runs.update(manager, changed, group.changedFields),
       entries.length > 0 && this.events.append(manager, entries),
       toDequeue.length > 0 && this.queue.remove(manager, toDequeue),
       toEnqueue.length > 0 && this.queue.put(manager, toEnqueue),

@@ -6,7 +6,9 @@ import { decide } from '../machine/decide.js';
 import { isRejected, type Decision, type RunCommand } from '../machine/run-command.js';
 import { isInExecution } from '../machine/run-state.js';
 import {
+  CHANGING_FIELDS,
   createRun,
+  type ChangingField,
   type EndedAttempt,
   type NewRun,
   type Run,
@@ -64,6 +66,16 @@ export class RunGroup {
   /** Runs whose rows have to be updated. */
   get changed(): Run[] {
     return [...this.#after.values()];
+  }
+
+  /** Fields in which at least one of these runs differs from its row. */
+  get changedFields(): ReadonlySet<ChangingField> {
+    const fields = new Set<ChangingField>();
+    for (const [id, after] of this.#after) {
+      const before = this.#before.get(id);
+      for (const field of CHANGING_FIELDS) if (after[field] !== before?.[field]) fields.add(field);
+    }
+    return fields;
   }
 
   get entries(): TimelineEntry[] {

@@ -141,7 +141,6 @@ export class RunJournal {
         bytes: settings.journalWaitingBytes,
         bytesOfOwner: settings.journalWaitingBytesPerKey,
       },
-      placeOf,
       commit: (commands, tries) =>
         this.instrumentation.commit(commands, tries, (tracer) =>
           this.committer.commit(this.connections.dataSource, commands, this.#announcesFreeWorkers, tracer),
@@ -155,9 +154,10 @@ export class RunJournal {
 
   async #submit(pending: PendingCommand): Promise<Result> {
     this.instrumentation.submitted(pending);
-    const queue = isLargeRequest(pending) ? this.#large : this.#queue;
+    const place = placeOf(pending);
+    const queue = isLargeRequest(pending, place) ? this.#large : this.#queue;
     try {
-      return await queue.submit(pending);
+      return await queue.submit(pending, place);
     } catch (error) {
       if (!(error instanceof QueueFull)) throw error;
       this.instrumentation.metrics.refused(error.reason);
@@ -185,9 +185,9 @@ function isReport(pending: PendingCommand): boolean {
 }
 
 /** Whether it may be carried out after later commands: a change that follows another one of its request may not. */
-function isLargeRequest(pending: PendingCommand): boolean {
-  if (isReport(pending) || (pending.kind === 'change' && pending.hasPrecedingFailed)) return false;
-  return bytesOf(pending) > LARGE_BYTES;
+function isLargeRequest(pending: PendingCommand, { lane, bytes }: Place): boolean {
+  if (lane === 'reports' || (pending.kind === 'change' && pending.hasPrecedingFailed)) return false;
+  return bytes > LARGE_BYTES;
 }
 
 function effectOf(result: Result): Effect {

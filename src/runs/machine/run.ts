@@ -48,13 +48,15 @@ export const CHANGING_FIELDS = [
   'updatedAt',
 ] as const satisfies readonly (keyof RunEntity)[];
 
+export type ChangingField = (typeof CHANGING_FIELDS)[number];
+
 export type RunRecord = Readonly<Omit<RunEntity, 'state' | 'size' | 'cause'>> & {
   readonly state: RunState;
   readonly cause: FailureCause | null;
 };
 
 /** The part of a run that the state machine decides by, with its current attempt. All other fields are only stored. */
-export type Run = Pick<RunRecord, (typeof FIXED_FIELDS | typeof CHANGING_FIELDS)[number]> & {
+export type Run = Pick<RunRecord, (typeof FIXED_FIELDS)[number] | ChangingField> & {
   /** Outputs set by a command; undefined: as stored; null: the template that the run was created with. */
   readonly outputs?: JsonObject | null;
 };
