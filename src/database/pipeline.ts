@@ -5,12 +5,15 @@ import type { StatementTracer } from './statement-tracer.js';
 /** Prepared statements per connection; further texts are sent unprepared. */
 const MAX_PREPARED = 500;
 
+/** Size of the statements that are sent before the end of a turn, in bytes. */
+const FLUSH_BYTES = 16 * 1024;
+
 const names = new Map<string, string>();
 
 const pipelines = new WeakMap<QueryRunner, Pipeline>();
 
 /**
- * A transaction that sends its statements in order without waiting for earlier results; those of one turn of the event
+ * A transaction that sends its statements in order without waiting for earlier results; small ones of one turn of the event
  * loop go out in one packet. Statements are prepared once per connection. After a failure the server skips the rest.
  */
 export class Pipeline {
@@ -54,7 +57,9 @@ export class Pipeline {
     this.#cork();
     const answered = this.tracer?.begin(text);
     try {
-      const result = await this.client.query<object>({ name: nameOf(text), text, values: [...values] });
+      const sent = this.client.query<object>({ name: nameOf(text), text, values: [...values] });
+      this.#flush();
+      const result = await sent;
       answered?.();
       return result;
     } catch (error) {
@@ -96,6 +101,14 @@ export class Pipeline {
 
   #throwIfFailed(): void {
     if (this.#failure) throw this.#failure.error;
+  }
+
+  /** Sends large statements at once: the server executes them while the next ones are built. */
+  #flush(): void {
+    const { stream } = this.client.connection;
+    if (stream.writableLength < FLUSH_BYTES) return;
+    stream.uncork();
+    stream.cork();
   }
 
   #cork(): void {

@@ -18,7 +18,8 @@ export type EventContent = Pick<RunEvent, 'type' | 'msg' | 'payload' | 'sender'>
 /** Appends one entry to the timeline of the current attempt. */
 export function record(run: Run, event: EventContent, change: Partial<Run>): Decision {
   const changed: Run = { ...run, ...change, eventCount: run.eventCount + 1 };
-  const next = changed.state === 'PENDING' ? changed : { ...changed, notBefore: null };
+  const keepsBackOff = changed.state === 'PENDING' || changed.notBefore === null;
+  const next = keepsBackOff ? changed : { ...changed, notBefore: null };
   return { run: next, entries: [entryOf(next, event, run.eventCount, next.state, next.updatedAt)] };
 }
 
