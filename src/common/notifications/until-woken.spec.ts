@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, mock, test, type Mock } from 'node:test';
+import { STEP_MS } from './long-waits.js';
+import { untilWoken } from './until-woken.js';
+
+describe('a wait', () => {
+  const { signal } = new AbortController();
+  let now = 0;
+  let timers: Mock<typeof setTimeout>;
+  /** Values with which waits have ended, in order. */
+  let ended: unknown[];
+
+  beforeEach(() => {
+    now = 12_345;
+    ended = [];
+    mock.timers.enable({ apis: ['setTimeout'] });
+    mock.method(performance, 'now', () => now);
+    timers = mock.method(globalThis, 'setTimeout');
+  });
+  afterEach(() => {
+    mock.timers.reset();
+    mock.restoreAll();
+  });
+
+  async function advance(ms: number): Promise<void> {
+    now += ms;
+    mock.timers.tick(ms);
+    await settled();
+  }
+
+  function wait(forMs: number, by: AbortSignal = signal): (value: string) => void {
+    let wake: (value: string) => void = () => undefined;
+    void untilWoken<string>({ signal: by, forMs }, (given) => {
+      wake = given;
+      return () => undefined;
+    }).then((value) => ended.push(value));
+    return wake;
+  }
+
+  test('of a few seconds ends exactly at its timeout', async () => {
+    wait(1_000);
+    await advance(999);
+    assert.deepEqual(ended, []);
+    await advance(1);
+    assert.deepEqual(ended, [null]);
+  });
+
+  test('of many seconds ends at most a quarter of a second early, and never late', async () => {
+    wait(20_000);
+    await advance(20_000 - STEP_MS);
+    assert.deepEqual(ended, []);
+    await advance(STEP_MS);
+    assert.deepEqual(ended, [null]);
+  });
+
+  test('of many seconds shares its timer with those that end at about the same time', async () => {
+    for (let n = 0; n < 1_000; n += 1) wait(20_000 + (n % 100));
+    assert.ok(timers.mock.callCount() <= 2, `${timers.mock.callCount()} timers`);
+    await advance(20_100);
+    assert.equal(ended.length, 1_000);
+  });
+
+  test('that is woken or aborted ends at once, alone, and only once', async () => {
+    const controller = new AbortController();
+    const wake = wait(20_000);
+    wait(20_000, controller.signal);
+    wait(20_000);
+    wake('run');
+    await settled();
+    assert.deepEqual(ended, ['run']);
+    controller.abort();
+    await settled();
+    assert.deepEqual(ended, ['run', null]);
+    await advance(20_000);
+    assert.deepEqual(ended, ['run', null, null]);
+  });
+
+  test('leaves no timer when it is woken', async () => {
+    const cleared = mock.method(globalThis, 'clearTimeout');
+    wait(20_000)('run');
+    await settled();
+    assert.equal(cleared.mock.callCount(), 1);
+    wait(20_000);
+    await advance(20_000);
+    assert.deepEqual(ended, ['run', null]);
+  });
+});
+
+function settled(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}
