@@ -1,10 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { startBare } from '../lib/bare.mjs';
 import { startCluster } from '../lib/cluster.mjs';
 import { startCountingProxy } from '../lib/counting-proxy.mjs';
-import { goalLine, rowOf } from '../lib/figures.mjs';
+import { goalLine, rowOf, withFigures } from '../lib/figures.mjs';
+import { sender } from '../lib/http.mjs';
 import { IdleClients } from '../lib/idle-clients.mjs';
 import { postgresCpuSeconds, postmasterAt } from '../lib/postgres-cpu.mjs';
 import { ROUNDS, withOpen } from '../lib/rounds.mjs';
+import { heartbeatOf } from '../lib/scenarios.mjs';
 import { KEY, startService } from '../lib/service.mjs';
 
 const COUNTS = { workers: 2_000, polls: 500, streams: 500 };
@@ -17,13 +20,17 @@ export const about =
   'stream open: 117 requests a second. In the last row, to which the goals apply, each worker also sends a heartbeat every ' +
   '10 s, as the worker program does: 317 requests a second. Statements are what PostgreSQL gets, begins and commits ' +
   'included. Before the rounds the clients repeat their requests every 3 s for a while, so that the code is compiled as ' +
-  'in a process that has run for an hour. A stream gets a comment every 15 s, which is no request.';
+  'in a process that has run for an hour. A stream gets a comment every 15 s, which is no request. The ' +
+  'last row is a bare node:http server that answers as many requests a second at once.';
 export const figures = {
   requestsPerSecond: { title: 'requests', unit: '/s' },
   statementsPerMinute: { title: 'statements', unit: '/min' },
   serviceCpuPercent: { title: 'CPU of the service', unit: '%' },
   postgresCpuPercent: { title: 'CPU of PostgreSQL', unit: '%' },
 };
+
+/** Connections to the bare server. */
+const SPREAD_CONNECTIONS = 64;
 
 /** How long the clients repeat their requests every 3 s, in seconds. */
 const WARM_UP_S = 30;
@@ -32,6 +39,7 @@ const LABELS = {
   none: 'no clients',
   returning: 'claims and feed readers return and repeat',
   heartbeats: 'the same with heartbeats',
+  bare: 'bare node:http, as many requests',
 };
 
 /** @param rows as measured */
@@ -91,7 +99,34 @@ export function measure({ seconds }) {
     clients.heartbeat(HEARTBEAT_MS);
     await watch(LABELS.heartbeats);
     clients.close();
+    const { requestsPerSecond } = withFigures(rows.at(-1)).figures;
+    rows.push({ label: LABELS.bare, rounds: await measureBare(seconds, requestsPerSecond.median) });
     return rows;
+  });
+}
+
+/**
+ * The CPU of a bare node:http server that answers as many requests a second at once: what a process that is woken for each
+ * request costs on this machine.
+ */
+function measureBare(seconds, perSecond) {
+  return withOpen(async (keep) => {
+    const answer = { status: 200, header: () => 'application/json', text: () => '{"ops":[]}' };
+    const bare = await keep(startBare(answer));
+    const { send, close } = sender(bare.url, KEY, SPREAD_CONNECTIONS);
+    const rounds = [];
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const cpuBefore = await bare.cpuSeconds();
+      const startedAt = performance.now();
+      const elapsed = () => (performance.now() - startedAt) / 1000;
+      for (let sent = 0; elapsed() < seconds * 5; await sleep(1)) {
+        for (; sent < elapsed() * perSecond; sent += 1) void send('POST', '/', heartbeatOf(`worker-${sent}`));
+      }
+      const spent = (await bare.cpuSeconds()) - cpuBefore;
+      rounds.push({ requestsPerSecond: perSecond, serviceCpuPercent: (spent / elapsed()) * 100 });
+    }
+    close();
+    return rounds;
   });
 }
 

@@ -11,7 +11,7 @@ const POLL_WAIT_S = 30;
 const WARM_UP_WAIT_S = 3;
 
 /** The clients start to wait within this time, so that not all connections are opened at once. */
-const START_MS = 5_000;
+const START_MS = 10_000;
 
 /** Connections beyond one for each waiting request. */
 const SPARE_CONNECTIONS = 64;
@@ -21,7 +21,7 @@ export class IdleClients {
   #counts;
   #key;
   #sender;
-  #streams;
+  #streams = [];
   #url;
   /** Waits of claims and polls in seconds; null: the usual ones. */
   #waitS = WARM_UP_WAIT_S;
@@ -49,8 +49,11 @@ export class IdleClients {
       const group = Array.from({ length: Math.min(SPARE_CONNECTIONS, workers - n) }, (_, k) => n + k);
       await Promise.all(group.map((k) => this.#heartbeat(k)));
     }
-    const topics = Array.from({ length: streams }, (_, n) => `topic-${n % TOPICS}`);
-    this.#streams = await openStreams(this.#url, this.#key, topics);
+    for (let n = 0; n < streams; n += SPARE_CONNECTIONS) {
+      const count = Math.min(SPARE_CONNECTIONS, streams - n);
+      const topics = Array.from({ length: count }, (_, k) => `topic-${(n + k) % TOPICS}`);
+      this.#streams.push(await openStreams(this.#url, this.#key, topics));
+    }
     for (let n = 0; n < workers; n += 1) void this.#repeat(() => this.#claim(n), CLAIM_WAIT_S, n / workers);
     for (let n = 0; n < polls; n += 1) void this.#repeat(() => this.#poll(n), POLL_WAIT_S, n / polls);
   }
@@ -76,7 +79,7 @@ export class IdleClients {
   close() {
     this.#isOver = true;
     clearInterval(this.#timer);
-    this.#streams?.close();
+    for (const group of this.#streams) group.close();
     this.#sender.close();
   }
 
@@ -92,7 +95,10 @@ export class IdleClients {
         await ask();
         this.#requests += 1;
       } catch (error) {
-        if (!this.#isOver) throw error;
+        if (this.#isOver) return;
+        // During the warm-up the server may refuse connections: thousands are opened within seconds.
+        if (this.#waitS === null) throw error;
+        await sleep(1_000);
       }
     }
   }

@@ -20,9 +20,10 @@ export function sizesOf(usual) {
 /**
  * Starts the service on a database that holds so many finished and pending runs; the folder goes with it. Databases
  * without pending runs are kept in the folder BENCH_SEED_DIR, if it is set, and copied from there the next time.
+ * @param shape `env`: settings of the service; `add`: an SQL script that adds rows before the service starts
  * @returns what `startService` answers, and `query(sql, params)`: rows of a statement on its database
  */
-export async function startSeeded({ finished, pending = 0 }) {
+export async function startSeeded({ finished, pending = 0, env = {}, add }) {
   const folder = await makeDataFolder();
   const removed = stoppedAtTheEnd(() => folder.remove());
   const kept = process.env.BENCH_SEED_DIR;
@@ -34,7 +35,10 @@ export async function startSeeded({ finished, pending = 0 }) {
   } else {
     await seed(folder.path, finished, pending);
   }
-  const service = await startService({ SERVICE_DATA_DIR: folder.path });
+  if (add !== undefined) {
+    await withDatabase(folder.path, FILLING, async (connect) => (await connect()).query(add));
+  }
+  const service = await startService({ ...env, SERVICE_DATA_DIR: folder.path });
   const url = await databaseUrl(folder.path);
   return {
     ...service,

@@ -29,12 +29,12 @@ describe('a wait', () => {
   }
 
   function wait(forMs: number, by: AbortSignal = signal): (value: string) => void {
-    let wake: (value: string) => void = () => undefined;
-    void untilWoken<string>({ signal: by, forMs }, (given) => {
-      wake = given;
+    const wakes: ((value: string) => void)[] = [];
+    void untilWoken<string>({ signal: by, forMs }, (wake) => {
+      wakes.push(wake);
       return () => undefined;
     }).then((value) => ended.push(value));
-    return wake;
+    return (value) => wakes[0]?.(value);
   }
 
   test('of a few seconds ends exactly at its timeout', async () => {
