@@ -46,7 +46,9 @@ if (wanted.length === 1 && wanted[0] === 'page') {
   process.exitCode = 2;
 } else {
   if (!process.env.BENCH_DIST) await buildIfNeeded();
-  const chosen = wanted.includes('all') ? names.filter((name) => name !== 'compare') : wanted;
+  const chosen = wanted.includes('all')
+    ? names.filter((name) => name !== 'compare' || process.env.BENCH_BEFORE)
+    : wanted;
   if (chosen.length === 1) await measureHere(chosen[0]);
   else await withSeeds(() => measureEach(chosen));
 }
