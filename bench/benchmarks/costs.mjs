@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { startCluster } from '../lib/cluster.mjs';
+import { goalLine, rowOf } from '../lib/figures.mjs';
 import { driveCounting, warmUp } from '../lib/load.mjs';
 import { postgresCpuSeconds, postmasterOf } from '../lib/postgres-cpu.mjs';
 import { inTurn, withOpen } from '../lib/rounds.mjs';
@@ -24,6 +25,23 @@ export const plots = [
   { title: 'CPU of the server process a unit, µs', figure: 'cpuUs' },
   { title: 'CPU of PostgreSQL a unit, µs', figure: 'databaseUs' },
 ];
+
+/** Commits of a lifecycle: create, claim, STARTED, COMPLETED. */
+const COMMITS = 4;
+
+/** @param rows as measured */
+export function goals(rows) {
+  const { p50, commitMs } = rowOf(rows, 'lifecycle, 1 client').figures;
+  const rest = p50.median - COMMITS * (commitMs?.median ?? Number.NaN);
+  return [
+    goalLine(
+      'a lifecycle of one client, p50, without the time of its four commits',
+      rest,
+      { atMost: 2 },
+      ' ms',
+    ),
+  ];
+}
 
 /** One row a kind of unit and number of clients. */
 export async function measure({ seconds }) {
