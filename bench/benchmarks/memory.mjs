@@ -83,7 +83,10 @@ export function measure() {
     let requests = 0;
     const add = async (label) => {
       await sleep(PAUSE_MS);
-      rows.push({ label, rounds: [{ ...(await memoryOf(service.pid, file)), requests }] });
+      const memory = await memoryOf(service.pid, file);
+      rows.push({ label, rounds: [{ ...memory, requests }] });
+      // Millions of requests take minutes.
+      process.stderr.write(`${label}: ${requests} requests, ${JSON.stringify(memory)}\n`);
     };
     const load = async (wanted) => {
       while (requests < wanted) {
