@@ -12,7 +12,7 @@ interface Statement {
 function batched(): { readonly reads: BatchedReads<string, string>; readonly statements: Statement[] } {
   const statements: Statement[] = [];
   const reads = new BatchedReads<string, string>(
-    (keys) => new Promise((answer, fail) => statements.push({ keys, answer, fail })),
+    (keys) => new Promise((succeed, fail) => statements.push({ keys, answer: succeed, fail })),
   );
   return { reads, statements };
 }

@@ -57,7 +57,7 @@ export class Pipeline {
     this.#cork();
     const answered = this.tracer?.begin(text);
     try {
-      const sent = this.client.query<object>({ name: nameOf(text), text, values: [...values] });
+      const sent = this.client.query<object>({ name: statementName(text), text, values: [...values] });
       this.#flush();
       const result = await sent;
       answered?.();
@@ -123,7 +123,8 @@ export class Pipeline {
   }
 }
 
-function nameOf(text: string): string | undefined {
+/** The name under which connections prepare a statement; undefined: it is sent unprepared. */
+export function statementName(text: string): string | undefined {
   const known = names.get(text);
   if (known !== undefined || names.size >= MAX_PREPARED) return known;
   const name = `s${names.size}`;

@@ -1,9 +1,9 @@
-import { Client, Pool } from 'pg';
+import { Client, Pool, type PoolClient } from 'pg';
 import { EntityManager } from 'typeorm';
 import type { DataSource, QueryRunner } from 'typeorm';
 import { jsonText } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
-import { Pipeline, queryFailed } from './pipeline.js';
+import { Pipeline, queryFailed, statementName } from './pipeline.js';
 import { DatabaseUnreachable } from './unavailable.js';
 
 /** A transaction's manager or query runner, a connection, or the data source for a single statement. */
@@ -33,6 +33,26 @@ export async function execute(
 ): Promise<number> {
   const { affected } = await run(executor, sql, params);
   return affected ?? 0;
+}
+
+/**
+ * Rows of a statement outside of transactions whose text never varies: it is prepared once per connection.
+ * @throws QueryFailedError
+ */
+export async function preparedRows<T extends object>(
+  source: DataSource,
+  sql: string,
+  params: readonly unknown[],
+): Promise<T[]> {
+  const client = await connectionOf(source);
+  try {
+    const query = { name: statementName(sql), text: sql, values: [...params] };
+    return (await client.query<T>(query)).rows;
+  } catch (error) {
+    throw queryFailed(sql, params, error);
+  } finally {
+    client.release();
+  }
 }
 
 /**
@@ -182,9 +202,7 @@ async function run(executor: SqlExecutor, sql: string, params: readonly unknown[
 
 /** A statement outside of transactions, on a connection of the pool, without TypeORM's overhead. */
 async function runAlone(source: DataSource, sql: string, params: readonly unknown[]): Promise<Outcome> {
-  const pool = poolOf(source);
-  if (!pool) throw new DatabaseUnreachable('the data source is not open');
-  const client = await pool.connect();
+  const client = await connectionOf(source);
   try {
     return await runOn(client, sql, params);
   } finally {
@@ -199,6 +217,13 @@ async function runOn(client: Client, sql: string, params: readonly unknown[]): P
   } catch (error) {
     throw queryFailed(sql, params, error);
   }
+}
+
+/** A connection of the pool, to be released. @throws DatabaseUnreachable when the data source is not open */
+async function connectionOf(source: DataSource): Promise<PoolClient> {
+  const pool = poolOf(source);
+  if (!pool) throw new DatabaseUnreachable('the data source is not open');
+  return pool.connect();
 }
 
 /** The connections of a data source; undefined while it is not open. */

@@ -25,6 +25,6 @@ import { PromotionCheck } from './promotion-check.js';
     FeedRetention,
     PromotionCheck,
   ],
-  exports: [FeedRepository, TypeOrmModule],
+  exports: [FeedCursors, FeedRepository, TypeOrmModule],
 })
 export class FeedModule {}

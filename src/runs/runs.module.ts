@@ -31,6 +31,8 @@ import { GroupCommitter } from './journal/group-committer.js';
 import { GroupWriter } from './journal/group-writer.js';
 import { RunJournal } from './journal/run-journal.js';
 import { RunViews } from './storage/run-views.js';
+import { SharedRunReads } from './storage/shared-run-reads.js';
+import { RunEtags } from './http/run-etags.js';
 import { RunChanges } from './events/run-changes.js';
 import { RunEvents } from './events/run-events.js';
 import { RunListReader } from './list/run-list.reader.js';
@@ -90,6 +92,8 @@ const EXPORTS = [
     ClaimReplays,
     ClaimAllocator,
     RunViews,
+    SharedRunReads,
+    RunEtags,
     RunChanges,
     TimelinePolls,
     RunCountsMetrics,

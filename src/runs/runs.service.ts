@@ -4,7 +4,7 @@ import type { Caller } from '../auth/access.js';
 import { InvalidRequest } from '../common/http/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Settings } from '../config/settings.js';
-import type { AddEventDto } from './http/dto/event.dto.js';
+import { toTimelineEventDto, type AddEventDto } from './http/dto/event.dto.js';
 import { toOpRunDto, type OpRunDto } from './http/dto/op-run.dto.js';
 import type { UpdateRunDto } from './http/dto/run-requests.dto.js';
 import { newRun, type RunRequest } from './http/new-run.js';
@@ -110,7 +110,7 @@ export class RunsService {
 export async function answerOf(effect: Effect, reader: Pick<RunReader, 'getRun'>): Promise<AnsweredRun> {
   const { view } = effect;
   const replayed = 'replayOf' in effect;
-  if (view) return { run: toOpRunDto(view.run, view.events), replayed };
+  if (view) return { run: toOpRunDto(view.run, view.events.map(toTimelineEventDto)), replayed };
   return { run: await reader.getRun(replayed ? effect.replayOf : effect.run.id), replayed };
 }
 

@@ -123,7 +123,9 @@ describe('the timeline', () => {
       assert.equal(answer.status, 204);
     }
     const pages: number[][] = [];
-    for await (const page of await service.app.get(RunReader).pollEvents(id, -1)) {
+    const { events } = await service.app.get(RunReader).readTimeline(id, -1);
+    assert.ok(!Array.isArray(events), 'it is read in pages');
+    for await (const page of events) {
       assert.ok(JSON.stringify(page).length < 1_500_000, 'a page is bounded');
       pages.push(idsOf(page));
     }

@@ -20,6 +20,7 @@ export interface TimelineRange {
 }
 
 const EVENTS = new EntityTable(EventEntity);
+export const EVENTS_TABLE = EVENTS.name;
 const COLUMNS = EVENTS.select('e', EVENTS.except('size', 'commitOrder', 'sender'));
 const SENT_COLUMNS = EVENTS.select('e', EVENTS.except('size', 'commitOrder'));
 const GIVEN = EVENTS.except('commitOrder');

@@ -8,18 +8,33 @@ import {
   type OpAttemptDto,
 } from './dto/op-attempt.dto.js';
 import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
-import { toPolledEventDto, type PolledEventDto } from './dto/event.dto.js';
+import {
+  toPolledEventDto,
+  toTimelineEventDto,
+  type PolledEventDto,
+  type TimelineEventDto,
+} from './dto/event.dto.js';
 import { EventRepository, type TimelineRow } from '../events/event.repository.js';
 import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
 import { IdempotencyLedger, type Idempotency } from '../journal/idempotency-ledger.js';
 import { RunRepository } from '../storage/run.repository.js';
-import { MAX_ATTEMPTS_OF_A_RUN, type RunRecord } from '../machine/run.js';
+import { MAX_ATTEMPTS_OF_A_RUN } from '../machine/run.js';
+import { RunNotFound } from '../run.errors.js';
 import { newestOf, RunViews } from '../storage/run-views.js';
+import { SharedRunReads, type RunVersion } from '../storage/shared-run-reads.js';
 
 /** Timeline entries read at once for a poll. */
 const POLL_PAGE = 1000;
 /** Bytes of messages and payloads after which such a page ends. */
 const POLL_PAGE_BYTES = 1024 * 1024;
+
+/** A part of a run's timeline. */
+export interface PolledTimeline {
+  /** The version of the run that it belongs to. */
+  readonly version: RunVersion;
+  /** The entries, or pages of them. */
+  readonly events: PolledEventDto[] | AsyncIterable<PolledEventDto[]>;
+}
 
 /** Reads runs, their timelines and their attempts. Every method throws RunNotFound for an unknown id. */
 @Injectable()
@@ -29,15 +44,36 @@ export class RunReader {
     private readonly runs: RunRepository,
     private readonly events: EventRepository,
     private readonly views: RunViews,
+    private readonly shared: SharedRunReads,
     private readonly idempotency: IdempotencyRepository,
   ) {}
 
   /** The run as clients see it; without events its timeline is left empty. */
   async getRun(id: string, includeEvents = true): Promise<OpRunDto> {
+    return (await this.readRun(id, includeEvents)).run;
+  }
+
+  /** As `getRun`, with the version that is shown. */
+  async readRun(
+    id: string,
+    includeEvents: boolean,
+  ): Promise<{ readonly run: OpRunDto; readonly version: RunVersion }> {
+    const view = await this.shared.findView(id, includeEvents);
+    if (!view) throw new RunNotFound(id);
+    if (view.run && view.events !== null) {
+      return { run: toOpRunDto(view.run, parseEvents(view.events)), version: view.run };
+    }
     const { manager } = this.dataSource;
-    const run = await this.runs.get(manager, id);
-    const events = includeEvents ? await this.views.newestEvents(manager, [run]) : undefined;
-    return toOpRunDto(run, events?.get(id) ?? []);
+    const version = view.run ?? (await this.runs.get(manager, id));
+    const events = includeEvents ? await this.views.newestEvents(manager, [version]) : undefined;
+    return { run: toOpRunDto(version, events?.get(id)?.map(toTimelineEventDto) ?? []), version };
+  }
+
+  /** The version of the run as it is now. */
+  async getVersion(id: string): Promise<RunVersion> {
+    const version = await this.shared.findVersion(id);
+    if (!version) throw new RunNotFound(id);
+    return version;
   }
 
   /** The run of an earlier request with this key, as it is now, or null. @throws IdempotencyMismatch */
@@ -73,16 +109,21 @@ export class RunReader {
     });
   }
 
-  /**
-   * The timeline after an index (-1: all) in pages of bounded size, with the present state of the run. Resolves once the
-   * run is found, so an unknown id is an error and not a broken stream.
-   */
-  async pollEvents(id: string, after: number, withSender = false): Promise<AsyncIterable<PolledEventDto[]>> {
-    const run = await this.runs.get(this.dataSource.manager, id);
-    return this.#pages(run, after + 1, withSender);
+  /** The timeline after an index (-1: all), with the present state of the run; a long one in pages of bounded size. */
+  async readTimeline(id: string, after: number, withSender = false): Promise<PolledTimeline> {
+    if (withSender) return this.#readPages(await this.getVersion(id), after + 1, true);
+    const timeline = await this.shared.findTimeline(id, after + 1);
+    if (!timeline) throw new RunNotFound(id);
+    const { version, events } = timeline;
+    if (events === null) return this.#readPages(version, after + 1, false);
+    return { version, events: parsePolledEvents(events) };
   }
 
-  async *#pages(run: RunRecord, first: number, withSender: boolean): AsyncGenerator<PolledEventDto[]> {
+  #readPages(version: RunVersion, first: number, withSender: boolean): PolledTimeline {
+    return { version, events: this.#pages(version, first, withSender) };
+  }
+
+  async *#pages(run: RunVersion, first: number, withSender: boolean): AsyncGenerator<PolledEventDto[]> {
     for (let from = first; from < run.eventCount;) {
       const range = { runId: run.id, from, to: Math.min(from + POLL_PAGE, run.eventCount) };
       const page = await this.events.listPage(this.dataSource.manager, range, POLL_PAGE_BYTES);
@@ -91,4 +132,12 @@ export class RunReader {
       from += page.length;
     }
   }
+}
+
+function parseEvents(text: string): TimelineEventDto[] {
+  return JSON.parse(text);
+}
+
+function parsePolledEvents(text: string): PolledEventDto[] {
+  return JSON.parse(text);
 }

@@ -47,6 +47,15 @@ import {
   TraceOf,
   WORKER_ID_HEADER,
 } from './request-headers.js';
+import {
+  ApiConditionalGet,
+  ETAG_HEADER,
+  IfNoneMatch,
+  namesEtag,
+  RunEtags,
+  tagResponse,
+  type Representation,
+} from './run-etags.js';
 import type { Reporter } from '../machine/run-command.js';
 import type { Idempotency } from '../journal/idempotency-ledger.js';
 import { ListRunsQueryDto, OpRunListDto } from '../list/list-runs.dto.js';
@@ -63,6 +72,7 @@ export class RunsController {
     private readonly reader: RunReader,
     private readonly lists: RunListReader,
     private readonly polls: TimelinePolls,
+    private readonly etags: RunEtags,
   ) {}
 
   @Post()
@@ -129,10 +139,20 @@ export class RunsController {
     description: 'With the newest events of its timeline, unless `include_events` is false.',
   })
   @ApiParam(RUN_ID_PARAM)
-  @ApiOkResponse({ type: OpRunDto, description: 'The run.' })
+  @ApiConditionalGet()
+  @ApiOkResponse({ type: OpRunDto, description: 'The run.', headers: ETAG_HEADER })
   @ApiErrors(400, 404, 503)
-  get(@Param('id') id: string, @Query() query: GetRunQueryDto): Promise<OpRunDto> {
-    return this.reader.getRun(id, query.include_events);
+  async get(
+    @Param('id') id: string,
+    @Query() { include_events: includeEvents = true }: GetRunQueryDto,
+    @IfNoneMatch() known: string | undefined,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<OpRunDto | undefined> {
+    const shown = includeEvents ? 'run' : 'run without events';
+    if (known !== undefined && (await this.#isCurrent(id, known, shown, response))) return undefined;
+    const { run, version } = await this.reader.readRun(id, includeEvents);
+    tagResponse(response, this.etags.of(version, shown));
+    return run;
   }
 
   @Post(':id/retry')
@@ -176,17 +196,31 @@ export class RunsController {
       'until there is one or the run has ended.',
   })
   @ApiParam(RUN_ID_PARAM)
-  @ApiOkResponse({ type: PolledEventsDto, description: 'The events, oldest first.' })
+  @ApiConditionalGet()
+  @ApiOkResponse({ type: PolledEventsDto, description: 'The events, oldest first.', headers: ETAG_HEADER })
   @ApiErrors(400, 404, 503)
   async pollEvents(
     @Param('id') id: string,
     @Query() { after = -1, include_sender: withSender = false, wait = 0 }: PollEventsQueryDto,
     @CurrentCaller() caller: Caller,
+    @IfNoneMatch() known: string | undefined,
     @Res({ passthrough: true }) response: Response,
-  ): Promise<PolledEventsDto | StreamableFile> {
+  ): Promise<PolledEventsDto | StreamableFile | undefined> {
     if (withSender && !caller.scopes.has('admin')) throw new MissingScope('admin');
     if (wait > 0) await this.polls.wait(response, id, after, wait * 1000);
-    return answerPoll(await this.reader.pollEvents(id, after, withSender));
+    if (known !== undefined && (await this.#isCurrent(id, known, 'timeline', response))) return undefined;
+    const { events, version } = await this.reader.readTimeline(id, after, withSender);
+    tagResponse(response, this.etags.of(version, 'timeline'));
+    return Array.isArray(events) ? { events } : answerPoll(events);
+  }
+
+  /** Answers 304 when the client knows the current version. */
+  async #isCurrent(id: string, known: string, shown: Representation, response: Response): Promise<boolean> {
+    const etag = this.etags.of(await this.reader.getVersion(id), shown);
+    if (!namesEtag(known, etag)) return false;
+    tagResponse(response, etag);
+    response.status(304);
+    return true;
   }
 
   @Post(':id/events')

@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { InvalidRequest } from '../../common/http/errors/domain-error.js';
 import { rows } from '../../database/sql.js';
+import { toTimelineEventDto } from '../http/dto/event.dto.js';
 import { toOpRunDto } from '../http/dto/op-run.dto.js';
 import { RunViews } from '../storage/run-views.js';
 import { RUN_STATES } from '../machine/run-state.js';
@@ -62,7 +63,7 @@ export class RunListReader {
     const events = query.include_events === false ? undefined : await this.views.newestEvents(manager, page);
     return {
       object: 'list',
-      data: page.map((run) => toOpRunDto(run, events?.get(run.id) ?? [])),
+      data: page.map((run) => toOpRunDto(run, events?.get(run.id)?.map(toTimelineEventDto) ?? [])),
       has_more: hasMore,
       url: '/runs',
     };

@@ -6,7 +6,7 @@ import { CHANGING_FIELDS, FIXED_FIELDS } from '../machine/run.js';
 export const RUNS = new EntityTable(RunEntity);
 
 /** The columns of free size. */
-const JSON_FIELDS = ['inputs', 'outputsTemplate', 'attributes', 'outputs'] as const;
+export const JSON_FIELDS = ['inputs', 'outputsTemplate', 'attributes', 'outputs'] as const;
 
 export const QUEUE = new EntityTable(QueueEntryEntity);
 
@@ -14,6 +14,9 @@ export const QUEUE = new EntityTable(QueueEntryEntity);
 export const MACHINE_COLUMNS = RUNS.select('r', [...FIXED_FIELDS, ...CHANGING_FIELDS]);
 
 export const RECORD_COLUMNS = RUNS.select('r', RUNS.except('size'));
+
+/** Id of the transaction that wrote the row last. */
+export const WRITTEN_BY = 'r.xmin as "writtenBy"';
 
 /**
  * Bytes of a run in an answer, without its events. Rows from before migration 016 are measured; the others are not read

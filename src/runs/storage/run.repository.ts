@@ -13,7 +13,15 @@ import {
 } from '../machine/run.js';
 import { RunNotFound } from '../run.errors.js';
 import { isRunId } from './new-id.js';
-import { CLAIM_BYTES, jsonBytes, MACHINE_COLUMNS, RECORD_COLUMNS, RUN_BYTES, RUNS } from './run-columns.js';
+import {
+  CLAIM_BYTES,
+  jsonBytes,
+  MACHINE_COLUMNS,
+  RECORD_COLUMNS,
+  RUN_BYTES,
+  RUNS,
+  WRITTEN_BY,
+} from './run-columns.js';
 
 /** Fields that a claim returns besides those of `Run`. */
 const SHORT_FIELDS = ['image', 'traceparent', 'tracestate'] as const;
@@ -26,6 +34,12 @@ export type HeldByClaim = Run &
     /** False: the inputs are not read, and null, because those of the claims before come to too many bytes. */
     readonly isRead: boolean;
   };
+
+/** A run as it is stored. */
+export type VersionedRun = RunRecord & {
+  /** Id of the transaction that wrote it last. */
+  readonly writtenBy: string;
+};
 
 export type AttemptRow = Omit<AttemptEntity, 'state' | 'size' | 'cause'> & Pick<RunRecord, 'state' | 'cause'>;
 
@@ -110,11 +124,11 @@ export interface AttemptPage {
 @Injectable()
 export class RunRepository {
   /** The run with its current attempt. @throws RunNotFound */
-  async get(manager: EntityManager, id: string): Promise<RunRecord> {
+  async get(manager: EntityManager, id: string): Promise<VersionedRun> {
     const [run] = isRunId(id)
-      ? await rows<RunRecord>(
+      ? await rows<VersionedRun>(
           manager,
-          `select ${RECORD_COLUMNS}
+          `select ${RECORD_COLUMNS}, ${WRITTEN_BY}
              from ${RUNS.name} r
             where r.id = $1::uuid`,
           [id],

@@ -4,8 +4,7 @@ import type { Run } from '../../machine/run.js';
 import { FAILURE_CAUSES, MAX_EXIT_CODE, type FailureCause } from '../../machine/run-event.js';
 import { RUN_STATES, type RunState } from '../../machine/run-state.js';
 import type { RunRecord } from '../../machine/run.js';
-import type { TimelineRow } from '../../events/event.repository.js';
-import { TimelineEventDto, toTimelineEventDto } from './event.dto.js';
+import { TimelineEventDto } from './event.dto.js';
 import {
   ConstraintsDto,
   EventDeliveryDto,
@@ -99,7 +98,7 @@ export class OpRunDto {
 }
 
 /** @param events the newest entries of the timeline, oldest first */
-export function toOpRunDto(run: RunRecord, events: readonly TimelineRow[]): OpRunDto {
+export function toOpRunDto(run: RunRecord, events: TimelineEventDto[]): OpRunDto {
   const timeouts = toTimeoutsDto(run);
   return {
     id: run.id,
@@ -110,7 +109,7 @@ export function toOpRunDto(run: RunRecord, events: readonly TimelineRow[]): OpRu
     image: run.image,
     inputs: run.inputs,
     outputs: run.outputs ?? run.outputsTemplate,
-    events: events.map(toTimelineEventDto),
+    events,
     execution_summary: toExecutionSummaryDto(run, run.reclaims),
     constraints: { ram_mb: run.ramMb, vram_mb: run.vramMb, cpu: run.cpu, gpu_id: run.gpuId },
     retry_policy: toRetryPolicyDto(run),
