@@ -2,6 +2,7 @@ import type { LongshoreClient, Schemas } from '@longshore/client';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { readTraceContext, type TraceContext } from '@longshore/common/tracing/trace-context';
 import { errorText } from '../execution/failure-message.js';
+import { SeenRuns } from './seen-runs.js';
 import type {
   Answer,
   ChunkAddress,
@@ -26,6 +27,8 @@ const PUT_LOG_MS = 30_000;
 
 const MAX_DETAIL = 1000;
 
+const NOT_MODIFIED = 304;
+
 /** 4xx answers that allow a retry. */
 const RETRYABLE: ReadonlySet<number> = new Set([408, 425, 429]);
 
@@ -43,6 +46,8 @@ interface CallInit {
 
 /** The service over HTTP. */
 export class HttpServiceApi implements ServiceApi {
+  private readonly seen = new SeenRuns();
+
   constructor(private readonly client: LongshoreClient) {}
 
   heartbeat(
@@ -113,10 +118,17 @@ export class HttpServiceApi implements ServiceApi {
 
   getRun(runId: string): Promise<Answer<RunView>> {
     const params = { path: { id: runId }, query: { include_events: false } };
+    const known = this.seen.get(runId);
+    const headers = known === undefined ? {} : { 'If-None-Match': known.etag };
     return send(
       GET_RUN_MS,
-      (init) => this.client.GET('/runs/{id}', { params, ...init }),
-      (run) => readRun(run, runId),
+      (init) => this.client.GET('/runs/{id}', { params, headers, ...init }),
+      (run, response) => {
+        if (response.status === NOT_MODIFIED) return known?.view ?? null;
+        const view = readRun(run, runId);
+        this.seen.keep(runId, view, response.headers);
+        return view;
+      },
     );
   }
 
@@ -186,7 +198,7 @@ async function send<T>(
   const signal = aborted === undefined ? timeout : AbortSignal.any([timeout, aborted]);
   try {
     const { data, error, response } = await call({ signal, redirect: 'manual' });
-    if (!response.ok) return answerOf(error, response);
+    if (!response.ok && response.status !== NOT_MODIFIED) return answerOf(error, response);
     const value = read(data, response);
     if (value !== null) return { kind: 'ok', value };
     return { kind: 'unreachable', reason: `HTTP ${response.status} with a body that is not the service's` };

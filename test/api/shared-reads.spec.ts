@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { RunSteps } from '../support/run-steps.js';
+import { logStatements } from '../support/statement-log.js';
+import { startTestApp, type TestApp } from '../support/test-app.js';
+
+const UNKNOWN = '00000000-0000-7000-8000-000000000000';
+
+describe('concurrent reads', () => {
+  const statements = logStatements();
+  let service: TestApp;
+  let other: TestApp;
+  let steps: RunSteps;
+
+  before(async () => {
+    service = await startTestApp();
+    other = await startTestApp({ database: service.database });
+    steps = new RunSteps(service.send);
+  });
+  after(async () => {
+    await other.close();
+    await service.close();
+  });
+
+  for (const part of ['', '?include_events=false', '/events', '/events?after=0']) {
+    test(`of /runs/{id}${part} share statements, and each answers its own run`, async () => {
+      const ids: string[] = [];
+      for (let n = 0; n < 64; n += 1) {
+        const { id } = await steps.create({ inputs: { n } });
+        for (let event = 0; event <= n % 3; event += 1) await steps.event(id, 'NOTE', { of: n }, event);
+        ids.push(id);
+      }
+      const alone = [];
+      for (const id of ids) alone.push((await service.send('GET', `/runs/${id}${part}`)).body);
+      statements.length = 0;
+      const together = await Promise.all(ids.map((id) => service.send('GET', `/runs/${id}${part}`)));
+      const reads = statements.filter((statement) => statement.includes('from runs r')).length;
+      assert.ok(reads <= 32, `${reads} statements for 64 requests`);
+      assert.deepEqual(
+        together.map(({ body }) => body),
+        alone,
+      );
+    });
+  }
+
+  test('of unknown and malformed ids are 404 beside those of known ones', async () => {
+    const { id } = await steps.create();
+    const paths = [UNKNOWN, id, 'nothing', id.toUpperCase(), id, UNKNOWN];
+    for (const part of ['', '/events']) {
+      const answers = await Promise.all(paths.map((path) => service.send('GET', `/runs/${path}${part}`)));
+      assert.deepEqual(
+        answers.map(({ status }) => status),
+        [404, 200, 404, 404, 200, 404],
+      );
+    }
+  });
+
+  test('of small and large runs and timelines answer each of them whole', async () => {
+    const filler = (bytes: number): { readonly filler: string } => ({ filler: 'é"\\'.repeat(bytes / 4) });
+    const ids: string[] = [];
+    for (const bytes of [10, 20_000, 100, 40_000]) {
+      const { id } = await steps.create({ inputs: filler(bytes) });
+      for (let event = 0; event < 5; event += 1) await steps.event(id, 'NOTE', filler(bytes), `é ${event}`);
+      ids.push(id);
+    }
+    const { id: long } = await steps.create();
+    for (let event = 0; event < 120; event += 1) await steps.note(long);
+    ids.push(long);
+    const runs = await Promise.all(ids.map((id) => steps.get(id)));
+    const polls = await Promise.all(ids.map((id) => steps.poll(id)));
+    runs.forEach((run, at) => {
+      const expected = at === 4 ? 120 : 5;
+      assert.deepEqual(
+        run.events.map((event: { id: number }) => event.id),
+        Array.from({ length: expected }, (_, n) => n),
+      );
+      const [first] = run.events;
+      assert.deepEqual(
+        polls[at],
+        run.events.map(({ attempt: _, ...event }: { attempt: number }) => ({ ...event, state: 'PENDING' })),
+      );
+      if (at < 4) assert.deepEqual([run.inputs, first.msg], [first.payload, 'é 0']);
+    });
+  });
+
+  test('see every write that either process has acknowledged', async () => {
+    const readers = [service, other];
+    await Promise.all(
+      Array.from({ length: 16 }, async (_, n) => {
+        const { id } = await steps.create();
+        for (let event = 0; event < 10; event += 1) {
+          const writer = readers[(n + event) % 2] ?? service;
+          const reader = readers[(n + event + 1) % 2] ?? other;
+          const body = { type: 'NOTE', msg: event };
+          assert.equal((await writer.send('POST', `/runs/${id}/events`, { body })).status, 200);
+          const [run, bare, events] = await Promise.all([
+            reader.send('GET', `/runs/${id}`),
+            reader.send('GET', `/runs/${id}?include_events=false`),
+            reader.send('GET', `/runs/${id}/events?after=${event - 1}`),
+          ]);
+          assert.equal(run.body.events.length, event + 1);
+          assert.equal(bare.body.updatedAt, run.body.updatedAt);
+          assert.deepEqual(
+            events.body.events.map(({ msg }: { msg: number }) => msg),
+            [event],
+          );
+        }
+      }),
+    );
+  });
+});
