@@ -89,9 +89,17 @@ export const SCENARIOS = {
     };
   },
 
-  /** GET of a path, `/runs/{runId}` unless it is given. */
-  async read({ send, options: { runId, path = `/runs/${runId}` } }) {
-    return () => must(send('GET', path), 200);
+  /**
+   * GET of paths in turn, from a place of the client's own on: `/runs/{runId}` unless they are given. With `conditional`
+   * each must be unchanged since the client has read it.
+   */
+  async read({ send, n, options: { runId, path = `/runs/${runId}`, paths = [path], conditional = false } }) {
+    let at = n * 7;
+    const next = () => paths[at++ % paths.length];
+    if (!conditional) return () => must(send('GET', next()), 200);
+    const own = next();
+    const etag = (await send('GET', own)).header('ETag');
+    return () => must(send('GET', own, undefined, { 'If-None-Match': etag }), 304);
   },
 };
 
