@@ -8,12 +8,7 @@ import {
   type OpAttemptDto,
 } from './dto/op-attempt.dto.js';
 import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
-import {
-  toPolledEventDto,
-  toTimelineEventDto,
-  type PolledEventDto,
-  type TimelineEventDto,
-} from './dto/event.dto.js';
+import { toPolledEventDto, toTimelineEventDto, type PolledEventDto } from './dto/event.dto.js';
 import { EventRepository, type TimelineRow } from '../events/event.repository.js';
 import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
 import { IdempotencyLedger, type Idempotency } from '../journal/idempotency-ledger.js';
@@ -61,7 +56,7 @@ export class RunReader {
     const view = await this.shared.findView(id, includeEvents);
     if (!view) throw new RunNotFound(id);
     if (view.run && view.events !== null) {
-      return { run: toOpRunDto(view.run, parseEvents(view.events)), version: view.run };
+      return { run: toOpRunDto(view.run, view.events), version: view.run };
     }
     const { manager } = this.dataSource;
     const version = view.run ?? (await this.runs.get(manager, id));
@@ -116,7 +111,7 @@ export class RunReader {
     if (!timeline) throw new RunNotFound(id);
     const { version, events } = timeline;
     if (events === null) return this.#readPages(version, after + 1, false);
-    return { version, events: parsePolledEvents(events) };
+    return { version, events };
   }
 
   #readPages(version: RunVersion, first: number, withSender: boolean): PolledTimeline {
@@ -132,12 +127,4 @@ export class RunReader {
       from += page.length;
     }
   }
-}
-
-function parseEvents(text: string): TimelineEventDto[] {
-  return JSON.parse(text);
-}
-
-function parsePolledEvents(text: string): PolledEventDto[] {
-  return JSON.parse(text);
 }

@@ -4,6 +4,7 @@ import { BatchedReads } from '../../database/batched-reads.js';
 import { preparedRows } from '../../database/sql.js';
 import { Settings } from '../../config/settings.js';
 import { EVENTS_TABLE } from '../events/event.repository.js';
+import type { PolledEventDto, TimelineEventDto } from '../http/dto/event.dto.js';
 import { isRunId } from './new-id.js';
 import { JSON_FIELDS, RUN_BYTES, RUNS, WRITTEN_BY } from './run-columns.js';
 import type { VersionedRun } from './run.repository.js';
@@ -23,15 +24,15 @@ export type RunVersion = Pick<VersionedRun, 'id' | 'state' | 'eventCount' | 'upd
 export interface SharedView {
   /** null: too large for a shared statement. */
   readonly run: VersionedRun | null;
-  /** JSON array of `TimelineEventDto`; null: too large for a shared statement, or not asked for. */
-  readonly events: string | null;
+  /** null: too large for a shared statement, or not asked for. */
+  readonly events: TimelineEventDto[] | null;
 }
 
 /** A part of a timeline. */
 export interface SharedTimeline {
   readonly version: RunVersion;
-  /** JSON array of `PolledEventDto`; null: too large for a shared statement. */
-  readonly events: string | null;
+  /** null: too large for a shared statement. */
+  readonly events: PolledEventDto[] | null;
 }
 
 const IS_LIGHT = `${RUN_BYTES} <= ${SHARED_BYTES}`;
@@ -60,11 +61,11 @@ const READ_RUNS = `select ${RUN_COLUMNS}, null as events
        from ${RUNS.name} r
       where r.id = any($1::uuid[])`;
 
-const READ_VIEWS = `select ${RUN_COLUMNS}, ${timelineText('0', TIMELINE_EVENT, '$2::integer')} as events
+const READ_VIEWS = `select ${RUN_COLUMNS}, ${timeline('0', TIMELINE_EVENT, '$2::integer')} as events
        from ${RUNS.name} r
       where r.id = any($1::uuid[])`;
 
-const READ_TIMELINES = `select ${VERSION_COLUMNS}, w.first, ${timelineText('w.first', POLLED_EVENT, String(SHARED_BYTES))} as events
+const READ_TIMELINES = `select ${VERSION_COLUMNS}, w.first, ${timeline('w.first', POLLED_EVENT, String(SHARED_BYTES))} as events
        from unnest($1::uuid[], $2::integer[]) as w (id, first)
        join ${RUNS.name} r on r.id = w.id`;
 
@@ -138,11 +139,14 @@ function array(values: readonly string[]): string {
 }
 
 /** SQL of the JSON array of the entries `e` of a run `r`, from an index on; null when they are too many or too large. */
-function timelineText(first: string, entry: string, maxBytes: string): string {
+function timeline(first: string, entry: string, maxBytes: string): string {
   return `(
               select case
                        when count(*) <= ${SHARED_EVENTS} and coalesce(max(e.bytes), 0) <= ${maxBytes}
-                       then '[' || coalesce(string_agg(${entry}, ',' order by e.index) filter (where e.bytes <= ${maxBytes}), '') || ']'
+                       then ('[' || coalesce(
+                         string_agg(${entry}, ',' order by e.index) filter (where e.bytes <= ${maxBytes}),
+                         ''
+                       ) || ']')::json
                      end
                 from (
                   select e.*, sum(e.size) over (order by e.index) as bytes
