@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { RunReader } from '../../src/runs/http/run.reader.js';
+import { DatabaseProxy } from '../support/database-proxy.js';
+import { proxied } from '../support/proxied-database.js';
 import { RunSteps } from '../support/run-steps.js';
 import { logStatements } from '../support/statement-log.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';
@@ -127,5 +130,27 @@ describe('concurrent reads', () => {
         }
       }),
     );
+  });
+
+  test('all answer 503 while the database is away, and are answered again after it', async () => {
+    const proxy = await DatabaseProxy.open(service.database.url);
+    const cutOff = await startTestApp({ database: proxied(service.database, proxy) });
+    try {
+      const ids = await create(20);
+      const statuses = async (): Promise<ReadonlySet<number>> => {
+        const parts = ids.flatMap((id) => [`/runs/${id}`, `/runs/${id}/events`]);
+        const answers = await Promise.all(parts.map((path) => cutOff.send('GET', path)));
+        return new Set(answers.map(({ status }) => status));
+      };
+      assert.deepEqual(await statuses(), new Set([200]));
+      await proxy.refuse();
+      assert.deepEqual(await statuses(), new Set([503]));
+      await proxy.allow();
+      while ((await cutOff.send('GET', `/runs/${ids[0]}`)).status !== 200) await sleep(25);
+      assert.deepEqual(await statuses(), new Set([200]));
+    } finally {
+      await cutOff.close();
+      await proxy.refuse();
+    }
   });
 });
