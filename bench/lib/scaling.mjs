@@ -21,12 +21,13 @@ const TB = 1e12;
  * @param page its present text
  * @param results by name
  */
-export function scalingPage(page, { costs, processes, scale }) {
+export function scalingPage(page, { costs, processes, retention, scale }) {
   const parts = [
     ...(costs ? [...origin(costs), ...journalPart(costs.rows), ...runsPart(costs.rows)] : []),
     ...(costs ? [...yearPart(costs.rows), ...workersPart(costs.rows)] : []),
     ...(processes ? tablePart('More server processes', processes) : []),
     ...(scale ? tablePart('History', scale) : []),
+    ...(retention ? tablePart('Retention', retention) : []),
   ];
   return page.replace(BLOCK, (_, begin, end) => `${begin}\n${parts.join('\n')}\n\n${end}`);
 }
@@ -113,22 +114,27 @@ function yearPart(rows) {
   ];
 }
 
-/** Rates of a result, row by row. */
+/** Rates and latencies of a result, row by row. */
 function tablePart(heading, { name, rows }) {
+  const columns = ['perSecond', 'removedPerSecond', 'p50', 'p99'].filter((column) =>
+    rows.some(({ figures }) => figures[column] !== undefined),
+  );
+  const titles = columns.map((column) => {
+    const { title, unit } = rows.find(({ figures }) => figures[column] !== undefined).figures[column];
+    return unit === '/s' ? title : `${title}, ${unit}`;
+  });
   return [
     '',
     `### ${heading}`,
     '',
-    `From the result of \`${name}\` ([performance.md](performance.md)):`,
+    `From the result of \`${name}\` ([performance.md](performance.md)); rates are a second:`,
     '',
-    '| | a second | p50, ms | p99, ms |',
-    '| --- | ---: | ---: | ---: |',
-    ...rows
-      .filter(({ figures }) => figures.perSecond !== undefined)
-      .map(
-        ({ label, figures: { perSecond, p50, p99 } }) =>
-          `| ${label} | ${[perSecond, p50, p99].map((figure) => shown(figure?.median)).join(' | ')} |`,
-      ),
+    `| | ${titles.join(' | ')} |`,
+    `| --- |${' ---: |'.repeat(columns.length)}`,
+    ...rows.map(
+      ({ label, figures }) =>
+        `| ${label} | ${columns.map((column) => shown(figures[column]?.median)).join(' | ')} |`,
+    ),
   ];
 }
 
