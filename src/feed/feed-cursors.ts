@@ -5,7 +5,7 @@ import { FeedEpochStartEntity } from '../database/entities/feed.entity.js';
 import type { FeedEpoch } from './detect-restore.js';
 import { cursorsOf, decodeCursor, type FeedCursor } from './feed-cursor.js';
 import { FeedCursorInvalid, FeedCursorLost } from './feed.errors.js';
-import { FeedRepository } from './feed.repository.js';
+import { FeedRepository, UNUSED } from './feed.repository.js';
 
 /** Makes cursors of the current feed epoch. One of an earlier epoch is valid up to the start of the next epoch. */
 @Injectable()
@@ -46,7 +46,8 @@ export class FeedCursors {
   async requirePosition(epoch: string | null, topic: string, position: number): Promise<void> {
     if (epoch === this.epoch) return;
     // Another process may have begun an epoch that this one learns of by its next query.
-    const { first } = await this.feeds.findBounds(this.starts.manager, topic);
+    const bounds = await this.feeds.findBounds(this.starts.manager, [topic]);
+    const { first } = bounds.get(topic) ?? UNUSED;
     if (epoch === this.epoch) return;
     if (this.epoch === null) throw new FeedCursorInvalid('Malformed cursor');
     const toCursor = this.of(topic);

@@ -7,6 +7,8 @@ export class FeedMetrics {
   readonly queries: Counter;
   readonly stalledStreams: Counter;
   readonly expiredEntries: Counter;
+  readonly cacheReads: Counter<'result'>;
+  readonly cachedBytes: Gauge;
   readonly #lag: Histogram;
 
   constructor(registry: Registry) {
@@ -26,6 +28,17 @@ export class FeedMetrics {
       'longshore_feed_expired_entries_total',
       'Feed entries removed by retention',
     );
+    this.cacheReads = new Counter({
+      name: 'longshore_feed_cache_reads_total',
+      help: 'Reads of feeds that the cache served (hit), and those that read events from the database (miss)',
+      labelNames: ['result'],
+      registers,
+    });
+    this.cachedBytes = new Gauge({
+      name: 'longshore_feed_cache_bytes',
+      help: 'Estimated bytes of cached events of feeds',
+      registers,
+    });
     this.#lag = new Histogram({
       name: 'longshore_feed_delivery_lag_seconds',
       help: 'Time from an event to its delivery to a reader who had read everything before',
@@ -35,8 +48,8 @@ export class FeedMetrics {
   }
 
   /** Observes a delivery to a waiting reader. @param oldest time of its first event */
-  observeDelivery(oldest: string): void {
+  observeDelivery(oldest: Date): void {
     // The time is the database's, which may be ahead of this process's.
-    this.#lag.observe(Math.max(0, Date.now() - Date.parse(oldest)) / 1000);
+    this.#lag.observe(Math.max(0, Date.now() - oldest.getTime()) / 1000);
   }
 }

@@ -10,7 +10,7 @@ import { Refusals } from '../common/quotas/refusals.js';
 import { Settings } from '../config/settings.js';
 import { FeedCursorDto, FeedEventDto, FeedPageDto } from './dto/feed.dto.js';
 import { FeedCursorQueryDto, FeedPageQueryDto, FeedStreamQueryDto } from './dto/feed-query.dto.js';
-import { FEED_LIMITS, type FeedLimits } from './feed.reader.js';
+import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedNotConfigured } from './feed.errors.js';
 import { FeedService } from './feed.service.js';

@@ -1,11 +1,13 @@
 import { Module } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { FeedEpochEntity, FeedEpochStartEntity } from '../database/entities/feed.entity.js';
+import { FeedTails } from './cache/feed-tails.js';
 import { FeedCursors } from './feed-cursors.js';
+import { DEFAULT_FEED_LIMITS, FEED_LIMITS } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedRetention } from './feed-retention.js';
 import { FeedController, FeedReaders } from './feed.controller.js';
-import { DEFAULT_FEED_LIMITS, FEED_LIMITS, FeedReader } from './feed.reader.js';
+import { FeedReader } from './feed.reader.js';
 import { FeedRepository } from './feed.repository.js';
 import { FeedNotifications, FeedService } from './feed.service.js';
 import { PromotionCheck } from './promotion-check.js';
@@ -18,6 +20,7 @@ import { PromotionCheck } from './promotion-check.js';
     FeedRepository,
     FeedCursors,
     FeedMetrics,
+    FeedTails,
     FeedNotifications,
     FeedReader,
     FeedReaders,
@@ -25,6 +28,6 @@ import { PromotionCheck } from './promotion-check.js';
     FeedRetention,
     PromotionCheck,
   ],
-  exports: [FeedCursors, FeedRepository, TypeOrmModule],
+  exports: [FeedCursors, FeedRepository, FeedTails, TypeOrmModule],
 })
 export class FeedModule {}

@@ -4,26 +4,46 @@ import { test } from 'node:test';
 import { Registry } from 'prom-client';
 import { DataSource } from 'typeorm';
 import { FeedEpochStartEntity } from '../database/entities/feed.entity.js';
+import { FeedTails } from './cache/feed-tails.js';
 import { FeedCursors } from './feed-cursors.js';
 import { encodeCursor } from './feed-cursor.fixtures.js';
+import { DEFAULT_FEED_LIMITS } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedCursorGone, FeedCursorInvalid } from './feed.errors.js';
-import { DEFAULT_FEED_LIMITS, FeedReader } from './feed.reader.js';
-import { FeedRepository, type FeedRange, type FeedRows } from './feed.repository.js';
+import { FeedReader } from './feed.reader.js';
+import {
+  FeedRepository,
+  type FeedBounds,
+  type FeedEventRow,
+  type FeedRange,
+  type FeedRows,
+} from './feed.repository.js';
 
-const RANGE: FeedRange = { topic: 'a', after: 3, epoch: null, limit: 10, maxBytes: 1000 };
+const RANGE = { topic: 'a', after: 3, epoch: null, limit: 10, maxBytes: 1000 } as const;
+
+type Asked<Q, R> = { readonly asked: Q; readonly answer: (result: R) => void; readonly fail: (error: Error) => void };
 
 /** A repository whose queries the test answers. */
 class HeldRepository extends FeedRepository {
-  readonly asked: { range: FeedRange; answer: (rows: FeedRows) => void; fail: (error: Error) => void }[] = [];
+  readonly lists: Asked<FeedRange, FeedRows>[] = [];
+  readonly bounds: Asked<readonly string[], ReadonlyMap<string, FeedBounds>>[] = [];
 
   constructor() {
     super({ feedEnabled: true });
   }
 
-  override list(_: unknown, range: FeedRange): Promise<FeedRows> {
+  override list(_: unknown, asked: FeedRange): Promise<FeedRows> {
     return new Promise((answer, fail) => {
-      this.asked.push({ range, answer, fail });
+      this.lists.push({ asked, answer, fail });
+    });
+  }
+
+  override findBounds(
+    _: unknown,
+    asked: readonly string[],
+  ): Promise<ReadonlyMap<string, FeedBounds>> {
+    return new Promise((answer, fail) => {
+      this.bounds.push({ asked, answer, fail });
     });
   }
 }
@@ -31,79 +51,117 @@ class HeldRepository extends FeedRepository {
 function setUp(maxQueries = 4) {
   const repository = new HeldRepository();
   const dataSource = new DataSource({ type: 'postgres' });
-  const reader = new FeedReader(
-    dataSource,
-    repository,
-    new FeedMetrics(new Registry()),
-    new FeedCursors(dataSource.getRepository(FeedEpochStartEntity), repository),
-    { ...DEFAULT_FEED_LIMITS, maxQueries },
-  );
-  return { reader, asked: repository.asked };
+  const limits = { ...DEFAULT_FEED_LIMITS, maxQueries };
+  const metrics = new FeedMetrics(new Registry());
+  const cursors = new FeedCursors(dataSource.getRepository(FeedEpochStartEntity), repository);
+  const tails = new FeedTails(cursors, metrics, limits);
+  const reader = new FeedReader(dataSource, repository, metrics, cursors, tails, limits);
+  return { reader, lists: repository.lists, bounds: repository.bounds };
 }
 
 const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const EMPTY: FeedRows = { first: 1, last: 3, entries: [], hasMore: false };
 
+function row(position: number): FeedEventRow {
+  const [runId, t] = ['r', new Date(0)];
+  return { position, runId, t, attempt: 1, type: 'NOTE', msg: '""', state: 'RUNNING', payload: '{}', attributes: null };
+}
+
+function boundsOf(first: number, last: number): ReadonlyMap<string, FeedBounds> {
+  return new Map([['a', { first, last }]]);
+}
+
+const positions = ({ entries }: Awaited<ReturnType<FeedReader['read']>>): number[] =>
+  entries.map(({ position }) => position);
+
 test('a thousand readers that wake together share one query', async () => {
-  const { reader, asked } = setUp();
-  const reads = Array.from({ length: 1000 }, () => reader.readShared(RANGE));
+  const { reader, lists } = setUp();
+  const reads = Array.from({ length: 1000 }, () => reader.readNext(RANGE, 4));
   await tick();
-  assert.equal(asked.length, 1);
-  asked[0]?.answer(EMPTY);
-  const slices = await Promise.all(reads);
-  assert.equal(new Set(slices).size, 1);
+  assert.equal(lists.length, 1);
+  lists[0]?.answer(EMPTY);
+  assert.equal(new Set(await Promise.all(reads)).size, 1);
 });
 
-test('readers of another position, topic or size have their own query', async () => {
-  const { reader, asked } = setUp(100);
-  const ranges: FeedRange[] = [
+test('readers of another position, topic or size that is not cached have their own query', async () => {
+  const { reader, lists } = setUp(100);
+  const ranges = [
     RANGE,
     { ...RANGE, after: 2 },
     { ...RANGE, topic: 'b' },
     { ...RANGE, limit: 11 },
     { ...RANGE, maxBytes: 1001 },
   ];
-  const reads = ranges.map((range) => reader.readShared(range));
+  const reads = ranges.map((range) => reader.readNext(range, 4));
   await tick();
-  assert.equal(asked.length, ranges.length);
-  for (const { answer } of asked) answer(EMPTY);
+  assert.equal(lists.length, ranges.length);
+  for (const { answer } of lists) answer(EMPTY);
   await Promise.all(reads);
 });
 
 test('a failed query fails the readers that share it, and no later one', async () => {
-  const { reader, asked } = setUp();
-  const reads = Promise.allSettled([reader.readShared(RANGE), reader.readShared(RANGE)]);
+  const { reader, lists } = setUp();
+  const reads = Promise.allSettled([reader.readNext(RANGE, 4), reader.readNext(RANGE, 4)]);
   await tick();
-  asked[0]?.fail(new Error('unavailable'));
+  lists[0]?.fail(new Error('unavailable'));
   assert.deepEqual(
     (await reads).map(({ status }) => status),
     ['rejected', 'rejected'],
   );
-  const again = reader.readShared(RANGE);
+  const again = reader.readNext(RANGE, 4);
   await tick();
-  assert.equal(asked.length, 2);
-  asked[1]?.answer(EMPTY);
+  assert.equal(lists.length, 2);
+  lists[1]?.answer(EMPTY);
   await again;
 });
 
-test('a read that is not shared never joins a query that began before it', async () => {
-  const { reader, asked } = setUp();
-  const shared = reader.readShared(RANGE);
-  const own = reader.read(RANGE);
+test('pages during a query of bounds share the next one, which begins after all of them', async () => {
+  const { reader, bounds, lists } = setUp();
+  const first = reader.read(RANGE);
   await tick();
-  assert.equal(asked.length, 2);
-  for (const { answer } of asked) answer(EMPTY);
-  await Promise.all([shared, own]);
+  const late = ['a', 'a', 'b', 'c'].map((topic) => reader.read({ ...RANGE, topic, after: null }));
+  await tick();
+  assert.deepEqual(
+    bounds.map(({ asked }) => asked),
+    [['a']],
+  );
+  bounds[0]?.fail(new Error('unavailable'));
+  await assert.rejects(first);
+  await tick();
+  assert.deepEqual(bounds[1]?.asked, ['a', 'b', 'c']);
+  bounds[1].answer(boundsOf(1, 0));
+  await tick();
+  for (const { answer } of lists) answer({ ...EMPTY, last: 0 });
+  await Promise.all(late);
+  assert.equal(bounds.length, 2);
+});
+
+test('a page reads what was appended since from the database, and nothing if there is nothing', async () => {
+  const { reader, bounds, lists } = setUp();
+  const page = async (last: number, ...found: readonly FeedEventRow[]) => {
+    const queries = lists.length;
+    const reading = reader.read({ ...RANGE, after: null });
+    await tick();
+    bounds.at(-1)?.answer(boundsOf(1, last));
+    await tick();
+    lists[queries]?.answer({ first: 1, last, entries: found, hasMore: false });
+    const slice = await reading;
+    return { positions: positions(slice), hasMore: slice.hasMore, queries: lists.length - queries };
+  };
+  assert.deepEqual(await page(1, row(1)), { positions: [1], hasMore: false, queries: 1 });
+  assert.deepEqual(await page(1), { positions: [1], hasMore: false, queries: 0 });
+  assert.deepEqual(await page(3, row(2), row(3)), { positions: [1, 2, 3], hasMore: false, queries: 1 });
+  assert.equal(lists.at(-1)?.asked.after, 1, 'only what is not cached');
 });
 
 test('limits concurrent queries and serves every reader', async () => {
-  const { reader, asked } = setUp(2);
-  const reads = Promise.allSettled([1, 2, 3, 4, 5].map(() => reader.read(RANGE)));
+  const { reader, lists } = setUp(2);
+  const reads = Promise.allSettled([1, 2, 3, 4, 5].map((after) => reader.readNext({ ...RANGE, after }, 6)));
   for (let done = 0; done < 5; done += 1) {
     await tick();
-    assert.equal(asked.length, Math.min(done + 2, 5));
-    if (done % 2 === 0) asked[done]?.answer(EMPTY);
-    else asked[done]?.fail(new Error('unavailable'));
+    assert.equal(lists.length, Math.min(done + 2, 5));
+    if (done % 2 === 0) lists[done]?.answer({ ...EMPTY, last: 6 });
+    else lists[done]?.fail(new Error('unavailable'));
   }
   const outcomes = await reads;
   assert.deepEqual(
@@ -113,11 +171,14 @@ test('limits concurrent queries and serves every reader', async () => {
 });
 
 test('refuses a position behind the end or removed by retention, and accepts both ends of the stored entries', async () => {
-  const { reader, asked } = setUp();
+  const { reader, bounds, lists } = setUp();
   const read = async (after: number | null) => {
     const reading = reader.read({ ...RANGE, after });
+    reading.catch(() => undefined);
     await tick();
-    asked.at(-1)?.answer({ first: 5, last: 9, entries: [], hasMore: false });
+    bounds.at(-1)?.answer(boundsOf(5, 9));
+    await tick();
+    lists.at(-1)?.answer({ first: 5, last: 9, entries: [], hasMore: false });
     return reading;
   };
   assert.equal((await read(9)).end, 9);
@@ -128,28 +189,4 @@ test('refuses a position behind the end or removed by retention, and accepts bot
     read(3),
     (error) => error instanceof FeedCursorGone && error.oldest === encodeCursor('a', 4),
   );
-});
-
-test('readers that arrive during a query share the next one, which begins after all of them', async () => {
-  const { reader, asked } = setUp();
-  const first = reader.readShared(RANGE);
-  await tick();
-  const late = Array.from({ length: 50 }, () => reader.readShared(RANGE));
-  const elsewhere = reader.readShared({ ...RANGE, after: 2 });
-  await tick();
-  assert.equal(asked.length, 2, 'the first, and the one of the other place');
-  asked[1]?.answer(EMPTY);
-  asked[0]?.fail(new Error('unavailable'));
-  await assert.rejects(first);
-  await elsewhere;
-  await tick();
-  assert.equal(asked.length, 3);
-  asked[2]?.answer({ ...EMPTY, last: 9 });
-  const slices = await Promise.all(late);
-  assert.equal(new Set(slices).size, 1);
-  const again = reader.readShared(RANGE);
-  await tick();
-  assert.equal(asked.length, 4, 'a finished query is not reused');
-  asked[3]?.answer(EMPTY);
-  await again;
 });

@@ -1,51 +1,51 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { READER_LIMITS, type ReaderLimits } from '../common/http/server/bounded-readers.js';
 import { Semaphore } from '../database/semaphore.js';
+import { FeedEntry } from './cache/feed-entry.js';
+import { FeedSlice } from './cache/feed-slice.js';
+import type { PageLimits } from './cache/feed-tail.js';
+import { FeedTails } from './cache/feed-tails.js';
+import { SharedReads } from './cache/shared-reads.js';
 import { FeedCursors } from './feed-cursors.js';
+import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
-import { FeedSlice } from './feed-slice.js';
-import { FeedCursorGone, FeedCursorInvalid } from './feed.errors.js';
-import { FeedRepository, type FeedRange } from './feed.repository.js';
+import { FeedCursorGone, FeedCursorInvalid, FeedCursorLost } from './feed.errors.js';
+import { FeedRepository, UNUSED, type FeedBounds, type FeedRange } from './feed.repository.js';
 
-/** Limits of the readers of feeds, per process. */
-export interface FeedLimits extends ReaderLimits {
-  /** Concurrent queries of readers; the other connections of the pool stay free. */
-  readonly maxQueries: number;
-  /** Events written to a stream at once. */
-  readonly streamEvents: number;
-}
-
-export const FEED_LIMITS = Symbol('FEED_LIMITS');
-
-export const DEFAULT_FEED_LIMITS: FeedLimits = { ...READER_LIMITS, maxQueries: 4, streamEvents: 500 };
-
-/** Reads slices of feeds, with a bounded number of queries at a time. */
+/**
+ * Reads slices of feeds from the cache, and from the database what is not cached, with a bounded number of queries at a
+ * time. Readers share queries, each of which begins after all calls that it serves.
+ */
 @Injectable()
 export class FeedReader {
-  /** By range: the query that has not begun and can still be joined, and the end of the one that runs. */
-  readonly #next = new Map<string, Promise<FeedSlice>>();
-  readonly #running = new Map<string, Promise<unknown>>();
+  /** Topics of the next query of bounds. */
+  readonly #topics = new Set<string>();
+  readonly #bounds = new SharedReads<ReadonlyMap<string, FeedBounds>>();
+  readonly #slices = new SharedReads<FeedSlice>();
   readonly #semaphore: Semaphore;
+  /** What one query adds to the cache for all readers of a topic. */
+  readonly #added: PageLimits;
 
   constructor(
     private readonly dataSource: DataSource,
     private readonly repository: FeedRepository,
     private readonly metrics: FeedMetrics,
     private readonly cursors: FeedCursors,
-    @Inject(FEED_LIMITS) { maxQueries }: FeedLimits,
+    private readonly tails: FeedTails,
+    @Inject(FEED_LIMITS) { maxQueries, pageBytes, streamEvents }: FeedLimits,
   ) {
     this.#semaphore = new Semaphore(maxQueries);
+    this.#added = { limit: streamEvents, maxBytes: pageBytes };
   }
 
   /** The position in front of the newest entries; in front of all that are kept if there are fewer. */
   async positionBefore(topic: string, newest: number): Promise<number> {
-    const { first, last } = await this.#query(() => this.repository.findBounds(this.dataSource, topic));
+    const { first, last } = await this.#findBounds(topic);
     return Math.max(first - 1, last - newest);
   }
 
   /**
-   * Reads without waiting.
+   * Reads a slice that includes what was committed before the call, as far as its limits allow.
    * @throws FeedCursorInvalid behind the end, FeedCursorGone where retention removed events, FeedCursorLost where a later
    * epoch did not keep the range's place
    */
@@ -53,34 +53,95 @@ export class FeedReader {
     const { topic, after } = range;
     const { epoch } = this.cursors;
     if (after !== null) await this.cursors.requirePosition(range.epoch, topic, after);
-    const found = await this.#query(() => this.repository.list(this.dataSource, range));
+    const cached = this.tails.find(topic)?.to ?? 0;
+    const bounds = await this.#findBounds(topic);
     // The query may have read the database of before.
     if (epoch !== this.cursors.epoch) return this.read(range);
-    const start = after ?? found.first - 1;
-    const toCursor = this.cursors.of(topic);
-    if (start > found.last) throw new FeedCursorInvalid('The cursor is ahead of the feed');
-    if (start < found.first - 1) throw new FeedCursorGone(toCursor(found.first - 1));
-    return new FeedSlice(start, found.entries, found.hasMore, toCursor, epoch);
+    // The database was put back to an earlier state in a way that begins no epoch.
+    if (bounds.last < cached) this.tails.forget(topic);
+    return this.#serve(range, this.#startOf(range, bounds), bounds.last);
   }
 
-  /** As `read`, with one query for all readers of a range: calls during a query share the next one. */
-  readShared(range: FeedRange): Promise<FeedSlice> {
+  /**
+   * Reads the slice behind a position that a reader has come to, without a query if it is cached.
+   * @param last a position up to which entries are known to be committed
+   * @throws as `read`
+   */
+  async readNext(range: FeedRange & { readonly after: number }, last: number): Promise<FeedSlice> {
+    await this.cursors.requirePosition(range.epoch, range.topic, range.after);
+    return this.#serve(range, range.after, last);
+  }
+
+  /** Reads from the cache if it has the whole slice; else adds to the cache what follows it, or reads the range itself. */
+  async #serve(range: FeedRange, start: number, last: number): Promise<FeedSlice> {
+    const { topic, limit, maxBytes } = range;
+    const { epoch } = this.cursors;
+    const wanted = { topic, start, last, limit, maxBytes };
+    const tail = this.tails.find(topic);
+    const cached = this.tails.read(wanted);
+    const isWhole = cached?.hasMore === false || cached?.entries.length === limit || cached?.end !== tail?.to;
+    if (cached !== undefined && isWhole) {
+      this.metrics.cacheReads.inc({ result: 'hit' });
+      return cached;
+    }
+    this.metrics.cacheReads.inc({ result: 'miss' });
+    if (cached === undefined || tail === undefined) return this.#query(range);
+    await this.#extendCache(topic, tail.to);
+    const extended = epoch === this.cursors.epoch ? this.tails.read(wanted) : undefined;
+    const isUsable = extended !== undefined && (extended.entries.length > 0 || !extended.hasMore);
+    return isUsable ? extended : this.#query(range);
+  }
+
+  /** Adds entries behind the end of the cache. */
+  async #extendCache(topic: string, after: number): Promise<void> {
+    try {
+      await this.#query({ topic, after, epoch: this.cursors.epoch, ...this.#added });
+    } catch (error) {
+      const isOfCache = error instanceof FeedCursorGone || error instanceof FeedCursorLost;
+      if (!isOfCache && !(error instanceof FeedCursorInvalid)) throw error;
+    }
+  }
+
+  #query(range: FeedRange): Promise<FeedSlice> {
     const key = [range.after, range.epoch, range.limit, range.maxBytes, range.topic].join(' ');
-    const next = this.#next.get(key);
-    if (next !== undefined) return next;
-    const running = this.#running.get(key) ?? Promise.resolve();
-    const reading = running.then(() => {
-      this.#next.delete(key);
-      const begun = this.read(range);
-      const done = begun.catch(() => undefined).then(() => this.#running.delete(key));
-      this.#running.set(key, done);
-      return begun;
-    });
-    this.#next.set(key, reading);
-    return reading;
+    return this.#slices.read(key, () => this.#list(range));
   }
 
-  #query<T>(query: () => Promise<T>): Promise<T> {
+  /** Reads from the database and adds to the cache. */
+  async #list(range: FeedRange): Promise<FeedSlice> {
+    const { topic, after } = range;
+    const { epoch } = this.cursors;
+    if (after !== null) await this.cursors.requirePosition(range.epoch, topic, after);
+    const { first, last, entries: found, hasMore } = await this.#take(() => this.repository.list(this.dataSource, range));
+    // The query may have read the database of before.
+    if (epoch !== this.cursors.epoch) return this.#list(range);
+    const start = this.#startOf(range, { first, last });
+    const toCursor = this.cursors.of(topic);
+    const entries = found.map((row) => new FeedEntry(row.position, row, toCursor));
+    const slice = new FeedSlice(start, entries, hasMore, last, epoch);
+    this.tails.add(epoch, topic, { from: start, to: hasMore ? slice.end : last, entries }, last);
+    return slice;
+  }
+
+  /** @throws FeedCursorInvalid, FeedCursorGone */
+  #startOf({ topic, after }: FeedRange, { first, last }: FeedBounds): number {
+    const start = after ?? first - 1;
+    if (start > last) throw new FeedCursorInvalid('The cursor is ahead of the feed');
+    if (start < first - 1) throw new FeedCursorGone(this.cursors.of(topic)(first - 1));
+    return start;
+  }
+
+  async #findBounds(topic: string): Promise<FeedBounds> {
+    this.#topics.add(topic);
+    const found = await this.#bounds.read('', () => {
+      const topics = [...this.#topics];
+      this.#topics.clear();
+      return this.#take(() => this.repository.findBounds(this.dataSource, topics));
+    });
+    return found.get(topic) ?? UNUSED;
+  }
+
+  #take<T>(query: () => Promise<T>): Promise<T> {
     return this.#semaphore.take(() => {
       this.metrics.queries.inc();
       return query();

@@ -5,7 +5,8 @@ import { EventEntity } from '../database/entities/event.entity.js';
 import { FeedEntryEntity, FeedTopicEntity } from '../database/entities/feed.entity.js';
 import { RunEntity } from '../database/entities/run.entity.js';
 import { EntityTable } from '../database/entity-table.js';
-import { execute, rows, type SqlExecutor } from '../database/sql.js';
+import { rows, type SqlExecutor } from '../database/sql.js';
+import type { FeedEvent } from './cache/feed-entry.js';
 
 /** Channel of the notifications of appends, `<last position> <topic>`. */
 export const FEED_CHANNEL = 'longshore_feed';
@@ -17,20 +18,19 @@ export interface FeedAppend {
   readonly recordedAt: Date;
 }
 
-/** Columns of an event that its entry on a feed shows. */
-const CONTENT = ['runId', 'attempt', 'type', 'msg', 't', 'state', 'payload'] as const;
-
 /** An entry of a feed with the event that it references, and the attributes of its run. */
-export type FeedEventRow = Readonly<Pick<EventEntity, (typeof CONTENT)[number]>> &
-  Readonly<Pick<RunEntity, 'attributes'>> & {
-    readonly position: number;
-  };
+export interface FeedEventRow extends FeedEvent {
+  readonly position: number;
+}
 
-/** Positions of the oldest stored entry and of the newest one ever; 1 and 0 for an unused topic. */
+/** Positions of the oldest stored entry and of the newest one ever. */
 export interface FeedBounds {
   readonly first: number;
   readonly last: number;
 }
+
+/** The bounds of a topic that no event has used. */
+export const UNUSED: FeedBounds = { first: 1, last: 0 };
 
 export interface FeedRows extends FeedBounds {
   readonly entries: readonly FeedEventRow[];
@@ -60,6 +60,15 @@ const ENTRIES = new EntityTable(FeedEntryEntity);
 const EVENTS = new EntityTable(EventEntity);
 const RUNS = new EntityTable(RunEntity);
 
+/** Columns of an event that its entry on a feed shows, besides its JSON. */
+const CONTENT = ['runId', 'attempt', 'type', 't', 'state'] as const;
+
+interface BoundsRow {
+  readonly topic: string;
+  readonly first: string;
+  readonly last: string;
+}
+
 const REFERENCE = ENTRIES.except('topic', 'position');
 const NEW_ENTRIES = ENTRIES.unnest(['topic', ...REFERENCE], { extra: { n: 'integer' } });
 const APPEND = `with added as materialized (
@@ -84,7 +93,7 @@ const APPEND = `with added as materialized (
            from added a
            join counters c on c.topic = a.topic
        )
-       select pg_notify('${FEED_CHANNEL}', last_position || ' ' || topic)
+       select topic, last_position as last, pg_notify('${FEED_CHANNEL}', last_position || ' ' || topic)
          from counters`;
 
 @Injectable()
@@ -92,24 +101,35 @@ export class FeedRepository {
   constructor(@Inject(Settings) private readonly settings: Pick<Settings, 'feedEnabled'>) {}
 
   /**
-   * Appends entries to their topics' feeds, unless the feed is switched off, and returns their number. It locks the
-   * topics' counters until the commit, so that positions are in commit order: use it as the last statement.
+   * Appends entries to their topics' feeds, unless the feed is switched off. It locks the topics' counters until the commit,
+   * so that positions are in commit order: use it as the last statement.
+   * @returns by topic, the position of its last entry; those of a topic have consecutive positions
    */
-  async append(manager: EntityManager, entries: readonly FeedAppend[]): Promise<number> {
-    if (entries.length === 0 || !this.settings.feedEnabled) return 0;
-    await execute(manager, APPEND, NEW_ENTRIES.params(entries, { n: (_, n) => n }));
-    return entries.length;
+  async append(
+    manager: EntityManager,
+    entries: readonly FeedAppend[],
+  ): Promise<ReadonlyMap<string, number>> {
+    if (entries.length === 0 || !this.settings.feedEnabled) return new Map();
+    const params = NEW_ENTRIES.params(entries, { n: (_, n) => n });
+    const counters = await rows<Omit<BoundsRow, 'first'>>(manager, APPEND, params);
+    return new Map(counters.map(({ topic, last }) => [topic, Number(last)]));
   }
 
-  async findBounds(executor: SqlExecutor, topic: string): Promise<FeedBounds> {
-    const [bounds] = await rows<Record<keyof FeedBounds, string>>(
+  /** The bounds of those of the topics that events have used. */
+  async findBounds(
+    executor: SqlExecutor,
+    topics: readonly string[],
+  ): Promise<ReadonlyMap<string, FeedBounds>> {
+    const found = await rows<BoundsRow>(
       executor,
-      `select first_position as first, last_position as last
+      `select topic, first_position as first, last_position as last
          from ${TOPICS.name}
-        where topic = $1::text`,
-      [topic],
+        where topic = any($1::text[])`,
+      [topics],
     );
-    return { first: Number(bounds?.first ?? 1), last: Number(bounds?.last ?? 0) };
+    return new Map(
+      found.map(({ topic, first, last }) => [topic, { first: Number(first), last: Number(last) }]),
+    );
   }
 
   /** Entries of a feed, oldest first. Deleting an event also deletes its entries. */
@@ -119,16 +139,14 @@ export class FeedRepository {
     const found = await rows<JoinedRow>(
       executor,
       `select t.first_position as first, t.last_position as last,
-              p.position as "entryPosition", p.found, p.attributes,
+              p.position as "entryPosition", p.found, p.msg, p.payload, p.attributes,
               ${EVENTS.select('p', CONTENT)}
          from ${TOPICS.name} t
          left join lateral (
            select f.position, ${EVENTS.columns(CONTENT, 'e')}, r.attributes,
+                  e.msg::text as msg, e.payload::text as payload,
                   count(*) over () as found,
-                  sum(
-                    octet_length(e.msg::text) + octet_length(e.payload::text)
-                    + coalesce(octet_length(r.attributes::text), 0)
-                  ) over (
+                  sum(e.size + coalesce(octet_length(r.attributes), 0)) over (
                     order by f.position
                      rows between unbounded preceding and 1 preceding
                   ) as bytes_before
@@ -143,7 +161,7 @@ export class FeedRepository {
              join ${EVENTS.name} e on e.run_id = f.run_id and e.index = f.event_index
              left join lateral (
                -- The limit makes it one lookup by id for each entry, however many runs there are.
-               select attributes
+               select attributes::text as attributes
                  from ${RUNS.name}
                 where id = f.run_id
                 limit 1
@@ -155,7 +173,7 @@ export class FeedRepository {
       [topic, after ?? 0, limit, maxBytes],
     );
     const [head] = found;
-    if (head === undefined) return { first: 1, last: 0, entries: [], hasMore: false };
+    if (head === undefined) return { ...UNUSED, entries: [], hasMore: false };
     const entries = found.flatMap((row) =>
       row.entryPosition === null ? [] : [{ ...row, position: Number(row.entryPosition) }],
     );

@@ -3,12 +3,13 @@ import type { EventStreamResponse } from '../common/http/server/bounded-readers.
 import { ChannelNotifications } from '../common/notifications/channel-notifications.js';
 import { Notifications } from '../database/notifications.js';
 import { retryWhileUnavailable } from '../database/unavailable.js';
+import { FeedSlice } from './cache/feed-slice.js';
 import type { FeedStreamQueryDto } from './dto/feed-query.dto.js';
 import { FeedCursors } from './feed-cursors.js';
+import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
-import { FeedSlice } from './feed-slice.js';
 import { FeedCursorGone, FeedCursorLost } from './feed.errors.js';
-import { FEED_LIMITS, type FeedLimits, FeedReader } from './feed.reader.js';
+import { FeedReader } from './feed.reader.js';
 import { FEED_CHANNEL, type FeedRange } from './feed.repository.js';
 
 @Injectable()
@@ -54,15 +55,16 @@ export class FeedService {
       await topic.waitForTurn({ signal, forMs });
       let { version } = topic;
       const end = topic.endBehind(range.after);
-      let slice = end === undefined ? await this.reader.readShared(range) : FeedSlice.empty(end, range.epoch);
+      let slice = end === undefined ? await this.reader.read(range) : FeedSlice.empty(end, range.epoch);
       for (;;) {
-        if (slice.events.length > 0) return slice;
+        if (slice.entries.length > 0) return slice;
         topic.noteEnd(range.after, slice.end, version);
         const left = deadline - performance.now();
         if (left <= 0) return slice;
         if (!(await topic.waitForChange(slice.end, version, { signal, forMs: left }))) return slice;
+        const last = topic.announcedSince(version);
         ({ version } = topic);
-        slice = await this.reader.readShared({ ...range, after: slice.end, epoch: slice.epoch });
+        slice = await this.#readNext(range, slice, last);
         this.#observeDelivery(slice);
       }
     } finally {
@@ -84,13 +86,14 @@ export class FeedService {
       stream.begin();
       let hasCaughtUp = false;
       while (slice !== undefined && !signal.aborted) {
-        if (slice.events.length > 0) await stream.send(slice.frames);
+        if (slice.entries.length > 0) await stream.send(slice.frames);
         if (hasCaughtUp && !signal.aborted) this.#observeDelivery(slice);
         hasCaughtUp ||= !slice.hasMore;
         if (!slice.hasMore) await topic.waitForChange(slice.end, version, { signal });
         if (signal.aborted) return;
+        const last = topic.announcedSince(version);
         ({ version } = topic);
-        slice = await this.#readNext({ ...range, after: slice.end, epoch: slice.epoch }, signal);
+        slice = await this.#continueStream(range, slice, last, signal);
       }
     } finally {
       this.notifications.unsubscribe(topic);
@@ -98,17 +101,28 @@ export class FeedService {
   }
 
   /** The next slice of an open stream; undefined to end the stream. */
-  async #readNext(range: FeedRange, signal: AbortSignal): Promise<FeedSlice | undefined> {
+  async #continueStream(
+    range: FeedRange,
+    slice: FeedSlice,
+    last: number | undefined,
+    signal: AbortSignal,
+  ): Promise<FeedSlice | undefined> {
     try {
-      return await retryWhileUnavailable(() => this.reader.readShared(range), this.limits, signal);
+      return await retryWhileUnavailable(() => this.#readNext(range, slice, last), this.limits, signal);
     } catch (error) {
       if (error instanceof FeedCursorGone || error instanceof FeedCursorLost) return undefined;
       throw error;
     }
   }
 
+  /** The slice behind another one. @param last the newest announced position; undefined if announcements may be missing */
+  #readNext(range: FeedRange, { end, epoch, last: known }: FeedSlice, last: number | undefined): Promise<FeedSlice> {
+    const next = { ...range, after: end, epoch };
+    return last === undefined ? this.reader.read(next) : this.reader.readNext(next, Math.max(known, last));
+  }
+
   /** Only for readers that had caught up: the age of older events says nothing about the service. */
-  #observeDelivery({ events: [oldest] }: FeedSlice): void {
+  #observeDelivery({ entries: [oldest] }: FeedSlice): void {
     if (oldest) this.metrics.observeDelivery(oldest.t);
   }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { DEFAULT_FEED_LIMITS } from '../../src/feed/feed.reader.js';
+import { DEFAULT_FEED_LIMITS } from '../../src/feed/feed-limits.js';
 import { encodeCursor } from '../../src/feed/feed-cursor.fixtures.js';
 import { Drain } from '../../src/common/http/server/drain.js';
 import { EventStreamReader, type StreamOptions } from '../support/event-stream.js';

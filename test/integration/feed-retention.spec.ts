@@ -32,7 +32,7 @@ describe('retention of the feed', () => {
     );
 
   /** Appends one entry per age, given in days before NOW, in this order. */
-  const append = (topic: string, ages: readonly number[]): Promise<number> =>
+  const append = (topic: string, ages: readonly number[]): Promise<ReadonlyMap<string, number>> =>
     database.dataSource.transaction((manager) =>
       new FeedRepository({ feedEnabled: true }).append(
         manager,

@@ -3,7 +3,7 @@ import { Test } from '@nestjs/testing';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule } from '../../src/app.module.js';
 import { ENTITIES } from '../../src/database/entities/all.js';
-import { FEED_LIMITS, DEFAULT_FEED_LIMITS, type FeedLimits } from '../../src/feed/feed.reader.js';
+import { FEED_LIMITS, DEFAULT_FEED_LIMITS, type FeedLimits } from '../../src/feed/feed-limits.js';
 import { Drain } from '../../src/common/http/server/drain.js';
 import { FastExpressAdapter } from '../../src/common/http/server/fast-express.adapter.js';
 import { createLog } from '../../src/common/logging/logger.js';

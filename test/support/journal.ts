@@ -4,6 +4,10 @@ import { v7 as uuidv7 } from 'uuid';
 import { Refusals } from '../../src/common/quotas/refusals.js';
 import type { Settings } from '../../src/config/settings.js';
 import { loadSettings } from '../../src/config/settings.module.js';
+import { FeedTails } from '../../src/feed/cache/feed-tails.js';
+import { cursorsOf } from '../../src/feed/feed-cursor.js';
+import { DEFAULT_FEED_LIMITS } from '../../src/feed/feed-limits.js';
+import { FeedMetrics } from '../../src/feed/feed-metrics.js';
 import { FeedRepository } from '../../src/feed/feed.repository.js';
 import { EventRepository } from '../../src/runs/events/event.repository.js';
 import { HeldRunRepository } from '../../src/runs/storage/held-run.repository.js';
@@ -49,7 +53,9 @@ export function journalOn(
     new ClaimReplays(idempotency, runs, settings),
   );
   const views = new RunViews(runs, events, settings);
-  const committer = new GroupCommitter(writer, allocator, views);
+  const cursors = { epoch: null, of: (topic: string) => cursorsOf(topic, null) };
+  const feeds = new FeedTails(cursors, new FeedMetrics(registry), DEFAULT_FEED_LIMITS);
+  const committer = new GroupCommitter(writer, allocator, views, feeds);
   const instrumentation = new JournalInstrumentation(new JournalMetrics(registry), null);
   return {
     journal: new RunJournal({ dataSource }, committer, instrumentation, settings, new Refusals(registry)),

@@ -34,6 +34,8 @@ export class Topic {
   invalidate(): void {
     this.version += 1;
     this.#missedAtVersion = this.version;
+    // A feed epoch may have begun, in which the topic is shorter.
+    this.#lastPosition = 0;
     this.#wakeSoon();
   }
 
@@ -47,6 +49,11 @@ export class Topic {
       () => this.version > since && (this.#lastPosition > after || this.#missedAtVersion > since),
       ends,
     );
+  }
+
+  /** The newest announced position; undefined if announcements may have been missed since a version. */
+  announcedSince(version: number): number | undefined {
+    return this.#missedAtVersion > version ? undefined : this.#lastPosition;
   }
 
   /** If the readers have just been woken, waits until they are woken next. */

@@ -1,6 +1,5 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import type { JsonObject } from '@longshore/common/json/json-value';
-import type { FeedEventRow } from '../feed.repository.js';
 
 @ApiSchema({ name: 'FeedEvent', description: "An event of a topic's feed." })
 export class FeedEventDto {
@@ -44,19 +43,4 @@ export class FeedPageDto {
 export class FeedCursorDto {
   /** To be sent as `after`. @example AAAAAAAAAAEm6-5TRbw */
   cursor: string;
-}
-
-export function toFeedEventDto(row: FeedEventRow, cursor: string): FeedEventDto {
-  const { runId, attempt, type, msg, t, state, payload, attributes } = row;
-  return {
-    cursor,
-    run_id: runId,
-    attempt,
-    type,
-    msg,
-    t: t.toISOString(),
-    state,
-    payload,
-    ...(attributes !== null && { attributes }),
-  };
 }

@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { DataSource, EntityManager } from 'typeorm';
 import { Pipeline } from '../../database/pipeline.js';
 import type { StatementTracer } from '../../database/statement-tracer.js';
+import { FeedTails } from '../../feed/cache/feed-tails.js';
 import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
 import { RunViews } from '../storage/run-views.js';
 import { ClaimAllocator } from './claim-allocator.js';
@@ -17,6 +18,7 @@ export class GroupCommitter {
     private readonly writer: GroupWriter,
     private readonly allocator: ClaimAllocator,
     private readonly views: RunViews,
+    private readonly feeds: FeedTails,
   ) {}
 
   /**
@@ -42,8 +44,12 @@ export class GroupCommitter {
       pipeline.also(appended);
       return { group, outcomes, appended };
     };
+    const { epoch } = this.feeds;
     const { appended, ...committed } = await Pipeline.transaction(source, work, tracer);
-    return { ...committed, feedEntries: await appended };
+    const heads = await appended;
+    if (heads.size === 0) return { ...committed, feedEntries: 0 };
+    this.feeds.append(epoch, heads, () => committed.group.feedEvents);
+    return { ...committed, feedEntries: committed.group.feedEntries.length };
   }
 
   /** Serves the claims of a group. @returns ids of the assigned runs */

@@ -80,8 +80,11 @@ export class GroupWriter {
     ]);
   }
 
-  /** Appends the group's entries to feeds. Must be the last statement: it locks rows of topics. @returns how many */
-  appendToFeeds(manager: EntityManager, { feedEntries }: RunGroup): Promise<number> {
+  /**
+   * Appends the group's entries to feeds. Must be the last statement: it locks rows of topics.
+   * @returns by topic, the position of its last entry
+   */
+  appendToFeeds(manager: EntityManager, { feedEntries }: RunGroup): Promise<ReadonlyMap<string, number>> {
     return this.feed.append(manager, feedEntries);
   }
 }

@@ -1,3 +1,5 @@
+import { jsonText } from '@longshore/common/json/json-text';
+import type { TopicEvent } from '../../feed/cache/feed-tails.js';
 import type { FeedAppend } from '../../feed/feed.repository.js';
 import type { AuditRecord } from '../audit/audit.repository.js';
 import { StateCountDelta } from '../counts/state-count-delta.js';
@@ -144,6 +146,18 @@ export class RunGroup {
     return this.entries.flatMap((entry) => {
       const topic = this.#after.get(entry.runId)?.topic;
       return topic ? [{ topic, runId: entry.runId, eventIndex: entry.index, recordedAt: entry.t }] : [];
+    });
+  }
+
+  /** What the feeds show of the feed entries. */
+  get feedEvents(): TopicEvent[] {
+    return this.entries.flatMap((entry) => {
+      const { topic = null, attributes = null } = this.#after.get(entry.runId) ?? {};
+      if (topic === null) return [];
+      const { runId, attempt, type, t, state } = entry;
+      const [msg, payload] = [JSON.stringify(entry.msg), jsonText(entry.payload)];
+      const shown = attributes && jsonText(attributes);
+      return [{ topic, runId, attempt, type, msg, t, state, payload, attributes: shown }];
     });
   }
 

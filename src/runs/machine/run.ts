@@ -6,7 +6,7 @@ import type { RunState } from './run-state.js';
 /** Attempts that one run may have; the attempt with this number is the last. */
 export const MAX_ATTEMPTS_OF_A_RUN = 1000;
 
-/** Fields that the state machine reads and that never change after the creation. */
+/** Fields that the state machine and the feeds read and that never change after the creation. */
 export const FIXED_FIELDS = [
   'id',
   'maxAttempts',
@@ -15,6 +15,7 @@ export const FIXED_FIELDS = [
   'startWithinS',
   'attemptTimeoutS',
   'topic',
+  'attributes',
   'ramMb',
   'vramMb',
   'cpu',

@@ -1,0 +1,177 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { FeedCursors } from '../feed-cursors.js';
+import { FEED_LIMITS, type FeedLimits } from '../feed-limits.js';
+import { FeedMetrics } from '../feed-metrics.js';
+import { FeedEntry, type FeedEvent } from './feed-entry.js';
+import { FeedSlice } from './feed-slice.js';
+import { FeedTail, type FeedPart, type PageLimits } from './feed-tail.js';
+import { RecentSlices } from './recent-slices.js';
+
+/** The share of the cached bytes for JSON of whole pages. */
+const SLICE_SHARE = 1 / 4;
+
+/** Commits are not added to a topic that was not read for this time. */
+const UNREAD_MS = 60_000;
+
+/** An event that was committed to the feed of a topic. */
+export interface TopicEvent extends FeedEvent {
+  readonly topic: string;
+}
+
+/** The place and size of a slice to be read from the cache. */
+export interface SliceRange extends PageLimits {
+  readonly topic: string;
+  /** Position behind which it begins. */
+  readonly start: number;
+  /** Position of the newest entry, as far as the reader knows. */
+  readonly last: number;
+}
+
+interface CachedTopic {
+  readonly tail: FeedTail;
+  readonly toCursor: (position: number) => string;
+  readAt: number;
+}
+
+/**
+ * A cache of the newest events of the feeds that are read in this process, filled by reads and by the commits of this
+ * process. The least recently read topics are forgotten first. It holds committed events only and has no gaps; other
+ * processes may have appended more. It is empty at the begin of a feed epoch, in which positions may have other events.
+ */
+@Injectable()
+export class FeedTails {
+  /** Least recently read first. */
+  readonly #topics = new Map<string, CachedTopic>();
+  readonly #slices: RecentSlices;
+  #bytes = 0;
+  #epoch: string | null = null;
+
+  constructor(
+    @Inject(FeedCursors) private readonly cursors: Pick<FeedCursors, 'epoch' | 'of'>,
+    private readonly metrics: FeedMetrics,
+    @Inject(FEED_LIMITS) private readonly limits: Pick<FeedLimits, 'cacheBytes' | 'cacheTopicBytes'>,
+  ) {
+    this.#slices = new RecentSlices(limits.cacheBytes * SLICE_SHARE);
+  }
+
+  /** Token of the current epoch. Read it before the query or transaction whose events are added. */
+  get epoch(): string | null {
+    return this.#followEpoch();
+  }
+
+  /** The positions between which all events of the topic are cached. */
+  find(topic: string): Pick<FeedPart, 'from' | 'to'> | undefined {
+    this.#followEpoch();
+    return this.#topics.get(topic)?.tail;
+  }
+
+  /** The slice, which ends early where the cache ends; undefined if the cache does not reach back to its start. */
+  read({ topic, start, last, limit, maxBytes }: SliceRange): FeedSlice | undefined {
+    const epoch = this.#followEpoch();
+    const cached = this.#topics.get(topic);
+    const entries = cached?.tail.page(start, { limit, maxBytes });
+    if (cached === undefined || entries === undefined) return undefined;
+    cached.readAt = performance.now();
+    this.#topics.delete(topic);
+    this.#topics.set(topic, cached);
+    const newest = Math.max(last, cached.tail.to);
+    const hasMore = (entries.at(-1)?.position ?? start) < newest;
+    const make = (): FeedSlice => new FeedSlice(start, entries, hasMore, newest, epoch);
+    if (entries.length === 0) return make();
+    const slice = this.#slices.get(`${start} ${entries.length} ${hasMore} ${topic}`, make);
+    this.#observe();
+    return slice;
+  }
+
+  /**
+   * Adds what was read from the database.
+   * @param epoch from before the query
+   * @param last position of the newest entry when it was read
+   */
+  add(epoch: string | null, topic: string, part: FeedPart, last: number): void {
+    if (epoch !== this.#followEpoch()) return;
+    const cached = this.#topics.get(topic);
+    if (cached !== undefined && this.#merge(cached, part)) {
+      this.#evict();
+    } else if (part.to >= Math.max(last, cached?.tail.to ?? 0)) {
+      this.forget(topic);
+      const tail = new FeedTail(part, this.limits.cacheTopicBytes);
+      this.#topics.set(topic, { tail, toCursor: this.cursors.of(topic), readAt: performance.now() });
+      this.#bytes += tail.bytes;
+      this.#evict();
+    }
+  }
+
+  /**
+   * Adds what this process has committed, to the topics that are cached.
+   * @param epoch from before the transaction
+   * @param heads by topic, the position of its last event
+   * @param listEvents the events of all these topics, in the order of their positions
+   */
+  append(
+    epoch: string | null,
+    heads: ReadonlyMap<string, number>,
+    listEvents: () => readonly TopicEvent[],
+  ): void {
+    if (epoch !== this.#followEpoch()) return;
+    const added = new Map<string, TopicEvent[]>();
+    for (const topic of heads.keys()) if (this.#isRead(topic)) added.set(topic, []);
+    if (added.size === 0) return;
+    for (const event of listEvents()) added.get(event.topic)?.push(event);
+    for (const [topic, events] of added) {
+      const cached = this.#topics.get(topic);
+      const to = heads.get(topic) ?? 0;
+      const from = to - events.length;
+      // If a commit in between is missing, the next read adds both.
+      if (cached?.tail.to !== from) continue;
+      const entries = events.map((event, n) => new FeedEntry(from + n + 1, event, cached.toCursor));
+      this.#merge(cached, { from, to, entries });
+    }
+    this.#evict();
+  }
+
+  /** Forgets the events of a topic. */
+  forget(topic: string): void {
+    this.#bytes -= this.#topics.get(topic)?.tail.bytes ?? 0;
+    this.#topics.delete(topic);
+  }
+
+  #followEpoch(): string | null {
+    const { epoch } = this.cursors;
+    if (epoch !== this.#epoch) {
+      for (const topic of this.#topics.keys()) this.forget(topic);
+      this.#slices.clear();
+      this.#epoch = epoch;
+    }
+    return epoch;
+  }
+
+  /** Whether a topic is cached and still read; forgets it if not. */
+  #isRead(topic: string): boolean {
+    const cached = this.#topics.get(topic);
+    if (cached === undefined) return false;
+    if (performance.now() - cached.readAt < UNREAD_MS) return true;
+    this.forget(topic);
+    return false;
+  }
+
+  #merge({ tail }: CachedTopic, part: FeedPart): boolean {
+    const before = tail.bytes;
+    const isMerged = tail.merge(part);
+    this.#bytes += tail.bytes - before;
+    return isMerged;
+  }
+
+  /** Forgets topics until the others fit; keeps the one that was read last. */
+  #evict(): void {
+    for (const topic of this.#topics.keys()) {
+      if (this.#bytes <= this.limits.cacheBytes * (1 - SLICE_SHARE) || this.#topics.size === 1) break;
+      this.forget(topic);
+    }
+    this.#observe();
+  }
+
+  #observe(): void {
+    this.metrics.cachedBytes.set(this.#bytes + this.#slices.bytes);
+  }
+}
