@@ -21,7 +21,11 @@ import {
 
 const RANGE = { topic: 'a', after: 3, epoch: null, limit: 10, maxBytes: 1000 } as const;
 
-type Asked<Q, R> = { readonly asked: Q; readonly answer: (result: R) => void; readonly fail: (error: Error) => void };
+type Asked<Q, R> = {
+  readonly asked: Q;
+  readonly answer: (result: R) => void;
+  readonly fail: (error: Error) => void;
+};
 
 /** A repository whose queries the test answers. */
 class HeldRepository extends FeedRepository {
@@ -38,10 +42,7 @@ class HeldRepository extends FeedRepository {
     });
   }
 
-  override findBounds(
-    _: unknown,
-    asked: readonly string[],
-  ): Promise<ReadonlyMap<string, FeedBounds>> {
+  override findBounds(_: unknown, asked: readonly string[]): Promise<ReadonlyMap<string, FeedBounds>> {
     return new Promise((answer, fail) => {
       this.bounds.push({ asked, answer, fail });
     });
@@ -64,7 +65,17 @@ const EMPTY: FeedRows = { first: 1, last: 3, entries: [], hasMore: false };
 
 function row(position: number): FeedEventRow {
   const [runId, t] = ['r', new Date(0)];
-  return { position, runId, t, attempt: 1, type: 'NOTE', msg: '""', state: 'RUNNING', payload: '{}', attributes: null };
+  return {
+    position,
+    runId,
+    t,
+    attempt: 1,
+    type: 'NOTE',
+    msg: '""',
+    state: 'RUNNING',
+    payload: '{}',
+    attributes: null,
+  };
 }
 
 function boundsOf(first: number, last: number): ReadonlyMap<string, FeedBounds> {

@@ -112,7 +112,12 @@ export class FeedReader {
     const { topic, after } = range;
     const { epoch } = this.cursors;
     if (after !== null) await this.cursors.requirePosition(range.epoch, topic, after);
-    const { first, last, entries: found, hasMore } = await this.#take(() => this.repository.list(this.dataSource, range));
+    const {
+      first,
+      last,
+      entries: found,
+      hasMore,
+    } = await this.#take(() => this.repository.list(this.dataSource, range));
     // The query may have read the database of before.
     if (epoch !== this.cursors.epoch) return this.#list(range);
     const start = this.#startOf(range, { first, last });

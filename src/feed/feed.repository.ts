@@ -105,10 +105,7 @@ export class FeedRepository {
    * so that positions are in commit order: use it as the last statement.
    * @returns by topic, the position of its last entry; those of a topic have consecutive positions
    */
-  async append(
-    manager: EntityManager,
-    entries: readonly FeedAppend[],
-  ): Promise<ReadonlyMap<string, number>> {
+  async append(manager: EntityManager, entries: readonly FeedAppend[]): Promise<ReadonlyMap<string, number>> {
     if (entries.length === 0 || !this.settings.feedEnabled) return new Map();
     const params = NEW_ENTRIES.params(entries, { n: (_, n) => n });
     const counters = await rows<Omit<BoundsRow, 'first'>>(manager, APPEND, params);

@@ -116,7 +116,11 @@ export class FeedService {
   }
 
   /** The slice behind another one. @param last the newest announced position; undefined if announcements may be missing */
-  #readNext(range: FeedRange, { end, epoch, last: known }: FeedSlice, last: number | undefined): Promise<FeedSlice> {
+  #readNext(
+    range: FeedRange,
+    { end, epoch, last: known }: FeedSlice,
+    last: number | undefined,
+  ): Promise<FeedSlice> {
     const next = { ...range, after: end, epoch };
     return last === undefined ? this.reader.read(next) : this.reader.readNext(next, Math.max(known, last));
   }
