@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
+import { BatchedReads } from '../database/batched-reads.js';
 import { Semaphore } from '../database/semaphore.js';
 import { FeedEntry } from './cache/feed-entry.js';
 import { FeedSlice } from './cache/feed-slice.js';
@@ -18,9 +19,7 @@ import { FeedRepository, UNUSED, type FeedBounds, type FeedRange } from './feed.
  */
 @Injectable()
 export class FeedReader {
-  /** Topics of the next query of bounds. */
-  readonly #topics = new Set<string>();
-  readonly #bounds = new SharedReads<ReadonlyMap<string, FeedBounds>>();
+  readonly #bounds: BatchedReads<string, FeedBounds>;
   readonly #slices = new SharedReads<FeedSlice>();
   readonly #semaphore: Semaphore;
   /** What one query adds to the cache for all readers of a topic. */
@@ -35,6 +34,9 @@ export class FeedReader {
     @Inject(FEED_LIMITS) { maxQueries, pageBytes, streamEvents }: FeedLimits,
   ) {
     this.#semaphore = new Semaphore(maxQueries);
+    this.#bounds = new BatchedReads((topics) =>
+      this.#take(() => this.repository.findBounds(this.dataSource, topics)),
+    );
     this.#added = { limit: streamEvents, maxBytes: pageBytes };
   }
 
@@ -137,13 +139,7 @@ export class FeedReader {
   }
 
   async #findBounds(topic: string): Promise<FeedBounds> {
-    this.#topics.add(topic);
-    const found = await this.#bounds.read('', () => {
-      const topics = [...this.#topics];
-      this.#topics.clear();
-      return this.#take(() => this.repository.findBounds(this.dataSource, topics));
-    });
-    return found.get(topic) ?? UNUSED;
+    return (await this.#bounds.load(topic)) ?? UNUSED;
   }
 
   #take<T>(query: () => Promise<T>): Promise<T> {
