@@ -10,7 +10,7 @@ import { FeedTails } from './feed-tails.js';
 
 const TOPICS = ['a', 'b', 'c'] as const;
 const TOPIC_BYTES = 6_000;
-const ALL_BYTES = 16_000;
+const ALL_BYTES = 14_000;
 
 function eventOf(epoch: string, position: number, size: number): FeedEvent {
   const payload = JSON.stringify({ epoch, position, filler: 'x'.repeat(size) });
