@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { InjectRepository } from '@nestjs/typeorm';
 import { Repository } from 'typeorm';
+import { stringifyJson } from '@longshore/common/json/json-text';
 import { DefinitionEntity } from '../database/entities/definition.entity.js';
 import { EntityTable } from '../database/entity-table.js';
 import { execute, rows } from '../database/sql.js';
@@ -46,9 +47,9 @@ export class DefinitionRepository {
   ): Promise<{ readonly row: DefinitionEntity; readonly created: boolean } | null> {
     const values = {
       ...row,
-      inputSpecs: JSON.stringify(row.inputSpecs),
-      outputSpecs: JSON.stringify(row.outputSpecs),
-      attributes: row.attributes && JSON.stringify(row.attributes),
+      inputSpecs: stringifyJson(row.inputSpecs),
+      outputSpecs: stringifyJson(row.outputSpecs),
+      attributes: row.attributes && stringifyJson(row.attributes),
     };
     const { id, version } = row;
     return this.definitions.manager.transaction(async (manager) => {
@@ -185,6 +186,6 @@ function contentOf(row: DefinitionEntity): Map<string, unknown> {
 /** The entries whose value is another, or none, in the other map. */
 function differing(entries: ReadonlyMap<string, unknown>, other: ReadonlyMap<string, unknown>): object {
   return Object.fromEntries(
-    [...entries].filter(([field, value]) => JSON.stringify(value) !== JSON.stringify(other.get(field))),
+    [...entries].filter(([field, value]) => stringifyJson(value) !== stringifyJson(other.get(field))),
   );
 }

@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { composeJson, stringifyJson } from '@longshore/common/json/json-text';
 import type { Author } from '../auth/audit-log.js';
 import type { DefinitionEntity } from '../database/entities/definition.entity.js';
 import { InvalidRequest } from '../common/http/errors/domain-error.js';
@@ -144,7 +145,7 @@ export class DefinitionsService {
 
 /** Bytes of what a definition declares, as JSON. */
 function bytesOf({ image, inputSpecs, outputSpecs, topic, attributes }: DefinitionRow): number {
-  return Buffer.byteLength(JSON.stringify({ image, inputSpecs, outputSpecs, topic, attributes }));
+  return Buffer.byteLength(stringifyJson({ image, inputSpecs, outputSpecs, topic, attributes }));
 }
 
 function toRow(body: CreateDefinitionDto): DefinitionRow {
@@ -153,18 +154,22 @@ function toRow(body: CreateDefinitionDto): DefinitionRow {
     id: body.id,
     version: body.version,
     image: body.image,
-    inputSpecs: mapSpecs(body.input_specs, (spec) => ({
-      type: spec.type,
-      required: spec.required ?? false,
-      default: spec.default ?? null,
-    })),
-    outputSpecs: mapSpecs(body.output_specs, ({ type }) => ({ type })),
+    inputSpecs: toSpecs(
+      body.input_specs,
+      ({ type, required = false, default: text = 'null' }) =>
+        `{"type":${JSON.stringify(type)},"required":${required},"default":${text}}`,
+    ),
+    outputSpecs: toSpecs(body.output_specs, ({ type }) => JSON.stringify({ type })),
     ...toStoredOptions(body),
     topic: delivery?.topic ?? null,
     attributes: delivery?.attributes ?? null,
   };
 }
 
-function mapSpecs<S, T>(given: ReadonlyMap<string, S> | undefined, map: (spec: S) => T): Record<string, T> {
-  return Object.fromEntries([...(given ?? [])].map(([name, spec]) => [name, map(spec)]));
+/** The stored form of specs. @param print the JSON text of a spec */
+function toSpecs<S, T>(
+  given: ReadonlyMap<string, S> = new Map(),
+  print: (spec: S) => string,
+): Record<string, T> {
+  return Object(composeJson([...given].map(([name, spec]) => [name, print(spec)])));
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { jsonText, lazyJson } from '@longshore/common/json/json-text';
 import type { JsonObject, JsonValue } from '@longshore/common/json/json-value';
 import type { InputSpec } from '../database/entities/definition.entity.js';
 import { checkDefaults, completeInputs, typeProblem } from './input-specs.js';
@@ -84,7 +85,21 @@ test('accepts __proto__ and constructor as names', () => {
   ]);
   const outcome = completeInputs(declared, inputs);
   assert.ok('inputs' in outcome);
-  assert.equal(JSON.stringify(outcome.inputs), '{"constructor":"c","__proto__":"p"}');
+  assert.equal(JSON.stringify(outcome.inputs), '{"__proto__":"p","constructor":"c"}');
+});
+
+test('keeps the digits of inputs and defaults, and the order of inputs', () => {
+  const stored: Record<string, InputSpec> = Object(
+    lazyJson(
+      '{"n":{"type":"number","required":false,"default":1e400},"1":{"type":"integer","required":true,"default":null}}',
+    ),
+  );
+  const outcome = completeInputs(
+    new Map([...Object.entries(stored), ...specs({ 2: { type: 'label:any' } })]),
+    Object(lazyJson('{"2":[1.0],"1":1795358081062000000}')),
+  );
+  assert.ok('inputs' in outcome);
+  assert.equal(jsonText(outcome.inputs), '{"2":[1.0],"1":1795358081062000000,"n":1e400}');
 });
 
 test('reports a default of the wrong type', () => {

@@ -1,3 +1,4 @@
+import { composeJson, memberText, memberTexts } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
 import type { InputSpec } from '../database/entities/definition.entity.js';
 
@@ -53,7 +54,10 @@ export function checkDefaults(specs: ReadonlyMap<string, InputSpec>): string[] {
   });
 }
 
-/** Checks inputs (null: absent) and fills in defaults; one line for each problem. Without specs it accepts all inputs. */
+/**
+ * Checks inputs (null: absent) and appends defaults, both with their exact text; one line for each problem. Without specs
+ * it accepts all inputs.
+ */
 export function completeInputs(
   specs: ReadonlyMap<string, InputSpec>,
   inputs: JsonObject,
@@ -63,16 +67,17 @@ export function completeInputs(
   const problems = [...given.keys()]
     .filter((name) => !specs.has(name))
     .map((name) => `inputs.${name} is not a declared input`);
-  const complete: [string, JsonValue][] = [];
+  const members = [...memberTexts(inputs)].filter(([, text]) => text !== 'null');
   for (const [name, spec] of specs) {
-    const value = given.get(name) ?? spec.default;
-    if (value === null) {
+    const isGiven = (given.get(name) ?? null) !== null;
+    const value = isGiven ? given.get(name) : spec.default;
+    if (value === undefined || value === null) {
       if (spec.required) problems.push(`inputs.${name} is required`);
       continue;
     }
     const problem = typeProblem(spec.type, value);
-    if (problem === undefined) complete.push([name, value]);
-    else problems.push(`inputs.${name} ${problem}`);
+    if (problem !== undefined) problems.push(`inputs.${name} ${problem}`);
+    else if (!isGiven) members.push([name, memberText(spec, 'default') ?? 'null']);
   }
-  return problems.length > 0 ? { problems } : { inputs: Object.fromEntries(complete) };
+  return problems.length > 0 ? { problems } : { inputs: composeJson(members) };
 }

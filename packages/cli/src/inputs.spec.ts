@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { describe, test } from 'node:test';
+import { stringifyJson } from '@longshore/common/json/json-text';
 import { CliError, EXIT } from './cli-error.js';
 import { readAssignment, readInputs, readJsonFile } from './inputs.js';
 
@@ -19,17 +20,19 @@ describe('an input name=value', () => {
       ['empty=', ''],
       ['url=http://host/?a=b', 'http://host/?a=b'],
       ['half={"a"', '{"a"'],
-      ['real=1.50', 1.5],
+      ['real=1.5', 1.5],
       ['minus=-0.5', -0.5],
     ] as const;
     for (const [assignment, value] of cases) {
-      assert.deepEqual(readAssignment(assignment)[1], value, assignment);
+      assert.equal(readAssignment(assignment)[1], JSON.stringify(value), assignment);
     }
   });
 
-  test('keeps digits that a number would lose, as text', () => {
-    assert.deepEqual(readAssignment('id=12345678901234567890'), ['id', '12345678901234567890']);
-    assert.deepEqual(readAssignment('big=1e999'), ['big', '1e999']);
+  test('keeps all digits of a number', () => {
+    for (const literal of ['12345678901234567890', '1e999', '1.50', '-0']) {
+      assert.deepEqual(readAssignment(`n= ${literal}`), ['n', literal]);
+    }
+    assert.deepEqual(readAssignment('list=[1.0, 1e400]'), ['list', '[1.0, 1e400]']);
   });
 
   test('needs a name', () => {
@@ -46,6 +49,15 @@ describe('inputs', () => {
       ['b', 'three'],
       ['__proto__', 'x'],
     ]);
+  });
+
+  test('keep the digits and the order of the file', async () => {
+    const stdin = Readable.from(['{ "2": 1e400, "1": {"x": [1.0]}, "c": 1 }']);
+    const inputs = await readInputs({ inputs: '-', input: ['c=3.0', 'id=1795358081062000000'] }, stdin);
+    assert.equal(
+      stringifyJson({ inputs }),
+      '{"inputs":{"2":1e400,"1":{"x":[1.0]},"c":3.0,"id":1795358081062000000}}',
+    );
   });
 
   test('must be an object in JSON that can be read', async () => {

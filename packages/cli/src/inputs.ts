@@ -1,17 +1,18 @@
 import { readFile } from 'node:fs/promises';
 import { text as readAll } from 'node:stream/consumers';
 import type { Readable } from 'node:stream';
-import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
+import { composeJson, memberTexts, parseJson } from '@longshore/common/json/json-text';
+import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { usageError } from './cli-error.js';
 
 /**
- * Reads `name=value`. A value that is JSON is taken as such, anything else as text: `n=3` is a number, `n="3"` (quotes
- * included) and `n=three` are texts.
+ * Reads `name=value` as a name and a JSON text. A value that is JSON is taken as such, with all digits of numbers, anything
+ * else as text: `n=3` is a number, `n="3"` (quotes included) and `n=three` are texts.
  * @throws CliError when there is no `=` or no name
  */
-export function readAssignment(assignment: string): readonly [string, JsonValue] {
+export function readAssignment(assignment: string): readonly [string, string] {
   const [name, text] = splitAssignment(assignment);
-  return [name, readValue(text)];
+  return [name, isJson(text) ? text.trim() : JSON.stringify(text)];
 }
 
 /** Splits `name=value` at the first `=`. @throws CliError when there is none, or no name */
@@ -30,8 +31,7 @@ export async function readInputs(
   stdin: Readable,
 ): Promise<JsonObject> {
   const fromFile = inputs === undefined ? {} : await readJsonObject(inputs, stdin);
-  // Not by assignment: a name may be `__proto__`.
-  return Object.fromEntries([...Object.entries(fromFile), ...input.map(readAssignment)]);
+  return composeJson(new Map([...memberTexts(fromFile), ...input.map(readAssignment)]));
 }
 
 /** A JSON object from a file; `-` is standard input. @throws CliError when it cannot be read or is none */
@@ -50,8 +50,7 @@ export async function readJsonFile(file: string, stdin: Readable): Promise<unkno
     throw usageError(`cannot read ${file}: ${error instanceof Error ? error.message : String(error)}`);
   }
   try {
-    const value: unknown = JSON.parse(text);
-    return value;
+    return parseJson(text);
   } catch (error) {
     throw usageError(
       `${nameOf(file)} holds no JSON: ${error instanceof Error ? error.message : String(error)}`,
@@ -63,18 +62,11 @@ function nameOf(file: string): string {
   return file === '-' ? 'standard input' : file;
 }
 
-function readValue(text: string): JsonValue {
+function isJson(text: string): boolean {
   try {
-    const value: JsonValue = JSON.parse(text);
-    // A number that a double cannot hold would come out as another one: such ids are texts.
-    return typeof value === 'number' && String(value) !== text.trim() && !isSameNumber(value, text)
-      ? text
-      : value;
+    JSON.parse(text);
+    return true;
   } catch {
-    return text;
+    return false;
   }
-}
-
-function isSameNumber(value: number, text: string): boolean {
-  return Number.isFinite(value) && (!/^-?\d+$/.test(text.trim()) || Number.isSafeInteger(value));
 }

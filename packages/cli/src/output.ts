@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
+import { stringifyJson } from '@longshore/common/json/json-text';
 import { colourOfState, oneLine, paint, safeText } from './style.js';
 
 /** A stream that may be a terminal. */
@@ -54,7 +55,7 @@ export class Output {
 
   /** Prints values of the API, one per line. */
   json(...values: readonly unknown[]): Promise<void> {
-    return this.write(values.map((value) => `${JSON.stringify(value)}\n`).join(''));
+    return this.write(values.map((value) => `${stringifyJson(value)}\n`).join(''));
   }
 
   /** Prints a message to standard error. */

@@ -1,4 +1,5 @@
 import type { Schemas } from '@longshore/client';
+import { jsonText, stringifyJson } from '@longshore/common/json/json-text';
 import { colourOfState, oneLine, paint } from './style.js';
 import { ago, type Column, formatFields } from './table.js';
 
@@ -55,8 +56,8 @@ export function runDetails(run: Run, colours: boolean): string {
       ['cause', summary.cause],
       ['exit code', summary.exit_code?.toString()],
       ['error', summary.error_message === undefined ? undefined : oneLine(summary.error_message)],
-      ['inputs', JSON.stringify(run.inputs)],
-      ['outputs', JSON.stringify(run.outputs)],
+      ['inputs', jsonText(run.inputs)],
+      ['outputs', jsonText(run.outputs)],
     ],
     colours,
   );
@@ -66,7 +67,7 @@ export function runDetails(run: Run, colours: boolean): string {
 export function eventText({ t, type, msg, payload }: Schemas['PolledEvent']): string {
   const said = type === 'PROGRESS' ? `${msg} %` : String(msg);
   const more = payload['error_message'] ?? payload['outputs'];
-  const shown = typeof more === 'string' || more === undefined ? more : JSON.stringify(more);
+  const shown = typeof more === 'string' || more === undefined ? more : stringifyJson(more);
   const detail = oneLine(shown === undefined ? said : shown.startsWith(said) ? shown : `${said} ${shown}`);
   const cut = detail.length > LONGEST_DETAIL ? `${detail.slice(0, LONGEST_DETAIL)}...` : detail;
   return `${t}  ${oneLine(type).padEnd(9)}  ${cut}`.trimEnd();

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLongshoreClient, type LongshoreClient } from '@longshore/client';
+import { EXACT_JSON } from '@longshore/common/json/json-text';
 import { CliError, EXIT } from './cli-error.js';
 import type { Connection } from './connection.js';
 import { answersLater, failureText, hasNeverLeft, refusalOf } from './failures.js';
@@ -46,7 +47,11 @@ export class Session {
     /** Aborts at Ctrl-C. */
     readonly stop: AbortSignal,
   ) {
-    this.client = createLongshoreClient({ baseUrl: connection.url, apiKey: connection.apiKey });
+    this.client = createLongshoreClient({
+      baseUrl: connection.url,
+      apiKey: connection.apiKey,
+      json: EXACT_JSON,
+    });
     this.url = connection.url;
   }
 

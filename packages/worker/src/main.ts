@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { createLongshoreClient } from '@longshore/client';
+import { EXACT_JSON } from '@longshore/common/json/json-text';
 import { loadEnvFile } from '@longshore/common/settings/env-file';
 import { answerWithoutStarting } from '@longshore/common/settings/help';
 import { SettingsError } from '@longshore/common/settings/setting';
@@ -52,7 +53,12 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
     workerId: identity.workerId,
     resources,
     api: new HttpServiceApi(
-      createLongshoreClient({ baseUrl: serviceUrl, apiKey, fetch: boundedFetch(settings.maxAnswerBytes) }),
+      createLongshoreClient({
+        baseUrl: serviceUrl,
+        apiKey,
+        fetch: boundedFetch(settings.maxAnswerBytes),
+        json: EXACT_JSON,
+      }),
     ),
     runtime,
     clock: SYSTEM_CLOCK,

@@ -1,7 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { Allow, IsBoolean } from 'class-validator';
 import { IsText, OptionalField } from '../../common/http/validation/dto-decorators.js';
-import { PassByReference } from '../../common/http/validation/free-form-json.js';
+import { AsJsonText } from '../../common/http/validation/free-form-json.js';
 import { MAX_TYPE_LENGTH, TYPE_FORM, TYPE_PATTERN } from '../input-specs.js';
 import type { JsonValue } from '@longshore/common/json/json-value';
 
@@ -29,10 +29,10 @@ export class InputSpecInputDto {
 
   /** Used when a run does not give it; null is none. */
   @OptionalField()
-  @PassByReference()
+  @AsJsonText()
   @Allow()
   @ApiProperty({ required: false, oneOf: ANY_VALUE, description: 'Any JSON value of the type' })
-  default?: JsonValue;
+  default?: string;
 }
 
 @ApiSchema({ name: 'OutputSpecInput', description: 'Declares an output of a definition.' })

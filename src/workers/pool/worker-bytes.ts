@@ -1,4 +1,4 @@
-import { jsonText } from '@longshore/common/json/json-text';
+import { jsonText, withOwnText } from '@longshore/common/json/json-text';
 import type { Gpu } from '../../runs/scheduling-strategy.js';
 import type { ReportedRun } from './worker-pool.js';
 
@@ -19,7 +19,13 @@ export function fitRunningRuns(ops: readonly ReportedRun[], maxBytes: number): r
     (sum, op) => sum + bytesOfRun(op) + jsonText(op.inputs).length + jsonText(op.constraints).length,
     0,
   );
-  if (full <= maxBytes) return ops;
+  if (full <= maxBytes) {
+    return ops.map((op) => ({
+      ...op,
+      inputs: withOwnText(op.inputs),
+      constraints: withOwnText(op.constraints),
+    }));
+  }
   let bytes = 0;
   const fitting = ops.findIndex((op) => (bytes += bytesOfRun(op)) > maxBytes);
   return ops

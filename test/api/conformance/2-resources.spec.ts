@@ -306,8 +306,12 @@ describe('section 2: resources and their fields', () => {
       });
     });
 
-    test('numbers that would be altered, and text that cannot be stored, are refused', async () => {
-      for (const inputs of ['9007199254740993', '1e400', '1e-400', '"\\u0000"', '"\\ud800"']) {
+    test('numbers of typed fields that would be altered, and text that cannot be stored, are refused', async () => {
+      for (const priority of ['9007199254740993', '1e400', '1e-400', '-1e-400']) {
+        const answer = await service.send('POST', '/runs', { body: `{"image":"i","priority":${priority}}` });
+        assertInvalid(answer, ['priority must be an integer from -2147483648 to 2147483647']);
+      }
+      for (const inputs of ['"\\u0000"', '"\\ud800"']) {
         const answer = await service.send('POST', '/runs', {
           body: `{"image":"i","inputs":{"n":${inputs}}}`,
         });

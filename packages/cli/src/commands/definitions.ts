@@ -1,4 +1,5 @@
 import type { Schemas } from '@longshore/client';
+import { stringifyJson } from '@longshore/common/json/json-text';
 import type { Command } from 'commander';
 import { callsService, type CliContext, openSession, printList, type ServiceFlags } from '../command-kit.js';
 import { readInputs, readJsonFile, readJsonObject } from '../inputs.js';
@@ -95,7 +96,7 @@ function addGet(parent: Command, context: CliContext): void {
     }
     const { createdAt: _, updatedAt: __, event_delivery: delivery, ...rest } = definition;
     const shown = { ...rest, ...(delivery === null ? {} : { event_delivery: delivery }) };
-    await output.line(JSON.stringify(shown, null, 2));
+    await output.line(stringifyJson(shown, 2));
   });
 }
 

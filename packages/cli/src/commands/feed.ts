@@ -1,4 +1,5 @@
 import type { Schemas } from '@longshore/client';
+import { stringifyJson } from '@longshore/common/json/json-text';
 import type { Command } from 'commander';
 import { CliError, EXIT } from '../cli-error.js';
 import {
@@ -94,7 +95,7 @@ async function printPages(
   for (let after = first; ;) {
     const query = { topic, limit: PAGE, ...(after === undefined ? {} : { after }) };
     const page = await session.ask((init) => session.client.GET('/feed', { params: { query }, ...init }));
-    await print(page.events.map((event) => JSON.stringify(event)));
+    await print(page.events.map((event) => stringifyJson(event)));
     after = page.next_cursor ?? after;
     if (!page.has_more) return;
   }

@@ -16,14 +16,15 @@ const printed = new WeakMap<object, string>();
 /**
  * Prints a value like JSON.stringify, except that each part that {@link lazyJson} or {@link readExactly} returned is
  * printed as its text. JSON.stringify itself prints the parsed numbers of such parts.
+ * @param indent of nested values, in spaces; such parts stay on one line
  */
-export function stringifyJson(value: unknown): string {
+export function stringifyJson(value: unknown, indent = 0): string {
   const outer = collected;
   const texts: string[] = [];
   collected = texts;
   let frame: string;
   try {
-    frame = JSON.stringify(value);
+    frame = JSON.stringify(value, null, indent);
   } finally {
     collected = outer;
   }
@@ -57,7 +58,19 @@ export function lazyJson(text: string): JsonValue {
   return new LazyJson(text).proxy(isList);
 }
 
-/** As {@link lazyJson}, parsed at once. White space is removed from the texts. */
+/** Parses a JSON text; {@link stringifyJson} prints its objects and lists exactly. @throws SyntaxError */
+export function parseJson(text: string): JsonValue {
+  const plain: JsonValue = JSON.parse(text);
+  return JSON.stringify(plain) === text ? plain : readExactly(text);
+}
+
+/** Parses and prints JSON exactly. */
+export const EXACT_JSON = {
+  stringify: (value: unknown): string => stringifyJson(value),
+  parse: parseJson,
+} as const;
+
+/** As {@link parseJson}, for a text that is known to be valid JSON. White space is removed from the texts. */
 export function readExactly(text: string): JsonValue {
   return parseExactly(compactJson(text), ({ value, members, text: own }) =>
     new LazyJson(own, { value, members }).proxy(Array.isArray(value)),
@@ -71,12 +84,25 @@ export function composeJson(members: Iterable<readonly [key: string, text: strin
   return isJsonObject(value) ? value : {};
 }
 
+/** The exact JSON text of one member of an object or a list; undefined: it has no such own member. */
+export function memberText(value: object, key: string): string | undefined {
+  if (!Object.hasOwn(value, key)) return undefined;
+  return lazyOf(value)?.members?.get(key) ?? stringifyJson(Reflect.get(value, key));
+}
+
 /** The exact JSON text of each member of an object or a list, by its key or index, in the order of the text. */
 export function memberTexts(value: object): ReadonlyMap<string, string> {
   return (
     lazyOf(value)?.members ??
     new Map(Object.entries(value).map(([key, member]) => [key, stringifyJson(member)]))
   );
+}
+
+/** The object without references to the longer text that it may be a part of: for objects that are kept in memory. */
+export function withOwnText(value: JsonObject): JsonObject {
+  const text = lazyOf(value)?.text;
+  const copy = text === undefined ? value : lazyJson(Buffer.from(text).toString());
+  return isJsonObject(copy) ? copy : value;
 }
 
 /** Whether {@link stringifyJson} prints the object or list by a text of its own. */
@@ -153,9 +179,7 @@ class LazyJson implements ProxyHandler<object> {
 }
 
 function parse(text: string): Content {
-  const plain: object = JSON.parse(text);
-  if (JSON.stringify(plain) === text) return { value: plain, members: undefined };
-  const value = Object(readExactly(text));
+  const value = Object(parseJson(text));
   return { value, members: lazyOf(value)?.members };
 }
 

@@ -1,3 +1,4 @@
+import { jsonText } from '@longshore/common/json/json-text';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '../backoff.js';
 import { isKeyRefusal, type HeldRun, type Refusal, type Resources } from '../service-api/service-api.js';
@@ -120,7 +121,7 @@ export function listHeldRuns(runs: readonly HeldRun[], maxInputsLength: number):
   let room = maxInputsLength;
   for (const run of runs) {
     const { id, image, inputs, constraints } = run;
-    const length = JSON.stringify(inputs).length;
+    const length = jsonText(inputs).length;
     const fits = length <= room;
     if (fits) room -= length;
     listed.set(id, { id, image, inputs: fits ? inputs : {}, constraints });

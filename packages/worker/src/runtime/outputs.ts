@@ -1,3 +1,4 @@
+import { jsonText } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { JsonRefused, readJson } from '@longshore/common/json/read-json';
 import { RunFault } from './runtime.js';
@@ -7,7 +8,7 @@ export const MAX_OUTPUT_BYTES = 16 * 2 ** 20;
 
 /** Initial content of the output file. */
 export function templateText(outputTemplate: JsonObject): string {
-  return Object.keys(outputTemplate).length > 0 ? JSON.stringify(outputTemplate) : '';
+  return Object.keys(outputTemplate).length > 0 ? jsonText(outputTemplate) : '';
 }
 
 /**

@@ -1,5 +1,6 @@
 import { TransformationType } from 'class-transformer';
 import { isJsonObject } from '@longshore/common/json/json-value';
+import { isKept } from '@longshore/common/json/read-json';
 import { InvalidRequest } from '../errors/domain-error.js';
 import { allowsUnknownFields } from './dto-decorators.js';
 import { declaredFields, UnsupportedByPlan } from './field-checks.js';
@@ -144,6 +145,8 @@ export class DtoPlan {
       if (failed !== undefined) {
         const place = fieldPath(path, field.name);
         reading.problems.add(isMissing ? `${place} is required` : failed.describe(value, target, place));
+      } else if (typeof value === 'number' && !isKept(value)) {
+        reading.problems.add(`${fieldPath(path, field.name)} is a number out of range`);
       } else if (value !== undefined) {
         field.plan?.validateNested(value, fieldPath(path, field.name), reading);
       }

@@ -1,5 +1,6 @@
 import { Transform } from 'class-transformer';
 import type { TransformFnParams } from 'class-transformer';
+import { memberText } from '@longshore/common/json/json-text';
 
 /** The source of each object that {@link copyJson} made. */
 const sources = new WeakMap<object, object>();
@@ -26,6 +27,16 @@ export function passByReference({ value, obj, key }: TransformFnParams): unknown
   if (typeof value !== 'object' || value === null) return value;
   const source = sources.get(obj) ?? obj;
   return Object.hasOwn(source, key) ? source[key] : value;
+}
+
+/** The text of a value of the request; null and an absent value stay as they are. */
+function readText({ value, obj, key }: TransformFnParams): unknown {
+  return value === undefined || value === null ? value : memberText(sources.get(obj) ?? obj, key);
+}
+
+/** A field of type string that takes any JSON value as its text, with all digits of numbers. Null counts as absent. */
+export function AsJsonText(): PropertyDecorator {
+  return Transform(readText, { toClassOnly: true });
 }
 
 /** A field of free-form JSON, passed on by reference with all its keys. Combine it with a check of the value. */

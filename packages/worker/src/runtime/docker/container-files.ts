@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { buffer } from 'node:stream/consumers';
 import type Dockerode from 'dockerode';
+import { jsonText } from '@longshore/common/json/json-text';
 import { extract, pack, type Header } from 'tar-stream';
 import { CONTAINER_FOLDER } from './container-options.js';
 import { engineStatus } from './docker-engine.js';
@@ -22,7 +23,7 @@ export async function putInputs(
   const folder = CONTAINER_FOLDER.slice(1);
   const archive = pack();
   archive.entry({ name: folder, type: 'directory', mode: 0o777 });
-  archive.entry({ name: `${folder}/input.json`, mode: 0o644 }, JSON.stringify(inputs));
+  archive.entry({ name: `${folder}/input.json`, mode: 0o644 }, jsonText(inputs));
   archive.entry({ name: `${folder}/output.json`, mode: 0o666 }, templateText(outputTemplate));
   archive.finalize();
   await container.putArchive(await buffer(archive), { path: '/', abortSignal });

@@ -3,6 +3,7 @@ import { chmodSync, lstatSync, mkdirSync } from 'node:fs';
 import { mkdtemp, readdir, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { jsonText } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { templateText } from '../outputs.js';
 import type { ContainerSpec } from '../runtime.js';
@@ -75,7 +76,7 @@ export class RunFolders {
     const name = runId.replace(/[^A-Za-z0-9-]+/g, '-').slice(0, 64);
     const path = await mkdtemp(join(this.root, `${name}-${attempt}-`));
     try {
-      await writeFile(join(path, 'input.json'), JSON.stringify(inputs));
+      await writeFile(join(path, 'input.json'), jsonText(inputs));
       await writeFile(join(path, 'output.json'), templateText(outputTemplate));
     } catch (error) {
       await removeTree(path);
