@@ -14,14 +14,17 @@ const NOTE = JSON.stringify({ type: 'NOTE', msg: 'n', payload: { filler: 'x'.rep
 
 /** What one client does again and again, by name: each entry prepares a client and answers its step. */
 export const SCENARIOS = {
-  /** create, claim, STARTED, COMPLETED, with 500 bytes of inputs and of outputs; a unit is a completed run. */
-  async lifecycle({ ask, send, n, options: { topic = null } }) {
+  /** create, claim, STARTED, COMPLETED, with 500 bytes of inputs and of outputs; a unit is a completed run.
+   * With `topics`, the runs are on that many topics in turn. */
+  async lifecycle({ ask, send, n, options: { topic = null, topics } }) {
     const worker = `w${n}`;
     await ask('POST', '/workers/heartbeat', { worker_id: worker, resources: RESOURCES, tags: [] });
-    const create = JSON.stringify(createOn(topic));
+    const names = topics === undefined ? [topic] : Array.from({ length: topics }, (_, k) => `scale-${k}`);
+    const creates = names.map((name) => JSON.stringify(createOn(name)));
     const started = JSON.stringify(startedBy(worker));
+    let next = n * 16;
     return async () => {
-      await must(send('POST', '/runs', create), 201);
+      await must(send('POST', '/runs', creates[next++ % creates.length]), 201);
       const { ops } = await ask('POST', `/workers/${worker}/claim`);
       for (const { id, attempt } of ops) {
         const fence = { ...MINIMAL, 'X-Worker-Id': worker, 'X-Run-Attempt': attempt };
