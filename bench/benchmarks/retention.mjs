@@ -38,7 +38,7 @@ const LOGS_AND_KEYS = `
   insert into run_log_rows
   select run_id, 1, 0, 10, 1000, 0, 0, 0, decode(repeat('5a', 500), 'hex') from run_log_removals;
   insert into idempotency_keys
-  select md5(n::text) || md5(-n::text), md5('x') || md5(n::text), gen_random_uuid(), now() - interval '1 year', null
+  select md5(n::text) || md5((-n)::text), md5('x') || md5(n::text), gen_random_uuid(), now() - interval '1 year', null
     from generate_series(1::bigint, ${4 * RUNS}) n;
 `;
 
