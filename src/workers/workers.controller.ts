@@ -26,8 +26,10 @@ import { BODY_EXAMPLES, namedExamples, WORKER_ID_PARAM } from '../bootstrap/open
 import { ApiPage } from '../common/http/next-page.js';
 import { answerPage } from '../runs/http/json-stream.js';
 import { Settings } from '../config/settings.js';
-import { HeartbeatDto, toHeartbeat } from './dto/heartbeat.dto.js';
+import { HeartbeatDto, HeartbeatQueryDto, toHeartbeat } from './dto/heartbeat.dto.js';
+import { HeartbeatAnswerDto, toLostOpDto } from './dto/heartbeat-answer.dto.js';
 import { ListWorkersQueryDto, toWorkerDto, WorkerDto } from './dto/worker.dto.js';
+import { HeldHeartbeats } from './heartbeats/held-heartbeats.js';
 import { WorkersService } from './workers.service.js';
 
 @ApiTags('workers')
@@ -35,6 +37,7 @@ import { WorkersService } from './workers.service.js';
 export class WorkersController {
   constructor(
     private readonly workers: WorkersService,
+    private readonly held: HeldHeartbeats,
     private readonly settings: Settings,
   ) {}
 
@@ -62,12 +65,16 @@ export class WorkersController {
   @ApiOperation({
     operationId: 'sendHeartbeat',
     summary: 'Register a worker or refresh it',
-    description: 'A worker must send heartbeats more often than `X-Worker-Timeout`, else it loses its runs.',
+    description:
+      'A worker must send heartbeats more often than `X-Worker-Timeout`, else it loses its runs. The response names those of ' +
+      '`running_ops` that the worker does not hold any more: it stops them. With `wait`, the heartbeat is recorded at once ' +
+      'and its response delayed until there is such a run. A worker that gets a response early, without such a run, pauses ' +
+      'for a second or two.',
   })
   @ApiBody({ type: HeartbeatDto, examples: namedExamples(BODY_EXAMPLES.sendHeartbeat) })
   @ApiOkResponse({
-    type: WorkerDto,
-    description: 'The worker.',
+    type: HeartbeatAnswerDto,
+    description: 'The worker, and the runs that it has lost.',
     headers: {
       'X-Worker-Timeout': {
         description: 'Seconds without a heartbeat after which the worker is stale.',
@@ -78,13 +85,16 @@ export class WorkersController {
   @ApiErrors(400, 413, 415, 429, 503)
   async heartbeat(
     @Body() body: HeartbeatDto,
+    @Query() { wait = 0 }: HeartbeatQueryDto,
     @CurrentCaller() caller: Caller,
     @Res({ passthrough: true }) response: Response,
-  ): Promise<WorkerDto> {
+  ): Promise<HeartbeatAnswerDto> {
     assertActsAs(caller, body.worker_id);
-    const worker = await this.workers.heartbeat(toHeartbeat(body));
+    const heartbeat = toHeartbeat(body);
+    const worker = await this.workers.heartbeat(heartbeat);
     response.setHeader('X-Worker-Timeout', String(this.settings.workerTimeout));
-    return toWorkerDto({ worker });
+    const lost = await this.held.findLost(heartbeat, wait * 1000, caller, response);
+    return { ...toWorkerDto({ worker }), lost_ops: lost.map(toLostOpDto) };
   }
 
   @Delete(':worker_id')

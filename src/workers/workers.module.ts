@@ -14,6 +14,8 @@ import { ServedNotifications } from './claims/served-notifications.js';
 import { WaitingClaims } from './claims/waiting-claims.js';
 import { ExplainController } from './explain/explain.controller.js';
 import { ExplainService } from './explain/explain.service.js';
+import { HeldHeartbeats } from './heartbeats/held-heartbeats.js';
+import { LostRuns } from './heartbeats/lost-runs.js';
 import { OverviewController } from './overview/overview.controller.js';
 import { OverviewService } from './overview/overview.service.js';
 import { POOL_PROVIDERS } from './pool/pool.providers.js';
@@ -40,6 +42,8 @@ import { WorkersService } from './workers.service.js';
   providers: [
     ...POOL_PROVIDERS,
     WorkersService,
+    LostRuns,
+    HeldHeartbeats,
     WaitingClaims,
     ServedNotifications,
     EmptyClaimPredictor,

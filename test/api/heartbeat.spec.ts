@@ -70,6 +70,13 @@ const REFUSED: readonly (readonly [change: Record<string, unknown>, errors: read
     ['running_ops[0].image must be a string of at most 512 characters'],
   ],
   [{ running_ops: [{ ...OP, inputs: [] }] }, ['running_ops[0].inputs must be an object']],
+  ...[0, 1001, 1.5, '1'].map(
+    (attempt) =>
+      [
+        { running_ops: [{ ...OP, attempt }] },
+        ['running_ops[0].attempt must be an integer from 1 to 1000'],
+      ] as const,
+  ),
   [{ running_ops: [{ ...OP, constraints: 'x' }] }, ['running_ops[0].constraints must be an object']],
 ];
 
@@ -154,7 +161,7 @@ describe('a heartbeat', () => {
       running_ops: [{ ...OP, ...unknown, attempt: 2 }],
     });
     assert.deepEqual(worker.resources, { ...RESOURCES, gpus: [{ ...GPU, tags: [] }] });
-    assert.deepEqual(worker.running_ops, [OP]);
+    assert.deepEqual(worker.running_ops, [{ ...OP, attempt: 2 }]);
   });
 
   test('may come with every character that a worker id may have', async () => {

@@ -145,7 +145,9 @@ const WORKER_FIELDS = {
     gpus: listOf(objectOf({ id: integer, vram_mb: integer, tags: listOf(text) })),
   }),
   tags: listOf(text),
-  running_ops: listOf(objectOf({ id: text, image: text, inputs: free, constraints: free })),
+  running_ops: listOf(
+    objectOf({ id: text, image: text, inputs: free, constraints: free }, { attempt: positive }),
+  ),
   created_at: timestamp,
   last_heartbeat_at: timestamp,
   is_active: oneOf(true, false),
@@ -156,8 +158,13 @@ const FREE = objectOf({
   ram_mb: integer,
   gpus: listOf(objectOf({ id: integer, vram_mb: integer })),
 });
-/** The answer to a heartbeat. */
-const WORKER = objectOf(WORKER_FIELDS);
+const LOST_OP = objectOf({
+  id: uuidV7,
+  state: oneOf(...RUN_STATES),
+  attempt: positive,
+  worker_id: orNull(text),
+});
+const HEARTBEAT_RESPONSE = objectOf({ ...WORKER_FIELDS, lost_ops: listOf(LOST_OP) });
 const WORKER_WITH_FREE = objectOf({ ...WORKER_FIELDS, free: FREE });
 
 const CLAIMED_OPS = objectOf({
@@ -299,7 +306,7 @@ const SHAPES = {
   OpRun: OP_RUN,
   OpAttempts: listOf(OP_ATTEMPT),
   PolledEvents: POLLED_EVENTS,
-  Worker: WORKER,
+  HeartbeatResponse: HEARTBEAT_RESPONSE,
   WorkerWithFree: WORKER_WITH_FREE,
   Workers: listOf(WORKER_WITH_FREE),
   ClaimedOps: CLAIMED_OPS,

@@ -61,13 +61,18 @@ export class RunSteps {
     assert.equal(answer.status, 204, answer.text);
   }
 
-  /** Registers a worker or refreshes it. */
+  /** Registers a worker or refreshes it. @returns the worker */
   async heartbeat(id = 'w', body: Readonly<Record<string, unknown>> = {}): Promise<any> {
+    const { lost_ops: _, ...worker } = bodyOf(await this.sendHeartbeat(id, body), 'HeartbeatResponse');
+    return worker;
+  }
+
+  /** Sends a heartbeat; the answer is whatever it is. @param query such as `?wait=5` */
+  sendHeartbeat(id: string, body: Readonly<Record<string, unknown>> = {}, query = ''): Promise<TestAnswer> {
     const resources = { cpu_cores: 1, ram_mb: 1, gpus: [] };
-    const answer = await this.send('POST', '/workers/heartbeat', {
+    return this.send('POST', `/workers/heartbeat${query}`, {
       body: { worker_id: id, resources, tags: [], ...body },
     });
-    return bodyOf(answer, 'Worker');
   }
 
   /** What a claim of the worker gets. */

@@ -90,7 +90,9 @@ export const BODY_EXAMPLES = {
       worker_id: EXAMPLE_WORKER_ID,
       resources: { cpu_cores: 8, ram_mb: 32_000, gpus: [] },
       tags: ['linux'],
-      running_ops: [{ id: EXAMPLE_RUN_ID, image: IMAGE, inputs: INPUTS, constraints: CONSTRAINTS }],
+      running_ops: [
+        { id: EXAMPLE_RUN_ID, image: IMAGE, inputs: INPUTS, constraints: CONSTRAINTS, attempt: 1 },
+      ],
     },
   },
   putLogChunk: {

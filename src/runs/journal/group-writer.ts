@@ -68,15 +68,17 @@ export class GroupWriter {
   /** Notifies other processes and adds to the counts. @param assigned ids of the runs that claims of the group got */
   async announce(
     manager: EntityManager,
-    { now, toEnqueue, freedWorkers, countDelta }: RunGroup,
+    { now, toEnqueue, freedWorkers, deprivedWorkers, countDelta }: RunGroup,
     assigned: ReadonlySet<string>,
     announceFree: boolean,
   ): Promise<void> {
+    // Workers that lose a run against their will wait for that, whatever the strategy.
+    const freed = announceFree ? freedWorkers : deprivedWorkers;
     const claimable = toEnqueue.filter(({ id }) => !assigned.has(id)).length;
     await Promise.all([
       claimable > 0 && this.queue.announce(manager, toEnqueue, claimable),
       !countDelta.isEmpty && addRunCounts(manager, countDelta, now),
-      announceFree && freedWorkers.length > 0 && this.queue.announceFreeWorkers(manager, freedWorkers),
+      freed.length > 0 && this.queue.announceFreeWorkers(manager, freed),
     ]);
   }
 

@@ -117,9 +117,16 @@ export class RunGroup {
   get freedWorkers(): string[] {
     const workers = this.changed.flatMap((run) => {
       const before = this.#before.get(run.id);
-      if (!before?.workerId || !isInExecution(before.state)) return [];
-      return isInExecution(run.state) && run.workerId === before.workerId ? [] : [before.workerId];
+      return before ? losersOf(before, run) : [];
     });
+    return [...new Set(workers)];
+  }
+
+  /** Ids of workers that lose a run by anything but a report of its end. */
+  get deprivedWorkers(): string[] {
+    const workers = this.changes.flatMap(({ command, before, run }) =>
+      isReportOfEnd(command) ? [] : losersOf(before, run),
+    );
     return [...new Set(workers)];
   }
 
@@ -173,4 +180,16 @@ export class RunGroup {
       return [toCommittedEvent(entry, { topic: run.topic, workerId })];
     });
   }
+}
+
+/** The worker that held the run before a change and does not hold it afterwards. */
+function losersOf({ state, workerId }: Run, after: Run): string[] {
+  if (workerId === null || !isInExecution(state)) return [];
+  return isInExecution(after.state) && after.workerId === workerId ? [] : [workerId];
+}
+
+function isReportOfEnd(command: RunCommand): boolean {
+  if (command.type !== 'event') return false;
+  const { kind } = command.event.effect;
+  return kind === 'COMPLETED' || kind === 'FAILED';
 }

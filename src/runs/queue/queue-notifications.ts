@@ -3,7 +3,10 @@ import type { QueuePosition } from './low-water-marks.js';
 /** Channel that announces runs that became claimable. */
 export const QUEUE_CHANNEL = 'longshore_queue';
 
-/** Channel that announces, by id, workers that no longer hold a run. */
+/**
+ * Channel that announces, by id, workers that no longer hold a run: all of them if the strategy considers free capacity,
+ * else those that did not report its end.
+ */
 export const FREE_WORKERS_CHANNEL = 'longshore_room';
 
 /** Priorities that one notification names; one about more names none. */

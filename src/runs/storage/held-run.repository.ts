@@ -2,7 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { AttemptEntity } from '../../database/entities/attempt.entity.js';
 import { EventEntity } from '../../database/entities/event.entity.js';
 import { EntityTable } from '../../database/entity-table.js';
-import { rows, type SqlExecutor } from '../../database/sql.js';
+import { rows, UnnestColumns, type SqlExecutor } from '../../database/sql.js';
+import type { RunState } from '../machine/run-state.js';
 import { QUEUE, RUNS } from './run-columns.js';
 import type { HeldRun } from '../scheduling-strategy.js';
 
@@ -40,6 +41,25 @@ export interface AssignedRunQuery {
   readonly limit: number;
 }
 
+/** A run that a worker reports to execute. */
+export interface ReportedRun {
+  readonly id: string;
+  readonly workerId: string;
+  /** Null: unknown. */
+  readonly attempt: number | null;
+  /** Id of an API key that may read only the runs that the worker holds or held; null: it may read every run. */
+  readonly boundKey: string | null;
+}
+
+/** A run that is not assigned, or not at this attempt, to the worker that reports it. */
+export interface LostRun {
+  readonly id: string;
+  readonly state: RunState;
+  /** The current one. */
+  readonly attempt: number;
+  readonly workerId: string | null;
+}
+
 /** The workers that have to do with a run. */
 export interface RunHolders {
   readonly workerIds: readonly string[];
@@ -53,6 +73,33 @@ const ATTEMPTS = new EntityTable(AttemptEntity);
 const EVENTS = new EntityTable(EventEntity);
 
 const LEAST_UUID = '00000000-0000-0000-0000-000000000000';
+
+/** Workers that hold or held a run; an element may be null. */
+const HOLDERS = `array(select a.worker_id from ${ATTEMPTS.name} a where a.run_id = r.id) || r.worker_id`;
+
+/** Whether an API key sent one of the first events of a run's current attempt. */
+const isSenderSql = (key: string): string => `exists (
+                select
+                  from ${EVENTS.name} e
+                 where e.run_id = r.id
+                   and e.index between r.first_event and r.first_event + ${FIRST_EVENTS}
+                   and e.sender = ${key}
+              )`;
+
+const REPORTED = new UnnestColumns<'at' | keyof ReportedRun>([
+  { key: 'at', name: 'at', type: 'integer' },
+  { key: 'id', name: 'id', type: 'uuid' },
+  { key: 'workerId', name: 'worker_id', type: 'text' },
+  { key: 'attempt', name: 'attempt', type: 'integer' },
+  { key: 'boundKey', name: 'bound_key', type: 'uuid' },
+]);
+
+const FIND_LOST = `select v.at, ${RUNS.select('r', ['id', 'state', 'attempt', 'workerId'])}
+         from ${REPORTED.sql}
+         join ${RUNS.name} r
+           on r.id = v.id
+        where (r.state not in ('ASSIGNED', 'RUNNING') or r.worker_id is distinct from v.worker_id or r.attempt <> v.attempt)
+          and (v.bound_key is null or v.worker_id = any(${HOLDERS}) or ${isSenderSql('v.bound_key')})`;
 
 /** SQL of runs in execution, by worker. It reads the index of runs by worker and locks nothing. */
 @Injectable()
@@ -87,22 +134,33 @@ export class HeldRunRepository {
   async findHolders(executor: SqlExecutor, runId: string, sender: string): Promise<RunHolders | null> {
     const [found] = await rows<RunHolders>(
       executor,
-      `select array_remove(
-                array(select a.worker_id from ${ATTEMPTS.name} a where a.run_id = r.id) || r.worker_id,
-                null
-              ) as "workerIds",
-              exists (
-                select
-                  from ${EVENTS.name} e
-                 where e.run_id = r.id
-                   and e.index between r.first_event and r.first_event + ${FIRST_EVENTS}
-                   and e.sender = $2::uuid
-              ) as "isSender"
+      `select array_remove(${HOLDERS}, null) as "workerIds",
+              ${isSenderSql('$2::uuid')} as "isSender"
          from ${RUNS.name} r
         where r.id = $1::uuid`,
       [runId, sender],
     );
     return found ?? null;
+  }
+
+  /**
+   * Those of each list of reported runs that are lost, by list. Unknown runs are left out.
+   * @param reports their ids must be UUIDs
+   */
+  async findLost(
+    executor: SqlExecutor,
+    reports: readonly (readonly ReportedRun[])[],
+  ): Promise<ReadonlyMap<readonly ReportedRun[], readonly LostRun[]>> {
+    const reported = reports.flatMap((runs, at) => runs.map((run) => ({ ...run, at })));
+    const lost: LostRun[][] = reports.map(() => []);
+    for (const { at, ...run } of await rows<LostRun & { readonly at: number }>(
+      executor,
+      FIND_LOST,
+      REPORTED.params(reported),
+    )) {
+      lost[at]?.push(run);
+    }
+    return new Map(reports.map((runs, at) => [runs, lost[at] ?? []]));
   }
 
   /** Workers after `after` that hold runs, at the cost of an index step per worker. @param overdueMs in milliseconds */

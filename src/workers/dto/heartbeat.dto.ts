@@ -1,16 +1,20 @@
-import { ApiSchema } from '@nestjs/swagger';
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { IsOptional } from 'class-validator';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import { InvalidRequest } from '../../common/http/errors/domain-error.js';
 import {
   AllowUnknownFields,
+  IsJsonInteger,
   IsText,
   IsTextList,
   JsonObject,
   Nested,
   NestedList,
   OptionalField,
+  QueryInteger,
 } from '../../common/http/validation/dto-decorators.js';
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
+import { MAX_ATTEMPTS_OF_A_RUN } from '../../runs/machine/run.js';
 import type { Heartbeat, ReportedRun } from '../pool/worker-pool.js';
 import { ResourcesInputDto } from './resources.dto.js';
 
@@ -27,6 +31,11 @@ export class RunningOpDto {
   @JsonObject() inputs: JsonObjectValue;
 
   @JsonObject() constraints: JsonObjectValue;
+
+  /** The attempt of the claim, from 1. Without it, the worker is not told that the run is at another attempt. */
+  @OptionalField()
+  @IsJsonInteger({ min: 1, max: MAX_ATTEMPTS_OF_A_RUN })
+  attempt?: number;
 }
 
 @ApiSchema({ name: 'HeartbeatRequest', description: 'The state of a worker. Unknown fields are ignored.' })
@@ -51,6 +60,14 @@ export class HeartbeatDto {
   running_ops?: RunningOpDto[];
 }
 
+export class HeartbeatQueryDto {
+  /** Seconds to wait for the loss of a run before the response. */
+  @IsOptional()
+  @QueryInteger({ min: 0, max: 30 })
+  @ApiProperty({ required: false, default: 0 })
+  wait?: number;
+}
+
 /** @throws InvalidRequest when two GPUs have one id */
 export function toHeartbeat(dto: HeartbeatDto): Heartbeat {
   const { resources } = dto;
@@ -72,6 +89,6 @@ export function toHeartbeat(dto: HeartbeatDto): Heartbeat {
   };
 }
 
-function toReportedRun({ id, image, inputs, constraints }: RunningOpDto): ReportedRun {
-  return { id, image, inputs, constraints };
+function toReportedRun({ id, image, inputs, constraints, attempt }: RunningOpDto): ReportedRun {
+  return { id, image, inputs, constraints, ...(attempt !== undefined && { attempt }) };
 }

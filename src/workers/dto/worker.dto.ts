@@ -52,11 +52,12 @@ export function toWorkerDto({
       gpus: worker.gpus.map(({ id, vramMb, tags }) => ({ id, vram_mb: vramMb, tags: [...tags] })),
     },
     tags: [...worker.tags],
-    running_ops: worker.runningOps.map(({ id, image, inputs, constraints }) => ({
+    running_ops: worker.runningOps.map(({ id, image, inputs, constraints, attempt }) => ({
       id,
       image,
       inputs,
       constraints,
+      ...(attempt !== undefined && { attempt }),
     })),
     created_at: worker.createdAt.toISOString(),
     last_heartbeat_at: worker.lastHeartbeatAt.toISOString(),

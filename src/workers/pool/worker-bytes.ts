@@ -30,7 +30,7 @@ export function fitRunningRuns(ops: readonly ReportedRun[], maxBytes: number): r
   const fitting = ops.findIndex((op) => (bytes += bytesOfRun(op)) > maxBytes);
   return ops
     .slice(0, fitting === -1 ? ops.length : fitting)
-    .map(({ id, image }) => ({ id, image, inputs: {}, constraints: {} }));
+    .map(({ id, attempt, image }) => ({ id, attempt, image, inputs: {}, constraints: {} }));
 }
 
 function bytesOfRun({ id, image }: ReportedRun): number {

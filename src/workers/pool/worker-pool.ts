@@ -18,6 +18,8 @@ export interface PoolLimits {
 
 export interface ReportedRun {
   readonly id: string;
+  /** 1-based; absent: not reported. */
+  readonly attempt?: number | undefined;
   readonly image: string;
   readonly inputs: JsonObject;
   readonly constraints: JsonObject;

@@ -1,0 +1,112 @@
+import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import { BatchedReads } from '../../database/batched-reads.js';
+import { untilWoken, type WaitEnds } from '../../common/notifications/until-woken.js';
+import { Notifications } from '../../database/notifications.js';
+import { FREE_WORKERS_CHANNEL } from '../../runs/queue/queue-notifications.js';
+import { HeldRunRepository, type LostRun, type ReportedRun } from '../../runs/storage/held-run.repository.js';
+
+/** Pause between two looks while notifications may be missing, in milliseconds. */
+const RECHECK_MS = 500;
+
+/** A look that takes longer than this, in milliseconds, finds nothing. */
+const LOOK_LIMIT_MS = 2_000;
+
+/**
+ * Finds the runs that workers report and do not hold any more. Reports of concurrent heartbeats are answered by one
+ * statement, which begins after their arrival. The commit that takes a run from a worker notifies every process.
+ */
+@Injectable()
+export class LostRuns implements OnModuleDestroy {
+  readonly #looks: BatchedReads<readonly ReportedRun[], readonly LostRun[]>;
+  /** Called when the worker may have lost a run, by its id. */
+  readonly #waiters = new Map<string, Set<() => void>>();
+  #unsubscribe: (() => void) | undefined;
+
+  constructor(
+    heldRuns: HeldRunRepository,
+    dataSource: DataSource,
+    @Inject(Notifications) private readonly notifications: Pick<Notifications, 'subscribe' | 'isListening'>,
+  ) {
+    this.#looks = new BatchedReads((reports) => heldRuns.findLost(dataSource, reports));
+  }
+
+  /** Those of the runs that are lost now; null: not known, as the database is unavailable or slow. */
+  find(reported: readonly ReportedRun[], signal: AbortSignal): Promise<readonly LostRun[] | null> {
+    if (reported.length === 0) return Promise.resolve([]);
+    return untilWoken<readonly LostRun[] | null>({ signal, forMs: LOOK_LIMIT_MS }, (wake) => {
+      this.#looks.load(reported).then(
+        (lost = []) => wake(lost),
+        () => wake(null),
+      );
+      return () => undefined;
+    });
+  }
+
+  /** Waits until the worker loses one of the runs; an empty list after the timeout or an abort. */
+  async wait(
+    workerId: string,
+    reported: readonly ReportedRun[],
+    { signal, forMs }: Required<WaitEnds>,
+  ): Promise<readonly LostRun[]> {
+    const endsAt = performance.now() + forMs;
+    this.#listen();
+    const losses = this.#watch(workerId);
+    try {
+      for (;;) {
+        losses.reset();
+        const lost = await this.find(reported, signal);
+        if (lost !== null && lost.length > 0) return lost;
+        const leftMs = endsAt - performance.now();
+        if (leftMs <= 0 || signal.aborted) return [];
+        const isCertain = lost !== null && this.notifications.isListening(FREE_WORKERS_CHANNEL);
+        const isWoken = await losses.next({
+          signal,
+          forMs: isCertain ? leftMs : Math.min(leftMs, RECHECK_MS),
+        });
+        // The next heartbeat looks again.
+        if (!isWoken && performance.now() >= endsAt) return [];
+      }
+    } finally {
+      losses.close();
+    }
+  }
+
+  onModuleDestroy(): void {
+    this.#unsubscribe?.();
+  }
+
+  /** Remembers from `reset` on that the worker may have lost a run. */
+  #watch(workerId: string) {
+    const waiters = this.#waiters.get(workerId) ?? new Set();
+    this.#waiters.set(workerId, waiters);
+    let isDue = false;
+    let wake: ((value: true) => void) | undefined;
+    const onLoss = (): void => {
+      isDue = true;
+      wake?.(true);
+    };
+    waiters.add(onLoss);
+    return {
+      reset: () => void (isDue = false),
+      next: async (ends: WaitEnds): Promise<boolean> =>
+        isDue ||
+        (await untilWoken<true>(ends, (value) => {
+          wake = value;
+          return () => void (wake = undefined);
+        })) === true,
+      close: () => {
+        waiters.delete(onLoss);
+        if (waiters.size === 0 && this.#waiters.get(workerId) === waiters) this.#waiters.delete(workerId);
+      },
+    };
+  }
+
+  #listen(): void {
+    this.#unsubscribe ??= this.notifications.subscribe(FREE_WORKERS_CHANNEL, (workerId) => {
+      // Null: notifications may have been lost.
+      const named = workerId === null ? this.#waiters.values() : [this.#waiters.get(workerId) ?? []];
+      for (const waiters of named) for (const onLoss of waiters) onLoss();
+    });
+  }
+}
