@@ -5,8 +5,12 @@ import { makeHarness } from './testing/worker-harness.js';
 
 test('loses no run and repeats no event when every second answer is lost', async () => {
   const harness = makeHarness();
-  let calls = 0;
-  harness.service.onCall = () => (++calls % 2 === 1 ? 'lose-answer' : undefined);
+  const calls = new Map<string, number>();
+  harness.service.onCall = ({ what }) => {
+    const count = (calls.get(what) ?? 0) + 1;
+    calls.set(what, count);
+    return count % 2 === 1 ? 'lose-answer' : undefined;
+  };
   harness.runtime.onStart = (container) => {
     container.print('{"type":"NOTE","msg":"once"}');
     container.end(0);
@@ -63,6 +67,7 @@ test('keeps the container running during an outage and reports its end afterward
 
 test('backs off with every request while the service answers 5xx', async () => {
   const harness = makeHarness();
+  harness.service.tellsLostRuns = false;
   harness.service.add('run-1');
   await harness.start();
   const container = await harness.container();
@@ -81,6 +86,7 @@ test('backs off with every request while the service answers 5xx', async () => {
 
 test('never stops a container because of 404, 5xx or no answer about its run', async () => {
   const harness = makeHarness();
+  harness.service.tellsLostRuns = false;
   harness.service.add('run-1');
   await harness.start();
   const container = await harness.container();

@@ -34,7 +34,7 @@ describe('a worker that waits for work', () => {
     assert.equal(new Set(claims.map(({ key }) => key)).size, claims.length, 'each answer ends its key');
     assert.ok(claims.every(({ waitSeconds }) => waitSeconds === 20));
     const beats = harness.service.callsOf('heartbeat').length;
-    assert.ok(beats >= 299, `${beats} heartbeats in 10 minutes`);
+    assert.ok(beats >= 59 && beats <= 61, `${beats} heartbeats in 10 minutes`);
     await harness.end();
   });
 

@@ -97,6 +97,7 @@ export class Worker {
       enginePause,
       tracing,
       tickMs,
+      tellsLostRuns: () => this.heartbeats.tellsLostRuns,
       eventLimits: settings,
     };
     this.heartbeats = new HeartbeatLoop(this.context, {
@@ -104,7 +105,12 @@ export class Worker {
       tags: settings.tags,
       tickSeconds,
       workerTimeoutSeconds: settings.workerTimeoutSeconds,
-      heldRuns: () => [...this.executions.keys()].map(({ claimed }) => claimed),
+      heldRuns: () => [...this.executions.keys()].flatMap(({ isHeld, claimed }) => (isHeld ? [claimed] : [])),
+      onLost: (run, lost) => {
+        for (const execution of this.executions.keys()) {
+          if (execution.claimed === run) execution.onOwnership(lost);
+        }
+      },
       onRegistered: () => this.registered.abort(),
       onAccepted: () => {
         this.claims.onHeartbeat();
@@ -118,6 +124,7 @@ export class Worker {
       hasRoom: () => this.enginePause.allowsClaims && queue.hasRoom() && this.executions.size < maxHeld,
       throttleMs: () => this.throttle.remainingMs(),
       workerTimeoutSeconds: () => this.heartbeats.timeoutSeconds,
+      requestHeartbeat: () => this.heartbeats.wake(),
       accept: (run) => this.accept(run),
     });
   }
@@ -206,6 +213,7 @@ export class Worker {
     this.enginePause.recordClaim(execution);
     const superseded = held.map(([, end]) => end);
     this.executions.set(execution, this.guard(this.execute(execution, superseded)));
+    this.heartbeats.wake();
     if (this.stopReason !== null) execution.stop(this.stopReason);
     return true;
   }

@@ -48,6 +48,8 @@ export interface ClaimOptions {
   readonly throttleMs: () => number;
   /** Seconds without a heartbeat after which the service treats this worker as stale. */
   readonly workerTimeoutSeconds: () => number;
+  /** Asks for a heartbeat: claims go on after its answer. */
+  readonly requestHeartbeat: () => void;
   /** @returns whether the run is new to this worker */
   readonly accept: (run: ClaimedRun) => boolean;
 }
@@ -128,6 +130,7 @@ export class ClaimLoop {
   /** A restarted service does not know this worker before a heartbeat and would hold its claim for nothing. */
   private async untilHeartbeatAfter(count: number, signal: AbortSignal): Promise<void> {
     while (this.heartbeats === count && !signal.aborted) {
+      this.options.requestHeartbeat();
       await this.context.clock.sleep(MAX_PAUSE_MS, AbortSignal.any([this.heartbeat.signal, signal]));
     }
   }

@@ -21,7 +21,12 @@ import {
   type RunningContainer,
   type Runtime,
 } from '../runtime/runtime.js';
-import { isKeyRefusal, type ClaimedRun, type RunView } from '../service-api/service-api.js';
+import {
+  isKeyRefusal,
+  type ClaimedRun,
+  type RunOwnership,
+  type RunView,
+} from '../service-api/service-api.js';
 import { Stopped, StopSignal, type StopReason } from './stop-signal.js';
 
 const RETRY = { firstMs: 500, maxMs: 15_000 };
@@ -39,8 +44,9 @@ export interface ExecutionParts {
   readonly eventLimits: EventLimits;
   /** Null: the worker does not trace. */
   readonly tracing: Tracing | null;
-  /** Interval of polls of the run's state. */
+  /** Interval of polls of the run's state, for a service whose heartbeats do not tell of lost runs. */
   readonly tickMs: number;
+  readonly tellsLostRuns: () => boolean;
 }
 
 /** The execution of one claimed run, from the wait for capacity to the accepted final event. */
@@ -56,6 +62,10 @@ export class RunExecution {
   private attempt: number | null;
   private container: RunningContainer | null = null;
   private hasEnded = false;
+  /** Aborted when the final event decides, not the service's word about the run. */
+  private readonly watching = new AbortController();
+  /** Whether a heartbeat was told that the attempt is lost. */
+  private isToldLost = false;
 
   /** Requests capacity at once, so that runs start in the order of their claims. */
   constructor(
@@ -79,6 +89,19 @@ export class RunExecution {
     this.capacity = this.unmetRequirement === null ? queue.request(claimed.constraints) : null;
   }
 
+  /** Whether heartbeats list the run. */
+  get isHeld(): boolean {
+    return !this.isToldLost;
+  }
+
+  /** Stops the execution if the service's answer to a heartbeat that listed it says that the attempt is lost. */
+  onOwnership(run: RunOwnership): void {
+    const why = lossReason(run, this.parts.context.workerId, this.attempt);
+    if (why === null) return;
+    this.isToldLost = true;
+    if (!this.watching.signal.aborted) this.stop({ kind: 'lost', why });
+  }
+
   /** Ends the execution early, at any step. */
   stop(reason: StopReason): void {
     if (reason.kind === 'lost') this.sender.close('lost');
@@ -96,12 +119,10 @@ export class RunExecution {
 
   /** Executes the run and removes its container. Never rejects. */
   async run(): Promise<RunEnd> {
-    const polling = new AbortController();
-    const outcome = await this.execute(polling.signal);
+    const outcome = await this.execute();
     if (outcome.kind === 'failed' && outcome.origin === 'engine')
       this.parts.enginePause.recordFault(this.claimed.image);
-    // The final event decides from here on, not a poll.
-    polling.abort();
+    this.watching.abort();
     const removed = this.removeContainer();
     // Report only when no container works on the run any more, so that two never do.
     if (!this.hasEnded) await Promise.race([removed, this.parts.context.clock.sleep(REMOVAL_MS)]);
@@ -113,9 +134,9 @@ export class RunExecution {
     return end;
   }
 
-  private async execute(polling: AbortSignal): Promise<Outcome> {
+  private async execute(): Promise<Outcome> {
     try {
-      return await this.runSteps(polling);
+      return await this.runSteps();
     } catch (error) {
       return error instanceof Stopped ? this.outcomeOfStop(error.reason) : outcomeOfError(error);
     }
@@ -143,14 +164,14 @@ export class RunExecution {
     }
   }
 
-  private async runSteps(polling: AbortSignal): Promise<Outcome> {
+  private async runSteps(): Promise<Outcome> {
     const { id: runId, image, inputs, constraints } = this.claimed;
     const preparing = new AbortController();
     // Pull while the service is asked for the run.
     const pulled = this.pull(AbortSignal.any([this.stopSignal.signal, preparing.signal]));
     pulled.catch(() => undefined);
     try {
-      const { attempt, outputTemplate } = await this.prepare(polling);
+      const { attempt, outputTemplate } = await this.prepare();
       const { gpuId } = await this.stopSignal.abortable(pulled);
       await this.reportStart(gpuId);
       const spec = { runId, attempt, image, inputs, outputTemplate, limits: { ...constraints, gpuId } };
@@ -163,12 +184,10 @@ export class RunExecution {
   }
 
   /** Checks that the run is assigned to this worker, and starts to poll it. */
-  private async prepare(
-    polling: AbortSignal,
-  ): Promise<{ readonly attempt: number; readonly outputTemplate: JsonObject }> {
+  private async prepare(): Promise<{ readonly attempt: number; readonly outputTemplate: JsonObject }> {
     const { currentAttempt: attempt, outputs: outputTemplate } = await this.fetchRun();
     this.log.open(attempt);
-    void this.poll(attempt, polling);
+    void this.poll(attempt);
     if (this.unmetRequirement !== null) throw new TooLarge(this.unmetRequirement);
     return { attempt, outputTemplate };
   }
@@ -208,10 +227,10 @@ export class RunExecution {
     }
   }
 
-  private async poll(attempt: number, signal: AbortSignal): Promise<void> {
-    const { context, tickMs } = this.parts;
-    const polled = { runId: this.claimed.id, attempt, tickMs, logger: this.logger };
-    const why = await pollRun(context, polled, signal);
+  private async poll(attempt: number): Promise<void> {
+    const { context, tickMs, tellsLostRuns: isTold } = this.parts;
+    const polled = { runId: this.claimed.id, attempt, tickMs, logger: this.logger, isTold };
+    const why = await pollRun(context, polled, this.watching.signal);
     if (why !== null) this.stop({ kind: 'lost', why });
   }
 

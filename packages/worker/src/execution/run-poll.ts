@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '../backoff.js';
-import { isKeyRefusal, type RunView } from '../service-api/service-api.js';
+import { isKeyRefusal, type RunOwnership } from '../service-api/service-api.js';
 
 const MAX_PAUSE_MS = 8_000;
 
@@ -13,16 +13,18 @@ export interface PolledAttempt {
   readonly attempt: number;
   readonly tickMs: number;
   readonly logger: Logger;
+  /** Whether heartbeats tell of lost runs, so that no poll is needed. */
+  readonly isTold: () => boolean;
 }
 
 /**
- * Polls the run once per tick until the attempt is lost or the signal is aborted. Only the state in an answer counts: a
- * 404, an error or no answer never stops the attempt.
+ * Polls the run of an older service once per tick until the attempt is lost or the signal is aborted. Only the state in an
+ * answer counts: a 404, an error or no answer never stops the attempt.
  * @returns why the attempt is lost; null when the signal was aborted
  */
 export async function pollRun(
   { api, clock, random, workerId, onKeyRefused }: WorkerContext,
-  { runId, attempt, tickMs, logger }: PolledAttempt,
+  { runId, attempt, tickMs, logger, isTold }: PolledAttempt,
   signal: AbortSignal,
 ): Promise<string | null> {
   const backoff = new Backoff({ firstMs: tickMs, maxMs: Math.max(tickMs, MAX_PAUSE_MS) }, random);
@@ -30,6 +32,7 @@ export async function pollRun(
   for (;;) {
     await clock.sleep(pauseMs, signal);
     if (signal.aborted) return null;
+    if (isTold()) continue;
     const answer = await api.getRun(runId);
     if (signal.aborted) return null;
     switch (answer.kind) {
@@ -60,7 +63,7 @@ export async function pollRun(
  * @param attempt null: not known yet
  * @returns why the attempt is no longer assigned to this worker, as one sentence; null when it is
  */
-export function lossReason(run: RunView, workerId: string, attempt: number | null): string | null {
+export function lossReason(run: RunOwnership, workerId: string, attempt: number | null): string | null {
   if (attempt !== null && run.currentAttempt !== attempt) {
     return `the run is at attempt ${run.currentAttempt}, this was attempt ${attempt}`;
   }

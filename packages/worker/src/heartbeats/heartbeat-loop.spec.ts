@@ -22,7 +22,7 @@ test('lists every run once, and inputs up to a total length', () => {
       ['c', 1],
     ],
   );
-  assert.ok(listed.every((one) => !('attempt' in one)));
+  assert.ok(listed.every(({ attempt }) => attempt === 1));
 });
 
 test('keeps pause plus timeout within a third of the worker timeout', () => {
@@ -31,8 +31,10 @@ test('keeps pause plus timeout within a third of the worker timeout', () => {
       fc.double({ min: 0.05, max: 3600, noNaN: true }),
       fc.double({ min: 0.1, max: 86_400, noNaN: true }),
       (tick, timeout) => {
-        const { intervalMs, timeoutMs, maxPauseMs } = planHeartbeats(tick, timeout);
+        const { waitSeconds, intervalMs, timeoutMs, maxPauseMs } = planHeartbeats(tick, timeout);
         const thirdMs = (timeout * 1000) / 3 + 1e-6;
+        assert.ok(waitSeconds === 0 || waitSeconds * 1000 + timeoutMs <= thirdMs);
+        assert.ok(waitSeconds >= 0 && waitSeconds <= 20);
         assert.ok(intervalMs + timeoutMs <= thirdMs && maxPauseMs + timeoutMs <= thirdMs);
         assert.ok(intervalMs >= 10 && timeoutMs >= 10 && maxPauseMs >= intervalMs);
       },
@@ -41,7 +43,12 @@ test('keeps pause plus timeout within a third of the worker timeout', () => {
 });
 
 test('uses the tick as interval when it is short enough', () => {
-  assert.deepEqual(planHeartbeats(2, 60), { intervalMs: 2000, timeoutMs: 10_000, maxPauseMs: 10_000 });
+  assert.deepEqual(planHeartbeats(2, 60), {
+    waitSeconds: 10,
+    intervalMs: 2000,
+    timeoutMs: 10_000,
+    maxPauseMs: 10_000,
+  });
 });
 
 test('uses whole milliseconds for every worker timeout', () => {

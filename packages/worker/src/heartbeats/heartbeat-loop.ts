@@ -1,30 +1,52 @@
 import { jsonText } from '@longshore/common/json/json-text';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '../backoff.js';
-import { isKeyRefusal, type HeldRun, type Refusal, type Resources } from '../service-api/service-api.js';
+import {
+  isKeyRefusal,
+  type HeldRun,
+  type LostRun,
+  type Refusal,
+  type Resources,
+} from '../service-api/service-api.js';
 
 /** Limit of the inputs of all runs in a heartbeat, in characters of JSON. */
 const MAX_INPUTS_LENGTH = 64 * 1024;
 
-/** Timing of heartbeats, in whole milliseconds. */
+/** Timing of heartbeats. */
 export interface HeartbeatPlan {
-  /** Pause after a success. */
+  /** Whole seconds that the service may delay the answer; 0: none, as the worker timeout is too short. */
+  readonly waitSeconds: number;
+  /** Pause after an accepted heartbeat that does not wait, in whole milliseconds. */
   readonly intervalMs: number;
-  /** Timeout of one request. */
+  /** Timeout of an answer, without the wait, in whole milliseconds. */
   readonly timeoutMs: number;
-  /** Longest pause after a failure. */
+  /** Longest pause after a failure, in whole milliseconds. */
   readonly maxPauseMs: number;
 }
 
 const MAX_TIMEOUT_MS = 10_000;
 const MIN_MS = 10;
 
-/** Plans heartbeats so that two of three may fail: pause and timeout together are at most a third of the worker timeout. */
+/** Keeps a waiting request shorter than the idle timeout of common proxies. */
+const MAX_WAIT_SECONDS = 20;
+
+/** Minimum time between two heartbeats that tell of lost runs, in milliseconds. */
+const MIN_GAP_MS = 500;
+
+/** An answer that used this part of its wait is not followed by a pause. */
+const FULL_WAIT = 0.9;
+
+/**
+ * Plans heartbeats so that two of three may fail: the pause or the wait, together with the timeout, is at most a third of the
+ * worker timeout.
+ */
 export function planHeartbeats(tickSeconds: number, workerTimeoutSeconds: number): HeartbeatPlan {
   const thirdMs = (workerTimeoutSeconds * 1000) / 3;
   const intervalMs = toWholeMs(Math.min(tickSeconds * 1000, thirdMs / 2));
   const timeoutMs = toWholeMs(Math.min(MAX_TIMEOUT_MS, thirdMs - intervalMs));
-  return { intervalMs, timeoutMs, maxPauseMs: Math.max(intervalMs, toWholeMs(thirdMs - timeoutMs)) };
+  const maxPauseMs = Math.max(intervalMs, toWholeMs(thirdMs - timeoutMs));
+  const waitSeconds = Math.floor(Math.min(MAX_WAIT_SECONDS, (thirdMs - timeoutMs) / 1000));
+  return { waitSeconds, intervalMs, timeoutMs, maxPauseMs };
 }
 
 export interface HeartbeatOptions {
@@ -35,6 +57,8 @@ export interface HeartbeatOptions {
   readonly workerTimeoutSeconds: number;
   /** The runs of this worker, from the claim to the accepted final event. */
   readonly heldRuns: () => readonly HeldRun[];
+  /** Called when the service says that a run of `heldRuns` is lost. */
+  readonly onLost: (run: HeldRun, lost: LostRun) => void;
   /** Called after the first accepted heartbeat. */
   readonly onRegistered: () => void;
   /** Called after every accepted heartbeat. */
@@ -43,12 +67,23 @@ export interface HeartbeatOptions {
   readonly onRejected: (refusal: Refusal) => void;
 }
 
-/** Sends heartbeats that list the runs of this worker, independent of the worker's other tasks. */
+type HeartbeatResult =
+  | { readonly kind: 'accepted'; readonly hasLost: boolean }
+  /** Aborted while the service held it. */
+  | { readonly kind: 'replaced' }
+  | { readonly kind: 'failed'; readonly retryAfterSeconds?: number };
+
+/**
+ * Sends heartbeats that list the runs of this worker, independent of the worker's other tasks. A current service answers with
+ * those that are lost; while there are runs, it holds the answer until one is. A claimed run replaces a held heartbeat.
+ */
 export class HeartbeatLoop {
   private workerTimeoutSeconds: number;
   private registered = false;
   private withInputs = true;
   private failing = false;
+  private tells = false;
+  private wakeUp = new AbortController();
 
   constructor(
     private readonly context: WorkerContext,
@@ -62,53 +97,145 @@ export class HeartbeatLoop {
     return this.workerTimeoutSeconds;
   }
 
+  /** Whether the answers name lost runs. */
+  get tellsLostRuns(): boolean {
+    return this.tells;
+  }
+
+  /** Asks for a heartbeat soon, as there is another run to list or the service may have forgotten this worker. */
+  wake(): void {
+    this.wakeUp.abort();
+  }
+
   /** Runs until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
+    const { clock, random } = this.context;
     let backoff: Backoff | null = null;
+    // The service holds a heartbeat only after an answer to the one before: a replaced one may not have arrived.
+    let isAnswered = false;
     while (!signal.aborted) {
-      const failure = await this.send();
-      const { intervalMs, maxPauseMs } = planHeartbeats(this.options.tickSeconds, this.workerTimeoutSeconds);
-      let pauseMs = intervalMs;
-      if (failure === null) {
-        backoff = null;
-      } else {
-        backoff ??= new Backoff({ firstMs: intervalMs, maxMs: maxPauseMs }, this.context.random);
-        pauseMs = Math.min(backoff.nextMs(failure.retryAfterSeconds), maxPauseMs);
+      this.wakeUp = new AbortController();
+      const runs = this.options.heldRuns();
+      const waitSeconds = isAnswered && runs.length > 0 ? this.plan().waitSeconds : 0;
+      const startedAtMs = clock.nowMs();
+      const result = await this.send(runs, waitSeconds, signal);
+      isAnswered = result.kind === 'accepted';
+      const { intervalMs, maxPauseMs } = this.plan();
+      if (result.kind === 'failed') {
+        backoff ??= new Backoff({ firstMs: intervalMs, maxMs: maxPauseMs }, random);
+        await clock.sleep(Math.min(backoff.nextMs(result.retryAfterSeconds), maxPauseMs), signal);
+        continue;
       }
-      await this.context.clock.sleep(pauseMs, signal);
+      backoff = null;
+      if (result.kind === 'accepted') {
+        await this.pause(this.pauseAfter(result, waitSeconds, startedAtMs), startedAtMs, signal);
+      }
     }
   }
 
-  /** @returns null when the heartbeat was accepted */
-  private async send(): Promise<{ retryAfterSeconds?: number } | null> {
+  /** As `planHeartbeats`; no waits for an older service. */
+  private plan(): HeartbeatPlan {
+    const plan = planHeartbeats(this.options.tickSeconds, this.workerTimeoutSeconds);
+    return this.tells ? plan : { ...plan, waitSeconds: 0 };
+  }
+
+  private pauseAfter({ hasLost }: { hasLost: boolean }, waitSeconds: number, startedAtMs: number): number {
+    const plan = this.plan();
+    if (plan.waitSeconds === 0) return plan.intervalMs;
+    const isIdle = this.options.heldRuns().length === 0;
+    if (isIdle) return plan.waitSeconds * 1000;
+    const tookMs = this.context.clock.nowMs() - startedAtMs;
+    // An early answer without a lost run: the service cannot hold the heartbeat.
+    const isEarly = waitSeconds > 0 && !hasLost && tookMs < waitSeconds * 1000 * FULL_WAIT;
+    return isEarly ? plan.intervalMs : 0;
+  }
+
+  /** Sleeps; `wake` ends the pause, but not before the minimum gap of a service that tells. */
+  private async pause(ms: number, startedAtMs: number, signal: AbortSignal): Promise<void> {
+    const { clock } = this.context;
+    if (this.plan().waitSeconds === 0) return clock.sleep(ms, signal);
+    const endMs = clock.nowMs() + ms;
+    await clock.sleep(Math.max(0, startedAtMs + MIN_GAP_MS - clock.nowMs()), signal);
+    const restMs = endMs - clock.nowMs();
+    if (restMs > 0) await clock.sleep(restMs, AbortSignal.any([signal, this.wakeUp.signal]));
+  }
+
+  private async send(
+    runs: readonly HeldRun[],
+    waitSeconds: number,
+    shutdown: AbortSignal,
+  ): Promise<HeartbeatResult> {
     const { api, logger, workerId, onKeyRefused } = this.context;
-    const { resources, tags, heldRuns, tickSeconds } = this.options;
-    const { timeoutMs } = planHeartbeats(tickSeconds, this.workerTimeoutSeconds);
-    const runningOps = listHeldRuns(heldRuns(), this.withInputs ? MAX_INPUTS_LENGTH : 0);
-    const answer = await api.heartbeat({ workerId, resources, tags, runningOps }, timeoutMs);
+    const { resources, tags } = this.options;
+    const timeoutMs = waitSeconds * 1000 + this.plan().timeoutMs;
+    const runningOps = listHeldRuns(runs, this.withInputs ? MAX_INPUTS_LENGTH : 0);
+    const { signal, answered } = this.interruptible(waitSeconds, shutdown);
+    const report = { workerId, resources, tags, runningOps };
+    const answer = await api.heartbeat(report, { waitSeconds, timeoutMs, signal });
+    answered.abort();
     if (answer.kind === 'ok') {
-      this.workerTimeoutSeconds = answer.value.workerTimeoutSeconds ?? this.workerTimeoutSeconds;
-      if (this.failing) logger.info('heartbeats are accepted again');
-      this.failing = false;
-      if (!this.registered) {
-        this.registered = true;
-        logger.info({ workerTimeoutSeconds: this.workerTimeoutSeconds }, 'registered at the service');
-        this.options.onRegistered();
+      const { workerTimeoutSeconds, lostRuns } = answer.value;
+      this.workerTimeoutSeconds = workerTimeoutSeconds ?? this.workerTimeoutSeconds;
+      this.tells = lostRuns !== null;
+      this.onAccepted();
+      const byId = new Map(runs.map((run) => [run.id, run]));
+      for (const lost of lostRuns ?? []) {
+        const run = byId.get(lost.id);
+        if (run !== undefined) this.options.onLost(run, lost);
       }
-      this.options.onAccepted();
-      return null;
+      return { kind: 'accepted', hasLost: (lostRuns ?? []).length > 0 };
     }
+    if (signal.aborted) return { kind: 'replaced' };
     if (answer.kind === 'refused') {
       if (isKeyRefusal(answer)) {
         onKeyRefused(answer);
-        return {};
+        return { kind: 'failed' };
       }
       this.withInputs &&= answer.status !== 413;
+      // Another process of the service may be of an older version.
+      if (waitSeconds > 0 && answer.status === 400) {
+        this.tells = false;
+        return { kind: 'replaced' };
+      }
       if (!this.registered && answer.status !== 413) this.options.onRejected(answer);
     }
     if (!this.failing) logger.warn({ answer }, 'heartbeat not accepted, retrying');
     this.failing = true;
-    return answer.kind === 'unreachable' ? { retryAfterSeconds: answer.retryAfterSeconds ?? 0 } : {};
+    return answer.kind === 'unreachable'
+      ? { kind: 'failed', retryAfterSeconds: answer.retryAfterSeconds ?? 0 }
+      : { kind: 'failed' };
+  }
+
+  /**
+   * A signal that aborts a held heartbeat after `wake` or at a shutdown, but not before the service has certainly recorded it.
+   * Abort `answered` after the request.
+   */
+  private interruptible(waitSeconds: number, shutdown: AbortSignal) {
+    const { clock } = this.context;
+    const request = new AbortController();
+    const answered = new AbortController();
+    const gapEndMs = clock.nowMs() + MIN_GAP_MS;
+    const interrupt = async () => {
+      await clock.sleep(Math.max(0, gapEndMs - clock.nowMs()), answered.signal);
+      request.abort();
+    };
+    if (waitSeconds > 0) {
+      const either = AbortSignal.any([shutdown, this.wakeUp.signal]);
+      either.addEventListener('abort', () => void interrupt(), { once: true, signal: answered.signal });
+    }
+    return { signal: request.signal, answered };
+  }
+
+  private onAccepted(): void {
+    const { logger } = this.context;
+    if (this.failing) logger.info('heartbeats are accepted again');
+    this.failing = false;
+    if (!this.registered) {
+      this.registered = true;
+      logger.info({ workerTimeoutSeconds: this.workerTimeoutSeconds }, 'registered at the service');
+      this.options.onRegistered();
+    }
+    this.options.onAccepted();
   }
 }
 
@@ -120,11 +247,11 @@ export function listHeldRuns(runs: readonly HeldRun[], maxInputsLength: number):
   const listed = new Map<string, HeldRun>();
   let room = maxInputsLength;
   for (const run of runs) {
-    const { id, image, inputs, constraints } = run;
+    const { id, image, inputs, constraints, attempt } = run;
     const length = jsonText(inputs).length;
     const fits = length <= room;
     if (fits) room -= length;
-    listed.set(id, { id, image, inputs: fits ? inputs : {}, constraints });
+    listed.set(id, { id, image, inputs: fits ? inputs : {}, constraints, attempt });
   }
   return [...listed.values()];
 }

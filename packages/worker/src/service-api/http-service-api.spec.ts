@@ -54,7 +54,13 @@ const REPORT = {
   resources: { cpuCores: 2, ramMb: 100, gpus: [{ id: 0, vramMb: 5, tags: ['a100'] }] },
   tags: ['fast'],
   runningOps: [
-    { id: 'r', image: 'i', inputs: { a: 1 }, constraints: { ramMb: 1, vramMb: 2, cpu: 3, gpuId: null } },
+    {
+      id: 'r',
+      image: 'i',
+      inputs: { a: 1 },
+      constraints: { ramMb: 1, vramMb: 2, cpu: 3, gpuId: null },
+      attempt: 2,
+    },
   ],
 };
 const RUN = {
@@ -67,11 +73,12 @@ const RUN = {
   execution_summary: { worker_id: 'rack/7:a' },
 };
 const CALL = { waitSeconds: 0, timeoutMs: 15_000, signal: new AbortController().signal };
-const beat = (limitMs = 20_000): ReturnType<HttpServiceApi['heartbeat']> => api().heartbeat(REPORT, limitMs);
+const beat = (timeoutMs = 20_000, waitSeconds = 0): ReturnType<HttpServiceApi['heartbeat']> =>
+  api().heartbeat(REPORT, { ...CALL, waitSeconds, timeoutMs });
 
 test('sends a heartbeat and reads the worker timeout', async () => {
   answer = json(200, { id: 'rack/7:a' }, { 'X-Worker-Timeout': '7.5' });
-  assert.deepEqual(await beat(), { kind: 'ok', value: { workerTimeoutSeconds: 7.5 } });
+  assert.deepEqual(await beat(), { kind: 'ok', value: { workerTimeoutSeconds: 7.5, lostRuns: null } });
   const [request] = received;
   assert.equal(`${request?.method} ${request?.url}`, 'POST /workers/heartbeat');
   assert.equal(request?.headers['x-api-key'], 'secret');
@@ -80,13 +87,37 @@ test('sends a heartbeat and reads the worker timeout', async () => {
     resources: { cpu_cores: 2, ram_mb: 100, gpus: [{ id: 0, vram_mb: 5, tags: ['a100'] }] },
     tags: ['fast'],
     running_ops: [
-      { id: 'r', image: 'i', inputs: { a: 1 }, constraints: { ram_mb: 1, vram_mb: 2, cpu: 3, gpu_id: null } },
+      {
+        id: 'r',
+        image: 'i',
+        inputs: { a: 1 },
+        constraints: { ram_mb: 1, vram_mb: 2, cpu: 3, gpu_id: null },
+        attempt: 2,
+      },
     ],
   });
   for (const header of ['soon', '0', '-1', 'Infinity', '']) {
     answer = json(200, { id: 'rack/7:a' }, { 'X-Worker-Timeout': header });
-    assert.deepEqual(await beat(), { kind: 'ok', value: { workerTimeoutSeconds: null } });
+    assert.deepEqual(await beat(), { kind: 'ok', value: { workerTimeoutSeconds: null, lostRuns: null } });
   }
+});
+
+test('reads the lost runs of a heartbeat that waits, and ignores what has another shape', async () => {
+  const lost = { id: 'r', state: 'PENDING', attempt: 3, worker_id: null };
+  const others = [5, null, { ...lost, attempt: 'x' }, { ...lost, id: 7 }, { id: 'r' }];
+  answer = json(200, { id: 'rack/7:a', lost_ops: [lost, { ...lost, worker_id: 'b' }, ...others] });
+  const read = { id: 'r', state: 'PENDING', currentAttempt: 3 };
+  assert.deepEqual(await beat(20_000, 7), {
+    kind: 'ok',
+    value: {
+      workerTimeoutSeconds: null,
+      lostRuns: [
+        { ...read, workerId: null },
+        { ...read, workerId: 'b' },
+      ],
+    },
+  });
+  assert.equal(received[0]?.url, '/workers/heartbeat?wait=7');
 });
 
 const TRACE = {

@@ -9,8 +9,11 @@ import type {
   ClaimCall,
   ClaimedRun,
   Constraints,
+  HeartbeatAnswer,
+  HeartbeatCall,
   HeartbeatReport,
   LogChunk,
+  LostRun,
   Reporter,
   RunEvent,
   RunView,
@@ -52,8 +55,10 @@ export class HttpServiceApi implements ServiceApi {
 
   heartbeat(
     { workerId, resources, tags, runningOps }: HeartbeatReport,
-    timeoutMs: number,
-  ): Promise<Answer<{ readonly workerTimeoutSeconds: number | null }>> {
+    { waitSeconds, timeoutMs, signal }: HeartbeatCall,
+  ): Promise<Answer<HeartbeatAnswer>> {
+    // An older service refuses an unknown query parameter.
+    const query: { wait?: number } = waitSeconds > 0 ? { wait: waitSeconds } : {};
     const body: Schemas['HeartbeatRequest'] = {
       worker_id: workerId,
       resources: {
@@ -66,21 +71,27 @@ export class HttpServiceApi implements ServiceApi {
         })),
       },
       tags: [...tags],
-      running_ops: runningOps.map(({ id, image, inputs, constraints }) => ({
+      running_ops: runningOps.map(({ id, image, inputs, constraints, attempt }) => ({
         id,
         image,
         inputs,
         constraints: toWireConstraints(constraints),
+        ...(attempt === null ? {} : { attempt }),
       })),
     };
     return send(
       timeoutMs,
-      (init) => this.client.POST('/workers/heartbeat', { body, ...init }),
+      (init) => this.client.POST('/workers/heartbeat', { params: { query }, body, ...init }),
       (worker, response) => {
         if (!isJsonObject(worker) || worker['id'] !== workerId) return null;
         const seconds = Number(response.headers.get('X-Worker-Timeout') ?? Number.NaN);
-        return { workerTimeoutSeconds: seconds > 0 && Number.isFinite(seconds) ? seconds : null };
+        const lost = worker['lost_ops'];
+        return {
+          workerTimeoutSeconds: seconds > 0 && Number.isFinite(seconds) ? seconds : null,
+          lostRuns: Array.isArray(lost) ? lost.flatMap(readLostRun) : null,
+        };
       },
+      signal,
     );
   }
 
@@ -243,6 +254,14 @@ function readRun(run: unknown, runId: string): RunView | null {
     outputs,
     workerId: typeof workerId === 'string' ? workerId : null,
   };
+}
+
+/** Empty: not a lost run of the documented shape. */
+function readLostRun(op: unknown): LostRun[] {
+  if (!isJsonObject(op)) return [];
+  const { id, state, attempt: currentAttempt, worker_id: workerId } = op;
+  if (typeof id !== 'string' || typeof state !== 'string' || typeof currentAttempt !== 'number') return [];
+  return [{ id, state, currentAttempt, workerId: typeof workerId === 'string' ? workerId : null }];
 }
 
 function readClaimedRun(op: unknown): ClaimedRun | null {

@@ -40,12 +40,12 @@ export interface HeldRun {
   readonly image: string;
   readonly inputs: JsonObject;
   readonly constraints: Constraints;
+  /** 1-based; null: not in the answer of the claim. */
+  readonly attempt: number | null;
 }
 
 /** A run of a claim's answer. */
 export interface ClaimedRun extends HeldRun {
-  /** 1-based; null: not in the answer. */
-  readonly attempt: number | null;
   /** Null: the run is not traced. */
   readonly trace: TraceContext | null;
 }
@@ -57,6 +57,35 @@ export interface HeartbeatReport {
   readonly runningOps: readonly HeldRun[];
 }
 
+export interface HeartbeatCall {
+  /** Whole seconds that the service may delay the answer until a run is lost; 0: sends no `wait`. */
+  readonly waitSeconds: number;
+  /** Timeout of the request, in milliseconds; contains the wait. */
+  readonly timeoutMs: number;
+  /** Aborts the request; the answer is then `unreachable`. */
+  readonly signal: AbortSignal;
+}
+
+export interface HeartbeatAnswer {
+  /** Worker timeout of the service; null: not in the answer. */
+  readonly workerTimeoutSeconds: number | null;
+  /** The reported runs that this worker has lost; null: an older service, which does not tell. */
+  readonly lostRuns: readonly LostRun[] | null;
+}
+
+/** Whose a run is. */
+export interface RunOwnership {
+  readonly state: string;
+  readonly currentAttempt: number;
+  /** The assigned worker; null: none. */
+  readonly workerId: string | null;
+}
+
+/** A run that a heartbeat listed and this worker has lost. */
+export interface LostRun extends RunOwnership {
+  readonly id: string;
+}
+
 export interface ClaimCall {
   /** Whole seconds that the service may delay an empty answer; 0: sends no `wait`. */
   readonly waitSeconds: number;
@@ -66,15 +95,11 @@ export interface ClaimCall {
 }
 
 /** The part of a run that the worker reads. */
-export interface RunView {
-  readonly state: string;
-  readonly currentAttempt: number;
+export interface RunView extends RunOwnership {
   readonly image: string;
   readonly inputs: JsonObject;
   /** The caller's template until the run has ended. */
   readonly outputs: JsonObject;
-  /** The assigned worker; null: none. */
-  readonly workerId: string | null;
 }
 
 export interface RunEvent {
@@ -126,11 +151,7 @@ export interface ChunkAddress {
 
 /** The requests of the worker. No method throws, and every request has a timeout. */
 export interface ServiceApi {
-  /** @returns the worker timeout of the service; null: not in the answer */
-  heartbeat(
-    report: HeartbeatReport,
-    timeoutMs: number,
-  ): Promise<Answer<{ readonly workerTimeoutSeconds: number | null }>>;
+  heartbeat(report: HeartbeatReport, call: HeartbeatCall): Promise<Answer<HeartbeatAnswer>>;
   /** @param idempotencyKey repeat a claim without an answer under the same key: it returns the same runs */
   claim(workerId: string, idempotencyKey: string, options: ClaimCall): Promise<Answer<readonly ClaimedRun[]>>;
   /** Removes the worker from the service's list, unless runs are assigned to it. An older service refuses. */

@@ -7,8 +7,11 @@ import type {
   ClaimCall,
   ClaimedRun,
   Constraints,
+  HeartbeatAnswer,
+  HeartbeatCall,
   HeartbeatReport,
   LogChunk,
+  LostRun,
   Reporter,
   RunEvent,
   RunView,
@@ -38,7 +41,7 @@ export interface Call {
   readonly report?: HeartbeatReport;
   readonly address?: ChunkAddress;
   readonly chunk?: LogChunk;
-  /** Of a claim. */
+  /** Of a claim or a heartbeat. */
   readonly waitSeconds?: number;
   readonly atMs: number;
 }
@@ -47,6 +50,9 @@ export interface Call {
 export type Fault = Answer<never> | 'lose-answer' | 'hang' | undefined;
 
 const TIME_LIMIT_MS = 10_000;
+
+/** After how long a held heartbeat sees a lost run, in milliseconds. */
+const NOTICE_MS = 250;
 
 interface Handling {
   readonly timeoutMs?: number;
@@ -67,9 +73,11 @@ export class FakeService implements ServiceApi {
   readonly calls: Call[] = [];
   workerTimeoutSeconds: number | null = null;
   onCall: (call: Call) => Fault = () => undefined;
+  /** Whether it supports waiting heartbeats and names lost runs; an older service does not. */
+  tellsLostRuns = true;
   /** Whether it supports waiting claims; an older service refuses them. */
   supportsWait = true;
-  /** Whether it answers waiting claims at once, as a stopping service does. */
+  /** Whether it answers waiting requests at once, as a stopping service does. */
   endsWaits = false;
   waiting = 0;
   readonly logs = new FakeLogs();
@@ -113,10 +121,19 @@ export class FakeService implements ServiceApi {
 
   heartbeat(
     report: HeartbeatReport,
-    timeoutMs: number,
-  ): Promise<Answer<{ workerTimeoutSeconds: number | null }>> {
-    const answer = { workerTimeoutSeconds: this.workerTimeoutSeconds };
-    return this.answer({ what: 'heartbeat', report }, () => ok(answer), { timeoutMs });
+    { waitSeconds, timeoutMs, signal }: HeartbeatCall,
+  ): Promise<Answer<HeartbeatAnswer>> {
+    const call = { what: 'heartbeat', report, waitSeconds } as const;
+    if (waitSeconds > 0 && !this.tellsLostRuns) {
+      return this.answer(call, () => refused(400, 'wait is not a known query parameter'), { timeoutMs });
+    }
+    const act = () =>
+      ok({
+        workerTimeoutSeconds: this.workerTimeoutSeconds,
+        lostRuns: this.tellsLostRuns ? this.lostRuns(report) : null,
+      });
+    const ready = () => this.untilLost(report, waitSeconds, signal);
+    return this.answer(call, act, { timeoutMs, signal, ready });
   }
 
   async claim(
@@ -186,6 +203,25 @@ export class FakeService implements ServiceApi {
       return { kind: 'unreachable', reason: 'connection reset' };
     }
     return act();
+  }
+
+  private lostRuns({ workerId, runningOps }: HeartbeatReport): LostRun[] {
+    return runningOps.flatMap(({ id, attempt }) => {
+      const run = this.runs.get(id);
+      if (run === undefined) return [];
+      const isLost = TERMINAL.has(run.state) || run.workerId !== workerId || run.attempt !== attempt;
+      return isLost ? [{ id, state: run.state, currentAttempt: run.attempt, workerId: run.workerId }] : [];
+    });
+  }
+
+  /** Holds a heartbeat until a run is lost, the wait is over, or the request is aborted. */
+  private async untilLost(report: HeartbeatReport, waitSeconds: number, signal: AbortSignal): Promise<void> {
+    const endMs = this.clock.nowMs() + waitSeconds * 1000;
+    while (!this.endsWaits && this.lostRuns(report).length === 0 && !signal.aborted) {
+      const leftMs = endMs - this.clock.nowMs();
+      if (leftMs <= 0) return;
+      await this.clock.sleep(Math.min(leftMs, NOTICE_MS), signal);
+    }
   }
 
   /** Holds a claim until there is a run, the wait is over, or the request is aborted. */

@@ -1,0 +1,198 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { DOWN, eventTypes, type Call, type FakeRun } from './testing/fake-service.js';
+import { makeHarness, type WorkerHarness } from './testing/worker-harness.js';
+
+const MANY = { env: { SERVICE_WORKER_MAX_RUNS: '20' }, resources: { cpuCores: 20 } };
+
+async function runMany(harness: WorkerHarness, count: number): Promise<FakeRun[]> {
+  const runs = Array.from({ length: count }, (_, n) => harness.service.add(`run-${n}`));
+  await harness.start();
+  for (const run of runs) await harness.untilState(run, 'RUNNING');
+  return runs;
+}
+
+const pollsAfterStart = ({ service }: WorkerHarness): Call[] => service.callsOf('getRun');
+
+describe('a worker whose service tells of lost runs', () => {
+  it('holds one heartbeat for all its runs, and polls none', async () => {
+    const harness = makeHarness(MANY);
+    await runMany(harness, 20);
+    await harness.clock.pass(5_000);
+    harness.service.calls.length = 0;
+    await harness.clock.pass(600_000);
+    const beats = harness.service.callsOf('heartbeat');
+    assert.ok(beats.length >= 59 && beats.length <= 61, `${beats.length} heartbeats in 10 minutes`);
+    assert.ok(
+      beats.every(({ report, waitSeconds }) => waitSeconds === 10 && report?.runningOps.length === 20),
+    );
+    assert.deepEqual(pollsAfterStart(harness), []);
+    await harness.end();
+  });
+
+  it('stops the container of each lost run within a second, whatever the others do', async () => {
+    const harness = makeHarness(MANY);
+    const runs = await runMany(harness, 20);
+    for (const [n, run] of runs.entries()) {
+      await harness.clock.pass(700);
+      const changes: readonly Partial<FakeRun>[] = [
+        { state: 'CANCELLED' },
+        { attempt: 2, state: 'ASSIGNED', workerId: 'other' },
+        { state: 'PENDING', workerId: null, attempt: 2 },
+      ];
+      const change = changes[n % changes.length] ?? {};
+      // Not claimable by this worker again.
+      Object.assign(run, change, change.state === 'PENDING' ? { state: 'ASSIGNED' } : {});
+      await harness.clock.pass(1_000);
+      const stopped = harness.runtime.containers.filter((container) => container.stopped);
+      assert.equal(stopped.length, n + 1);
+      assert.ok(stopped.some(({ spec }) => spec.runId === run.id));
+    }
+    for (const run of runs) assert.deepEqual(eventTypes(run), ['STARTED']);
+    assert.equal(await harness.end(), 0);
+  });
+
+  it('sends at most two heartbeats a second, however many runs it claims and loses', async () => {
+    const harness = makeHarness(MANY);
+    await harness.start();
+    harness.runtime.onStart = (container) => container.end(0);
+    await harness.clock.pass(2_000);
+    harness.service.calls.length = 0;
+    for (let n = 0; n < 600; n += 1) {
+      const run = harness.service.add(`run-${n}`);
+      await harness.clock.pass(100);
+      if (n % 3 === 0) run.state = 'CANCELLED';
+    }
+    const beats = harness.service.callsOf('heartbeat').length;
+    assert.ok(beats >= 6 && beats <= 125, `${beats} heartbeats in a minute`);
+    await harness.end();
+  });
+
+  it('does not list a run that it has lost, while its container ends', async () => {
+    const harness = makeHarness();
+    const run = harness.service.add('run-1');
+    await harness.start();
+    const container = await harness.container();
+    await harness.untilState(run, 'RUNNING');
+    container.stop = () => new Promise(() => undefined);
+    run.state = 'CANCELLED';
+    await harness.clock.pass(2_000);
+    harness.service.calls.length = 0;
+    await harness.clock.pass(14_000);
+    const beats = harness.service.callsOf('heartbeat');
+    assert.ok(beats.length >= 1 && beats.length <= 3, `${beats.length} heartbeats`);
+    assert.ok(beats.every(({ report }) => report?.runningOps.length === 0));
+  });
+
+  it('goes on reporting an end that the service has taken although its answer was lost', async () => {
+    const harness = makeHarness();
+    const run = harness.service.add('run-1');
+    await harness.start();
+    const container = await harness.container();
+    await harness.untilState(run, 'RUNNING');
+    harness.service.onCall = ({ event }) => (event?.type === 'COMPLETED' ? 'lose-answer' : undefined);
+    container.end(0);
+    await harness.untilState(run, 'COMPLETED');
+    harness.service.calls.length = 0;
+    await harness.clock.pass(60_000);
+    assert.ok(harness.service.callsOf('postEvent').length > 2);
+    assert.ok(harness.service.callsOf('heartbeat').length < 12);
+    harness.service.onCall = () => undefined;
+    assert.equal(await harness.end(), 0);
+  });
+
+  it('ignores an answer that names another attempt, a run of its own or one that it has not', async () => {
+    const harness = makeHarness();
+    const run = harness.service.add('run-1');
+    await harness.start();
+    const container = await harness.container();
+    await harness.untilState(run, 'RUNNING');
+    const beat = harness.service.heartbeat.bind(harness.service);
+    harness.service.heartbeat = async (report, call) => {
+      const answer = await beat(report, call);
+      if (answer.kind !== 'ok') return answer;
+      const lostRuns = [
+        { id: 'run-1', state: 'RUNNING', currentAttempt: 1, workerId: 'rack/7:a' },
+        { id: 'run-2', state: 'CANCELLED', currentAttempt: 1, workerId: 'rack/7:a' },
+      ];
+      return { ...answer, value: { ...answer.value, lostRuns } };
+    };
+    await harness.clock.pass(60_000);
+    assert.equal(container.stopped, false);
+    container.end(0);
+    await harness.untilState(run, 'COMPLETED');
+    await harness.end();
+  });
+
+  it('stops no container because heartbeats are refused, unanswered or answered with 5xx', async () => {
+    const harness = makeHarness();
+    const run = harness.service.add('run-1');
+    await harness.start();
+    const container = await harness.container();
+    await harness.untilState(run, 'RUNNING');
+    let turn = 0;
+    const faults = [
+      { kind: 'refused', status: 404, detail: 'Not found' },
+      DOWN,
+      'hang',
+      'lose-answer',
+    ] as const;
+    harness.service.onCall = ({ what }) =>
+      what === 'heartbeat' ? faults[turn++ % faults.length] : undefined;
+    await harness.clock.pass(300_000);
+    assert.ok(turn > 10);
+    assert.equal(container.stopped, false);
+    harness.service.onCall = () => undefined;
+    container.end(0);
+    await harness.untilState(run, 'COMPLETED');
+    await harness.end();
+  });
+
+  it('pauses for a tick after an early answer, as a service that stops or is at its quota gives', async () => {
+    const harness = makeHarness();
+    const [run] = await runMany(harness, 1);
+    harness.service.endsWaits = true;
+    await harness.clock.pass(5_000);
+    harness.service.calls.length = 0;
+    await harness.clock.pass(60_000);
+    const beats = harness.service.callsOf('heartbeat').length;
+    assert.ok(beats >= 29 && beats <= 31, `${beats} heartbeats in a minute`);
+    assert.equal(run?.state, 'RUNNING');
+    await harness.end();
+  });
+});
+
+describe('a worker whose service is older', () => {
+  it('polls each run once a tick, and sends a heartbeat as often', async () => {
+    const harness = makeHarness(MANY);
+    harness.service.tellsLostRuns = false;
+    const runs = await runMany(harness, 3);
+    harness.service.calls.length = 0;
+    await harness.clock.pass(60_000);
+    const [beats, polls] = [harness.service.callsOf('heartbeat'), harness.service.callsOf('getRun')];
+    assert.ok(beats.length >= 29 && beats.length <= 31, `${beats.length} heartbeats`);
+    assert.ok(beats.every(({ waitSeconds }) => waitSeconds === 0));
+    assert.ok(polls.length >= 87 && polls.length <= 93, `${polls.length} polls`);
+    for (const run of runs) run.state = 'CANCELLED';
+    await harness.clock.pass(2_000);
+    assert.ok(harness.runtime.containers.every((container) => container.stopped));
+    await harness.end();
+  });
+
+  it('polls as soon as an update is taken back, and no more after the next one', async () => {
+    const harness = makeHarness();
+    const [run] = await runMany(harness, 1);
+    harness.service.tellsLostRuns = false;
+    await harness.clock.pass(15_000);
+    harness.service.calls.length = 0;
+    await harness.clock.pass(10_000);
+    assert.ok(harness.service.callsOf('getRun').length >= 4);
+    harness.service.tellsLostRuns = true;
+    await harness.clock.pass(5_000);
+    harness.service.calls.length = 0;
+    await harness.clock.pass(30_000);
+    assert.deepEqual(harness.service.callsOf('getRun'), []);
+    assert.equal(run?.state, 'RUNNING');
+    await harness.end();
+  });
+});
