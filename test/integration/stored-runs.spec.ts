@@ -31,6 +31,32 @@ const CREATED = createRun(FRESH, new Date('2026-11-22T08:00:00.123Z'));
 
 const at = (second: number): Date => new Date(Date.UTC(2026, 10, 22, 9, 0, second));
 
+/** Differs from the created run in every field that commands change. */
+const CHANGED: Run = {
+  ...CREATED,
+  state: 'FAILED',
+  priority: -1,
+  progress: 50,
+  attempt: 2,
+  attemptId: uuidv7(),
+  firstEvent: 3,
+  eventCount: 5,
+  failures: 1,
+  reclaims: 2,
+  outputs: { out: 'x' },
+  gpuId: 1,
+  workerId: 'w',
+  errorMessage: 'broke',
+  cause: 'oom',
+  exitCode: 137,
+  avoidedWorker: 'v',
+  queuedAt: at(1),
+  assignedAt: at(2),
+  startedAt: at(3),
+  finishedAt: at(4),
+  updatedAt: at(5),
+};
+
 describe('a stored run', () => {
   let database: TestDatabase;
   const repository = new RunRepository();
@@ -56,37 +82,28 @@ describe('a stored run', () => {
   });
 
   it('has everything that a command changes, and keeps the rest', async () => {
-    const changed: Run = {
-      ...CREATED,
-      state: 'FAILED',
-      priority: -1,
-      progress: 50,
-      attempt: 2,
-      attemptId: uuidv7(),
-      firstEvent: 3,
-      eventCount: 5,
-      failures: 1,
-      reclaims: 2,
-      outputs: { out: 'x' },
-      gpuId: 1,
-      workerId: 'w',
-      errorMessage: 'broke',
-      cause: 'oom',
-      exitCode: 137,
-      avoidedWorker: 'v',
-      queuedAt: at(1),
-      assignedAt: at(2),
-      startedAt: at(3),
-      finishedAt: at(4),
-      updatedAt: at(5),
-    };
     const { manager } = database.dataSource;
-    await repository.update(manager, [changed], new Set(CHANGING_FIELDS));
-    assert.deepEqual({ ...(await repository.get(manager, CREATED.id)) }, { ...changed });
+    await repository.update(manager, [CHANGED], new Set(CHANGING_FIELDS));
+    assert.deepEqual({ ...(await repository.get(manager, CREATED.id)) }, { ...CHANGED });
     const [locked] = await manager.transaction((inner) => repository.lock(inner, [CREATED.id]));
     const fields: readonly string[] = [...FIXED_FIELDS, ...CHANGING_FIELDS];
-    const expected = Object.entries(changed).filter(([field]) => fields.includes(field));
+    const expected = Object.entries(CHANGED).filter(([field]) => fields.includes(field));
     assert.equal(expected.length, fields.length);
     assert.deepEqual({ ...locked }, Object.fromEntries(expected));
+  });
+
+  it('has the change of each field, with and without new outputs', async () => {
+    const { manager } = database.dataSource;
+    for (const field of CHANGING_FIELDS) {
+      for (const outputs of [undefined, { out: field }]) {
+        const id = uuidv7();
+        await repository.insert(manager, [{ ...CREATED, id }]);
+        await repository.update(manager, [{ ...CHANGED, id, outputs }], new Set([field]));
+        const stored = await repository.get(manager, id);
+        assert.deepEqual(stored[field], CHANGED[field], field);
+        assert.deepEqual(stored.outputs, outputs ?? CREATED.outputs, field);
+        assert.equal(stored.image, CREATED.image);
+      }
+    }
   });
 });

@@ -25,6 +25,28 @@ test('commits commands that arrive during a commit in the next group, in order o
   assert.deepEqual(sizes, [1, 3]);
 });
 
+test('begins the next group before the answers of the one before are handled', async () => {
+  const { it, commit, commits } = makeQueue();
+  const a = it.submit('a');
+  const first = await commit(0);
+  const b = it.submit('b');
+  first.resolve(done(first.commands));
+  assert.equal(await a, 'A');
+  assert.equal(commits.length, 2);
+  commits[1]?.resolve(done(['b']));
+  assert.equal(await b, 'B');
+});
+
+test('is idle only when all commands are answered', async () => {
+  const { it, commit } = makeQueue();
+  let isAnswered = false;
+  void it.submit('a').then(() => (isAnswered = true));
+  const first = await commit(0);
+  first.resolve(done(first.commands));
+  await it.idle();
+  assert.ok(isAnswered);
+});
+
 test('gives each command its own outcome: a rejection does not affect the others', async () => {
   const { it, commit } = makeQueue();
   const answers = ['a', 'b', 'c'].map((command) => it.submit(command));

@@ -60,8 +60,8 @@ const CHANGE_SETS: readonly (readonly ChangingField[])[] = [
   ['progress', 'eventCount', 'noteCount', 'noteBytes', 'updatedAt'],
   ['state', 'progress', 'eventCount', 'startedAt', 'finishedAt', 'updatedAt'],
   [
-    ...['state', 'progress', 'eventCount', 'noteCount', 'noteBytes', 'workerId', 'gpuId'] as const,
-    ...['assignedAt', 'startedAt', 'finishedAt', 'updatedAt'] as const,
+    ...(['state', 'progress', 'eventCount', 'noteCount', 'noteBytes', 'workerId', 'gpuId'] as const),
+    ...(['assignedAt', 'startedAt', 'finishedAt', 'updatedAt'] as const),
   ],
   CHANGING_FIELDS,
 ];
