@@ -10,6 +10,10 @@ import { startTestApp, type TestApp } from '../support/test-app.js';
 
 const UNKNOWN = '00000000-0000-7000-8000-000000000000';
 
+function filler(bytes: number): { readonly filler: string } {
+  return { filler: 'é"\\'.repeat(bytes / 4) };
+}
+
 describe('concurrent reads', () => {
   const statements = logStatements();
   let service: TestApp;
@@ -79,7 +83,6 @@ describe('concurrent reads', () => {
   });
 
   test('of small and large runs and timelines answer each of them whole', async () => {
-    const filler = (bytes: number): { readonly filler: string } => ({ filler: 'é"\\'.repeat(bytes / 4) });
     const ids: string[] = [];
     for (const bytes of [10, 20_000, 100, 40_000]) {
       const { id } = await steps.create({ inputs: filler(bytes) });
@@ -100,7 +103,10 @@ describe('concurrent reads', () => {
       const [first] = run.events;
       assert.deepEqual(
         polls[at],
-        run.events.map(({ attempt: _, ...event }: { attempt: number }) => ({ ...event, state: 'PENDING' })),
+        run.events.map(({ attempt, ...event }: { attempt: number }) => {
+          assert.equal(attempt, 1);
+          return { ...event, state: 'PENDING' };
+        }),
       );
       if (at < 4) assert.deepEqual([run.inputs, first.msg], [first.payload, 'é 0']);
     });
