@@ -20,6 +20,8 @@ import { FeedRepository, UNUSED, type FeedBounds, type FeedRange } from './feed.
 @Injectable()
 export class FeedReader {
   readonly #bounds: BatchedReads<string, FeedBounds>;
+  /** Running queries that add to the cache, by topic. */
+  readonly #extensions = new Map<string, Promise<void>>();
   readonly #slices = new SharedReads<FeedSlice>();
   readonly #semaphore: Semaphore;
   /** What one query adds to the cache for all readers of a topic. */
@@ -79,26 +81,44 @@ export class FeedReader {
     const { topic, limit, maxBytes } = range;
     const { epoch } = this.cursors;
     const wanted = { topic, start, last, limit, maxBytes };
-    const tail = this.tails.find(topic);
     const cached = this.tails.read(wanted);
-    const isWhole = cached?.hasMore === false || cached?.entries.length === limit || cached?.end !== tail?.to;
-    if (cached !== undefined && isWhole) {
+    if (cached !== undefined && this.#isWhole(cached, range)) {
       this.metrics.cacheReads.inc({ result: 'hit' });
       return cached;
     }
     this.metrics.cacheReads.inc({ result: 'miss' });
-    if (cached === undefined || tail === undefined) return this.#query(range);
-    await this.#extendCache(topic, tail.to);
-    const extended = epoch === this.cursors.epoch ? this.tails.read(wanted) : undefined;
-    const isUsable = extended !== undefined && (extended.entries.length > 0 || !extended.hasMore);
-    return isUsable ? extended : this.#query(range);
+    if (cached === undefined) return this.#query(range);
+    // The first query may have begun before this call.
+    for (const isSecond of [false, true]) {
+      await this.#extendCache(topic);
+      const extended = epoch === this.cursors.epoch ? this.tails.read(wanted) : undefined;
+      if (extended === undefined) break;
+      if (this.#isWhole(extended, range) || (isSecond && extended.entries.length > 0)) return extended;
+    }
+    return this.#query(range);
   }
 
-  /** Adds entries behind the end of the cache. */
-  async #extendCache(topic: string, after: number): Promise<void> {
+  /** Whether nothing could be added to a slice of the cache, neither by its limits nor by a query. */
+  #isWhole({ hasMore, entries, end }: FeedSlice, { topic, limit }: FeedRange): boolean {
+    return !hasMore || entries.length === limit || end !== this.tails.find(topic)?.to;
+  }
+
+  /** Adds entries behind the end of the cache, by one query at a time for each topic. */
+  #extendCache(topic: string): Promise<void> {
+    const running = this.#extensions.get(topic);
+    if (running !== undefined) return running;
+    const extension = this.#readBehindCache(topic).finally(() => this.#extensions.delete(topic));
+    this.#extensions.set(topic, extension);
+    return extension;
+  }
+
+  async #readBehindCache(topic: string): Promise<void> {
+    const tail = this.tails.find(topic);
+    if (tail === undefined) return;
     try {
-      await this.#query({ topic, after, epoch: this.cursors.epoch, ...this.#added });
+      await this.#list({ topic, after: tail.to, epoch: this.cursors.epoch, ...this.#added });
     } catch (error) {
+      // The place of the cache; the reader's own place may still be usable.
       const isOfCache = error instanceof FeedCursorGone || error instanceof FeedCursorLost;
       if (!isOfCache && !(error instanceof FeedCursorInvalid)) throw error;
     }

@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { ENTITIES } from '../../src/database/entities/all.js';
+import { decodeCursor } from '../../src/feed/feed-cursor.js';
+import { EventStreamReader } from '../support/event-stream.js';
+import { createRun, note, startFeedApp } from '../support/feed-app.js';
+import { logStatements } from '../support/statement-log.js';
+import { startTestApp } from '../support/test-app.js';
+import { openTestDatabase } from '../support/test-database.js';
+
+const statements = logStatements();
+
+/** How many statements have read events of feeds. */
+function reads(): number {
+  return statements.filter((sql) => /from feed_topics t\b/.test(sql)).length;
+}
+
+describe('the cache of the newest events of feeds', () => {
+  test('a hundred readers of one topic cost one read of a commit at most', async () => {
+    const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '3600' } });
+    const run = await createRun(service.send, 'busy');
+    const streams = await Promise.all(
+      Array.from({ length: 50 }, () => EventStreamReader.open(service.url, '/feed/stream?topic=busy')),
+    );
+    let after = '';
+    statements.length = 0;
+    for (let n = 1; n <= 10; n += 1) {
+      const polls = Array.from({ length: 50 }, () => service.send('GET', `/feed?topic=busy&wait=30${after}`));
+      assert.equal(await note(service.send, run, n), 204);
+      for (const { body } of await Promise.all(polls)) {
+        assert.deepEqual(
+          body.events.map(({ msg }: { msg: number }) => msg),
+          [n],
+        );
+        after = `&after=${body.next_cursor}`;
+      }
+      for (const stream of streams) await stream.count(n);
+    }
+    // One more for the first read of the topic.
+    assert.ok(reads() <= 11, `${reads()} reads of 10 commits`);
+    for (const stream of streams) stream.close();
+    await service.close();
+  });
+
+  test('a page of cached events costs one statement, which reads the bounds of the feed', async () => {
+    const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '3600' } });
+    const run = await createRun(service.send, 'read');
+    for (let n = 0; n < 5; n += 1) await note(service.send, run, n);
+    const page = (): Promise<string[]> =>
+      service
+        .send('GET', '/feed?topic=read')
+        .then(({ body }) => body.events.map(({ msg }: { msg: number }) => msg));
+    await page();
+    await note(service.send, run, 5);
+    statements.length = 0;
+    assert.deepEqual(await page(), [0, 1, 2, 3, 4, 5]);
+    assert.equal(statements.length, 1, statements.join('\n'));
+    assert.match(statements[0] ?? '', /first_position/);
+    await service.close();
+  });
+
+  test('shows what another process has acknowledged, at dense positions, also when events leave the cache', async () => {
+    const database = await openTestDatabase({ entities: ENTITIES });
+    const limits = { cacheBytes: 40_000, cacheTopicBytes: 20_000 };
+    const apps = await Promise.all([1, 2].map(() => startFeedApp({ database, limits })));
+    const topic = 'shared';
+    const writers = Array.from({ length: 6 }, async (_, writer) => {
+      const [own, other] = writer % 2 === 0 ? apps : apps.toReversed();
+      assert.ok(own && other);
+      const run = await createRun(own.send, topic);
+      let after = '';
+      for (let n = 0; n < 15; n += 1) {
+        assert.equal(await note(own.send, run, `${writer} ${n}`), 204);
+        const { status, body } = await other.send('GET', `/feed?topic=${topic}&limit=500${after}`);
+        assert.equal(status, 200);
+        const msgs: string[] = body.events.map(({ msg }: { msg: string }) => msg);
+        assert.ok(msgs.includes(`${writer} ${n}`), `${writer} ${n} is not in ${msgs.join()}`);
+        after = `&after=${body.next_cursor}`;
+      }
+    });
+    await Promise.all(writers);
+    for (const { send } of apps) {
+      const { body } = await send('GET', `/feed?topic=${topic}&limit=500`);
+      const positions = body.events.map(
+        ({ cursor }: { cursor: string }) => decodeCursor(topic, cursor)?.position,
+      );
+      assert.deepEqual(
+        positions,
+        Array.from({ length: 6 * 15 }, (_, n) => n + 1),
+      );
+    }
+    for (const { close } of apps) await close();
+    await database.close();
+  });
+});
