@@ -5,7 +5,7 @@ import { decodeCursor } from '../../src/feed/feed-cursor.js';
 import { EventStreamReader } from '../support/event-stream.js';
 import { createRun, note, startFeedApp } from '../support/feed-app.js';
 import { logStatements } from '../support/statement-log.js';
-import { startTestApp } from '../support/test-app.js';
+import { startTestApp, type TestAnswer } from '../support/test-app.js';
 import { openTestDatabase } from '../support/test-database.js';
 
 const statements = logStatements();
@@ -68,10 +68,12 @@ describe('the cache of the newest events of feeds', () => {
       const [own, other] = writer % 2 === 0 ? apps : apps.toReversed();
       assert.ok(own && other);
       const run = await createRun(own.send, topic);
-      let after = '';
+      let after: string = '';
       for (let n = 0; n < 15; n += 1) {
         assert.equal(await note(own.send, run, `${writer} ${n}`), 204);
-        const { status, body } = await other.send('GET', `/feed?topic=${topic}&limit=500${after}`);
+        const path = `/feed?topic=${topic}&limit=500${after}`;
+        const page: TestAnswer = await other.send('GET', path);
+        const { status, body } = page;
         assert.equal(status, 200);
         const msgs: string[] = body.events.map(({ msg }: { msg: string }) => msg);
         assert.ok(msgs.includes(`${writer} ${n}`), `${writer} ${n} is not in ${msgs.join()}`);
