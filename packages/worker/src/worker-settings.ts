@@ -76,7 +76,7 @@ export const WORKER_SETTINGS = [
     kind: 'number',
     default: '2',
     allowed: 'a number of seconds from 0.05 to 3600',
-    description: 'Seconds between two heartbeats, claims and polls of a run.',
+    description: 'Seconds between two claims, and between two heartbeats or polls of a run where the service cannot hold them.',
   },
   {
     field: 'runtime',

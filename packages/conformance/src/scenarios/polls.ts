@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { kindOf, runOf, type Exchange } from '../exchange.js';
-import type { RequestFault } from '../fault-proxy.js';
+import type { AnswerFault, RequestFault } from '../fault-proxy.js';
 import { check, type Scenario } from '../scenario.js';
 import { checkTimeline } from '../kit-runs.js';
 import { IMAGES, isRunning } from '../program-traces.js';
@@ -17,7 +17,7 @@ const SAYS_NOTHING: readonly RequestFault[] = [
 /** Time in which a program would be stopped wrongly, in milliseconds. */
 const STOPPING_MS = 500;
 
-/** Polls of a run whose program is running. */
+/** Polls of a run whose program is running. The proxy makes the service an older one, whose heartbeats name no lost runs. */
 export const POLLS: readonly Scenario[] = [
   {
     name: 'blind-looks',
@@ -29,7 +29,9 @@ export const POLLS: readonly Scenario[] = [
       await context.untilProgramRuns('blind-looks');
       let blind = 0;
       proxy.faults = {
-        onRequest: (asked) => (isPoll(asked, id) ? (SAYS_NOTHING[blind++] ?? null) : null),
+        onRequest: (asked) =>
+          refusedWait(asked) ?? (isPoll(asked, id) ? (SAYS_NOTHING[blind++] ?? null) : null),
+        onAnswer: withoutLostRuns,
       };
       await context.until(
         'the worker has polled the run again and again',
@@ -65,9 +67,10 @@ async function takenOver(
   const id = await context.endlessRun(mark);
   const shown: Exchange[] = [];
   proxy.faults = {
+    onRequest: refusedWait,
     onAnswer: (asked) => {
       const run = asked.answer?.body;
-      if (!isPoll(asked, id) || !isJsonObject(run)) return null;
+      if (!isPoll(asked, id) || !isJsonObject(run)) return withoutLostRuns(asked);
       shown.push(asked);
       return { kind: 'alter', body: otherwise(run) };
     },
@@ -81,6 +84,20 @@ async function takenOver(
 function withWorker({ execution_summary: summary, ...run }: JsonObject, worker: JsonObject): JsonObject {
   const { worker_id: _, ...others } = isJsonObject(summary) ? summary : {};
   return { ...run, execution_summary: { ...others, ...worker } };
+}
+
+/** An older service refuses a heartbeat that waits. */
+function refusedWait(asked: Exchange): RequestFault | null {
+  if (kindOf(asked) !== 'heartbeat' || !asked.query.has('wait')) return null;
+  return { kind: 'answer', status: 400, detail: 'wait is not a known query parameter' };
+}
+
+/** An older service answers a heartbeat with the worker alone. */
+function withoutLostRuns(asked: Exchange): AnswerFault | null {
+  const worker = asked.answer?.body;
+  if (kindOf(asked) !== 'heartbeat' || !isJsonObject(worker)) return null;
+  const { lost_ops: _, ...body } = worker;
+  return { kind: 'alter', body };
 }
 
 function isPoll(asked: Exchange, runId: string): boolean {
