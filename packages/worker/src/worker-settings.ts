@@ -76,7 +76,8 @@ export const WORKER_SETTINGS = [
     kind: 'number',
     default: '2',
     allowed: 'a number of seconds from 0.05 to 3600',
-    description: 'Seconds between two claims, and between two heartbeats or polls of a run where the service cannot hold them.',
+    description:
+      'Seconds between two claims, and between two heartbeats or polls of a run where the service cannot hold them.',
   },
   {
     field: 'runtime',

@@ -73,8 +73,8 @@ const RUN = {
   execution_summary: { worker_id: 'rack/7:a' },
 };
 const CALL = { waitSeconds: 0, timeoutMs: 15_000, signal: new AbortController().signal };
-const beat = (timeoutMs = 20_000, waitSeconds = 0): ReturnType<HttpServiceApi['heartbeat']> =>
-  api().heartbeat(REPORT, { ...CALL, waitSeconds, timeoutMs });
+const beat = (timeoutMs = 20_000): ReturnType<HttpServiceApi['heartbeat']> =>
+  api().heartbeat(REPORT, { ...CALL, timeoutMs });
 
 test('sends a heartbeat and reads the worker timeout', async () => {
   answer = json(200, { id: 'rack/7:a' }, { 'X-Worker-Timeout': '7.5' });
@@ -100,24 +100,6 @@ test('sends a heartbeat and reads the worker timeout', async () => {
     answer = json(200, { id: 'rack/7:a' }, { 'X-Worker-Timeout': header });
     assert.deepEqual(await beat(), { kind: 'ok', value: { workerTimeoutSeconds: null, lostRuns: null } });
   }
-});
-
-test('reads the lost runs of a heartbeat that waits, and ignores what has another shape', async () => {
-  const lost = { id: 'r', state: 'PENDING', attempt: 3, worker_id: null };
-  const others = [5, null, { ...lost, attempt: 'x' }, { ...lost, id: 7 }, { id: 'r' }];
-  answer = json(200, { id: 'rack/7:a', lost_ops: [lost, { ...lost, worker_id: 'b' }, ...others] });
-  const read = { id: 'r', state: 'PENDING', currentAttempt: 3 };
-  assert.deepEqual(await beat(20_000, 7), {
-    kind: 'ok',
-    value: {
-      workerTimeoutSeconds: null,
-      lostRuns: [
-        { ...read, workerId: null },
-        { ...read, workerId: 'b' },
-      ],
-    },
-  });
-  assert.equal(received[0]?.url, '/workers/heartbeat?wait=7');
 });
 
 const TRACE = {
