@@ -91,7 +91,7 @@ describe('the cache of the newest events of feeds', () => {
         Array.from({ length: 6 * 15 }, (_, n) => n + 1),
       );
     }
-    for (const { close } of apps) await close();
+    for (const app of apps) await app.close();
     await database.close();
   });
 });
