@@ -30,9 +30,9 @@ const FRESH = freshRun({
 });
 const CREATED = createRun(FRESH, new Date('2026-11-22T08:00:00.123Z'));
 
-/** The values of a run; times as text. */
-function valuesOf({ writtenBy: _, ...run }: object & { readonly writtenBy?: string }): unknown {
-  return JSON.parse(stringifyJson(run));
+/** The values of a run, times as text, without the transaction that wrote it. */
+function valuesOf(run: object): unknown {
+  return JSON.parse(stringifyJson({ ...run, writtenBy: undefined }));
 }
 
 const at = (second: number): Date => new Date(Date.UTC(2026, 10, 22, 9, 0, second));
