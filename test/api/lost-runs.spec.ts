@@ -284,27 +284,26 @@ describe('a heartbeat that names runs', () => {
     sent.length = 0;
     for (let n = 0; n < 30; n += 1) await beat('idle', [], 0, there);
     assert.equal(looks(), 0);
-    const held = workers.map(({ id, ops }) => beat(id, ops, 3, there));
-    const isReady = () =>
-      alone.app.get(HeldRequests).size === held.length &&
-      alone.app.get(Notifications).isListening(FREE_WORKERS_CHANNEL);
-    while (!isReady()) await sleep(5);
-    // A look that began before the service listened is repeated after half a second.
-    await sleep(700);
-    assert.ok(looks() >= 1 && looks() <= held.length, `${looks()} statements`);
-    sent.length = 0;
-    const { signal } = new AbortController();
+    const lostRuns = alone.app.get(LostRuns);
+    const controller = new AbortController();
+    const { signal } = controller;
     const reported = workers.map(({ id, ops }) =>
       ops.map((run) => ({ ...run, workerId: id, attempt: 1, boundKey: null })),
     );
-    const found = await Promise.all(reported.map((runs) => alone.app.get(LostRuns).find(runs, signal)));
+    const found = await Promise.all(reported.map((runs) => lostRuns.find(runs, signal)));
     assert.deepEqual(
       found,
       reported.map(() => []),
     );
     assert.equal(looks(), 1);
+    const waits = reported.map((runs, n) => lostRuns.wait(`w${n}`, runs, { signal, forMs: 30_000 }));
+    while (!alone.app.get(Notifications).isListening(FREE_WORKERS_CHANNEL)) await sleep(5);
+    // A look that began before the service listened is repeated after half a second.
+    await sleep(1_000);
     sent.length = 0;
-    await Promise.all(held);
+    await sleep(1_000);
     assert.equal(looks(), 0, 'waiting costs none');
+    controller.abort();
+    assert.deepEqual((await Promise.all(waits)).flat(), []);
   });
 });
