@@ -18,8 +18,9 @@ describe('a wait', () => {
     timers = mock.method(globalThis, 'setTimeout');
   });
   afterEach(() => {
-    mock.timers.reset();
+    // The mock of setTimeout wraps that of the timers.
     mock.restoreAll();
+    mock.timers.reset();
   });
 
   async function advance(ms: number): Promise<void> {
