@@ -9,10 +9,7 @@ describe('paced background work', () => {
     mock.timers.enable({ apis: ['setTimeout'] });
     mock.method(performance, 'now', () => now);
   });
-  afterEach(() => {
-    mock.timers.reset();
-    mock.restoreAll();
-  });
+  afterEach(() => mock.reset());
 
   /** A batch that takes this long, and whether the work continues after some milliseconds. */
   async function continuesAfter(batchMs: number, ms: number, stop?: AbortSignal): Promise<boolean> {

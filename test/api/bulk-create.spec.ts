@@ -158,7 +158,7 @@ describe('creating many runs at once', () => {
 
     test('with a value in one item that JSON does not carry', async () => {
       const runs = await count('runs');
-      for (const value of ['"\\u0000"', '9007199254740993', '1e999', '{"a":1,"a":2}']) {
+      for (const value of ['"\\u0000"', '01', '{"a":1,"a":2}']) {
         const answer = await service.send('POST', '/runs/batch', {
           body: `{"runs":[{"image":"i"},{"image":"i","inputs":{"v":${value}}}]}`,
           headers: JSON_TYPE,

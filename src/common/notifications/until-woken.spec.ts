@@ -17,11 +17,7 @@ describe('a wait', () => {
     mock.method(performance, 'now', () => now);
     timers = mock.method(globalThis, 'setTimeout');
   });
-  afterEach(() => {
-    // The mock of setTimeout wraps that of the timers.
-    mock.restoreAll();
-    mock.timers.reset();
-  });
+  afterEach(() => mock.reset());
 
   async function advance(ms: number): Promise<void> {
     now += ms;
