@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createLongshoreClient } from '@longshore/client';
+import { EXACT_JSON } from '@longshore/common/json/json-text';
 import { HttpServiceApi } from './http-service-api.js';
 
 const RUN = {
@@ -25,7 +26,7 @@ function serviceWith(...answers: readonly Response[]): {
     return waiting.shift() ?? new Response(null, { status: 500 });
   };
   return {
-    api: new HttpServiceApi(createLongshoreClient({ baseUrl: 'http://service', apiKey: 'k', fetch })),
+    api: new HttpServiceApi(createLongshoreClient({ baseUrl: 'http://service', apiKey: 'k', fetch, json: EXACT_JSON })),
     tags,
   };
 }
@@ -73,6 +74,18 @@ describe('a poll of a run', () => {
     const large = { ...RUN, inputs: { filler: 'x'.repeat(20_000) } };
     const { api, tags } = serviceWith(tagged('"1"', large), tagged('"1"', large));
     await api.getRun('r');
+    await api.getRun('r');
+    assert.deepEqual(tags, [null, null]);
+  });
+
+  test('does not keep a run of unknown size', async () => {
+    const unsized = () => {
+      const answer = tagged('"1"', RUN);
+      answer.headers.delete('Content-Length');
+      return answer;
+    };
+    const { api, tags } = serviceWith(unsized(), unsized());
+    assert.equal((await api.getRun('r')).kind, 'ok');
     await api.getRun('r');
     assert.deepEqual(tags, [null, null]);
   });

@@ -25,7 +25,8 @@ export class SeenRuns {
     this.runs.delete(runId);
     const etag = headers.get('ETag');
     const length = headers.get('Content-Length');
-    if (view === null || etag === null || length === null || Number(length) > MAX_BYTES) return;
+    const isSmall = length !== null && Number(length) <= MAX_BYTES;
+    if (view === null || etag === null || !isSmall) return;
     this.runs.set(runId, { etag, view });
     const [oldest] = this.runs.keys();
     if (this.runs.size > MAX_RUNS && oldest !== undefined) this.runs.delete(oldest);
