@@ -148,6 +148,30 @@ describe('a worker whose service tells of lost runs', () => {
     await harness.end();
   });
 
+  it('polls its runs while its heartbeats fail, and no more after the next accepted one', async () => {
+    const harness = makeHarness();
+    const kept = harness.service.add('run-1');
+    const run = harness.service.add('run-2');
+    await harness.start();
+    for (const held of [kept, run]) await harness.untilState(held, 'RUNNING');
+    const busy = { kind: 'unreachable', reason: 'HTTP 429', retryAfterSeconds: 5 } as const;
+    harness.service.onCall = ({ what }) => (what === 'heartbeat' ? busy : undefined);
+    await harness.clock.pass(15_000);
+    Object.assign(run, { attempt: 2, state: 'RUNNING', workerId: 'other' });
+    await harness.clock.pass(3_000);
+    const stopped = harness.runtime.containers.filter((container) => container.stopped);
+    assert.deepEqual(
+      stopped.map(({ spec }) => spec.runId),
+      ['run-2'],
+    );
+    harness.service.onCall = () => undefined;
+    await harness.clock.pass(15_000);
+    harness.service.calls.length = 0;
+    await harness.clock.pass(30_000);
+    assert.deepEqual(harness.service.callsOf('getRun'), []);
+    await harness.end();
+  });
+
   it('pauses for a tick after an early answer, as a service that stops or is at its quota gives', async () => {
     const harness = makeHarness();
     const [run] = await runMany(harness, 1);

@@ -97,7 +97,7 @@ export class HeartbeatLoop {
     return this.workerTimeoutSeconds;
   }
 
-  /** Whether the answers name lost runs. */
+  /** Whether the newest answer tells which runs are lost. */
   get tellsLostRuns(): boolean {
     return this.tells;
   }
@@ -122,6 +122,8 @@ export class HeartbeatLoop {
       isAnswered = result.kind === 'accepted';
       const { intervalMs, maxPauseMs } = this.plan();
       if (result.kind === 'failed') {
+        // Polls may still be answered.
+        this.tells = false;
         backoff ??= new Backoff({ firstMs: intervalMs, maxMs: maxPauseMs }, random);
         await clock.sleep(Math.min(backoff.nextMs(result.retryAfterSeconds), maxPauseMs), signal);
         continue;
