@@ -137,6 +137,8 @@ describe('a heartbeat that names runs', () => {
         ['POST', 'retry', undefined, 'PENDING'],
         ['PATCH', '', { state: 'FAILED' }, 'FAILED'],
         ['POST', 'events', { type: 'CANCELLED', msg: '' }, 'CANCELLED'],
+        ['POST', 'events', { type: 'COMPLETED', msg: '' }, 'COMPLETED'],
+        ['POST', 'events', { type: 'FAILED', msg: '' }, 'FAILED'],
       ] as const;
       for (const [method, path, body, state] of changes) {
         const { id } = await steps.running({}, 'waiter');

@@ -122,10 +122,10 @@ export class RunGroup {
     return [...new Set(workers)];
   }
 
-  /** Ids of workers that lose a run by anything but a report of its end. */
+  /** Ids of workers that lose a run by anything but their own report of its end. */
   get deprivedWorkers(): string[] {
     const workers = this.changes.flatMap(({ command, before, run }) =>
-      isReportOfEnd(command) ? [] : losersOf(before, run),
+      isReportOfEnd(command, before.workerId) ? [] : losersOf(before, run),
     );
     return [...new Set(workers)];
   }
@@ -188,8 +188,9 @@ function losersOf({ state, workerId }: Run, after: Run): string[] {
   return isInExecution(after.state) && after.workerId === workerId ? [] : [workerId];
 }
 
-function isReportOfEnd(command: RunCommand): boolean {
-  if (command.type !== 'event') return false;
+/** Whether the worker reports the end of a run. */
+function isReportOfEnd(command: RunCommand, workerId: string | null): boolean {
+  if (command.type !== 'event' || command.reporter.workerId !== workerId) return false;
   const { kind } = command.event.effect;
   return kind === 'COMPLETED' || kind === 'FAILED';
 }
