@@ -1,6 +1,7 @@
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { errorType, type Span, type SpanAttributes, type Tracing } from '@longshore/common/tracing/tracing';
-import type { Outcome, RunEnd } from './run-end.js';
+import type { Outcome } from './outcome.js';
+import type { RunEnd } from './run-end.js';
 import type { ClaimedRun } from '../service-api/service-api.js';
 
 /** A step of an execution with its own span. */

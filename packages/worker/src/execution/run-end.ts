@@ -2,32 +2,8 @@ import type { Logger } from 'pino';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { Delivery, EventSender } from './event-sender.js';
 import { clipMessage } from './failure-message.js';
+import type { FailureOrigin, Outcome } from './outcome.js';
 import type { Refusal, RunEvent } from '../service-api/service-api.js';
-
-/**
- * What failed. `container`; `run`: it would fail on every worker; `machine`: this machine could not execute it; `capacity`:
- * this machine is too small for it; `engine`: this machine cannot execute anything now.
- */
-type FailureOrigin = 'container' | 'run' | 'machine' | 'capacity' | 'engine' | 'shutdown';
-
-/** The cause that FAILED reports. After `infrastructure`, the service queues the run again without a failed attempt of the user. */
-export type FailureCause = 'exit' | 'oom' | 'image' | 'error' | 'infrastructure';
-
-/** The result of an execution, not reported yet. */
-export type Outcome =
-  | { readonly kind: 'completed'; readonly outputs: JsonObject | undefined }
-  | {
-      readonly kind: 'failed';
-      readonly origin: FailureOrigin;
-      readonly cause: FailureCause;
-      /** Of a container that ended. */
-      readonly exitCode?: number;
-      readonly summary: string;
-      /** Fit for the run's error_message. */
-      readonly message: string;
-    }
-  /** Nothing to report. */
-  | { readonly kind: 'lost'; readonly why: string };
 
 /**
  * How a run ended for this worker. `failed`: its container failed or was stopped by the shutdown; `faulty`: the run would

@@ -9,18 +9,13 @@ import type { EnginePause } from '../claims/engine-pause.js';
 import { removeContainer } from './container-cleanup.js';
 import { EventSender } from './event-sender.js';
 import { ExecutionTrace, type TracedStep } from './execution-trace.js';
-import { clipMessage, errorText, failureMessage, failureSummary } from './failure-message.js';
-import { reportEnd, type Outcome, type RunEnd } from './run-end.js';
+import { failureMessage, failureSummary } from './failure-message.js';
+import { logNoteOf, outcomeOfError, Refused, TooLarge, type Outcome } from './outcome.js';
+import { reportEnd, type RunEnd } from './run-end.js';
 import type { EventLimits } from '../logs/event-cap.js';
 import { RunLog, type UnshippedLogs } from '../logs/run-log.js';
 import { lossReason, pollRun } from './run-poll.js';
-import {
-  EngineFault,
-  RunFault,
-  type ContainerSpec,
-  type RunningContainer,
-  type Runtime,
-} from '../runtime/runtime.js';
+import type { ContainerSpec, RunningContainer, Runtime } from '../runtime/runtime.js';
 import {
   isKeyRefusal,
   type ClaimedRun,
@@ -267,43 +262,6 @@ export class RunExecution {
       return { kind: 'failed', origin: 'container', cause, exitCode, summary, message };
     }
     return { kind: 'completed', outputs: await this.stopSignal.abortable(container.readOutputs()) };
-  }
-}
-
-function outcomeOfError(error: unknown): Outcome {
-  const message = clipMessage(errorText(error));
-  const [summary = message] = message.split('\n');
-  return { kind: 'failed', ...blame(error), summary, message };
-}
-
-function blame(error: unknown): Pick<Extract<Outcome, { kind: 'failed' }>, 'origin' | 'cause'> {
-  if (error instanceof RunFault) return { origin: 'run', cause: error.reported };
-  if (error instanceof Refused) return { origin: 'machine', cause: 'error' };
-  if (error instanceof TooLarge) return { origin: 'capacity', cause: 'infrastructure' };
-  return { origin: error instanceof EngineFault ? 'engine' : 'machine', cause: 'infrastructure' };
-}
-
-/** The run requires more than this worker offers: a larger one could execute it. */
-class TooLarge extends Error {
-  constructor(unmetRequirement: string) {
-    super(
-      `${unmetRequirement}. With SERVICE_SCHEDULER=fit the service gives runs only to workers that have the resources`,
-    );
-  }
-}
-
-/** The service refuses a request about the run. */
-class Refused extends Error {}
-
-/** The line that the worker adds to the log of a run whose end did not come from its container. */
-function logNoteOf(outcome: Outcome): string | null {
-  switch (outcome.kind) {
-    case 'completed':
-      return null;
-    case 'failed':
-      return outcome.origin === 'container' ? null : outcome.message;
-    case 'lost':
-      return `stopped: ${outcome.why}`;
   }
 }
 

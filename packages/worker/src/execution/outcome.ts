@@ -1,0 +1,66 @@
+import type { JsonObject } from '@longshore/common/json/json-value';
+import { clipMessage, errorText } from './failure-message.js';
+import { EngineFault, RunFault } from '../runtime/runtime.js';
+
+/**
+ * What failed. `container`; `run`: it would fail on every worker; `machine`: this machine could not execute it; `capacity`:
+ * this machine is too small for it; `engine`: this machine cannot execute anything now.
+ */
+export type FailureOrigin = 'container' | 'run' | 'machine' | 'capacity' | 'engine' | 'shutdown';
+
+/** The cause that FAILED reports. After `infrastructure`, the service queues the run again without a failed attempt of the user. */
+export type FailureCause = 'exit' | 'oom' | 'image' | 'error' | 'infrastructure';
+
+/** The result of an execution, not reported yet. */
+export type Outcome =
+  | { readonly kind: 'completed'; readonly outputs: JsonObject | undefined }
+  | {
+      readonly kind: 'failed';
+      readonly origin: FailureOrigin;
+      readonly cause: FailureCause;
+      /** Of a container that ended. */
+      readonly exitCode?: number;
+      readonly summary: string;
+      /** Fit for the run's error_message. */
+      readonly message: string;
+    }
+  /** Nothing to report. */
+  | { readonly kind: 'lost'; readonly why: string };
+
+/** The outcome of an execution that failed with the error. */
+export function outcomeOfError(error: unknown): Outcome {
+  const message = clipMessage(errorText(error));
+  const [summary = message] = message.split('\n');
+  return { kind: 'failed', ...blame(error), summary, message };
+}
+
+function blame(error: unknown): Pick<Extract<Outcome, { kind: 'failed' }>, 'origin' | 'cause'> {
+  if (error instanceof RunFault) return { origin: 'run', cause: error.reported };
+  if (error instanceof Refused) return { origin: 'machine', cause: 'error' };
+  if (error instanceof TooLarge) return { origin: 'capacity', cause: 'infrastructure' };
+  return { origin: error instanceof EngineFault ? 'engine' : 'machine', cause: 'infrastructure' };
+}
+
+/** The run requires more than this worker offers: a larger one could execute it. */
+export class TooLarge extends Error {
+  constructor(unmetRequirement: string) {
+    super(
+      `${unmetRequirement}. With SERVICE_SCHEDULER=fit the service gives runs only to workers that have the resources`,
+    );
+  }
+}
+
+/** The service refuses a request about the run. */
+export class Refused extends Error {}
+
+/** The line that the worker adds to the log of a run whose end did not come from its container. */
+export function logNoteOf(outcome: Outcome): string | null {
+  switch (outcome.kind) {
+    case 'completed':
+      return null;
+    case 'failed':
+      return outcome.origin === 'container' ? null : outcome.message;
+    case 'lost':
+      return `stopped: ${outcome.why}`;
+  }
+}
