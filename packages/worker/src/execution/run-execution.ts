@@ -178,7 +178,7 @@ export class RunExecution {
     }
   }
 
-  /** Checks that the run is assigned to this worker, and starts to poll it. */
+  /** Fetches what the claim lacks, and starts to watch a run of an older service. */
   private async prepare(): Promise<{ readonly attempt: number; readonly outputTemplate: JsonObject }> {
     const { currentAttempt: attempt, outputs: outputTemplate } = await this.fetchRun();
     this.log.open(attempt);
@@ -197,7 +197,10 @@ export class RunExecution {
     return allocation;
   }
 
-  /** Fetches the run until there is an answer, and checks that it is assigned to this worker. */
+  /**
+   * Fetches the run until there is an answer, and checks that it is assigned to this worker. The claim does not return the
+   * template of the outputs, and that of an older service not the attempt; heartbeats tell of a loss from the claim on.
+   */
   private async fetchRun(): Promise<RunView> {
     const { api, clock, random, workerId, onKeyRefused } = this.parts.context;
     const backoff = new Backoff(RETRY, random);
