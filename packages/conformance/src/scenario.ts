@@ -7,6 +7,8 @@ export interface Scenario {
   readonly name: string;
   /** The rule that a passing worker keeps. */
   readonly promise: string;
+  /** Worker timeout of the service that it needs, in seconds; default: that of most scenarios. */
+  readonly workerTimeoutS?: number;
   /** @throws RuleViolation when the worker violates a rule */
   readonly run: (context: ScenarioContext) => Promise<void>;
 }
