@@ -4,43 +4,45 @@
 It executes SERVICE_WORKER_COMMAND for one run at a time. Settings are environment variables, as that page lists them.
 The program stays in the worker's process group: who kills the worker by force kills the group, as supervisors do.
 """
-import http.client, json, os, queue, random, shlex, shutil, signal, subprocess, tempfile, threading, time
-import urllib.parse, urllib.request, uuid
+import http.client, json, os, queue, random, shlex, shutil, signal, socket, subprocess, tempfile, threading, time
+import urllib.parse, uuid
 from collections import deque
 
 URL, KEY, ME = (os.environ["SERVICE_" + name] for name in ("URL", "API_KEY", "WORKER_ID"))
+PLACE = urllib.parse.urlsplit(URL)
+CONNECTION = http.client.HTTPSConnection if PLACE.scheme == "https" else http.client.HTTPConnection
 COMMAND, PULL = (shlex.split(os.environ.get(f"SERVICE_WORKER_{name}", "")) for name in ("COMMAND", "PULL_COMMAND"))
 TICK, DRAIN = float(os.environ.get("SERVICE_WORKER_TICK", 2)), float(os.environ.get("SERVICE_WORKER_DRAIN", 30))
 TERMINAL = {"COMPLETED", "FAILED", "CANCELLED"}
 NOT_FROM_LOGS = TERMINAL | {"STARTED", "RETRIED", "RECLAIMED"}
 timeout = 60.0  # the service's word replaces it
 registered, stopping, claiming, current = threading.Event(), threading.Event(), threading.Event(), None
-beating = threading.Lock()
+beating, changed = threading.Lock(), threading.Event()
+tells = False  # whether answers to heartbeats name lost runs: those of an older service do not
+held = None  # the connection of the newest heartbeat that waits
 
 
-class AsItIs(urllib.request.HTTPErrorProcessor):
-    def http_response(self, _, answer):
-        return answer  # above all no redirect is followed: it would hand the key to somebody else
+def call(method, path, body=None, headers=None, limit=30.0, begin=lambda connection: None):
+    """One request: (status, JSON of a 200 or else text, pause asked for); status 0 when no whole answer came.
 
-    https_response = http_response
-
-
-http_client = urllib.request.build_opener(AsItIs)
-
-
-def call(method, path, body=None, headers=None, limit=30.0):
-    """One request: (status, JSON of a 200 or else text, pause asked for); status 0 when no whole answer came."""
+    No redirect is followed: it would hand the key to somebody else.
+    """
     global timeout
     sent = {"X-API-Key": KEY, **({} if body is None else {"Content-Type": "application/json"}), **(headers or {})}
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(URL.rstrip("/") + path, data, sent, method=method)
+    connection = CONNECTION(PLACE.netloc, timeout=limit)
     try:
-        with http_client.open(request, timeout=limit) as answer:
-            status, text, got = answer.status, answer.read(), answer.headers
-            answer = json.loads(text) if status == 200 else text.decode(errors="replace")
-            timeout = float(got.get("X-Worker-Timeout") or timeout)
+        connection.connect()
+        begin(connection)
+        connection.request(method, PLACE.path.rstrip("/") + path, data, sent)
+        answer = connection.getresponse()
+        status, text, got = answer.status, answer.read(), answer.headers
+        answer = json.loads(text) if status == 200 else text.decode(errors="replace")
+        timeout = float(got.get("X-Worker-Timeout") or timeout)
     except (OSError, http.client.HTTPException, ValueError):
         return 0, None, 0
+    finally:
+        connection.close()
     if status in (401, 403):
         if current and current.child:
             current.child.kill()
@@ -61,17 +63,51 @@ def until_known(method, path, body=None, headers=None, limit=30.0, goes_on=lambd
     return 0, None
 
 
+def hold(connection):
+    """Remembers the connection of a heartbeat that waits, unless it is out of date already."""
+    global held
+    held = connection
+    if changed.is_set():
+        raise ConnectionAbortedError
+
+
+def renew():
+    """Has a heartbeat sent with what this worker holds now; one that waits is broken off."""
+    changed.set()
+    try:
+        held.sock.shutdown(socket.SHUT_RDWR)
+    except (AttributeError, OSError):
+        pass  # none waits
+
+
 def heartbeat():
-    """Says for ever that this worker lives and which run it holds; never waits for anything else."""
+    """Says for ever that this worker lives and which run it holds, and hears whether that is lost."""
+    global tells
     resources = {"cpu_cores": os.cpu_count() or 1, "ram_mb": 1024, "gpus": []}
     while True:
-        attempt = current
-        held = [{**{k: attempt.op[k] for k in ("id", "image", "constraints")}, "inputs": {}}] if attempt else []
-        body = {"worker_id": ME, "resources": resources, "tags": [], "running_ops": held}
+        changed.clear()
+        attempt, begun, lost = current, time.monotonic(), []
+        named = [attempt.op] if attempt and not attempt.told else []
+        ops = [{**{k: op[k] for k in ("id", "image", "constraints", "attempt")}, "inputs": {}} for op in named]
+        body = {"worker_id": ME, "resources": resources, "tags": [], "running_ops": ops}
+        # Waits only for a run to be lost. Together with the limit of the answer it is a third of the worker timeout.
+        wait = min(20, int(timeout / 6)) if tells and named else 0
+        query, begin = (f"?wait={wait}", hold) if wait else ("", lambda connection: None)
         with beating:
-            if call("POST", "/workers/heartbeat", body, limit=timeout / 6)[0] == 200:
-                registered.set()
-        time.sleep(timeout / 6 if registered.is_set() else 1)
+            status, answer, _ = call("POST", "/workers/heartbeat" + query, body, limit=wait + timeout / 6, begin=begin)
+        if status == 200:
+            registered.set()
+            tells, lost = "lost_ops" in answer, answer.get("lost_ops", []) if named else []
+            for run in lost:
+                attempt.hear(run)
+        elif status == 400 and wait:
+            tells = False  # another process of the service is older
+        pause = timeout / 6 if registered.is_set() else 1
+        if wait:  # an answer before its time, without a lost run: the service cannot hold it
+            is_early = status != 400 and not lost and time.monotonic() - begun < wait * 0.9
+            pause = min(2, pause) if is_early else 0
+        changed.wait(pause)
+        time.sleep(max(0, begun + min(0.5, timeout / 6) - time.monotonic()))  # at most two a second
 
 
 class Attempt:
@@ -80,6 +116,7 @@ class Attempt:
     def __init__(self, op):
         self.op, self.path, self.number = op, "/runs/" + op["id"], op["attempt"]
         self.child, self.why, self.ended, self.key, self.sent = None, None, threading.Event(), uuid.uuid4(), 0
+        self.told = False  # whether a heartbeat has heard that it is lost
 
     def stop(self, why):
         """Ends the program: `lost`, the attempt is not ours any more, or `drain`, there is no time left."""
@@ -99,17 +136,28 @@ class Attempt:
             self.stop("lost")
         return status
 
+    def hear(self, run):
+        """Takes what a heartbeat that named this attempt was told about a run."""
+        if run["id"] == self.op["id"] and not self.is_ours(run["state"], run["attempt"], run["worker_id"]):
+            self.told = True
+            if not self.ended.is_set():  # after that, the answer to the final event decides
+                self.stop("lost")
+
     def watch(self):
-        """Looks at the run until the service says that the attempt is not ours any more; only a 200 says so."""
+        """Looks at the run, if the service is older, until a 200 says that the attempt is not ours any more."""
         asked = 0
         while not self.ended.wait(max(TICK, asked)):
+            if tells:
+                continue
             status, run, asked = call("GET", self.path + "?include_events=false", limit=10)
-            if status == 200 and not self.is_ours(run):
+            if status == 200 and not self.shows_ours(run):
                 return self.stop("lost")
 
-    def is_ours(self, run):
-        holder = run["execution_summary"].get("worker_id")
-        return run["state"] not in TERMINAL and run["current_attempt"] == self.number and holder == ME
+    def shows_ours(self, run):
+        return self.is_ours(run["state"], run["current_attempt"], run["execution_summary"].get("worker_id"))
+
+    def is_ours(self, state, number, holder):
+        return state not in TERMINAL and number == self.number and holder == ME
 
     def forward(self, line):
         """Reports a line of the log that speaks an event."""
@@ -146,7 +194,7 @@ class Attempt:
         status, run = until_known("GET", self.path + "?include_events=false", goes_on=lambda: self.why is None)
         if status != 200:
             raise RuntimeError(f"the service does not show the run: {status} {run}")
-        if not self.is_ours(run):
+        if not self.shows_ours(run):
             return None, None, None
         if PULL:
             subprocess.run([*PULL, self.op["image"]], check=True)
@@ -215,8 +263,10 @@ def main():
         claiming.clear()
         for op in answer["ops"] if status == 200 else []:
             current = Attempt(op)
+            renew()
             current.execute()
             current = None
+            renew()
         if status != 200 or (not answer["ops"] and time.monotonic() - asked < wait / 2):
             stopping.wait(1)
 

@@ -40,7 +40,7 @@ export const MUTANTS: readonly Mutant[] = [
     mistake: 'heartbeats never name the run',
     scenario: 'slow-pull',
     says: /took the run back|should be the last/,
-    change: ['if attempt else []', 'if False else []'],
+    change: ['if attempt and not attempt.told else []', 'if False else []'],
   },
   {
     mistake: 'the program starts before STARTED was taken',
@@ -91,8 +91,23 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
-    mistake: 'nobody looks whether the run was cancelled',
-    scenario: 'cancel',
+    mistake: 'lost runs that a heartbeat was told of are ignored',
+    scenario: 'told-by-heartbeat',
+    says: /in vain until the program has ended/,
+    change: ['                attempt.hear(run)', '                pass'],
+  },
+  {
+    mistake: 'a heartbeat without an answer stops the program',
+    scenario: 'cut-heartbeat',
+    says: /because a heartbeat was cut/,
+    change: [
+      '        elif status == 400 and wait:',
+      '        elif status == 0 and attempt:\n            attempt.stop("lost")\n        elif status == 400 and wait:',
+    ],
+  },
+  {
+    mistake: 'nobody looks whether the run was lost when the service is older',
+    scenario: 'taken-over',
     says: /in vain until the program has ended/,
     change: ['while not self.ended.wait(max(TICK, asked)):', 'while False:'],
   },
@@ -139,13 +154,13 @@ export const MUTANTS: readonly Mutant[] = [
     mistake: 'a look without an answer stops the program',
     scenario: 'blind-looks',
     says: /because of a 404, a 5xx or no answer/,
-    change: ['if status == 200 and not self.is_ours(run)', 'if status != 200 or not self.is_ours(run)'],
+    change: ['if status == 200 and not self.shows_ours(run)', 'if status != 200 or not self.shows_ours(run)'],
   },
   {
     mistake: 'heartbeats leave the run out once its program has ended',
     scenario: 'unanswered-end',
     says: /did not name the run/,
-    change: ['if attempt else []', 'if attempt and not attempt.ended.is_set() else []'],
+    change: ['if attempt and not attempt.told', 'if attempt and not attempt.ended.is_set()'],
   },
   {
     mistake: 'pauses do not grow',
@@ -157,7 +172,7 @@ export const MUTANTS: readonly Mutant[] = [
     mistake: 'a look does not compare the attempt',
     scenario: 'taken-over',
     says: /in vain until the program has ended/,
-    change: ['run["current_attempt"] == self.number and ', ''],
+    change: ['number == self.number and ', ''],
   },
   {
     mistake: 'a look does not compare the worker',
@@ -193,7 +208,7 @@ export const MUTANTS: readonly Mutant[] = [
     mistake: 'heartbeats are far apart',
     scenario: 'long-run',
     says: /ms apart/,
-    change: ['time.sleep(timeout / 6 if', 'time.sleep(timeout * 0.6 if'],
+    change: ['pause = timeout / 6 if', 'pause = timeout * 0.6 if'],
   },
   {
     mistake: 'it claims before it is registered',
@@ -211,7 +226,13 @@ export const MUTANTS: readonly Mutant[] = [
     mistake: 'redirects are followed',
     scenario: 'busy-service',
     says: /a redirect was followed/,
-    change: ['build_opener(AsItIs)', 'build_opener()'],
+    change: [
+      '    asked = got.get("Retry-After")',
+      `    if 300 <= status < 400:
+        followed, answer, asked = call(method, urllib.parse.urlsplit(got["Location"]).path, body, headers, limit)
+        return followed if followed == 200 else 0, answer, asked
+    asked = got.get("Retry-After")`,
+    ],
   },
   {
     mistake: 'folders stay',

@@ -54,6 +54,11 @@ export function payloadOf(exchange: Exchange): JsonObject {
   return isJsonObject(payload) ? payload : {};
 }
 
+/** Whether it asks for the run. */
+export function isPoll(exchange: Exchange, runId: string): boolean {
+  return kindOf(exchange) === 'run' && runOf(exchange) === runId;
+}
+
 /** Ids of the runs that a claim's answer hands out; empty for any other request. */
 export function claimedRuns(exchange: Exchange): string[] {
   if (kindOf(exchange) !== 'claim' || exchange.answer?.status !== 200) return [];

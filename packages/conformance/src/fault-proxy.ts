@@ -87,8 +87,13 @@ export class FaultProxy {
   heal(): void {
     if (!this.isPartitioned) return;
     this.isPartitioned = false;
-    for (const exchange of this.exchanges) exchange.doneAtMs ??= performance.now();
     this.cutAll();
+  }
+
+  /** Destroys all connections; requests in progress get no answer. */
+  cutAll(): void {
+    for (const exchange of this.exchanges) exchange.doneAtMs ??= performance.now();
+    for (const socket of this.sockets) socket.destroy();
   }
 
   /** Clears the records and removes the faults. */
@@ -103,10 +108,6 @@ export class FaultProxy {
     this.cutAll();
     this.agent.destroy();
     await once(this.server, 'close');
-  }
-
-  private cutAll(): void {
-    for (const socket of this.sockets) socket.destroy();
   }
 
   private async pass(asked: IncomingMessage, answer: ServerResponse): Promise<void> {

@@ -118,12 +118,13 @@ export class ScenarioContext {
     }
   }
 
-  async untilProgramEnded(mark: string): Promise<void> {
-    await this.until(
-      'the program has ended',
-      async () => (await this.traces.startsOf(mark)).every(({ pid }) => !isRunning(pid)),
-      this.timeoutMs * 2,
-    );
+  async untilProgramEnded(mark: string, withinMs = this.timeoutMs * 2): Promise<void> {
+    await this.until('the program has ended', async () => !(await this.programRuns(mark)), withinMs);
+  }
+
+  /** Whether a program of the run is running. */
+  async programRuns(mark: string): Promise<boolean> {
+    return (await this.traces.startsOf(mark)).some(({ pid }) => isRunning(pid));
   }
 
   /** Waits until the folders of all attempts are deleted. */

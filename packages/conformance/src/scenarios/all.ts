@@ -1,6 +1,7 @@
 import type { Scenario } from '../scenario.js';
 import { CLAIMS } from './claims.js';
 import { FAULTS } from './faults.js';
+import { HEARTBEATS } from './heartbeats.js';
 import { LIVENESS } from './liveness.js';
 import { POLLS } from './polls.js';
 import { ORDINARY } from './ordinary.js';
@@ -11,6 +12,7 @@ import { SHUTDOWN } from './shutdown.js';
 export const SCENARIOS: readonly Scenario[] = [
   ...ORDINARY,
   ...LIVENESS,
+  ...HEARTBEATS,
   ...POLLS,
   ...CLAIMS,
   ...FAULTS,

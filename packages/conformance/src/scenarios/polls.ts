@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
-import { kindOf, runOf, type Exchange } from '../exchange.js';
+import { isPoll, kindOf, type Exchange } from '../exchange.js';
 import type { AnswerFault, RequestFault } from '../fault-proxy.js';
 import { check, type Scenario } from '../scenario.js';
 import { checkTimeline } from '../kit-runs.js';
@@ -98,8 +98,4 @@ function withoutLostRuns(asked: Exchange): AnswerFault | null {
   if (kindOf(asked) !== 'heartbeat' || !isJsonObject(worker)) return null;
   const { lost_ops: _, ...body } = worker;
   return { kind: 'alter', body };
-}
-
-function isPoll(asked: Exchange, runId: string): boolean {
-  return kindOf(asked) === 'run' && runOf(asked) === runId;
 }
