@@ -1,4 +1,5 @@
-import { hasExactText, memberTexts } from './json-text.js';
+import { isPrintedAs, type JsonPart } from './exact-parser.js';
+import { partOf } from './json-text.js';
 import { isJsonObject, type JsonValue } from './json-value.js';
 
 const LITERAL = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
@@ -8,24 +9,34 @@ const LITERAL = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
  * and `1e0` are equal, numbers that differ in any digit are not.
  */
 export function canonicalJson(value: JsonValue): string {
-  if (Array.isArray(value)) {
-    const literals = literalsOf(value);
-    return `[${value.map((item, index) => canonicalMember(item, literals?.get(String(index)))).join(',')}]`;
-  }
-  if (!isJsonObject(value)) return JSON.stringify(value);
-  const literals = literalsOf(value);
-  const members = Object.keys(value)
-    .toSorted()
-    .map((key) => `${JSON.stringify(key)}:${canonicalMember(value[key] ?? null, literals?.get(key))}`);
-  return `{${members.join(',')}}`;
+  const isObject = isJsonObject(value);
+  if (!isObject && !Array.isArray(value)) return JSON.stringify(value);
+  const part = partOf(value);
+  if (part !== undefined) return canonicalPart(part);
+  if (!isObject) return `[${value.map(canonicalJson).join(',')}]`;
+  return printObject(Object.keys(value).map((key) => [key, canonicalJson(value[key] ?? null)]));
 }
 
-function literalsOf(value: object): ReadonlyMap<string, string> | undefined {
-  return hasExactText(value) ? memberTexts(value) : undefined;
+function canonicalPart(part: JsonPart): string {
+  const members = part
+    .members()
+    .map(({ key, text, part: inner }): [string, string] => [
+      key,
+      inner === undefined ? canonicalScalar(text) : canonicalPart(inner),
+    ]);
+  return part.isList ? `[${members.map(([, text]) => text).join(',')}]` : printObject(members);
 }
 
-function canonicalMember(value: JsonValue, literal: string | undefined): string {
-  return typeof value === 'number' && literal !== undefined ? canonicalNumber(literal) : canonicalJson(value);
+function printObject(members: [key: string, text: string][]): string {
+  const texts = new Map(members);
+  const sorted = [...texts.keys()].toSorted();
+  return `{${sorted.map((key) => `${JSON.stringify(key)}:${texts.get(key)}`).join(',')}}`;
+}
+
+function canonicalScalar(text: string): string {
+  const isNumber = /^[-\d]/.test(text);
+  if (isNumber) return isPrintedAs(text) ? text : canonicalNumber(text);
+  return JSON.stringify(JSON.parse(text));
 }
 
 /** As JSON.stringify prints the number if that is exact, otherwise its digits and exponent. */

@@ -1,16 +1,19 @@
 import type { JsonValue } from './json-value.js';
 
-/** An object or a list of a text, read by {@link parseExactly}. */
-export interface ParsedContainer {
-  readonly value: object;
-  /** The text of each member, by its key or index, in the order of the text. */
-  readonly members: ReadonlyMap<string, string>;
+/** A member of an object or an item of a list. */
+interface Member {
+  /** The key, or the index as text. */
+  readonly key: string;
   readonly text: string;
+  /** Undefined: a number, a string, true, false or null. */
+  readonly part: JsonPart | undefined;
 }
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
 const MINUS = 0x2d;
+const ZERO = 0x30;
+const NINE = 0x39;
 const COLON = 0x3a;
 const OPEN_LIST = 0x5b;
 const BACKSLASH = 0x5c;
@@ -18,20 +21,113 @@ const CLOSE_LIST = 0x5d;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 
-const INDEX = /^(?:0|[1-9]\d{0,9})$/;
+const LARGEST_INDEX = 2 ** 32 - 2;
 
-/**
- * Parses a valid JSON text without insignificant white space. Numbers become the nearest double that is finite and has
- * their sign; strings keep their value.
- * @param wrap represents each object or list that JSON.stringify would print with other numbers or another order of keys
- */
-export function parseExactly(text: string, wrap: (container: ParsedContainer) => JsonValue): JsonValue {
-  return new Parser(text, wrap).value();
+/** The objects and lists of a text, numbered in the order in which they open. */
+interface Outline {
+  readonly text: string;
+  /** The offset after each; negative if JSON.stringify prints it as its text. */
+  readonly ends: Int32Array;
+  /** The number of the first that opens after the end of each. */
+  readonly next: Int32Array;
+}
+
+/** An object or a list of a JSON text. Only its own members are parsed; what they contain stays text. */
+export class JsonPart {
+  private constructor(
+    private readonly outline: Outline,
+    private readonly number: number,
+    private readonly start: number,
+  ) {}
+
+  /** @param text of an object or a list: valid JSON without insignificant white space */
+  static of(text: string): JsonPart {
+    return new JsonPart(outlineOf(text), 0, 0);
+  }
+
+  get isList(): boolean {
+    return this.outline.text.charCodeAt(this.start) === OPEN_LIST;
+  }
+
+  /** Whether JSON.stringify prints the parsed value with the same numbers and the same order of keys. */
+  get isPrinted(): boolean {
+    return Number(this.outline.ends[this.number]) < 0;
+  }
+
+  get text(): string {
+    return this.outline.text.slice(this.start, this.#end);
+  }
+
+  get #end(): number {
+    return Math.abs(Number(this.outline.ends[this.number]));
+  }
+
+  /** In the order of the text. */
+  members(): Member[] {
+    const members: Member[] = [];
+    const { outline, isList } = this;
+    const { text, next } = outline;
+    const last = this.#end - 1;
+    let number = this.number + 1;
+    let at = this.start + 1;
+    for (let count = 0; at < last; count += 1) {
+      let key = String(count);
+      if (!isList) {
+        const end = endOfString(text, at);
+        key = JSON.parse(text.slice(at, end));
+        at = end + 1;
+      }
+      const code = text.charCodeAt(at);
+      let part: JsonPart | undefined;
+      let end: number;
+      if (code === OPEN_OBJECT || code === OPEN_LIST) {
+        part = new JsonPart(outline, number, at);
+        end = part.#end;
+        number = Number(next[number]);
+      } else {
+        end = code === QUOTE ? endOfString(text, at) : endOfLiteral(text, at);
+      }
+      members.push({ key, text: text.slice(at, end), part });
+      at = end + 1;
+    }
+    return members;
+  }
+
+  /** The object or list. @param wrap represents each object and list in it that JSON.stringify would print differently */
+  parse(wrap: (part: JsonPart) => JsonValue): Record<string, JsonValue> | JsonValue[] {
+    const list: JsonValue[] = [];
+    const object: Record<string, JsonValue> = {};
+    for (const { key, text, part } of this.members()) {
+      const value = part === undefined || part.isPrinted ? parseScalar(text) : wrap(part);
+      if (this.isList) list.push(value);
+      // An assignment of `__proto__` would set the prototype.
+      else
+        Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
+    }
+    return this.isList ? list : object;
+  }
+}
+
+/** As JSON.parse, except that a number becomes the nearest double that is finite and, unless it is zero, not zero. */
+export function parseScalar(text: string): JsonValue {
+  const value: JsonValue = JSON.parse(text);
+  if (typeof value !== 'number') return value;
+  const sign = text.startsWith('-') ? -1 : 1;
+  if (value === 0) return /^[^eE]*[1-9]/.test(text) ? Number.MIN_VALUE * sign : value;
+  return Number.isFinite(value) ? value : Number.MAX_VALUE * sign;
 }
 
 /** Whether JSON.stringify prints the number of a literal as that literal. */
 export function isPrintedAs(literal: string): boolean {
   return String(Number(literal)) === literal;
+}
+
+/** The place of a key among those that JavaScript puts first, in ascending order; Infinity for all other keys. */
+export function keyIndex(key: string): number {
+  const code = key.charCodeAt(0);
+  const isDigit = code >= ZERO && code <= NINE;
+  const index = isDigit && isPrintedAs(key) ? Number(key) : Infinity;
+  return index <= LARGEST_INDEX ? index : Infinity;
 }
 
 /** The offset after the closing quote of the JSON string that opens at `start`. */
@@ -58,80 +154,49 @@ export function compactJson(text: string): string {
   return kept === 0 ? text : compact + text.slice(kept);
 }
 
-class Parser {
-  private at = 0;
-  /** Whether JSON.stringify prints the last value as its text. */
-  private isPrinted = true;
-
-  constructor(
-    private readonly text: string,
-    private readonly wrap: (container: ParsedContainer) => JsonValue,
-  ) {}
-
-  value(): JsonValue {
-    const { text, at } = this;
+function outlineOf(text: string): Outline {
+  const ends: number[] = [];
+  const next: number[] = [];
+  /** Those that are open: the number, whether it is printed as its text so far, and the index of its last key. */
+  const open: { number: number; isPrinted: boolean; lastIndex: number }[] = [];
+  for (let at = 0; at < text.length;) {
     const code = text.charCodeAt(at);
-    if (code === OPEN_OBJECT) return this.container({}, CLOSE_OBJECT);
-    if (code === OPEN_LIST) return this.container([], CLOSE_LIST);
-    if (code === QUOTE) {
-      this.isPrinted = true;
-      return this.string();
-    }
-    const literal = this.literal();
-    if (code !== MINUS && !(code >= 0x30 && code <= 0x39)) {
-      this.isPrinted = true;
-      return JSON.parse(literal);
-    }
-    this.isPrinted = isPrintedAs(literal);
-    return numberOf(literal);
-  }
-
-  private container(value: Record<string, JsonValue> | JsonValue[], close: number): JsonValue {
-    const { text, at: start } = this;
-    const members = new Map<string, string>();
-    let isPrinted = true;
-    let hasIndexes = false;
-    this.at += 1;
-    while (text.charCodeAt(this.at) !== close) {
-      if (text.charCodeAt(this.at) === COMMA) this.at += 1;
-      const key = Array.isArray(value) ? String(members.size) : this.string();
-      if (text.charCodeAt(this.at) === COLON) this.at += 1;
-      const from = this.at;
-      const member = this.value();
-      isPrinted &&= this.isPrinted;
-      members.set(key, text.slice(from, this.at));
-      if (Array.isArray(value)) value.push(member);
-      else {
-        // An assignment of `__proto__` would set the prototype.
-        Object.defineProperty(value, key, {
-          value: member,
-          enumerable: true,
-          configurable: true,
-          writable: true,
-        });
-        hasIndexes ||= INDEX.test(key);
+    const inner = open.at(-1);
+    if (code === OPEN_OBJECT || code === OPEN_LIST) {
+      open.push({ number: ends.length, isPrinted: true, lastIndex: -1 });
+      ends.push(0);
+      next.push(0);
+      at += 1;
+    } else if (code === QUOTE) {
+      const end = endOfString(text, at);
+      if (inner?.isPrinted === true && text.charCodeAt(end) === COLON) {
+        const index = keyIndex(JSON.parse(text.slice(at, end)));
+        inner.isPrinted = index >= inner.lastIndex;
+        inner.lastIndex = index;
       }
+      at = end;
+    } else if (code === MINUS || (code >= ZERO && code <= NINE)) {
+      const end = endOfLiteral(text, at);
+      if (inner?.isPrinted === true) inner.isPrinted = isPrintedAs(text.slice(at, end));
+      at = end;
+    } else {
+      at += 1;
+      if (inner === undefined || (code !== CLOSE_OBJECT && code !== CLOSE_LIST)) continue;
+      open.pop();
+      ends[inner.number] = inner.isPrinted ? -at : at;
+      next[inner.number] = ends.length;
+      const outer = open.at(-1);
+      if (outer !== undefined) outer.isPrinted &&= inner.isPrinted;
     }
-    this.at += 1;
-    this.isPrinted = isPrinted && (!hasIndexes || hasOrder(value, members.keys()));
-    return this.isPrinted ? value : this.wrap({ value, members, text: text.slice(start, this.at) });
   }
+  return { text, ends: Int32Array.from(ends), next: Int32Array.from(next) };
+}
 
-  private string(): string {
-    const start = this.at;
-    this.at = endOfString(this.text, start);
-    const quoted = this.text.slice(start, this.at);
-    return quoted.includes('\\') ? JSON.parse(quoted) : quoted.slice(1, -1);
-  }
-
-  /** A number, true, false or null. */
-  private literal(): string {
-    const start = this.at;
-    let { at } = this;
-    for (let code = this.text.charCodeAt(at); !isEnd(code); code = this.text.charCodeAt(at)) at += 1;
-    this.at = at;
-    return this.text.slice(start, at);
-  }
+/** The offset after a number, true, false or null. */
+function endOfLiteral(text: string, start: number): number {
+  let at = start;
+  for (let code = text.charCodeAt(at); !isEnd(code); code = text.charCodeAt(at)) at += 1;
+  return at;
 }
 
 /** Whether a literal ends before the character; its code is NaN at the end of the text. */
@@ -143,23 +208,4 @@ function isEscaped(text: string, at: number): boolean {
   let before = at;
   while (text.charCodeAt(before - 1) === BACKSLASH) before -= 1;
   return (at - before) % 2 === 1;
-}
-
-/** Whether the keys are those of the object, in its order: integers come first in an object. */
-function hasOrder(value: object, keys: Iterable<string>): boolean {
-  const order = Object.keys(value);
-  let at = 0;
-  for (const key of keys) if (order[at++] !== key) return false;
-  return true;
-}
-
-/** The nearest double that is finite and, unless the number is zero, not zero. */
-function numberOf(literal: string): number {
-  const value = Number(literal);
-  if (value === 0) return /^[^eE]*[1-9]/.test(literal) ? Number.MIN_VALUE * signOf(literal) : value;
-  return Number.isFinite(value) ? value : Number.MAX_VALUE * signOf(literal);
-}
-
-function signOf(literal: string): number {
-  return literal.startsWith('-') ? -1 : 1;
 }

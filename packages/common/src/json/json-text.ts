@@ -1,4 +1,4 @@
-import { compactJson, parseExactly } from './exact-parser.js';
+import { compactJson, JsonPart, parseScalar } from './exact-parser.js';
 import { isJsonObject, type JsonObject, type JsonValue } from './json-value.js';
 
 /** Key under which a proxy returns its handler. */
@@ -72,9 +72,10 @@ export const EXACT_JSON = {
 
 /** As {@link parseJson}, for a text that is known to be valid JSON. White space is removed from the texts. */
 export function readExactly(text: string): JsonValue {
-  return parseExactly(compactJson(text), ({ value, members, text: own }) =>
-    new LazyJson(own, { value, members }).proxy(Array.isArray(value)),
-  );
+  const compact = compactJson(text);
+  if (!compact.startsWith('{') && !compact.startsWith('[')) return parseScalar(compact);
+  const part = JsonPart.of(compact);
+  return part.isPrinted ? JSON.parse(compact) : proxyOf(part);
 }
 
 /** The object with these members, each a key and the JSON text of its value. */
@@ -87,14 +88,18 @@ export function composeJson(members: Iterable<readonly [key: string, text: strin
 /** The exact JSON text of one member of an object or a list; undefined: it has no such own member. */
 export function memberText(value: object, key: string): string | undefined {
   if (!Object.hasOwn(value, key)) return undefined;
-  return lazyOf(value)?.members?.get(key) ?? stringifyJson(Reflect.get(value, key));
+  const exact = partOf(value)
+    ?.members()
+    .find((member) => member.key === key);
+  return exact?.text ?? stringifyJson(Reflect.get(value, key));
 }
 
 /** The exact JSON text of each member of an object or a list, by its key or index, in the order of the text. */
 export function memberTexts(value: object): ReadonlyMap<string, string> {
-  return (
-    lazyOf(value)?.members ??
-    new Map(Object.entries(value).map(([key, member]) => [key, stringifyJson(member)]))
+  const exact = partOf(value)?.members();
+  return new Map(
+    exact?.map(({ key, text }) => [key, text]) ??
+      Object.entries(value).map(([key, member]) => [key, stringifyJson(member)]),
   );
 }
 
@@ -105,30 +110,25 @@ export function withOwnText(value: JsonObject): JsonObject {
   return isJsonObject(copy) ? copy : value;
 }
 
-/** Whether {@link stringifyJson} prints the object or list by a text of its own. */
-export function hasExactText(value: object): boolean {
-  return lazyOf(value) !== undefined;
+/** The parts of an object's or a list's text; undefined: JSON.stringify prints the members as their texts. */
+export function partOf(value: object): JsonPart | undefined {
+  return lazyOf(value)?.part;
 }
 
-interface Content {
-  readonly value: object;
-  /** Undefined: JSON.stringify prints the members as their texts. */
-  readonly members: ReadonlyMap<string, string> | undefined;
-}
-
-/** Handler of the proxies of {@link lazyJson}. */
+/** Handler of the proxies of {@link lazyJson} and {@link readExactly}. */
 class LazyJson implements ProxyHandler<object> {
-  #content: Content | undefined;
+  #value: object | undefined;
 
-  constructor(
-    readonly text: string,
-    content?: Content,
-  ) {
-    this.#content = content;
+  /** @param source a part of a text, or a text that has not been checked for what JSON.stringify would print differently */
+  constructor(private readonly source: JsonPart | string) {}
+
+  get text(): string {
+    return typeof this.source === 'string' ? this.source : this.source.text;
   }
 
-  get members(): ReadonlyMap<string, string> | undefined {
-    return this.#parsed().members;
+  /** Undefined: JSON.stringify prints the members as their texts. */
+  get part(): JsonPart | undefined {
+    return typeof this.source === 'string' ? lazyOf(this.#parsed())?.part : this.source;
   }
 
   proxy(isList: boolean): JsonValue {
@@ -138,19 +138,19 @@ class LazyJson implements ProxyHandler<object> {
   get(_target: object, key: string | symbol): unknown {
     if (key === LAZY) return this;
     if (key === 'toJSON' && collected !== undefined) return collectText;
-    return Reflect.get(this.#parsed().value, key);
+    return Reflect.get(this.#parsed(), key);
   }
 
   has(_target: object, key: string | symbol): boolean {
-    return Reflect.has(this.#parsed().value, key);
+    return Reflect.has(this.#parsed(), key);
   }
 
   ownKeys(): (string | symbol)[] {
-    return Reflect.ownKeys(this.#parsed().value);
+    return Reflect.ownKeys(this.#parsed());
   }
 
   getOwnPropertyDescriptor(_target: object, key: string | symbol): PropertyDescriptor | undefined {
-    return Reflect.getOwnPropertyDescriptor(this.#parsed().value, key);
+    return Reflect.getOwnPropertyDescriptor(this.#parsed(), key);
   }
 
   set(): boolean {
@@ -173,14 +173,14 @@ class LazyJson implements ProxyHandler<object> {
     return false;
   }
 
-  #parsed(): Content {
-    return (this.#content ??= parse(this.text));
+  #parsed(): object {
+    const { source } = this;
+    return (this.#value ??= typeof source === 'string' ? Object(parseJson(source)) : source.parse(proxyOf));
   }
 }
 
-function parse(text: string): Content {
-  const value = Object(parseJson(text));
-  return { value, members: lazyOf(value)?.members };
+function proxyOf(part: JsonPart): JsonValue {
+  return new LazyJson(part).proxy(part.isList);
 }
 
 function lazyOf(value: object): LazyJson | undefined {

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import * as fc from 'fast-check';
 import { stringifyJson } from './json-text.js';
 import { JsonRefused, readJson } from './read-json.js';
@@ -27,6 +29,19 @@ function isKeepable(value: unknown, depth = 0): boolean {
   return (
     depth < 64 && Object.entries(value).every(([key, item]) => isKeepable(key) && isKeepable(item, depth + 1))
   );
+}
+
+/** Bytes of the heap that a value keeps. */
+function retainedBy(make: () => unknown): number {
+  setFlagsFromString('--expose-gc');
+  const collect: () => void = runInNewContext('gc');
+  collect();
+  const before = process.memoryUsage();
+  const value = make();
+  collect();
+  const after = process.memoryUsage();
+  assert.notEqual(value, undefined);
+  return after.heapUsed + after.arrayBuffers - before.heapUsed - before.arrayBuffers;
 }
 
 const nested = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
@@ -184,6 +199,20 @@ describe('reading JSON', () => {
     for (const text of texts) read(text);
     assert.ok(performance.now() - started < 5000, 'took seconds');
   });
+});
+
+describe('memory of JSON whose numbers or keys must keep their text', () => {
+  for (const [title, member] of [
+    ['lists', '[1.0]'],
+    ['lists in lists', `${'['.repeat(60)}1.0${']'.repeat(60)}`],
+    ['objects', '{"2":1,"1":2}'],
+  ] as const) {
+    it(`is a few times the text: ${title}`, () => {
+      const text = `{"inputs":{"all":[${Array.from({ length: 600_000 / member.length }, () => member).join()}]}}`;
+      const bytes = retainedBy(() => read(text));
+      assert.ok(bytes < 10 * text.length, `${Math.round(bytes / text.length)} times the text`);
+    });
+  }
 });
 
 describe('reading JSON, against a slow and plain check', () => {

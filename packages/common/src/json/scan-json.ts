@@ -1,4 +1,4 @@
-import { endOfString, isPrintedAs } from './exact-parser.js';
+import { endOfString, isPrintedAs, keyIndex } from './exact-parser.js';
 import { isCleanText } from './text.js';
 
 /** The first problem of a JSON text. */
@@ -32,8 +32,6 @@ const TO_LOWER_CASE = 0x20;
 // Shorter integers need no check: 15 digits fit into a double.
 const EXACT_LENGTH = 15;
 
-const LARGEST_INDEX = 2 ** 32 - 2;
-
 /**
  * Finds what JSON.parse accepts and we do not: nesting beyond `maxDepth`, duplicate keys, escaped NUL characters and lone
  * surrogates (unescaped ones fail before), and whether parsing and printing changes numbers or the order of keys. Linear
@@ -51,7 +49,7 @@ class Scan {
   /** By level: whether it is an object, and its keys. Reused by later containers. */
   private readonly isObject: boolean[] = [];
   private readonly keys: KeySet[] = [];
-  /** By level: the last key if all keys of the object are integers, -1 before the first, otherwise Infinity. */
+  /** By level: the index of the last key of the object, -1 before the first. */
   private readonly lastIndex: number[] = [];
   private keyComes = false;
   private isPrinted = true;
@@ -128,18 +126,11 @@ class Scan {
     return undefined;
   }
 
-  /** In objects of JavaScript, keys that are integers come first, in ascending order. */
   private noteKey(key: string): void {
     const level = this.depth - 1;
-    const code = key.charCodeAt(0);
-    const isDigit = code >= ZERO && code <= NINE;
-    const index = isDigit && String(Number(key)) === key ? Number(key) : Infinity;
-    if (index <= LARGEST_INDEX) {
-      if (index < (this.lastIndex[level] ?? -1)) this.isPrinted = false;
-      this.lastIndex[level] = index;
-    } else {
-      this.lastIndex[level] = Infinity;
-    }
+    const index = keyIndex(key);
+    if (index < (this.lastIndex[level] ?? -1)) this.isPrinted = false;
+    this.lastIndex[level] = index;
   }
 
   private readNumber(): void {
