@@ -60,3 +60,11 @@ test('compares numbers by their exact decimal value', () => {
   ];
   assert.equal(new Set(others.map((text) => canonicalJson(lazyJson(`[${text}]`)))).size, others.length);
 });
+
+test('compares numbers with long exponents as text, in linear time', () => {
+  const digits = '9'.repeat(3_000_000);
+  const started = performance.now();
+  const texts = [`1e${digits}`, `1e${digits}9`, `1e-${digits}`, `2e${digits}`, `${digits}e${digits}`, digits];
+  assert.equal(new Set(texts.map((text) => canonicalJson(lazyJson(`[${text}]`)))).size, texts.length);
+  assert.ok(performance.now() - started < 3000, 'took seconds');
+});

@@ -2,11 +2,13 @@ import { isPrintedAs, type JsonPart } from './exact-parser.js';
 import { partOf } from './json-text.js';
 import { isJsonObject, type JsonValue } from './json-value.js';
 
-const LITERAL = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/;
+/** The exponent has at most 15 digits, so that a double holds every sum with the number of digits of a text. */
+const LITERAL = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,15}))?$/;
 
 /**
  * The same text for equal values: sorted keys, no white space. Numbers are compared by their exact decimal value: `1`, `1.0`
- * and `1e0` are equal, numbers that differ in any digit are not.
+ * and `1e0` are equal, numbers that differ in any digit are not. Numbers whose exponent has more than 15 digits are compared
+ * as text. Linear in the length of the text, except for the sorting.
  */
 export function canonicalJson(value: JsonValue): string {
   const isObject = isJsonObject(value);
@@ -46,13 +48,15 @@ function canonicalNumber(literal: string): string {
   return decimalOf(printed) === digits ? printed : digits;
 }
 
-/** The decimal value as an integer without trailing zeros, and a power of ten. */
+/** The decimal value as an integer without trailing zeros, and a power of ten; the literal itself if its exponent is long. */
 function decimalOf(literal: string): string {
-  const [, sign = '', whole = '', fraction = '', exponent = '0'] = LITERAL.exec(literal) ?? [];
+  const parts = LITERAL.exec(literal);
+  if (parts === null) return literal;
+  const [, sign = '', whole = '', fraction = '', exponent = '0'] = parts;
   const digits = `${whole}${fraction}`.replace(/^0+/, '');
   const significant = trimZeros(digits);
   if (significant === '') return '0';
-  const power = BigInt(exponent) - BigInt(fraction.length) + BigInt(digits.length - significant.length);
+  const power = Number(exponent) - fraction.length + (digits.length - significant.length);
   return `${sign}${significant}e${power}`;
 }
 
