@@ -1,6 +1,10 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { jsonText } from '@longshore/common/json/json-text';
+import { readJson } from '@longshore/common/json/read-json';
 import fc from 'fast-check';
 import { Registry } from 'prom-client';
 import { cursorsOf } from '../feed-cursor.js';
@@ -193,6 +197,29 @@ describe('the cache of feeds', () => {
       TOPICS.filter((topic) => scene.tails.find(topic) === undefined),
       ['a'],
     );
+  });
+
+  test('keeps no request in memory whose part an event shows', () => {
+    setFlagsFromString('--expose-gc');
+    const collect: () => void = runInNewContext('gc');
+    const heap = (): number => {
+      collect();
+      return process.memoryUsage().heapUsed;
+    };
+    const scene = new Scene();
+    scene.query('a', 0, 10);
+    const before = heap();
+    for (let n = 1; n <= 10; n += 1) {
+      const event = eventOf(scene.epoch, n, 10);
+      const body = Object(
+        readJson(Buffer.from(`{"filler":"${'x'.repeat(1e6)}","payload":{"n":1.0,"a":12345678}}`)),
+      );
+      const payload = jsonText(body.payload);
+      scene.tails.append(scene.epoch, new Map([['a', n]]), () => [{ ...event, payload, topic: 'a' }]);
+    }
+    const kept = heap() - before;
+    assert.deepEqual(scene.tails.find('a')?.to, 10);
+    assert.ok(kept < 4e6, `${kept} bytes`);
   });
 
   test('keeps the newest event whatever its size, and shares a slice among its readers', () => {

@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { ownText } from '@longshore/common/json/json-text';
 import { FeedCursors } from '../feed-cursors.js';
 import { FEED_LIMITS, type FeedLimits } from '../feed-limits.js';
 import { FeedMetrics } from '../feed-metrics.js';
@@ -124,7 +125,9 @@ export class FeedTails {
       const from = to - events.length;
       // If a commit in between is missing, the next read adds both.
       if (cached?.tail.to !== from) continue;
-      const entries = events.map((event, n) => new FeedEntry(from + n + 1, event, cached.toCursor));
+      const entries = events.map(
+        (event, n) => new FeedEntry(from + n + 1, withOwnTexts(event), cached.toCursor),
+      );
       this.#merge(cached, { from, to, entries });
     }
     this.#evict();
@@ -174,4 +177,10 @@ export class FeedTails {
   #observe(): void {
     this.metrics.cachedBytes.set(this.#bytes + this.#slices.bytes);
   }
+}
+
+/** Payload and attributes may be parts of the body of a request. */
+function withOwnTexts(event: FeedEvent): FeedEvent {
+  const { payload, attributes } = event;
+  return { ...event, payload: ownText(payload), attributes: attributes && ownText(attributes) };
 }

@@ -106,8 +106,13 @@ export function memberTexts(value: object): ReadonlyMap<string, string> {
 /** The object without references to the longer text that it may be a part of: for objects that are kept in memory. */
 export function withOwnText(value: JsonObject): JsonObject {
   const text = lazyOf(value)?.text;
-  const copy = text === undefined ? value : lazyJson(Buffer.from(text).toString());
+  const copy = text === undefined ? value : lazyJson(ownText(text));
   return isJsonObject(copy) ? copy : value;
+}
+
+/** A copy of a text that does not refer to the longer text that it may be a part of: for texts that are kept in memory. */
+export function ownText(text: string): string {
+  return Buffer.from(text).toString();
 }
 
 /** The parts of an object's or a list's text; undefined: JSON.stringify prints the members as their texts. */
