@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { decodeCursor } from '../../src/feed/feed-cursor.js';
 import { EventStreamReader } from '../support/event-stream.js';
@@ -56,6 +57,35 @@ describe('the cache of the newest events of feeds', () => {
     assert.deepEqual(await page(), [0, 1, 2, 3, 4, 5]);
     assert.equal(statements.length, 1, statements.join('\n'));
     assert.match(statements[0] ?? '', /first_position/);
+    await service.close();
+  });
+
+  test('shows the events of runs with large attributes, in their order among those of others', async () => {
+    const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '3600' } });
+    const create = async (attributes: object): Promise<string> => {
+      const body = { image: 'image', event_delivery: { topic: 'labelled', attributes } };
+      return (await service.send('POST', '/runs', { body })).body.id;
+    };
+    const page = async (): Promise<[msg: unknown, attributes: unknown][]> => {
+      const { body } = await service.send('GET', '/feed?topic=labelled');
+      return body.events.map(({ msg, attributes }: { msg: number; attributes: object }) => [msg, attributes]);
+    };
+    const large = { tenant: 'x'.repeat(100_000) };
+    const labels = [{ tenant: 'a' }, large, {}];
+    const runs = await Promise.all(labels.map(create));
+    await page();
+    for (let n = 0; n < 3; n += 1) {
+      for (const run of runs) await note(service.send, run, n);
+      await Promise.all(runs.map((run) => note(service.send, run, 'together')));
+      const found = await page();
+      assert.deepEqual(
+        found.filter(([msg]) => msg === n),
+        labels.map((attributes) => [n, attributes]),
+      );
+      const isOf = (attributes: object) => (shown: unknown) =>
+        isDeepStrictEqual(shown, ['together', attributes]);
+      for (const label of labels) assert.equal(found.filter(isOf(label)).length, n + 1);
+    }
     await service.close();
   });
 

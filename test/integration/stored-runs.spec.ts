@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { v7 as uuidv7 } from 'uuid';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import { RunEntity } from '../../src/database/entities/run.entity.js';
 import { CHANGING_FIELDS, createRun, FIXED_FIELDS, type Run } from '../../src/runs/machine/run.js';
+import { JSON_FIELDS, MACHINE_COLUMNS, RUNS } from '../../src/runs/storage/run-columns.js';
 import { RunRepository } from '../../src/runs/storage/run.repository.js';
 import { freshRun } from '../support/journal.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
@@ -95,10 +97,33 @@ describe('a stored run', () => {
     await repository.update(manager, [CHANGED], new Set(CHANGING_FIELDS));
     assert.deepEqual(valuesOf(await repository.get(manager, CREATED.id)), valuesOf(CHANGED));
     const [locked] = await manager.transaction((inner) => repository.lock(inner, [CREATED.id]));
-    const fields: readonly string[] = [...FIXED_FIELDS, ...CHANGING_FIELDS];
+    const fields: readonly string[] = [...FIXED_FIELDS, ...CHANGING_FIELDS, 'attributes'];
     const expected = Object.entries(CHANGED).filter(([field]) => fields.includes(field));
     assert.equal(expected.length, fields.length);
-    assert.deepEqual({ ...locked }, Object.fromEntries(expected));
+    assert.deepEqual(
+      JSON.parse(stringifyJson({ ...locked })),
+      JSON.parse(stringifyJson({ ...Object.fromEntries(expected), hasAttributes: true })),
+    );
+  });
+
+  it('is locked for commands without large attributes, however small they are when they are compressed', async () => {
+    const { manager } = database.dataSource;
+    for (const [attributes, isRead] of [
+      [{ a: 'x'.repeat(1000) }, true],
+      [{ a: 'x'.repeat(1100) }, false],
+      [{ a: 'x'.repeat(20_000) }, false],
+      [{ a: randomBytes(500_000).toString('hex') }, false],
+    ] as const) {
+      const id = uuidv7();
+      await repository.insert(manager, [{ ...CREATED, id, attributes }]);
+      const [locked] = await manager.transaction((inner) => repository.lock(inner, [id]));
+      assert.equal(locked?.hasAttributes, true);
+      assert.equal(stringifyJson(locked.attributes), stringifyJson(isRead ? attributes : null));
+    }
+  });
+
+  it('is read without columns of free size by statements that read many runs for the state machine', () => {
+    for (const field of JSON_FIELDS) assert.ok(!MACHINE_COLUMNS.includes(`"${RUNS.column(field)}"`), field);
   });
 
   it('has the change of each field, with and without new outputs', async () => {

@@ -57,7 +57,7 @@ class Scene {
     feed.push(...events);
     if (!isToldOf) return;
     const heads = new Map([[topic, feed.length]]);
-    this.tails.append(this.epoch, heads, () => events.map((event) => ({ ...event, topic })));
+    this.tails.append(this.epoch, heads, () => new Map([[topic, events]]));
   }
 
   /** Reads from the database as a reader does that the cache could not serve. */
@@ -137,7 +137,7 @@ const checks = fc
 /** A promotion; the result of a query and a commit from before it come late. */
 const epochs = fc.tuple(topics, places).map(([topic, kept]): Step => (scene) => {
   const before = scene.epoch;
-  const events = [{ ...eventOf(before, 1, 1), topic }];
+  const events = new Map([[topic, [eventOf(before, 1, 1)]]]);
   scene.beginEpoch(kept);
   scene.query(topic, 0, 10, before);
   scene.tails.append(before, new Map([[topic, scene.feed(topic).length + 1]]), () => events);

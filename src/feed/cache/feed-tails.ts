@@ -14,11 +14,6 @@ const SLICE_SHARE = 1 / 4;
 /** Commits are not added to a topic that was not read for this time. */
 const UNREAD_MS = 60_000;
 
-/** An event that was committed to the feed of a topic. */
-export interface TopicEvent extends FeedEvent {
-  readonly topic: string;
-}
-
 /** The place and size of a slice to be read from the cache. */
 export interface SliceRange extends PageLimits {
   readonly topic: string;
@@ -107,19 +102,17 @@ export class FeedTails {
    * Adds what this process has committed, to the topics that are cached.
    * @param epoch from before the transaction
    * @param heads by topic, the position of its last event
-   * @param listEvents the events of all these topics, in the order of their positions
+   * @param listEvents by topic, all these events in the order of their positions; without topics of unknown events
    */
   append(
     epoch: string | null,
     heads: ReadonlyMap<string, number>,
-    listEvents: () => readonly TopicEvent[],
+    listEvents: (topics: ReadonlySet<string>) => ReadonlyMap<string, readonly FeedEvent[]>,
   ): void {
     if (epoch !== this.#followEpoch()) return;
-    const added = new Map<string, TopicEvent[]>();
-    for (const topic of heads.keys()) if (this.#isRead(topic)) added.set(topic, []);
-    if (added.size === 0) return;
-    for (const event of listEvents()) added.get(event.topic)?.push(event);
-    for (const [topic, events] of added) {
+    const topics = new Set([...heads.keys()].filter((topic) => this.#isRead(topic)));
+    if (topics.size === 0) return;
+    for (const [topic, events] of listEvents(topics)) {
       const cached = this.#topics.get(topic);
       const to = heads.get(topic) ?? 0;
       const from = to - events.length;

@@ -48,7 +48,7 @@ export class GroupCommitter {
     const { appended, ...committed } = await Pipeline.transaction(source, work, tracer);
     const heads = await appended;
     if (heads.size === 0) return { ...committed, feedEntries: 0 };
-    this.feeds.append(epoch, heads, () => committed.group.feedEvents);
+    this.feeds.append(epoch, heads, (topics) => committed.group.feedEvents(topics));
     return { ...committed, feedEntries: committed.group.feedEntries.length };
   }
 

@@ -6,7 +6,7 @@ import { insertAuditRecords } from '../audit/audit.repository.js';
 import { addRunCounts } from '../counts/run-counts.repository.js';
 import { EventRepository } from '../events/event.repository.js';
 import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
-import type { Run } from '../machine/run.js';
+import type { LockedRun } from '../machine/run.js';
 import { QueueRepository } from '../queue/queue.repository.js';
 import { RunRepository } from '../storage/run.repository.js';
 import { putTimers, removeTimers } from '../timeouts/run-timers.js';
@@ -16,7 +16,7 @@ import type { RunGroup } from './run-group.js';
 
 export interface GroupStart {
   readonly keys: IdempotencyLedger;
-  readonly locked: readonly Run[];
+  readonly locked: readonly LockedRun[];
   readonly now: Date;
 }
 

@@ -1,5 +1,5 @@
 import { jsonText } from '@longshore/common/json/json-text';
-import type { TopicEvent } from '../../feed/cache/feed-tails.js';
+import type { FeedEvent } from '../../feed/cache/feed-entry.js';
 import type { FeedAppend } from '../../feed/feed.repository.js';
 import type { AuditRecord } from '../audit/audit.repository.js';
 import { StateCountDelta } from '../counts/state-count-delta.js';
@@ -12,6 +12,7 @@ import {
   createRun,
   type ChangingField,
   type EndedAttempt,
+  type LockedRun,
   type NewRun,
   type Run,
   type RunRecord,
@@ -32,7 +33,7 @@ export class RunGroup {
   readonly changes: Change[] = [];
   /** By how much the group changes the number of runs in each state. */
   readonly countDelta = new StateCountDelta();
-  readonly #before: ReadonlyMap<string, Run>;
+  readonly #before: ReadonlyMap<string, LockedRun>;
   readonly #after = new Map<string, Run>();
   /** Runs with an `elapse` command: their timer is written even if it is unchanged. */
   readonly #elapsed = new Set<string>();
@@ -40,7 +41,7 @@ export class RunGroup {
   /** @param locked the existing runs among those that the commands name */
   constructor(
     readonly now: Date,
-    locked: readonly Run[],
+    locked: readonly LockedRun[],
   ) {
     this.#before = new Map(locked.map((run) => [run.id, run]));
   }
@@ -156,16 +157,23 @@ export class RunGroup {
     });
   }
 
-  /** What the feeds show of the feed entries. */
-  get feedEvents(): TopicEvent[] {
-    return this.entries.flatMap((entry) => {
-      const { topic = null, attributes = null } = this.#after.get(entry.runId) ?? {};
-      if (topic === null) return [];
+  /** By topic, what its feed shows of the feed entries; without topics of runs whose attributes were not read. */
+  feedEvents(topics: ReadonlySet<string>): ReadonlyMap<string, readonly FeedEvent[]> {
+    const shown = new Map<string, FeedEvent[]>();
+    const unread = new Set<string>();
+    for (const entry of this.entries) {
+      const run = this.#before.get(entry.runId);
+      if (!run || run.topic === null || !topics.has(run.topic)) continue;
+      if (run.hasAttributes && run.attributes === null) unread.add(run.topic);
       const { runId, attempt, type, t, state } = entry;
       const [msg, payload] = [JSON.stringify(entry.msg), jsonText(entry.payload)];
-      const shown = attributes && jsonText(attributes);
-      return [{ topic, runId, attempt, type, msg, t, state, payload, attributes: shown }];
-    });
+      const attributes = run.attributes && jsonText(run.attributes);
+      const events = shown.get(run.topic) ?? [];
+      shown.set(run.topic, events);
+      events.push({ runId, attempt, type, msg, t, state, payload, attributes });
+    }
+    for (const topic of unread) shown.delete(topic);
+    return shown;
   }
 
   /** The recorded events, in the order of the commands. */

@@ -6,7 +6,7 @@ import type { RunState } from './run-state.js';
 /** Attempts that one run may have; the attempt with this number is the last. */
 export const MAX_ATTEMPTS_OF_A_RUN = 1000;
 
-/** Fields that the state machine and the feeds read and that never change after the creation. */
+/** Fields that the state machine reads and that never change after the creation. */
 export const FIXED_FIELDS = [
   'id',
   'maxAttempts',
@@ -15,7 +15,6 @@ export const FIXED_FIELDS = [
   'startWithinS',
   'attemptTimeoutS',
   'topic',
-  'attributes',
   'ramMb',
   'vramMb',
   'cpu',
@@ -60,6 +59,13 @@ export type RunRecord = Readonly<Omit<RunEntity, 'state' | 'size' | 'cause'>> & 
 export type Run = Pick<RunRecord, (typeof FIXED_FIELDS)[number] | ChangingField> & {
   /** Outputs set by a command; undefined: as stored; null: the template that the run was created with. */
   readonly outputs?: JsonObject | null;
+};
+
+/** A run as it is locked for commands. */
+export type LockedRun = Run & {
+  /** What feeds show with its events; null: it has none, or they are too large to be read for every command. */
+  readonly attributes: JsonObject | null;
+  readonly hasAttributes: boolean;
 };
 
 /** Fields that have the same value in every new run. */

@@ -13,6 +13,15 @@ export const QUEUE = new EntityTable(QueueEntryEntity);
 /** Columns of `runs r` that the state machine reads: the fields of `Run`, except its outputs. */
 export const MACHINE_COLUMNS = RUNS.select('r', [...FIXED_FIELDS, ...CHANGING_FIELDS]);
 
+/** Bytes of attributes that are read with every lock of their run, at most. */
+const LOCKED_ATTRIBUTES = 1024;
+
+/** The columns of `LockedRun`. The size of stored attributes tells large ones without reading them. */
+export const LOCKED_COLUMNS = `${MACHINE_COLUMNS}, r.attributes is not null as "hasAttributes",
+              case when pg_column_size(r.attributes) <= ${LOCKED_ATTRIBUTES}
+                then case when octet_length(r.attributes::text) <= ${LOCKED_ATTRIBUTES} then r.attributes end
+              end as attributes`;
+
 export const RECORD_COLUMNS = RUNS.select('r', RUNS.except('size'));
 
 /** Id of the transaction that wrote the row last. */

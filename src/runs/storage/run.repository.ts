@@ -8,6 +8,7 @@ import {
   INITIAL_VALUES,
   type ChangingField,
   type EndedAttempt,
+  type LockedRun,
   type Run,
   type RunRecord,
 } from '../machine/run.js';
@@ -16,6 +17,7 @@ import { isRunId } from './new-id.js';
 import {
   CLAIM_BYTES,
   jsonBytes,
+  LOCKED_COLUMNS,
   MACHINE_COLUMNS,
   RECORD_COLUMNS,
   RUN_BYTES,
@@ -158,10 +160,10 @@ export class RunRepository {
   }
 
   /** Locks the runs in id order, which prevents deadlocks between groups; unknown ids are left out. */
-  lock(manager: EntityManager, ids: readonly string[]): Promise<Run[]> {
+  lock(manager: EntityManager, ids: readonly string[]): Promise<LockedRun[]> {
     return rows(
       manager,
-      `select ${MACHINE_COLUMNS}
+      `select ${LOCKED_COLUMNS}
          from ${RUNS.name} r
         where r.id = any($1::uuid[])
         order by r.id
