@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, mock, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { ENTITIES } from '../../src/database/entities/all.js';
+import { FeedTails } from '../../src/feed/cache/feed-tails.js';
 import { decodeCursor } from '../../src/feed/feed-cursor.js';
 import { EventStreamReader } from '../support/event-stream.js';
 import { createRun, note, startFeedApp } from '../support/feed-app.js';
@@ -86,6 +87,28 @@ describe('the cache of the newest events of feeds', () => {
         isDeepStrictEqual(shown, ['together', attributes]);
       for (const label of labels) assert.equal(found.filter(isOf(label)).length, n + 1);
     }
+    await service.close();
+  });
+
+  test('that fails does not affect commands, which are committed before', async () => {
+    const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '3600' } });
+    const runs = await Promise.all(
+      ['broken', 'broken', 'broken'].map((topic) => createRun(service.send, topic)),
+    );
+    const page = async (): Promise<number[]> => {
+      const { body } = await service.send('GET', '/feed?topic=broken');
+      return body.events.map(({ msg }: { msg: number }) => msg);
+    };
+    const postAll = (first: number): Promise<number[]> =>
+      Promise.all(runs.map((run, n) => note(service.send, run, first + n)));
+    await page();
+    const append = mock.method(service.app.get(FeedTails), 'append', () => {
+      throw new Error('out of memory');
+    });
+    assert.deepEqual(await postAll(0), [204, 204, 204]);
+    append.mock.restore();
+    assert.deepEqual(await postAll(3), [204, 204, 204]);
+    assert.deepEqual((await page()).toSorted(), [0, 1, 2, 3, 4, 5]);
     await service.close();
   });
 

@@ -1,6 +1,7 @@
 import { Registry } from 'prom-client';
 import type { DataSource } from 'typeorm';
 import { v7 as uuidv7 } from 'uuid';
+import { createLog } from '../../src/common/logging/logger.js';
 import { Refusals } from '../../src/common/quotas/refusals.js';
 import type { Settings } from '../../src/config/settings.js';
 import { loadSettings } from '../../src/config/settings.module.js';
@@ -55,7 +56,7 @@ export function journalOn(
   const views = new RunViews(runs, events, settings);
   const cursors = { epoch: null, of: (topic: string) => cursorsOf(topic, null) };
   const feeds = new FeedTails(cursors, new FeedMetrics(registry), DEFAULT_FEED_LIMITS);
-  const committer = new GroupCommitter(writer, allocator, views, feeds);
+  const committer = new GroupCommitter(writer, allocator, views, feeds, createLog(settings));
   const instrumentation = new JournalInstrumentation(new JournalMetrics(registry), null);
   return {
     journal: new RunJournal({ dataSource }, committer, instrumentation, settings, new Refusals(registry)),

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { DataSource, EntityManager } from 'typeorm';
+import { Log } from '../../common/logging/logger.js';
 import { Pipeline } from '../../database/pipeline.js';
 import type { StatementTracer } from '../../database/statement-tracer.js';
 import { FeedTails } from '../../feed/cache/feed-tails.js';
@@ -19,6 +20,7 @@ export class GroupCommitter {
     private readonly allocator: ClaimAllocator,
     private readonly views: RunViews,
     private readonly feeds: FeedTails,
+    private readonly log: Log,
   ) {}
 
   /**
@@ -40,16 +42,26 @@ export class GroupCommitter {
       const assigned = await this.#serveClaims(manager, commands, outcomes, group);
       pipeline.also(this.writer.announce(manager, group, assigned, announceFree));
       await this.#addViews(manager, commands, outcomes);
-      const appended = this.writer.appendToFeeds(manager, group);
+      const { feedEntries } = group;
+      const appended = this.writer.appendToFeeds(manager, feedEntries);
       pipeline.also(appended);
-      return { group, outcomes, appended };
+      return { group, outcomes, feedEntries: feedEntries.length, appended };
     };
     const { epoch } = this.feeds;
     const { appended, ...committed } = await Pipeline.transaction(source, work, tracer);
     const heads = await appended;
-    if (heads.size === 0) return { ...committed, feedEntries: 0 };
-    this.feeds.append(epoch, heads, (topics) => committed.group.feedEvents(topics));
-    return { ...committed, feedEntries: committed.group.feedEntries.length };
+    this.#addToCache(epoch, heads, committed.group);
+    return heads.size === 0 ? { ...committed, feedEntries: 0 } : committed;
+  }
+
+  /** Never throws: the group is committed, so its commands must not be carried out again. */
+  #addToCache(epoch: string | null, heads: ReadonlyMap<string, number>, group: RunGroup): void {
+    try {
+      this.feeds.append(epoch, heads, (topics) => group.feedEvents(topics));
+    } catch (error) {
+      this.log.error('committed events could not be added to the cache of feeds', { error });
+      for (const topic of heads.keys()) this.feeds.forget(topic);
+    }
   }
 
   /** Serves the claims of a group. @returns ids of the assigned runs */

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { currentTime } from '../../database/sql.js';
-import { FeedRepository } from '../../feed/feed.repository.js';
+import { FeedRepository, type FeedAppend } from '../../feed/feed.repository.js';
 import { insertAuditRecords } from '../audit/audit.repository.js';
 import { addRunCounts } from '../counts/run-counts.repository.js';
 import { EventRepository } from '../events/event.repository.js';
@@ -83,10 +83,13 @@ export class GroupWriter {
   }
 
   /**
-   * Appends the group's entries to feeds. Must be the last statement: it locks rows of topics.
+   * Appends entries to feeds. Must be the last statement: it locks rows of topics.
    * @returns by topic, the position of its last entry
    */
-  appendToFeeds(manager: EntityManager, { feedEntries }: RunGroup): Promise<ReadonlyMap<string, number>> {
-    return this.feed.append(manager, feedEntries);
+  appendToFeeds(
+    manager: EntityManager,
+    entries: readonly FeedAppend[],
+  ): Promise<ReadonlyMap<string, number>> {
+    return this.feed.append(manager, entries);
   }
 }
