@@ -66,7 +66,7 @@ async function tick(): Promise<void> {
   for (let turn = 0; turn < 3; turn += 1) await nextTurn();
 }
 
-const EMPTY: FeedRows = { first: 1, last: 3, entries: [], hasMore: false };
+const EMPTY: FeedRows = { first: 1, last: 3, end: 3, entries: [], hasMore: false };
 
 function row(position: number): FeedEventRow {
   const [runId, t] = ['r', new Date(0)];
@@ -142,7 +142,7 @@ test('concurrent pages share a query of bounds', async () => {
   );
   bounds[0]?.answer(boundsOf(1, 0));
   await tick();
-  for (const { answer } of lists) answer({ ...EMPTY, last: 0 });
+  for (const { answer } of lists) answer({ ...EMPTY, last: 0, end: 0 });
   await Promise.all(pages);
 });
 
@@ -154,7 +154,7 @@ test('a page reads what was appended since from the database, and nothing if the
     await tick();
     bounds.at(-1)?.answer(boundsOf(1, last));
     await tick();
-    lists[queries]?.answer({ first: 1, last, entries: found, hasMore: false });
+    lists[queries]?.answer({ first: 1, last, end: last, entries: found, hasMore: false });
     const slice = await reading;
     return { positions: positions(slice), hasMore: slice.hasMore, queries: lists.length - queries };
   };
@@ -164,13 +164,27 @@ test('a page reads what was appended since from the database, and nothing if the
   assert.equal(lists.at(-1)?.asked.after, 1, 'only what is not cached');
 });
 
+test('a feed whose newest events were removed by hand ends at the last position, also from the cache', async () => {
+  const { reader, lists } = setUp();
+  for (let reads = 0; reads < 2; reads += 1) {
+    const reading = reader.readNext({ ...RANGE, after: 0 }, 5);
+    await tick();
+    lists[0]?.answer({ first: 1, last: 5, end: 5, entries: [row(1), row(2)], hasMore: false });
+    const slice = await reading;
+    assert.deepEqual([positions(slice), slice.end, slice.hasMore], [[1, 2], 5, false]);
+  }
+  const rest = await reader.readNext({ ...RANGE, after: 3 }, 5);
+  assert.deepEqual([positions(rest), rest.end, rest.hasMore], [[], 5, false]);
+  assert.equal(lists.length, 1);
+});
+
 test('limits concurrent queries and serves every reader', async () => {
   const { reader, lists } = setUp(2);
   const reads = Promise.allSettled([1, 2, 3, 4, 5].map((after) => reader.readNext({ ...RANGE, after }, 6)));
   for (let done = 0; done < 5; done += 1) {
     await tick();
     assert.equal(lists.length, Math.min(done + 2, 5));
-    if (done % 2 === 0) lists[done]?.answer({ ...EMPTY, last: 6 });
+    if (done % 2 === 0) lists[done]?.answer({ ...EMPTY, last: 6, end: 6 });
     else lists[done]?.fail(new Error('unavailable'));
   }
   const outcomes = await reads;
@@ -188,12 +202,12 @@ test('refuses a position behind the end or removed by retention, and accepts bot
     await tick();
     bounds.at(-1)?.answer(boundsOf(5, 9));
     await tick();
-    lists.at(-1)?.answer({ first: 5, last: 9, entries: [], hasMore: false });
+    lists.at(-1)?.answer({ first: 5, last: 9, end: 9, entries: [], hasMore: false });
     return reading;
   };
   assert.equal((await read(9)).end, 9);
-  assert.equal((await read(4)).end, 4);
-  assert.equal((await read(null)).end, 4);
+  assert.equal((await read(4)).end, 9);
+  assert.equal((await read(null)).end, 9);
   await assert.rejects(read(10), FeedCursorInvalid);
   await assert.rejects(
     read(3),

@@ -137,6 +137,7 @@ export class FeedReader {
     const {
       first,
       last,
+      end,
       entries: found,
       hasMore,
     } = await this.#take(() => this.repository.list(this.dataSource, range));
@@ -145,9 +146,9 @@ export class FeedReader {
     const start = this.#startOf(range, { first, last });
     const toCursor = this.cursors.of(topic);
     const entries = found.map((row) => new FeedEntry(row.position, row, toCursor));
-    const slice = new FeedSlice(start, entries, hasMore, last, epoch);
-    this.tails.add(epoch, topic, { from: start, to: hasMore ? slice.end : last, entries }, last);
-    return slice;
+    this.tails.add(epoch, topic, { from: start, to: end, entries }, last);
+    if (entries.length === 0 && hasMore) return this.#list({ ...range, after: end, epoch });
+    return new FeedSlice(end, entries, hasMore, last, epoch);
   }
 
   /** @throws FeedCursorInvalid, FeedCursorGone */

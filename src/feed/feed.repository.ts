@@ -33,6 +33,8 @@ export interface FeedBounds {
 export const UNUSED: FeedBounds = { first: 1, last: 0 };
 
 export interface FeedRows extends FeedBounds {
+  /** Position up to which all entries were read. */
+  readonly end: number;
   readonly entries: readonly FeedEventRow[];
   readonly hasMore: boolean;
 }
@@ -48,7 +50,9 @@ export interface FeedRange {
   readonly maxBytes: number;
 }
 
-type JoinedRow = Omit<FeedEventRow, 'position'> & {
+type JoinedRow = Omit<FeedEventRow, 'position' | 'type'> & {
+  /** null: the event was removed by hand. */
+  readonly type: string | null;
   readonly first: string;
   readonly last: string;
   readonly entryPosition: string | null;
@@ -129,7 +133,7 @@ export class FeedRepository {
     );
   }
 
-  /** Entries of a feed, oldest first. Deleting an event also deletes its entries. */
+  /** Entries of a feed, oldest first, without those whose events were removed by hand. */
   async list(executor: SqlExecutor, range: FeedRange): Promise<FeedRows> {
     const { topic, after, limit, maxBytes } = range;
     // Reads one entry more than the limit, to know whether any follow.
@@ -143,7 +147,7 @@ export class FeedRepository {
            select f.position, ${EVENTS.columns(CONTENT, 'e')}, r.attributes,
                   e.msg::text as msg, e.payload::text as payload,
                   count(*) over () as found,
-                  sum(e.size + coalesce(octet_length(r.attributes), 0)) over (
+                  sum(coalesce(e.size, 0) + coalesce(octet_length(r.attributes), 0)) over (
                     order by f.position
                      rows between unbounded preceding and 1 preceding
                   ) as bytes_before
@@ -155,7 +159,7 @@ export class FeedRepository {
                 order by position
                 limit $3::integer + 1
              ) f
-             join ${EVENTS.name} e on e.run_id = f.run_id and e.index = f.event_index
+             left join ${EVENTS.name} e on e.run_id = f.run_id and e.index = f.event_index
              left join lateral (
                -- The limit makes it one lookup by id for each entry, however many runs there are.
                select attributes::text as attributes
@@ -170,15 +174,12 @@ export class FeedRepository {
       [topic, after ?? 0, limit, maxBytes],
     );
     const [head] = found;
-    if (head === undefined) return { ...UNUSED, entries: [], hasMore: false };
-    const entries = found.flatMap((row) =>
-      row.entryPosition === null ? [] : [{ ...row, position: Number(row.entryPosition) }],
+    if (head === undefined) return { ...UNUSED, end: UNUSED.last, entries: [], hasMore: false };
+    const [first, last] = [Number(head.first), Number(head.last)];
+    const entries = found.flatMap(({ type, entryPosition, ...row }) =>
+      type === null ? [] : [{ ...row, type, position: Number(entryPosition) }],
     );
-    return {
-      first: Number(head.first),
-      last: Number(head.last),
-      entries,
-      hasMore: Number(head.found ?? 0) > entries.length,
-    };
+    const hasMore = Number(head.found ?? 0) > found.length;
+    return { first, last, end: hasMore ? Number(found.at(-1)?.entryPosition) : last, entries, hasMore };
   }
 }

@@ -112,6 +112,33 @@ describe('the cache of the newest events of feeds', () => {
     await service.close();
   });
 
+  test('shows a feed whose entries or events were removed by hand, page by page and as a stream', async () => {
+    const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '3600' } });
+    const run = await createRun(service.send, 'holes');
+    for (let n = 1; n <= 20; n += 1) await note(service.send, run, n);
+    await service.dataSource.query(`delete from events where index between 4 and 14 and msg::text <> '7'`);
+    await service.dataSource.query(`delete from feed_entries where position in (2, 18, 19, 20)`);
+    const whole = [1, 3, 4, 7, 16, 17];
+    for (const limit of [1, 2, 3, 5, 100]) {
+      const shown: number[] = [];
+      for (let after = '', hasMore = true; hasMore;) {
+        const { body } = await service.send('GET', `/feed?topic=holes&limit=${limit}${after}`);
+        shown.push(...body.events.map(({ msg }: { msg: number }) => msg));
+        hasMore = body.has_more && shown.length < 100;
+        after = `&after=${body.next_cursor}`;
+      }
+      assert.deepEqual(shown, whole);
+    }
+    const stream = await EventStreamReader.open(service.url, '/feed/stream?topic=holes');
+    await stream.count(whole.length);
+    statements.length = 0;
+    await note(service.send, run, 21);
+    await stream.count(whole.length + 1);
+    assert.ok(reads() <= 1, `${reads()} reads`);
+    stream.close();
+    await service.close();
+  });
+
   test('shows what another process has acknowledged, at dense positions, also when events leave the cache', async () => {
     const database = await openTestDatabase({ entities: ENTITIES });
     const limits = { cacheBytes: 40_000, cacheTopicBytes: 20_000 };

@@ -2,27 +2,24 @@ import type { FeedEntry } from './feed-entry.js';
 
 /** Consecutive events of a topic's feed. Readers share one object, and with it its JSON. */
 export class FeedSlice {
-  /** Position behind which the feed continues. */
-  readonly end: number;
   /** Estimated bytes of memory. */
   readonly memory: number;
   #page: string | undefined;
   #frames: Buffer | undefined;
 
   /**
-   * @param start position behind which the slice begins
+   * @param end position behind which the feed continues; it may have no entry
    * @param entries oldest first
    * @param last position of the feed's newest entry, as far as it is known
    * @param epoch token of the epoch in which its positions are valid
    */
   constructor(
-    start: number,
+    readonly end: number,
     readonly entries: readonly FeedEntry[],
     readonly hasMore: boolean,
     readonly last: number,
     readonly epoch: string | null,
   ) {
-    this.end = entries.at(-1)?.position ?? start;
     this.memory = entries.reduce((sum, { memory }) => sum + memory, 0);
   }
 

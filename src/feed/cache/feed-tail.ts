@@ -10,7 +10,7 @@ const KEPT = 0.75;
 export interface FeedPart {
   /** Position behind which it begins. */
   readonly from: number;
-  /** Position up to which it holds all entries. */
+  /** Position up to which it holds all entries. There is none at positions whose rows were removed by hand. */
   readonly to: number;
   /** Oldest first. */
   readonly entries: readonly FeedEntry[];
@@ -78,15 +78,17 @@ export class FeedTail implements FeedPart {
     return true;
   }
 
-  /** The entries of a page that begins behind a position; undefined if the tail does not reach back to it. */
-  page(start: number, { limit, maxBytes }: PageLimits): readonly FeedEntry[] | undefined {
+  /** The part for a page that begins behind a position; undefined if the tail does not reach back to it. */
+  page(start: number, { limit, maxBytes }: PageLimits): FeedPart | undefined {
     if (start < this.#from || start > this.#to) return undefined;
     const first = this.#indexBehind(start);
     let end = first;
     for (let bytes = 0; end < this.#entries.length && end - first < limit && bytes < maxBytes; end += 1) {
       bytes += this.#entries[end]?.bytes ?? 0;
     }
-    return this.#entries.slice(first, end);
+    const entries = this.#entries.slice(first, end);
+    const isCut = end < this.#entries.length;
+    return { from: start, to: isCut ? (entries.at(-1)?.position ?? start) : this.#to, entries };
   }
 
   #indexBehind(position: number): number {

@@ -30,10 +30,11 @@ function eventOf(epoch: string, position: number, size: number): FeedEvent {
   };
 }
 
-/** The feeds as the database has them, the cache of one process, and what this process is told. */
+/** The feeds as the database has them, and the cache of one process. */
 class Scene {
   epoch = 'epoch000';
-  readonly feeds = new Map<string, FeedEvent[]>(TOPICS.map((topic) => [topic, []]));
+  /** Undefined: a position whose row was removed by hand. */
+  readonly feeds = new Map<string, (FeedEvent | undefined)[]>(TOPICS.map((topic) => [topic, []]));
   readonly tails = new FeedTails(this, new FeedMetrics(new Registry()), {
     cacheBytes: ALL_BYTES,
     cacheTopicBytes: TOPIC_BYTES,
@@ -43,30 +44,42 @@ class Scene {
     return cursorsOf(topic, this.epoch);
   }
 
-  feed(topic: string): FeedEvent[] {
+  feed(topic: string): (FeedEvent | undefined)[] {
     const feed = this.feeds.get(topic);
     assert.ok(feed);
     return feed;
   }
 
-  /** Commits events; the cache is told of them if the process is this one. */
-  commit(topic: string, count: number, size: number, isToldOf: boolean): void {
+  /** Commits events. @param isOwn whether by this process, which adds them to the cache */
+  commit(topic: string, count: number, size: number, isOwn: boolean): void {
     const feed = this.feed(topic);
     const first = feed.length + 1;
     const events = Array.from({ length: count }, (_, n) => eventOf(this.epoch, first + n, size));
     feed.push(...events);
-    if (!isToldOf) return;
+    if (!isOwn) return;
     const heads = new Map([[topic, feed.length]]);
     this.tails.append(this.epoch, heads, () => new Map([[topic, events]]));
+  }
+
+  /** Events that another process commits and that are removed by hand. */
+  commitHole(topic: string, count: number): void {
+    this.feed(topic).push(...Array.from({ length: count }, () => undefined));
+  }
+
+  /** The events behind a position. */
+  list(topic: string, start: number): { readonly position: number; readonly event: FeedEvent }[] {
+    return this.feed(topic).flatMap((event, n) => (n < start || !event ? [] : [{ position: n + 1, event }]));
   }
 
   /** Reads from the database as a reader does that the cache could not serve. */
   query(topic: string, start: number, limit: number, epoch = this.epoch): void {
     const feed = this.feed(topic);
     const toCursor = cursorsOf(topic, this.epoch);
-    const found = feed.slice(start, start + limit);
-    const entries = found.map((event, n) => new FeedEntry(start + n + 1, event, toCursor));
-    const to = start + found.length;
+    const found = this.list(topic, start);
+    const entries = found
+      .slice(0, limit)
+      .map(({ position, event }) => new FeedEntry(position, event, toCursor));
+    const to = found.length > limit ? (entries.at(-1)?.position ?? start) : feed.length;
     this.tails.add(epoch, topic, { from: start, to, entries }, feed.length);
   }
 
@@ -80,15 +93,18 @@ class Scene {
     assert.equal(slice.epoch, this.epoch);
     assert.equal(slice.hasMore, slice.end < feed.length);
     assert.ok(slice.entries.length <= limit);
-    const expected = feed.slice(start, start + slice.entries.length);
+    const behind = this.list(topic, start);
+    const expected = behind.slice(0, slice.entries.length);
+    const next = behind[slice.entries.length]?.position ?? Infinity;
+    assert.ok(slice.end >= (expected.at(-1)?.position ?? start) && slice.end < next);
     const { events } = JSON.parse(slice.page);
     assert.deepEqual(
       events.map(({ payload }: { payload: unknown }) => payload),
-      expected.map(({ payload }) => JSON.parse(payload)),
+      expected.map(({ event }) => JSON.parse(event.payload)),
     );
     assert.deepEqual(
       events.map(({ cursor }: { cursor: string }) => cursor),
-      expected.map((_, n) => cursorsOf(topic, this.epoch)(start + n + 1)),
+      expected.map(({ position }) => cursorsOf(topic, this.epoch)(position)),
     );
     const bytes = slice.entries.slice(0, -1).reduce((sum, entry) => sum + entry.bytes, 0);
     assert.ok(slice.entries.length <= 1 || bytes < maxBytes);
@@ -113,10 +129,14 @@ const limits = fc.integer({ min: 1, max: 30 });
 const commits = fc
   .tuple(topics, fc.integer({ min: 1, max: 5 }), fc.integer({ min: 0, max: 900 }), fc.boolean())
   .map(
-    ([topic, count, size, isToldOf]): Step =>
+    ([topic, count, size, isOwn]): Step =>
       (scene) =>
-        scene.commit(topic, count, size, isToldOf),
+        scene.commit(topic, count, size, isOwn),
   );
+
+const holes = fc.tuple(topics, fc.integer({ min: 1, max: 3 })).map(([topic, count]): Step => (scene) => {
+  scene.commitHole(topic, count);
+});
 
 const queries = fc.tuple(topics, places, limits).map(([topic, place, limit]): Step => (scene) => {
   scene.query(topic, Math.round(scene.feed(topic).length * place), limit);
@@ -149,6 +169,7 @@ describe('the cache of feeds', () => {
     const steps = fc.array(
       fc.oneof(
         { weight: 4, arbitrary: commits },
+        { weight: 1, arbitrary: holes },
         { weight: 2, arbitrary: queries },
         { weight: 3, arbitrary: tailing },
         { weight: 5, arbitrary: checks },

@@ -65,16 +65,17 @@ export class FeedTails {
   read({ topic, start, last, limit, maxBytes }: SliceRange): FeedSlice | undefined {
     const epoch = this.#followEpoch();
     const cached = this.#topics.get(topic);
-    const entries = cached?.tail.page(start, { limit, maxBytes });
-    if (cached === undefined || entries === undefined) return undefined;
+    const page = cached?.tail.page(start, { limit, maxBytes });
+    if (cached === undefined || page === undefined) return undefined;
     cached.readAt = performance.now();
     this.#topics.delete(topic);
     this.#topics.set(topic, cached);
     const newest = Math.max(last, cached.tail.to);
-    const hasMore = (entries.at(-1)?.position ?? start) < newest;
-    const make = (): FeedSlice => new FeedSlice(start, entries, hasMore, newest, epoch);
+    const { to, entries } = page;
+    const hasMore = to < newest;
+    const make = (): FeedSlice => new FeedSlice(to, entries, hasMore, newest, epoch);
     if (entries.length === 0) return make();
-    const slice = this.#slices.get(`${start} ${entries.length} ${hasMore} ${topic}`, make);
+    const slice = this.#slices.get(`${start} ${to} ${entries.length} ${hasMore} ${topic}`, make);
     this.#observe();
     return slice;
   }
