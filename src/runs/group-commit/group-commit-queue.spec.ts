@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { QueueFull } from './group-commit-queue.js';
+import { GroupCommitQueue, QueueFull } from './group-commit-queue.js';
 import { done, makeQueue, tick } from './group-commit.fixtures.js';
 
 test('commits a single command at once', async () => {
@@ -35,6 +35,32 @@ test('begins the next group before the answers of the one before are handled', a
   assert.equal(commits.length, 2);
   commits[1]?.resolve(done(['b']));
   assert.equal(await b, 'B');
+});
+
+test('begins the next group only when the callers of failed commands have handled that', async () => {
+  let hasFailed = false;
+  const seen: boolean[] = [];
+  const place = { lane: 'requests', owner: undefined, bytes: 1 } as const;
+  const it = new GroupCommitQueue<string, string>({
+    maxGroup: 2,
+    maxGroupBytes: 1000,
+    waiting: { commands: 10, commandsOfOwner: 10, bytes: 10, bytesOfOwner: 10 },
+    commit: (commands) => {
+      seen.push(hasFailed);
+      return Promise.resolve(
+        commands.map((command) => (command === 'b' ? { error: 'refused' } : { value: command })),
+      );
+    },
+    isFatal: () => false,
+    isRetryable: () => false,
+  });
+  const handled = async (): Promise<void> => {
+    await assert.rejects(it.submit('b', place));
+    for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
+    hasFailed = true;
+  };
+  await Promise.all([it.submit('a', place), handled(), it.submit('c', place)]);
+  assert.deepEqual(seen, [false, true]);
 });
 
 test('is idle only when all commands are answered', async () => {

@@ -140,9 +140,15 @@ export class GroupCommitQueue<C, R> {
       const outcomes = await this.#outcomes(group.map(({ command }) => command));
       clearTimeout(timer);
       this.#isStuck = false;
-      // The database receives the next group before this process handles the answers to this one.
-      const answered = nextTurn().then(() => answer(group, outcomes));
-      if (this.waiting === 0) await answered;
+      if (outcomes.some((outcome) => 'error' in outcome)) {
+        // Callers handle failures before the next group is decided: it may have commands that depend on them.
+        answer(group, outcomes);
+        await nextTurn();
+      } else {
+        // The database receives the next group before this process handles the answers to this one.
+        const answered = nextTurn().then(() => answer(group, outcomes));
+        if (this.waiting === 0) await answered;
+      }
     }
     this.#running = undefined;
   }
