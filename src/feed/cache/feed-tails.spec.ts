@@ -236,11 +236,22 @@ describe('the cache of feeds', () => {
         readJson(Buffer.from(`{"filler":"${'x'.repeat(1e6)}","payload":{"n":1.0,"a":12345678}}`)),
       );
       const payload = jsonText(body.payload);
-      scene.tails.append(scene.epoch, new Map([['a', n]]), () => [{ ...event, payload, topic: 'a' }]);
+      scene.tails.append(scene.epoch, new Map([['a', n]]), () => new Map([['a', [{ ...event, payload }]]]));
     }
     const kept = heap() - before;
     assert.deepEqual(scene.tails.find('a')?.to, 10);
     assert.ok(kept < 4e6, `${kept} bytes`);
+  });
+
+  test('shows nothing of a topic from before it was forgotten', () => {
+    const scene = new Scene();
+    for (const size of [1, 2]) {
+      scene.feed('a').length = 0;
+      scene.commit('a', 3, size, false);
+      scene.tails.forget('a');
+      scene.query('a', 0, 10);
+      assert.ok(scene.check('a', 0, 10, 1_000));
+    }
   });
 
   test('keeps the newest event whatever its size, and shares a slice among its readers', () => {

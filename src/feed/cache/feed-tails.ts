@@ -24,6 +24,8 @@ export interface SliceRange extends PageLimits {
 }
 
 interface CachedTopic {
+  /** Unlike that of any other: after a restore without an epoch, its positions may have other events than before. */
+  readonly generation: number;
   readonly tail: FeedTail;
   readonly toCursor: (position: number) => string;
   readAt: number;
@@ -40,6 +42,7 @@ export class FeedTails {
   readonly #topics = new Map<string, CachedTopic>();
   readonly #slices: RecentSlices;
   #bytes = 0;
+  #generations = 0;
   #epoch: string | null = null;
 
   constructor(
@@ -75,7 +78,8 @@ export class FeedTails {
     const hasMore = to < newest;
     const make = (): FeedSlice => new FeedSlice(to, entries, hasMore, newest, epoch);
     if (entries.length === 0) return make();
-    const slice = this.#slices.get(`${start} ${to} ${entries.length} ${hasMore} ${topic}`, make);
+    const key = [cached.generation, start, to, entries.length, hasMore].join(' ');
+    const slice = this.#slices.get(key, make);
     this.#observe();
     return slice;
   }
@@ -93,7 +97,13 @@ export class FeedTails {
     } else if (part.to >= Math.max(last, cached?.tail.to ?? 0)) {
       this.forget(topic);
       const tail = new FeedTail(part, this.limits.cacheTopicBytes);
-      this.#topics.set(topic, { tail, toCursor: this.cursors.of(topic), readAt: performance.now() });
+      this.#generations += 1;
+      this.#topics.set(topic, {
+        generation: this.#generations,
+        tail,
+        toCursor: this.cursors.of(topic),
+        readAt: performance.now(),
+      });
       this.#bytes += tail.bytes;
       this.#evict();
     }
