@@ -178,6 +178,23 @@ test('a feed whose newest events were removed by hand ends at the last position,
   assert.equal(lists.length, 1);
 });
 
+test('a cached page does not wait for queries of other topics', async () => {
+  const { reader, bounds, lists } = setUp(1);
+  const first = reader.readNext({ ...RANGE, after: 0 }, 1);
+  await tick();
+  lists[0]?.answer({ first: 1, last: 1, end: 1, entries: [row(1)], hasMore: false });
+  await first;
+  const other = reader.readNext({ ...RANGE, topic: 'b' }, 4);
+  await tick();
+  const page = reader.read({ ...RANGE, after: null });
+  await tick();
+  bounds[0]?.answer(boundsOf(1, 1));
+  await tick();
+  assert.deepEqual(await Promise.race([page.then(positions), tick()]), [1]);
+  lists[1]?.answer(EMPTY);
+  await other;
+});
+
 test('limits concurrent queries and serves every reader', async () => {
   const { reader, lists } = setUp(2);
   const reads = Promise.allSettled([1, 2, 3, 4, 5].map((after) => reader.readNext({ ...RANGE, after }, 6)));

@@ -36,9 +36,11 @@ export class FeedReader {
     @Inject(FEED_LIMITS) { maxQueries, pageBytes, streamEvents }: FeedLimits,
   ) {
     this.#semaphore = new Semaphore(maxQueries);
-    this.#bounds = new BatchedReads((topics) =>
-      this.#take(() => this.repository.findBounds(this.dataSource, topics)),
-    );
+    // Cheap, so they do not wait for the queries of events.
+    this.#bounds = new BatchedReads((topics) => {
+      this.metrics.queries.inc();
+      return this.repository.findBounds(this.dataSource, topics);
+    });
     this.#added = { limit: streamEvents, maxBytes: pageBytes };
   }
 
