@@ -112,6 +112,26 @@ describe('concurrent reads', () => {
     });
   });
 
+  test('of runs with long timelines or many bytes read no events that they do not answer', async () => {
+    const { id: long } = await steps.create();
+    for (let event = 0; event < 101; event += 1) await steps.note(long);
+    const { id: large } = await steps.create({ inputs: filler(40_000) });
+    await steps.note(large);
+    const { id: small } = await steps.create();
+    await steps.note(small);
+    statements.length = 0;
+    assert.equal((await steps.get(long)).events.length, 101);
+    const { text } = JSON.parse(statements.find((one) => one.includes('string_agg')) ?? assert.fail());
+    assert.equal(statements.filter((statement) => /\bevents e\b/.test(statement)).length, 2);
+    const plans = await Promise.all(
+      [long, large, small].map(async (id) => {
+        const found = await service.dataSource.query(`explain analyze ${text}`, [`{${id}}`, 16_384]);
+        return /events.*never executed/.test(JSON.stringify(found));
+      }),
+    );
+    assert.deepEqual(plans, [true, true, false]);
+  });
+
   test('see every write that either process has acknowledged', async () => {
     const readers = [service, other];
     await Promise.all(

@@ -61,7 +61,7 @@ const READ_RUNS = `select ${RUN_COLUMNS}, null as events
        from ${RUNS.name} r
       where r.id = any($1::uuid[])`;
 
-const READ_VIEWS = `select ${RUN_COLUMNS}, ${timeline('0', TIMELINE_EVENT, '$2::integer')} as events
+const READ_VIEWS = `select ${RUN_COLUMNS}, ${timeline('0', TIMELINE_EVENT, '$2::integer', IS_LIGHT)} as events
        from ${RUNS.name} r
       where r.id = any($1::uuid[])`;
 
@@ -138,11 +138,14 @@ function array(values: readonly string[]): string {
   return `{${values.join(',')}}`;
 }
 
-/** SQL of the JSON array of the entries `e` of a run `r`, from an index on; null when they are too many or too large. */
-function timeline(first: string, entry: string, maxBytes: string): string {
-  return `(
+/**
+ * SQL of the JSON array of the entries `e` of a run `r`, from an index on; null when they are too many or too large. They
+ * are read only if they are not too many and the condition holds.
+ */
+function timeline(first: string, entry: string, maxBytes: string, condition = 'true'): string {
+  return `case when r.event_count - ${first} <= ${SHARED_EVENTS} and ${condition} then (
               select case
-                       when count(*) <= ${SHARED_EVENTS} and coalesce(max(e.bytes), 0) <= ${maxBytes}
+                       when coalesce(max(e.bytes), 0) <= ${maxBytes}
                        then ('[' || coalesce(
                          string_agg(${entry}, ',' order by e.index) filter (where e.bytes <= ${maxBytes}),
                          ''
@@ -154,7 +157,6 @@ function timeline(first: string, entry: string, maxBytes: string): string {
                    where e.run_id = r.id
                      and e.index >= ${first}
                    order by e.index
-                   limit ${SHARED_EVENTS + 1}
                 ) e
-            )`;
+            ) end`;
 }
