@@ -25,7 +25,6 @@ interface Due {
 
 interface Batch {
   readonly removed: number;
-  readonly kept: number;
   /** Where the next batch continues; null at the end. */
   readonly end: EndedPlace | null;
 }
@@ -33,11 +32,6 @@ interface Batch {
 /** Removes runs that ended before the retention time, with everything that belongs to them. */
 @Injectable()
 export class RunRetention {
-  /** Where the next pass continues, in states with too many runs that have to be kept. */
-  readonly #continueAt = new Map<TerminalState, EndedPlace>();
-  /** Runs of each state that one pass reads without removing them; the next pass continues behind them. */
-  readonly limits = { keptPerPass: 50_000 };
-
   constructor(
     private readonly dataSource: DataSource,
     private readonly repository: RunRetentionRepository,
@@ -58,22 +52,18 @@ export class RunRetention {
   }
 
   async #remove(due: Due, stop: AbortSignal | undefined): Promise<number> {
-    let place = this.#continueAt.get(due.state) ?? null;
+    let place: EndedPlace | null = null;
     let removed = 0;
-    let kept = 0;
     do {
       if (stop?.aborted === true) break;
-      const after = place;
-      const batch = await paced(stop, () =>
+      const after: EndedPlace | null = place;
+      const batch: Batch | null = await paced(stop, () =>
         whenAlone(this.dataSource, RETENTION_LOCK, (manager) => this.#removeBatch(manager, due, after)),
       );
       if (!batch) return removed;
       removed += batch.removed;
-      kept += batch.kept;
       place = batch.end;
-    } while (place && kept < this.limits.keptPerPass);
-    if (place) this.#continueAt.set(due.state, place);
-    else this.#continueAt.delete(due.state);
+    } while (place);
     return removed;
   }
 
@@ -95,7 +85,6 @@ export class RunRetention {
     const isLast = taken.length === listed.length && listed.length < RUNS_PER_BATCH;
     return {
       removed: ids.length,
-      kept: taken.length - ids.length,
       end: isLast ? null : (taken.at(-1) ?? null),
     };
   }
