@@ -31,7 +31,7 @@ import { GroupCommitter } from './journal/group-committer.js';
 import { GroupWriter } from './journal/group-writer.js';
 import { RunJournal } from './journal/run-journal.js';
 import { RunViews } from './storage/run-views.js';
-import { SharedRunReads } from './storage/shared-run-reads.js';
+import { SharedRunReads } from './http/shared-run-reads.js';
 import { RunEtags } from './http/run-etags.js';
 import { RunChanges } from './events/run-changes.js';
 import { RunEvents } from './events/run-events.js';

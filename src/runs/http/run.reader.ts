@@ -16,7 +16,7 @@ import { RunRepository } from '../storage/run.repository.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../machine/run.js';
 import { RunNotFound } from '../run.errors.js';
 import { newestOf, RunViews } from '../storage/run-views.js';
-import { SharedRunReads, type RunVersion } from '../storage/shared-run-reads.js';
+import { SharedRunReads, type RunVersion } from './shared-run-reads.js';
 
 /** Timeline entries read at once for a poll. */
 const POLL_PAGE = 1000;

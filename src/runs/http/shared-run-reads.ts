@@ -4,10 +4,10 @@ import { BatchedReads } from '../../database/batched-reads.js';
 import { preparedRows } from '../../database/sql.js';
 import { Settings } from '../../config/settings.js';
 import { EVENTS_TABLE } from '../events/event.repository.js';
-import type { PolledEventDto, TimelineEventDto } from '../http/dto/event.dto.js';
-import { isRunId } from './new-id.js';
-import { JSON_FIELDS, RUN_BYTES, RUNS, WRITTEN_BY } from './run-columns.js';
-import type { VersionedRun } from './run.repository.js';
+import type { PolledEventDto, TimelineEventDto } from './dto/event.dto.js';
+import { isRunId } from '../storage/new-id.js';
+import { JSON_FIELDS, RUN_BYTES, RUNS, WRITTEN_BY } from '../storage/run-columns.js';
+import type { VersionedRun } from '../storage/run.repository.js';
 
 /** Entries of a timeline that a shared statement reads, at most. */
 const SHARED_EVENTS = 100;
