@@ -31,7 +31,7 @@ export class OriginGate {
     client.once('end', () => this.#admitted.delete(client));
   }
 
-  /** Cuts all connections that were opened so far: they may lead to the database of before. */
+  /** Cuts all connections that were opened so far: they may lead to the previous database. */
   cutAdmitted(): void {
     for (const client of this.#admitted) client.connection.stream.destroy();
     this.#admitted.clear();

@@ -89,9 +89,9 @@ export function unnestRows<C extends Record<string, string>>(
   return { sql: unnest.sql, params: unnest.params(source) };
 }
 
-/** The array literal of UUIDs: ten times as fast as the driver's own. */
-export function uuidArray(ids: readonly string[]): string {
-  return `{${ids.join(',')}}`;
+/** The array literal of UUIDs or numbers, which need no escapes: ten times as fast as the driver's own. */
+export function plainArray(values: readonly string[]): string {
+  return `{${values.join(',')}}`;
 }
 
 /** The table expression of {@link unnestRows}, for a statement whose text is built once. */

@@ -61,7 +61,7 @@ export class FeedReader {
     if (after !== null) await this.cursors.requirePosition(range.epoch, topic, after);
     const cached = this.tails.find(topic)?.to ?? 0;
     const bounds = await this.#findBounds(topic);
-    // The query may have read the database of before.
+    // The query may have read the previous database.
     if (epoch !== this.cursors.epoch) return this.read(range);
     // The database was put back to an earlier state in a way that begins no epoch.
     if (bounds.last < cached) this.tails.forget(topic);
@@ -143,7 +143,7 @@ export class FeedReader {
       entries: found,
       hasMore,
     } = await this.#take(() => this.repository.list(this.dataSource, range));
-    // The query may have read the database of before.
+    // The query may have read the previous database.
     if (epoch !== this.cursors.epoch) return this.#list(range);
     const start = this.#startOf(range, { first, last });
     const toCursor = this.cursors.of(topic);

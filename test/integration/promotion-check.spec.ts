@@ -115,7 +115,7 @@ describe('the check of new connections for a promotion', () => {
     await cursors(0);
     const [epoch] = await epochs();
     assert.ok(epoch);
-    // The database of before has no such epoch.
+    // The previous database has no such epoch.
     await execute(database.dataSource, 'delete from feed_branches');
     await cut();
     const refusal = () =>

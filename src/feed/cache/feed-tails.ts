@@ -34,7 +34,7 @@ interface CachedTopic {
 /**
  * A cache of the newest events of the feeds that are read in this process, filled by reads and by the commits of this
  * process. The least recently read topics are forgotten first. It holds committed events only and has no gaps; other
- * processes may have appended more. It is empty at the begin of a feed epoch, in which positions may have other events.
+ * processes may have appended more. It is empty at the start of a feed epoch, in which positions may have other events.
  */
 @Injectable()
 export class FeedTails {

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { BatchedReads } from '../../database/batched-reads.js';
-import { preparedRows } from '../../database/sql.js';
+import { plainArray, preparedRows } from '../../database/sql.js';
 import { Settings } from '../../config/settings.js';
 import { EVENTS_TABLE } from '../events/event.repository.js';
 import type { PolledEventDto, TimelineEventDto } from './dto/event.dto.js';
@@ -87,8 +87,8 @@ export class SharedRunReads {
   ) {
     const maxEventBytes = Math.min(SHARED_BYTES, maxAnswerBytes);
     this.#versions = new BatchedReads((ids) => this.#readVersions(ids));
-    this.#runs = new BatchedReads((ids) => this.#readViews(READ_RUNS, [array(ids)]));
-    this.#views = new BatchedReads((ids) => this.#readViews(READ_VIEWS, [array(ids), maxEventBytes]));
+    this.#runs = new BatchedReads((ids) => this.#readViews(READ_RUNS, [plainArray(ids)]));
+    this.#views = new BatchedReads((ids) => this.#readViews(READ_VIEWS, [plainArray(ids), maxEventBytes]));
     this.#timelines = new BatchedReads((keys) => this.#readTimelines(keys));
   }
 
@@ -107,7 +107,7 @@ export class SharedRunReads {
   }
 
   async #readVersions(ids: readonly string[]): Promise<ReadonlyMap<string, RunVersion>> {
-    const found = await preparedRows<RunVersion>(this.dataSource, READ_VERSIONS, [array(ids)]);
+    const found = await preparedRows<RunVersion>(this.dataSource, READ_VERSIONS, [plainArray(ids)]);
     return new Map(found.map((version) => [version.id, version]));
   }
 
@@ -118,8 +118,8 @@ export class SharedRunReads {
 
   async #readTimelines(keys: readonly string[]): Promise<ReadonlyMap<string, SharedTimeline>> {
     const found = await preparedRows<TimelineRow>(this.dataSource, READ_TIMELINES, [
-      array(keys.map((key) => key.slice(0, ID_LENGTH))),
-      array(keys.map((key) => key.slice(ID_LENGTH))),
+      plainArray(keys.map((key) => key.slice(0, ID_LENGTH))),
+      plainArray(keys.map((key) => key.slice(ID_LENGTH))),
     ]);
     return new Map(
       found.map((version) => [timelineKey(version.id, version.first), { version, events: version.events }]),
@@ -131,11 +131,6 @@ const ID_LENGTH = 36;
 
 function timelineKey(id: string, first: number): string {
   return id + first;
-}
-
-/** An array literal of values that need no escapes. */
-function array(values: readonly string[]): string {
-  return `{${values.join(',')}}`;
 }
 
 /**

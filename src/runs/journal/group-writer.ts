@@ -72,7 +72,7 @@ export class GroupWriter {
     assigned: ReadonlySet<string>,
     announceFree: boolean,
   ): Promise<void> {
-    // Workers that lose a run against their will wait for that, whatever the strategy.
+    // Workers that lose a run other than by reporting its end wait for that, whatever the strategy.
     const freed = announceFree ? freedWorkers : deprivedWorkers;
     const claimable = toEnqueue.filter(({ id }) => !assigned.has(id)).length;
     await Promise.all([

@@ -118,7 +118,7 @@ export class RunGroup {
   get freedWorkers(): string[] {
     const workers = this.changed.flatMap((run) => {
       const before = this.#before.get(run.id);
-      return before ? losersOf(before, run) : [];
+      return before ? workersThatLose(before, run) : [];
     });
     return [...new Set(workers)];
   }
@@ -126,7 +126,7 @@ export class RunGroup {
   /** Ids of workers that lose a run by anything but their own report of its end. */
   get deprivedWorkers(): string[] {
     const workers = this.changes.flatMap(({ command, before, run }) =>
-      isReportOfEnd(command, before.workerId) ? [] : losersOf(before, run),
+      isReportOfEnd(command, before.workerId) ? [] : workersThatLose(before, run),
     );
     return [...new Set(workers)];
   }
@@ -191,7 +191,7 @@ export class RunGroup {
 }
 
 /** The worker that held the run before a change and does not hold it afterwards. */
-function losersOf({ state, workerId }: Run, after: Run): string[] {
+function workersThatLose({ state, workerId }: Run, after: Run): string[] {
   if (workerId === null || !isInExecution(state)) return [];
   return isInExecution(after.state) && after.workerId === workerId ? [] : [workerId];
 }

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { execute, rows, unnestRows, uuidArray } from '../../database/sql.js';
+import { execute, rows, unnestRows, plainArray } from '../../database/sql.js';
 import { LowWaterMarks, WHOLE_QUEUE } from './low-water-marks.js';
 import { findHeads, lockHeads, type LockedHead } from './queue-head.js';
 import { formatQueueNotification, QUEUE_CHANNEL, FREE_WORKERS_CHANNEL } from './queue-notifications.js';
@@ -38,7 +38,7 @@ export class QueueRepository {
       manager,
       `delete from ${QUEUE.name}
         where run_id = any($1::uuid[])`,
-      [uuidArray(runIds)],
+      [plainArray(runIds)],
     );
   }
 
@@ -137,7 +137,7 @@ export class QueueRepository {
         where q.run_id = any($1::uuid[])
         order by q.run_id
           for update skip locked`,
-      [uuidArray(runIds)],
+      [plainArray(runIds)],
     );
   }
 

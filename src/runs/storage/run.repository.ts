@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { AttemptEntity } from '../../database/entities/attempt.entity.js';
 import { EntityTable } from '../../database/entity-table.js';
-import { execute, rows, uuidArray } from '../../database/sql.js';
+import { execute, rows, plainArray } from '../../database/sql.js';
 import {
   CHANGING_FIELDS,
   INITIAL_VALUES,
@@ -168,7 +168,7 @@ export class RunRepository {
         where r.id = any($1::uuid[])
         order by r.id
           for update`,
-      [uuidArray(ids)],
+      [plainArray(ids)],
     );
   }
 
