@@ -238,7 +238,7 @@ describe('a heartbeat that names runs', () => {
     );
     const { text } = await limited.send('GET', '/metrics');
     assert.match(text, /^longshore_waiting_heartbeats 1$/m);
-    assert.match(text, /limit="SERVICE_WAITING_CLAIMS_PER_KEY"[^}]*\} 1$/m);
+    assert.match(text, /limit="SERVICE_WAITING_CLAIMS_PER_KEY"[^}]*\} 0$/m, 'nothing was refused');
     await held.told;
     assert.ok((await beat('second', [], 1, there)).ms >= 1000, 'the place is free again');
   });

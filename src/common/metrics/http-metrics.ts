@@ -56,7 +56,7 @@ export class HttpMetrics {
     });
     const open: Gauge = new Gauge({
       name: 'longshore_http_held_requests',
-      help: 'Requests that are held open: waiting claims, waiting polls, streams',
+      help: 'Requests that are held open: waiting claims, waiting heartbeats, waiting polls, streams',
       registers,
       collect: () => open.set(held.size),
     });

@@ -42,6 +42,14 @@ describe('a quota', () => {
     assert.deepEqual(counted, ['ALL']);
   });
 
+  it('is tried without a refusal that counts', () => {
+    const { quota, counted } = quotaOf(4, 3);
+    const tried = [quota.tryTake('a', 3), quota.tryTake('a'), quota.tryTake('b', 2), quota.tryTake('b')];
+    assert.deepEqual(tried, [true, false, false, true]);
+    assert.equal(quota.held, 4);
+    assert.deepEqual(counted, []);
+  });
+
   it('never holds more than its limits, and nothing when all is released', () => {
     const step = fc.tuple(fc.constantFrom('a', 'b', 'c'), fc.integer({ min: 1, max: 5 }), fc.boolean());
     fc.assert(

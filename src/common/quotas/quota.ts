@@ -58,18 +58,16 @@ export class Quota {
 
   /** @throws KeyOverQuota, ProcessOverQuota; nothing is taken then */
   take(keyId: string, amount = 1): void {
-    const { what, total, perKey } = this.limits;
-    const held = (this.#byKey.get(keyId) ?? 0) + amount;
-    if (held > perKey.max) {
-      this.refusals.count(perKey.setting);
-      throw new KeyOverQuota(what, perKey);
-    }
-    if (this.#total + amount > total.max) {
-      this.refusals.count(total.setting);
-      throw new ProcessOverQuota(what, total);
-    }
-    this.#total += amount;
-    this.#byKey.set(keyId, held);
+    const exceeded = this.#take(keyId, amount);
+    if (exceeded === null) return;
+    const { what, [exceeded]: limit } = this.limits;
+    this.refusals.count(limit.setting);
+    throw exceeded === 'perKey' ? new KeyOverQuota(what, limit) : new ProcessOverQuota(what, limit);
+  }
+
+  /** As `take`, for a request that goes on without it. @returns whether it is taken */
+  tryTake(keyId: string, amount = 1): boolean {
+    return this.#take(keyId, amount) === null;
   }
 
   /** Gives back what `take` took. */
@@ -78,5 +76,16 @@ export class Quota {
     this.#total -= amount;
     if (held === 0) this.#byKey.delete(keyId);
     else this.#byKey.set(keyId, held);
+  }
+
+  /** @returns the limit that is exceeded; null: it is taken */
+  #take(keyId: string, amount: number): 'perKey' | 'total' | null {
+    const { total, perKey } = this.limits;
+    const held = (this.#byKey.get(keyId) ?? 0) + amount;
+    if (held > perKey.max) return 'perKey';
+    if (this.#total + amount > total.max) return 'total';
+    this.#total += amount;
+    this.#byKey.set(keyId, held);
+    return null;
   }
 }

@@ -3,8 +3,8 @@ import { currentSpan } from '@longshore/common/tracing/current-span';
 import type { Response } from 'express';
 import { Gauge, Registry } from 'prom-client';
 import type { Caller } from '../../auth/access.js';
-import { HELD, HeldRequests, type HeldRequest } from '../../common/http/server/held-requests.js';
-import { KeyOverQuota, ProcessOverQuota, Quota } from '../../common/quotas/quota.js';
+import { HELD, HeldRequests } from '../../common/http/server/held-requests.js';
+import { Quota } from '../../common/quotas/quota.js';
 import { Refusals } from '../../common/quotas/refusals.js';
 import { Settings } from '../../config/settings.js';
 import { isRunId } from '../../runs/storage/new-id.js';
@@ -61,7 +61,7 @@ export class HeldHeartbeats {
     const reported = runningOps.flatMap(({ id, attempt = null }): ReportedRun[] =>
       isRunId(id) ? [{ id, workerId, attempt, boundKey }] : [],
     );
-    const held = waitMs > 0 ? this.#hold(response) : null;
+    const held = waitMs > 0 ? this.requests.tryOpen(response, this.#quota) : null;
     if (held === null) {
       if (reported.length === 0) return NONE;
       const request = this.requests.open(response, null);
@@ -74,16 +74,6 @@ export class HeldHeartbeats {
       return await this.lostRuns.wait(workerId, reported, { signal: held.signal, forMs: waitMs });
     } finally {
       held.close();
-    }
-  }
-
-  /** Null: over the quota, which the refusal counts. */
-  #hold(response: Response): HeldRequest | null {
-    try {
-      return this.requests.open(response, this.#quota);
-    } catch (error) {
-      if (error instanceof KeyOverQuota || error instanceof ProcessOverQuota) return null;
-      throw error;
     }
   }
 }

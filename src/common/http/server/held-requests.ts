@@ -41,8 +41,21 @@ export class HeldRequests implements OnModuleDestroy {
    * @throws KeyOverQuota, ProcessOverQuota
    */
   open(response: Response, quota: Quota | null): HeldRequest {
-    const keyId = response.req.user?.id ?? '';
-    quota?.take(keyId);
+    quota?.take(keyOf(response));
+    return this.#begin(response, quota);
+  }
+
+  /** As `open`; null when the quota has no place, which does not count as a refusal. */
+  tryOpen(response: Response, quota: Quota): HeldRequest | null {
+    return quota.tryTake(keyOf(response)) ? this.#begin(response, quota) : null;
+  }
+
+  onModuleDestroy(): void {
+    for (const controller of this.#open) controller.abort();
+  }
+
+  #begin(response: Response, quota: Quota | null): HeldRequest {
+    const keyId = keyOf(response);
     const controller = new AbortController();
     const abort = (): void => controller.abort();
     if (response.closed || response.destroyed || this.drain.signal.aborted) abort();
@@ -62,8 +75,8 @@ export class HeldRequests implements OnModuleDestroy {
       },
     };
   }
+}
 
-  onModuleDestroy(): void {
-    for (const controller of this.#open) controller.abort();
-  }
+function keyOf({ req }: Response): string {
+  return req.user?.id ?? '';
 }
