@@ -18,18 +18,20 @@ import {
   ApiParam,
   ApiTags,
 } from '@nestjs/swagger';
-import type { Response } from 'express';
+import type { Request, Response } from 'express';
 import { AllowBoundKeys, AllowScopes, type Caller } from '../auth/access.js';
 import { assertActsAs, CurrentCaller } from '../auth/api-key.guard.js';
 import { ApiErrors } from '../common/http/errors/error.dto.js';
 import { BODY_EXAMPLES, namedExamples, WORKER_ID_PARAM } from '../bootstrap/openapi/examples.js';
+import { BodyQuota } from '../common/http/request/body-quota.js';
 import { ApiPage } from '../common/http/next-page.js';
 import { answerPage } from '../runs/http/json-stream.js';
 import { Settings } from '../config/settings.js';
 import { HeartbeatDto, HeartbeatQueryDto, toHeartbeat } from './dto/heartbeat.dto.js';
 import { HeartbeatAnswerDto, toLostOpDto } from './dto/heartbeat-answer.dto.js';
 import { ListWorkersQueryDto, toWorkerDto, WorkerDto } from './dto/worker.dto.js';
-import { HeldHeartbeats } from './heartbeats/held-heartbeats.js';
+import { HeldHeartbeats, namedRunsOf, type NamedRuns } from './heartbeats/held-heartbeats.js';
+import type { PooledWorker } from './pool/worker-pool.js';
 import { WorkersService } from './workers.service.js';
 
 @ApiTags('workers')
@@ -38,6 +40,7 @@ export class WorkersController {
   constructor(
     private readonly workers: WorkersService,
     private readonly held: HeldHeartbeats,
+    private readonly bodies: BodyQuota,
     private readonly settings: Settings,
   ) {}
 
@@ -90,11 +93,10 @@ export class WorkersController {
     @Res({ passthrough: true }) response: Response,
   ): Promise<HeartbeatAnswerDto> {
     assertActsAs(caller, body.worker_id);
-    const heartbeat = toHeartbeat(body);
-    const worker = await this.workers.heartbeat(heartbeat);
+    const { worker, named } = await this.#record(body, response.req);
     response.setHeader('X-Worker-Timeout', String(this.settings.workerTimeout));
-    const lost = await this.held.findLost(heartbeat, wait * 1000, caller, response);
-    return { ...toWorkerDto({ worker }), lost_ops: lost.map(toLostOpDto) };
+    const lost = await this.held.findLost(named, wait * 1000, caller, response);
+    return { ...toWorkerDto({ worker }), ...(lost !== null && { lost_ops: lost.map(toLostOpDto) }) };
   }
 
   @Delete(':worker_id')
@@ -144,5 +146,15 @@ export class WorkersController {
   @ApiErrors(400, 404, 503)
   async resume(@Param('worker_id') workerId: string, @CurrentCaller() caller: Caller): Promise<WorkerDto> {
     return toWorkerDto(await this.workers.setDraining(workerId, false, caller));
+  }
+
+  /** Records a heartbeat, and drops its body: the response may be held open. */
+  async #record(body: HeartbeatDto, request: Request): Promise<{ worker: PooledWorker; named: NamedRuns }> {
+    const heartbeat = toHeartbeat(body);
+    const worker = await this.workers.heartbeat(heartbeat);
+    this.bodies.forget(request);
+    // Nest keeps the arguments of the handler until the response.
+    delete body.running_ops;
+    return { worker, named: namedRunsOf(heartbeat) };
   }
 }

@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { BodyQuota } from '../../src/common/http/request/body-quota.js';
+import { HeldRequests } from '../../src/common/http/server/held-requests.js';
 import { RawConnection, requestText } from '../support/raw-http.js';
-import { KEYS, startTestApp, type TestApp } from '../support/test-app.js';
+import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../support/test-app.js';
 
 const BODY = JSON.stringify({ image: 'image', inputs: { text: 'x'.repeat(24_000) } });
 
@@ -95,6 +96,35 @@ describe('request bodies in progress', () => {
     });
     const refused = await (await connect()).send(head + '1\r\n \r\n'.repeat(2_000)).next();
     assert.equal(refused.status, 429);
+  });
+
+  test('are given back when a heartbeat is recorded, however long it is held', async () => {
+    const inputs = { text: 'x'.repeat(24_000) };
+    const run = { id: '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b', image: 'i', inputs, constraints: {} };
+    const beat = (worker: number, query = ''): Promise<TestAnswer> =>
+      service.send('POST', `/workers/heartbeat${query}`, {
+        key: KEYS.worker,
+        body: {
+          worker_id: `w${worker}`,
+          resources: { cpu_cores: 1, ram_mb: 1, gpus: [] },
+          tags: [],
+          running_ops: [run],
+        },
+      });
+    const workers = [0, 1, 2, 3, 4, 5];
+    const held: Promise<TestAnswer>[] = [];
+    for (const worker of workers) {
+      held.push(beat(worker, '?wait=30'));
+      const requests = service.app.get(HeldRequests);
+      for (let tries = 0; tries < 500 && requests.size < held.length; tries += 1) await delay(10);
+      assert.equal(requests.size, held.length);
+    }
+    await untilHeld((bytes) => bytes === 0);
+    for (const worker of workers) assert.equal((await beat(worker)).status, 200);
+    assert.deepEqual(
+      (await Promise.all(held)).map(({ status }) => status),
+      workers.map(() => 200),
+    );
   });
 
   test('cost nothing when they are small, whatever the others hold', async () => {

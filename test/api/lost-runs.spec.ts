@@ -221,28 +221,6 @@ describe('a heartbeat that names runs', () => {
     await drained;
   });
 
-  test('beyond the quota is recorded and answered at once', async () => {
-    const limited = await startOther({ env: { SERVICE_WAITING_CLAIMS_PER_KEY: '1' } });
-    const there = new RunSteps(limited.send);
-    const held = await hold('first', [], 2, limited);
-    const { lost, ms } = await beat('second', [], 30, there);
-    assert.deepEqual(lost, []);
-    assert.ok(ms < AT_ONCE_MS);
-    const { body } = await limited.send('GET', '/workers');
-    assert.deepEqual(
-      body.map(({ id, is_active }: { id: string; is_active: boolean }) => [id, is_active]),
-      [
-        ['first', true],
-        ['second', true],
-      ],
-    );
-    const { text } = await limited.send('GET', '/metrics');
-    assert.match(text, /^longshore_waiting_heartbeats 1$/m);
-    assert.match(text, /limit="SERVICE_WAITING_CLAIMS_PER_KEY"[^}]*\} 0$/m, 'nothing was refused');
-    await held.told;
-    assert.ok((await beat('second', [], 1, there)).ms >= 1000, 'the place is free again');
-  });
-
   test('takes whole seconds from 0 to 30, else it is not recorded', async () => {
     for (const value of ['-1', '31', '1.5', 'x', '']) {
       const answer = await steps.sendHeartbeat('refused', {}, `?wait=${value}`);

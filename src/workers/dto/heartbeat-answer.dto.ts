@@ -1,4 +1,4 @@
-import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { ApiProperty, ApiPropertyOptional, ApiSchema } from '@nestjs/swagger';
 import { RUN_STATES, type RunState } from '../../runs/machine/run-state.js';
 import type { LostRun } from '../../runs/storage/held-run.repository.js';
 import { WorkerDto } from './worker.dto.js';
@@ -18,8 +18,11 @@ export class LostOpDto {
 
 @ApiSchema({ name: 'HeartbeatResponse', description: 'A worker, and the runs that it has lost.' })
 export class HeartbeatAnswerDto extends WorkerDto {
-  /** Those of `running_ops` in the request that the worker does not hold any more; unknown runs are not named. */
-  @ApiProperty({ type: [LostOpDto] }) lost_ops: LostOpDto[];
+  /**
+   * Those of `running_ops` in the request that the worker does not hold any more; unknown runs are not named. Absent when the
+   * service could not find out, which says nothing about the runs.
+   */
+  @ApiPropertyOptional({ type: [LostOpDto] }) lost_ops?: LostOpDto[];
 }
 
 export function toLostOpDto({ id, state, attempt, workerId }: LostRun): LostOpDto {

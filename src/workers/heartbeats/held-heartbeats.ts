@@ -3,7 +3,7 @@ import { currentSpan } from '@longshore/common/tracing/current-span';
 import type { Response } from 'express';
 import { Gauge, Registry } from 'prom-client';
 import type { Caller } from '../../auth/access.js';
-import { HELD, HeldRequests } from '../../common/http/server/held-requests.js';
+import { HELD, HeldRequests, type HeldRequest } from '../../common/http/server/held-requests.js';
 import { Quota } from '../../common/quotas/quota.js';
 import { Refusals } from '../../common/quotas/refusals.js';
 import { Settings } from '../../config/settings.js';
@@ -12,12 +12,28 @@ import type { LostRun, ReportedRun } from '../../runs/storage/held-run.repositor
 import type { Heartbeat } from '../pool/worker-pool.js';
 import { LostRuns } from './lost-runs.js';
 
-const NONE: readonly LostRun[] = [];
+/** The runs that a heartbeat names, each attempt once. */
+export interface NamedRuns {
+  readonly workerId: string;
+  readonly runs: readonly Pick<ReportedRun, 'id' | 'attempt'>[];
+}
 
-/** Answers recorded heartbeats with the runs that their workers lost, and holds those that may wait for one. */
+/** What is needed of a heartbeat while it is held: no inputs of runs, and no runs that cannot exist. */
+export function namedRunsOf({ id: workerId, runningOps = [] }: Heartbeat): NamedRuns {
+  const runs = new Map(
+    runningOps
+      .filter(({ id }) => isRunId(id))
+      .map(({ id, attempt = null }) => [`${id} ${attempt}`, { id, attempt }]),
+  );
+  return { workerId, runs: [...runs.values()] };
+}
+
+/** Answers recorded heartbeats with the runs that their workers lost, and holds those that may wait for one: one of each worker. */
 @Injectable()
 export class HeldHeartbeats {
   readonly #quota: Quota;
+  /** The held heartbeat of each worker. */
+  readonly #byWorker = new Map<string, HeldRequest>();
 
   constructor(
     private readonly lostRuns: LostRuns,
@@ -47,33 +63,35 @@ export class HeldHeartbeats {
   }
 
   /**
-   * The reported runs that the worker does not hold. Waits for the first one if it may; over the quota it does not wait, as
-   * the worker is registered already. Never rejects because of the database: no run is lost then.
+   * The named runs that the worker does not hold; null: not known. Waits for the first one if it may; over the quota it does
+   * not wait, as the worker is registered already. Ends the wait of an older heartbeat of the worker.
    */
   async findLost(
-    { id: workerId, runningOps = [] }: Heartbeat,
+    { workerId, runs }: NamedRuns,
     waitMs: number,
     caller: Caller,
     response: Response,
-  ): Promise<readonly LostRun[]> {
-    if (waitMs === 0 && runningOps.length === 0) return NONE;
+  ): Promise<readonly LostRun[] | null> {
+    this.#byWorker.get(workerId)?.cancel();
     const boundKey = caller.workerIds === null ? null : caller.keyId;
-    const reported = runningOps.flatMap(({ id, attempt = null }): ReportedRun[] =>
-      isRunId(id) ? [{ id, workerId, attempt, boundKey }] : [],
-    );
+    const report = runs.map(({ id, attempt }) => ({ id, workerId, attempt, boundKey }));
     const held = waitMs > 0 ? this.requests.tryOpen(response, this.#quota) : null;
     if (held === null) {
-      if (reported.length === 0) return NONE;
+      if (report.length === 0) return [];
       const request = this.requests.open(response, null);
-      const lost = await this.lostRuns.find(reported, request.signal);
-      request.close();
-      return lost ?? NONE;
+      try {
+        return await this.lostRuns.find(report, request.signal);
+      } finally {
+        request.close();
+      }
     }
     currentSpan()?.set(HELD);
+    this.#byWorker.set(workerId, held);
     try {
-      return await this.lostRuns.wait(workerId, reported, { signal: held.signal, forMs: waitMs });
+      return await this.lostRuns.wait(workerId, report, { signal: held.signal, forMs: waitMs });
     } finally {
       held.close();
+      if (this.#byWorker.get(workerId) === held) this.#byWorker.delete(workerId);
     }
   }
 }

@@ -1,24 +1,20 @@
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { BatchedReads } from '../../database/batched-reads.js';
 import { untilWoken, type WaitEnds } from '../../common/notifications/until-woken.js';
 import { Notifications } from '../../database/notifications.js';
 import { FREE_WORKERS_CHANNEL } from '../../runs/queue/queue-notifications.js';
-import { HeldRunRepository, type LostRun, type ReportedRun } from '../../runs/storage/held-run.repository.js';
+import { HeldRunRepository, type LostRun } from '../../runs/storage/held-run.repository.js';
+import { LostRunLooks, type Report } from './lost-run-looks.js';
 
 /** Pause between two looks while notifications may be missing, in milliseconds. */
 const RECHECK_MS = 500;
 
-/** A look that takes longer than this, in milliseconds, finds nothing. */
-const LOOK_LIMIT_MS = 2_000;
-
 /**
- * Finds the runs that workers report and do not hold any more. Reports of concurrent heartbeats are answered by one
- * statement, which begins after their arrival. The commit that takes a run from a worker notifies every process.
+ * Finds the runs that workers report and do not hold any more. The commit that takes a run from a worker notifies every process.
  */
 @Injectable()
 export class LostRuns implements OnModuleDestroy {
-  readonly #looks: BatchedReads<readonly ReportedRun[], readonly LostRun[]>;
+  readonly #looks: LostRunLooks;
   /** Called when the worker may have lost a run, by its id. */
   readonly #waiters = new Map<string, Set<() => void>>();
   #unsubscribe: (() => void) | undefined;
@@ -28,44 +24,37 @@ export class LostRuns implements OnModuleDestroy {
     dataSource: DataSource,
     @Inject(Notifications) private readonly notifications: Pick<Notifications, 'subscribe' | 'isListening'>,
   ) {
-    this.#looks = new BatchedReads((reports) => heldRuns.findLost(dataSource, reports));
+    this.#looks = new LostRunLooks((reports) => heldRuns.findLost(dataSource, reports));
   }
 
   /** Those of the runs that are lost now; null: not known, as the database is unavailable or slow. */
-  find(reported: readonly ReportedRun[], signal: AbortSignal): Promise<readonly LostRun[] | null> {
-    if (reported.length === 0) return Promise.resolve([]);
-    return untilWoken<readonly LostRun[] | null>({ signal, forMs: LOOK_LIMIT_MS }, (wake) => {
-      this.#looks.load(reported).then(
-        (lost = []) => wake(lost),
-        () => wake(null),
-      );
-      return () => undefined;
-    });
+  async find(report: Report, signal: AbortSignal): Promise<readonly LostRun[] | null> {
+    return report.length === 0 ? [] : await this.#looks.find(report, signal);
   }
 
-  /** Waits until the worker loses one of the runs; an empty list after the timeout or an abort. */
+  /** Waits until the worker loses one of the runs. After the timeout or an abort, what the last look has found. */
   async wait(
     workerId: string,
-    reported: readonly ReportedRun[],
+    report: Report,
     { signal, forMs }: Required<WaitEnds>,
-  ): Promise<readonly LostRun[]> {
+  ): Promise<readonly LostRun[] | null> {
     const endsAt = performance.now() + forMs;
     this.#listen();
     const losses = this.#watch(workerId);
     try {
       for (;;) {
         losses.reset();
-        const lost = await this.find(reported, signal);
+        const lost = await this.find(report, signal);
         if (lost !== null && lost.length > 0) return lost;
         const leftMs = endsAt - performance.now();
-        if (leftMs <= 0 || signal.aborted) return [];
+        if (leftMs <= 0 || signal.aborted) return lost;
         const isCertain = lost !== null && this.notifications.isListening(FREE_WORKERS_CHANNEL);
         const isWoken = await losses.next({
           signal,
           forMs: isCertain ? leftMs : Math.min(leftMs, RECHECK_MS),
         });
         // The next heartbeat looks again.
-        if (!isWoken && performance.now() >= endsAt) return [];
+        if (!isWoken && (signal.aborted || performance.now() >= endsAt)) return lost;
       }
     } finally {
       losses.close();

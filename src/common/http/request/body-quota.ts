@@ -7,10 +7,12 @@ import { Refusals } from '../../quotas/refusals.js';
 /** Bytes of a body that are not counted, so that small requests cost nothing. */
 const UNCOUNTED_BYTES = 16 * 1024;
 
-/** Bounds the bytes of request bodies in progress, from their arrival to the end of the responses. */
+/** Bounds the bytes of request bodies in progress, from their arrival to the end of the responses or to `forget`. */
 @Injectable()
 export class BodyQuota {
   readonly #quota: Quota;
+  /** Give the bytes of a request's body back. */
+  readonly #releases = new WeakMap<Request, () => void>();
 
   constructor({ bodyBytes, bodyBytesPerKey, maxBodyBytes }: Settings, refusals: Refusals) {
     // Each key can always send one body of the largest size, in whatever pieces.
@@ -29,14 +31,27 @@ export class BodyQuota {
   }
 
   /** @returns a function that reserves the bytes of a growing body and throws KeyOverQuota or ProcessOverQuota */
-  reservation({ user }: Request, response: Response): (bytes: number) => void {
-    const keyId = user?.id ?? '';
+  reservation(request: Request, response: Response): (bytes: number) => void {
+    const keyId = request.user?.id ?? '';
     let reserved = 0;
+    const release = (): void => {
+      if (reserved > 0) this.#quota.release(keyId, reserved);
+      reserved = 0;
+    };
     return (bytes) => {
       if (bytes <= UNCOUNTED_BYTES) return;
       this.#quota.take(keyId, bytes - reserved);
-      if (reserved === 0) response.once('close', () => this.#quota.release(keyId, reserved));
+      if (reserved === 0) {
+        response.once('close', release);
+        this.#releases.set(request, release);
+      }
       reserved = bytes;
     };
+  }
+
+  /** Drops the body of a request that is held open, and gives its bytes back. */
+  forget(request: Request): void {
+    request.body = undefined;
+    this.#releases.get(request)?.();
   }
 }

@@ -11,6 +11,8 @@ export const HELD = { 'longshore.held': true } as const;
 export interface HeldRequest {
   /** Aborts when the client is gone or the service stops. */
   readonly signal: AbortSignal;
+  /** Aborts the signal; the place in the quota is free at once. */
+  cancel(): void;
   /** Call it when the response is sent. */
   close(): void;
 }
@@ -65,15 +67,17 @@ export class HeldRequests implements OnModuleDestroy {
       this.#held.add(response);
       this.#waiting += 1;
     }
-    return {
-      signal: controller.signal,
-      close: () => {
-        response.off('close', abort);
-        if (!this.#open.delete(controller) || quota === null) return;
-        this.#waiting -= 1;
-        quota.release(keyId);
-      },
+    const close = (): void => {
+      response.off('close', abort);
+      if (!this.#open.delete(controller) || quota === null) return;
+      this.#waiting -= 1;
+      quota.release(keyId);
     };
+    const cancel = (): void => {
+      abort();
+      close();
+    };
+    return { signal: controller.signal, cancel, close };
   }
 }
 
