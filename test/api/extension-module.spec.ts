@@ -1,6 +1,18 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { Body, Controller, Get, HttpCode, Injectable, Module, Param, Post } from '@nestjs/common';
+import {
+  Body,
+  Controller,
+  Get,
+  HttpCode,
+  Injectable,
+  Module,
+  Param,
+  Post,
+  UseGuards,
+  type CanActivate,
+  type ExecutionContext,
+} from '@nestjs/common';
 import { InjectRepository, TypeOrmModule } from '@nestjs/typeorm';
 import { IsInt, Min } from 'class-validator';
 import { Repository } from 'typeorm';
@@ -41,6 +53,15 @@ class FinishedRuns {
   }
 }
 
+/** Adds to the body of a request. */
+@Injectable()
+class SetTenant implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    context.switchToHttp().getRequest<{ body: Record<string, unknown> }>().body['tenant'] = 'a';
+    return true;
+  }
+}
+
 @Controller('fleet')
 @AllowScopes('client')
 class FleetController {
@@ -61,6 +82,12 @@ class FleetController {
       event_delivery: { topic: 'fleet' },
     }));
     return (await Promise.all(requests.map((request) => this.runs.create(request)))).map(({ run }) => run);
+  }
+
+  @Post('tenant')
+  @UseGuards(SetTenant)
+  tenant(@Body() body: object): object {
+    return body;
   }
 
   @Post(':id/restart')
@@ -138,6 +165,13 @@ describe('a module of an extension', () => {
       assert.equal(answer.status, status, answer.text);
       assert.match(answer.text, body);
       assert.equal(typeof answer.body.detail, 'string');
+    }
+  });
+
+  test('may change the object of a body in a guard, whatever its numbers are', async () => {
+    for (const inputs of ['{"n":1}', '{"n":1.0,"at":1795358081062000001}']) {
+      const answer = await service.send('POST', '/fleet/tenant', { body: `{"inputs":${inputs}}` });
+      assert.equal(answer.text, `{"inputs":${inputs},"tenant":"a"}`);
     }
   });
 

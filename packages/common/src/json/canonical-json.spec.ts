@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { canonicalJson } from './canonical-json.js';
-import { lazyJson } from './json-text.js';
+import { changeable, lazyJson, readExactly } from './json-text.js';
 import type { JsonValue } from './json-value.js';
 
 const read = (text: string): JsonValue => JSON.parse(text);
@@ -59,6 +59,17 @@ test('compares numbers by their exact decimal value', () => {
     '1e99999999999999999999',
   ];
   assert.equal(new Set(others.map((text) => canonicalJson(lazyJson(`[${text}]`)))).size, others.length);
+});
+
+test('compares the numbers of an object that was changed', () => {
+  const read = (text: string): JsonValue => Object(changeable(readExactly(text)));
+  assert.equal(canonicalJson(read('{"n":1.0}')), '{"n":1}');
+  assert.notEqual(
+    canonicalJson(read('{"n":12345678901234567890}')),
+    canonicalJson(read('{"n":12345678901234567891}')),
+  );
+  const changed = Object.assign(Object(read('{"n":12345678901234567890}')), { n: 2 });
+  assert.equal(canonicalJson(changed), '{"n":2}');
 });
 
 test('compares numbers with long exponents as text, in linear time', () => {

@@ -1,5 +1,5 @@
 import { isPrintedAs, type JsonPart } from './exact-parser.js';
-import { partOf } from './json-text.js';
+import { literalsOf, partOf } from './json-text.js';
 import { isJsonObject, type JsonValue } from './json-value.js';
 
 /** The exponent has at most 15 digits, so that a double holds every sum with the number of digits of a text. */
@@ -16,7 +16,13 @@ export function canonicalJson(value: JsonValue): string {
   const part = partOf(value);
   if (part !== undefined) return canonicalPart(part);
   if (!isObject) return `[${value.map(canonicalJson).join(',')}]`;
-  return printObject(Object.keys(value).map((key) => [key, canonicalJson(value[key] ?? null)]));
+  const literals = literalsOf(value);
+  return printObject(
+    Object.entries(value).map(([key, member]) => {
+      const literal = literals?.get(key);
+      return [key, literal === undefined ? canonicalJson(member) : canonicalScalar(literal)];
+    }),
+  );
 }
 
 function canonicalPart(part: JsonPart): string {

@@ -1,7 +1,7 @@
 import type { JsonValue } from './json-value.js';
 
 /** A member of an object or an item of a list. */
-interface Member {
+export interface JsonMember {
   /** The key, or the index as text. */
   readonly key: string;
   readonly text: string;
@@ -63,8 +63,8 @@ export class JsonPart {
   }
 
   /** In the order of the text. */
-  members(): Member[] {
-    const members: Member[] = [];
+  members(): JsonMember[] {
+    const members: JsonMember[] = [];
     const { outline, isList } = this;
     const { text, next } = outline;
     const last = this.#end - 1;

@@ -2,7 +2,17 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { inspect } from 'node:util';
 import fc from 'fast-check';
-import { composeJson, jsonText, lazyJson, memberTexts, readExactly, stringifyJson } from './json-text.js';
+import {
+  changeable,
+  composeJson,
+  jsonText,
+  lazyJson,
+  literalsOf,
+  memberText,
+  memberTexts,
+  readExactly,
+  stringifyJson,
+} from './json-text.js';
 import { isJsonObject, type JsonObject } from './json-value.js';
 
 function lazyObject(text: string): JsonObject {
@@ -82,5 +92,24 @@ describe('JSON with its text', () => {
       ],
     );
     assert.equal(stringifyJson(composeJson([])), '{}');
+  });
+
+  it('gives an object that may be changed, with exact members', () => {
+    const text = '{"n":12345678901234567891,"m":2.0,"__proto__":[1.0],"plain":{"a":1},"x":1.50}';
+    const value = changeable(readExactly(text));
+    assert.ok(isJsonObject(value));
+    assert.deepEqual(value, Object(readExactly(text)));
+    value['m'] = 3;
+    value['tenant'] = 'a';
+    delete value['x'];
+    assert.deepEqual([...(literalsOf(value) ?? [])], [['n', '12345678901234567891']]);
+    assert.equal(memberText(value, 'n'), '12345678901234567891');
+    assert.equal(memberText(value, '__proto__'), '[1.0]');
+    assert.equal(memberText(value, 'm'), '3');
+    assert.equal(memberText(value, 'tenant'), '"a"');
+    assert.equal(memberText(value, 'x'), undefined);
+    const plain = { a: 1 };
+    assert.equal(changeable(plain), plain);
+    assert.deepEqual([changeable([1]), changeable(null)], [[1], null]);
   });
 });

@@ -1,4 +1,4 @@
-import { compactJson, JsonPart, parseScalar } from './exact-parser.js';
+import { compactJson, JsonPart, parseScalar, type JsonMember } from './exact-parser.js';
 import { isJsonObject, type JsonObject, type JsonValue } from './json-value.js';
 
 /** Key under which a proxy returns its handler. */
@@ -12,6 +12,9 @@ const PRINTED_PLACEHOLDER = JSON.stringify(PLACEHOLDER);
 let collected: string[] | undefined;
 
 const printed = new WeakMap<object, string>();
+
+/** What the objects of {@link changeable} were copied from. */
+const sources = new WeakMap<object, JsonPart>();
 
 /**
  * Prints a value like JSON.stringify, except that each part that {@link lazyJson} or {@link readExactly} returned is
@@ -91,7 +94,7 @@ export function memberText(value: object, key: string): string | undefined {
   const exact = partOf(value)
     ?.members()
     .find((member) => member.key === key);
-  return exact?.text ?? stringifyJson(Reflect.get(value, key));
+  return exact?.text ?? literalsOf(value)?.get(key) ?? stringifyJson(Reflect.get(value, key));
 }
 
 /** The exact JSON text of each member of an object or a list, by its key or index, in the order of the text. */
@@ -101,6 +104,28 @@ export function memberTexts(value: object): ReadonlyMap<string, string> {
     exact?.map(({ key, text }) => [key, text]) ??
       Object.entries(value).map(([key, member]) => [key, stringifyJson(member)]),
   );
+}
+
+/**
+ * A plain object with the members of one that cannot be changed; any other value itself. {@link memberText} and
+ * {@link literalsOf} know the digits of its numbers; stringifyJson prints these as JSON.stringify does.
+ */
+export function changeable(value: unknown): unknown {
+  const part = isJsonObject(value) ? partOf(value) : undefined;
+  if (part === undefined) return value;
+  const copy: object = { ...Object(value) };
+  sources.set(copy, part);
+  return copy;
+}
+
+/** The literals of the numbers that are as they were when {@link changeable} made the object; undefined for other objects. */
+export function literalsOf(value: object): ReadonlyMap<string, string> | undefined {
+  const members = sources.get(value)?.members();
+  const isUnchanged = ({ key, text, part }: JsonMember): boolean => {
+    const current: unknown = Reflect.get(value, key);
+    return part === undefined && typeof current === 'number' && parseScalar(text) === current;
+  };
+  return members && new Map(members.filter(isUnchanged).map(({ key, text }) => [key, text]));
 }
 
 /** The object without references to the longer text that it may be a part of: for objects that are kept in memory. */

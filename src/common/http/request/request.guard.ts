@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { CanActivate, ExecutionContext } from '@nestjs/common';
 import type { Request, Response } from 'express';
+import { changeable } from '@longshore/common/json/json-text';
 import { JsonRefused, readJson } from '@longshore/common/json/read-json';
 import { Settings } from '../../../config/settings.js';
 import { BodyTooLarge, InvalidRequest, NotFound } from '../errors/domain-error.js';
@@ -62,10 +63,11 @@ function isBodyToRead(request: Request, { body, multipart }: HandlerInputs): boo
   return hasBody && isJson(headers['content-type'], headers['content-encoding']);
 }
 
+/** The object of a body may be changed by guards and pipes. */
 function parseBody(bytes: Uint8Array): unknown {
   if (bytes.length === 0) throw new InvalidRequest('Request body is empty');
   try {
-    return readJson(bytes);
+    return changeable(readJson(bytes));
   } catch (error) {
     if (error instanceof JsonRefused) throw new InvalidRequest(`Malformed JSON body: ${error.message}`);
     throw error;
