@@ -1,12 +1,11 @@
 import { TransformationType } from 'class-transformer';
 import { isJsonObject } from '@longshore/common/json/json-value';
-import { isKept } from '@longshore/common/json/read-json';
 import { InvalidRequest } from '../errors/domain-error.js';
 import { allowsUnknownFields } from './dto-decorators.js';
 import { declaredFields, UnsupportedByPlan } from './field-checks.js';
 import type { DeclaredField, DtoClass } from './field-checks.js';
-import { copyJson } from './free-form-json.js';
-import { fieldPath, itemPath, keyPath, Problems, VALIDATION_FAILED } from './problems.js';
+import { copyJson, roundedNumbers } from './free-form-json.js';
+import { fieldPath, itemPath, keyPath, outOfRange, Problems, VALIDATION_FAILED } from './problems.js';
 import { declaredTransform, requirePlainClass } from './transform-metadata.js';
 import type { DeclaredTransform } from './transform-metadata.js';
 
@@ -145,10 +144,11 @@ export class DtoPlan {
       if (failed !== undefined) {
         const place = fieldPath(path, field.name);
         reading.problems.add(isMissing ? `${place} is required` : failed.describe(value, target, place));
-      } else if (typeof value === 'number' && !isKept(value)) {
-        reading.problems.add(`${fieldPath(path, field.name)} is a number out of range`);
-      } else if (value !== undefined) {
-        field.plan?.validateNested(value, fieldPath(path, field.name), reading);
+      } else if (field.plan !== undefined) {
+        if (value !== undefined) field.plan.validateNested(value, fieldPath(path, field.name), reading);
+      } else if (typeof value === 'number' || (typeof value === 'object' && !field.isByReference)) {
+        const places = roundedNumbers(value, fieldPath(path, field.name));
+        for (const place of places) reading.problems.add(outOfRange(place));
       }
     }
     if (!reading.hasUnknown) return;

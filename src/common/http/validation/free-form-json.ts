@@ -1,9 +1,14 @@
 import { Transform } from 'class-transformer';
 import type { TransformFnParams } from 'class-transformer';
-import { memberText } from '@longshore/common/json/json-text';
+import { memberText, partOf } from '@longshore/common/json/json-text';
+import { isKept } from '@longshore/common/json/read-json';
+import { itemPath, keyPath } from './problems.js';
 
 /** The source of each object that {@link copyJson} made. */
 const sources = new WeakMap<object, object>();
+
+/** The objects and lists of which {@link copyJson} made a copy: a field that holds one of them is passed by reference. */
+const copied = new WeakSet<object>();
 
 /**
  * Copies JSON without the keys that ValidationPipe or class-transformer drop: `prototype` and the members of Object, such
@@ -11,7 +16,10 @@ const sources = new WeakMap<object, object>();
  */
 export function copyJson(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
-  if (Array.isArray(value)) return value.map(copyJson);
+  if (Array.isArray(value)) {
+    copied.add(value);
+    return value.map(copyJson);
+  }
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype !== Object.prototype && prototype !== null) return value;
   const copy: Record<string, unknown> = {};
@@ -19,7 +27,25 @@ export function copyJson(value: unknown): unknown {
     if (key !== 'prototype' && !(key in Object.prototype)) copy[key] = copyJson(item);
   }
   sources.set(copy, value);
+  copied.add(value);
   return copy;
+}
+
+/**
+ * The paths of the numbers that are not those of the request: integers that a double does not hold, and literals that it
+ * rounds to infinity or zero. JSON that is passed by reference keeps its text and is left out.
+ */
+export function roundedNumbers(value: unknown, path: string, seen = new Set<object>()): string[] {
+  if (typeof value === 'number') return isKept(value) ? [] : [path];
+  if (typeof value !== 'object' || value === null || seen.has(value)) return [];
+  if (copied.has(value) || ArrayBuffer.isView(value) || partOf(value) !== undefined) return [];
+  // What a @Transform makes may refer to itself.
+  seen.add(value);
+  if (Array.isArray(value) || value instanceof Set) {
+    return [...value].flatMap((item, index) => roundedNumbers(item, itemPath(path, index), seen));
+  }
+  const entries = value instanceof Map ? [...value] : Object.entries(value);
+  return entries.flatMap(([key, item]) => roundedNumbers(item, keyPath(path, String(key)), seen));
 }
 
 /** Gives a field the value of the request itself instead of class-transformer's copy. */

@@ -55,3 +55,8 @@ export function parameterName(name: string): string {
 export function unknownParameter(name: string): string {
   return `${parameterName(name)} is not a known query parameter`;
 }
+
+/** The problem of a number that a double does not hold. */
+export function outOfRange(path: string): string {
+  return `${path} is a number out of range`;
+}

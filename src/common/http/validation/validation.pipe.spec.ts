@@ -2,8 +2,22 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ArgumentMetadata } from '@nestjs/common';
-import { Allow, ArrayMaxSize, IsArray, IsIn, IsInt, IsString, Max, Min, ValidateBy } from 'class-validator';
+import {
+  Allow,
+  ArrayMaxSize,
+  IsArray,
+  IsIn,
+  IsInt,
+  IsObject,
+  IsString,
+  Max,
+  Min,
+  ValidateBy,
+  ValidateIf,
+} from 'class-validator';
 import * as fc from 'fast-check';
+import { stringifyJson } from '@longshore/common/json/json-text';
+import { readJson } from '@longshore/common/json/read-json';
 import {
   AllowUnknownFields,
   IsJsonInteger,
@@ -243,6 +257,39 @@ describe('validation of bodies', () => {
     assert.deepEqual(Object.keys(result.resources ?? {}), ['cpu']);
     assert.deepEqual(await refusal(body({ worker_id: 1, extra: 1 }, BeatDto)), [
       'worker_id must be a string',
+    ]);
+  });
+
+  it('refuses numbers that a double does not hold, except in free-form JSON', async () => {
+    class ItemDto {
+      @IsInt() id: number;
+    }
+    class PlanDto {
+      @OptionalField() @IsInt({ each: true }) ids?: number[];
+      @OptionalField() @IsObject() limits?: object;
+      @OptionalField() @NestedList(() => ItemDto) items?: ItemDto[];
+      @OptionalField() @JsonObject() inputs?: object;
+    }
+    class NestDto extends PlanDto {
+      // Only Nest's own pipe reads this.
+      @OptionalField() @ValidateIf(() => true) @IsInt() count?: number;
+    }
+    const big = '9007199254740993';
+    const refused: [field: string, error: string][] = [
+      [`"ids":[1,${big}]`, 'ids[1] is a number out of range'],
+      [`"limits":{"a":[1e400]}`, 'limits.a[0] is a number out of range'],
+      [`"items":[{"id":${big}}]`, 'items[0].id is a number out of range'],
+    ];
+    for (const type of [PlanDto, NestDto]) {
+      const read = (text: string) => body(readJson(Buffer.from(text)), type);
+      for (const [field, error] of refused) assert.deepEqual(await refusal(read(`{${field}}`)), [error]);
+      for (const inputs of [`{"n":[${big}]}`, '{"n":[1795358081062000000]}']) {
+        const result = await read(`{"ids":[1.0],"limits":{"x":0.5},"inputs":${inputs}}`);
+        assert.ok(stringifyJson(result).includes(inputs));
+      }
+    }
+    assert.deepEqual(await refusal(body(readJson(Buffer.from(`{"count":${big}}`)), NestDto)), [
+      'count is a number out of range',
     ]);
   });
 

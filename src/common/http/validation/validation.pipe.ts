@@ -9,8 +9,16 @@ import { allowsUnknownFields } from './dto-decorators.js';
 import { DtoPlan } from './dto-plan.js';
 import type { ReadOptions } from './dto-plan.js';
 import { LONGEST_MESSAGE, UnsupportedByPlan } from './field-checks.js';
-import { copyJson } from './free-form-json.js';
-import { fieldPath, itemPath, keyPath, Problems, unknownParameter, VALIDATION_FAILED } from './problems.js';
+import { copyJson, roundedNumbers } from './free-form-json.js';
+import {
+  fieldPath,
+  itemPath,
+  keyPath,
+  outOfRange,
+  Problems,
+  unknownParameter,
+  VALIDATION_FAILED,
+} from './problems.js';
 import type { DtoClass } from './field-checks.js';
 
 export const BODY: ReadOptions = {
@@ -67,11 +75,14 @@ export class DtoValidationPipe extends ValidationPipe {
   }
 
   async #transformByNest(value: unknown, metadata: ArgumentMetadata, options: ReadOptions): Promise<unknown> {
+    const problems = new Problems();
     try {
-      return await super.transform(copyJson(value), metadata);
+      const result: unknown = await super.transform(copyJson(value), metadata);
+      for (const place of roundedNumbers(result, options.path)) problems.add(outOfRange(place));
+      problems.throwIfAny();
+      return result;
     } catch (error) {
       if (!(error instanceof ConstraintsViolated)) throw error;
-      const problems = new Problems();
       for (const line of linesOf(error.errors, value, options.path, options)) problems.add(line);
       problems.throwIfAny();
       throw error;
