@@ -26,7 +26,9 @@ function serviceWith(...answers: readonly Response[]): {
     return waiting.shift() ?? new Response(null, { status: 500 });
   };
   return {
-    api: new HttpServiceApi(createLongshoreClient({ baseUrl: 'http://service', apiKey: 'k', fetch, json: EXACT_JSON })),
+    api: new HttpServiceApi(
+      createLongshoreClient({ baseUrl: 'http://service', apiKey: 'k', fetch, json: EXACT_JSON }),
+    ),
     tags,
   };
 }
