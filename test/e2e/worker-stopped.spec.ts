@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
+import { OlderService } from '../support/older-service.js';
 import { RawWorker } from '../support/raw-worker.js';
 import { RunViews } from '../support/run-views.js';
 import { startService, until, type ServiceProcess, type TestProcess } from '../support/service-process.js';
@@ -25,6 +26,7 @@ const LATE: readonly Late[] = [
 
 describe('a worker that stands still for longer than the timeout', { timeout: 400_000 }, () => {
   let service: ServiceProcess;
+  let older: OlderService;
   let send: Send;
   let runs: RunViews;
   let images: ScriptImages;
@@ -39,6 +41,7 @@ describe('a worker that stands still for longer than the timeout', { timeout: 40
         SERVICE_REAPER_INTERVAL: '0.3',
       },
     });
+    older = await OlderService.start(service.url);
     send = senderTo(service.url, 'e2e-admin-key-of-the-tests');
     runs = new RunViews(send);
     images = await ScriptImages.make();
@@ -49,13 +52,18 @@ describe('a worker that stands still for longer than the timeout', { timeout: 40
   });
   after(async () => {
     rescuer.end();
+    older.close();
     assert.deepEqual(await service.kill('SIGTERM'), { code: 0, signal: null }, service.output);
   });
 
-  const start = async (id: string, tick: string): Promise<TestProcess> => {
+  const start = async (
+    id: string,
+    tick: string,
+    { url }: { readonly url: string } = service,
+  ): Promise<TestProcess> => {
     const env = { SERVICE_WORKER_TICK: tick, SERVICE_WORKER_MAX_RUNS: '2' };
     const worker = await images.startWorker({
-      url: service.url,
+      url,
       key: 'e2e-worker-key-of-the-tests',
       id,
       env,
@@ -97,8 +105,8 @@ describe('a worker that stands still for longer than the timeout', { timeout: 40
         const name = `${type.toLowerCase()}-${locked ? 'ended' : 'taken'}`;
         const gate = images.gate(name);
         await images.add(name, `${untilFile(gate.path)}; ${program}`);
-        // It looks at its runs once an hour: the refusal of its report is all that tells it.
-        const worker = await start(name, '3600');
+        // It polls its runs once an hour: the refusal of its report is all that tells it.
+        const worker = await start(name, '3600', older);
         const id = await create(name);
         await untilStarted(id, name);
         await stopUntilLost(worker, id);
@@ -126,7 +134,7 @@ describe('a worker that stands still for longer than the timeout', { timeout: 40
     const gate = images.gate('first');
     await images.add('first', untilFile(gate.path));
     await images.add('second', FOR_EVER);
-    const worker = await start('starts-late', '3600');
+    const worker = await start('starts-late', '3600', older);
     const first = await create('first');
     await untilStarted(first, 'first');
     const registered: { id: string; resources: { cpu_cores: number } }[] = (await send('GET', '/workers'))
