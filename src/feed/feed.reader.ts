@@ -6,7 +6,6 @@ import { FeedEntry } from './cache/feed-entry.js';
 import { FeedSlice } from './cache/feed-slice.js';
 import type { PageLimits } from './cache/feed-tail.js';
 import { FeedTails } from './cache/feed-tails.js';
-import { SharedReads } from './cache/shared-reads.js';
 import { FeedCursors } from './feed-cursors.js';
 import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
@@ -170,5 +169,27 @@ export class FeedReader {
       this.metrics.queries.inc();
       return query();
     });
+  }
+}
+
+/** One read at a time for each key: calls during a read share the next one, which begins after all of them. */
+class SharedReads<T> {
+  readonly #next = new Map<string, Promise<T>>();
+  readonly #running = new Map<string, Promise<unknown>>();
+
+  /** @param begin is called for one of the callers that share the read */
+  read(key: string, begin: () => Promise<T>): Promise<T> {
+    const next = this.#next.get(key);
+    if (next !== undefined) return next;
+    const running = this.#running.get(key) ?? Promise.resolve();
+    const reading = running.then(() => {
+      this.#next.delete(key);
+      const begun = begin();
+      const done = begun.catch(() => undefined).then(() => this.#running.delete(key));
+      this.#running.set(key, done);
+      return begun;
+    });
+    this.#next.set(key, reading);
+    return reading;
   }
 }
