@@ -6,8 +6,8 @@ import { untilWoken, type WaitEnds } from '../../common/notifications/until-woke
 import { rows } from '../../database/sql.js';
 import { JournalInstrumentation } from '../journal/journal-instrumentation.js';
 import { isTerminal, type RunState } from '../machine/run-state.js';
+import { RunNotFound } from '../run.errors.js';
 import { isRunId } from '../storage/new-id.js';
-import { RunRepository } from '../storage/run.repository.js';
 
 /** Pause between two looks at what other processes have changed, in milliseconds. */
 const RECHECK_MS = 500;
@@ -50,7 +50,6 @@ export class RunChanges {
   constructor(
     private readonly instrumentation: JournalInstrumentation,
     private readonly dataSource: DataSource,
-    private readonly repository: RunRepository,
   ) {}
 
   /**
@@ -67,7 +66,7 @@ export class RunChanges {
     try {
       for (;;) {
         const { version } = run;
-        const { state, eventCount } = await this.repository.get(this.dataSource.manager, id);
+        const { state, eventCount } = await this.#get(id);
         // Another request may have seen less.
         if (isBehind(run, { state, eventCount })) this.#wake(id);
         run.seen = { state, eventCount };
@@ -78,6 +77,12 @@ export class RunChanges {
     } finally {
       this.#unwatch(id, run);
     }
+  }
+
+  async #get(id: string): Promise<Position> {
+    const [stored] = isRunId(id) ? await rows<StoredPosition>(this.dataSource, POSITIONS, [[id]]) : [];
+    if (stored === undefined) throw new RunNotFound(id);
+    return stored;
   }
 
   #watch(id: string): WatchedRun {
