@@ -17,6 +17,7 @@ import { MeasureRuns1795000000016 } from './016-measure-runs.js';
 import { RecordCauses1795000000017 } from './017-record-causes.js';
 import { IndexAvoidingRuns1795000000018 } from './018-index-avoiding-runs.js';
 import { AuditMoreActions1795000000020 } from './020-audit-more-actions.js';
+import { ExtendRuns1795000000021 } from './021-extend-runs.js';
 
 /** Every migration, in order. One that has landed is never edited. */
 export const MIGRATIONS = [
@@ -39,4 +40,5 @@ export const MIGRATIONS = [
   RecordCauses1795000000017,
   IndexAvoidingRuns1795000000018,
   AuditMoreActions1795000000020,
+  ExtendRuns1795000000021,
 ];

@@ -13,7 +13,8 @@ export type SqlExecutor = EntityManager | DataSource | QueryRunner | Client;
  * Values of {@link unnestRows}. A JSON column takes an object, or any other JSON value as its text: a JSON null is
  * `'null'`, an SQL null is null.
  */
-export type UnnestValue = string | number | bigint | boolean | Date | Buffer | JsonObject | null;
+export type UnnestValue =
+  string | number | bigint | boolean | Date | Buffer | JsonObject | readonly string[] | null;
 
 /** Rows of any statement; TypeORM's own `query` returns a different shape for each kind. @throws QueryFailedError */
 export async function rows<T>(
@@ -182,6 +183,7 @@ function escaped(text: string): string {
 /** JSON text has no control characters, so a JSON string escapes it as an array element requires. */
 function jsonElement(value: UnnestValue): string {
   if (value === null) return 'NULL';
+  if (Array.isArray(value)) return JSON.stringify(JSON.stringify(value));
   return JSON.stringify(isJsonObject(value) ? jsonText(value) : value);
 }
 

@@ -163,6 +163,11 @@ function toRow(body: CreateDefinitionDto): DefinitionRow {
     ...toStoredOptions(body),
     topic: delivery?.topic ?? null,
     attributes: delivery?.attributes ?? null,
+    container: null,
+    selector: null,
+    concurrencyKey: null,
+    concurrencyLimit: null,
+    retryOn: null,
   };
 }
 

@@ -14,6 +14,8 @@ export interface ClaimingWorker {
   readonly ramMb: number;
   readonly gpus: readonly Gpu[];
   readonly tags: readonly string[];
+  /** What it can do beyond the least that the protocol asks for. */
+  readonly capabilities: readonly string[];
 }
 
 /** A run that is assigned to a worker or running there, and the resources that it takes. */

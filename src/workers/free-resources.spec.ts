@@ -12,6 +12,7 @@ const WORKER: ClaimingWorker = {
     { id: 0, vramMb: 400, tags: [] },
   ],
   tags: [],
+  capabilities: [],
 };
 
 let runs = 0;

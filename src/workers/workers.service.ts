@@ -33,7 +33,7 @@ export class WorkersService {
    */
   async heartbeat(heartbeat: Heartbeat): Promise<PooledWorker> {
     const { maxWorkerBytes } = this.settings;
-    if (bytesOfResources(heartbeat.gpus, heartbeat.tags) > maxWorkerBytes)
+    if (bytesOfResources(heartbeat.gpus, [...heartbeat.tags, ...heartbeat.capabilities]) > maxWorkerBytes)
       throw new WorkerTooLarge(maxWorkerBytes);
     const worker = await this.pool.heartbeat(heartbeat);
     this.claims.wakeRefused(worker.id);

@@ -11,7 +11,7 @@ import { openTestDatabase, type TestDatabase } from '../support/test-database.js
 
 /** Runs that avoid a worker, of three shapes that no claimant can hold, and one shape that it can. */
 const RUNS = 100_000;
-const CLAIMANT = { id: 'w', cpuCores: 4, ramMb: 4096, gpus: [], tags: [] };
+const CLAIMANT = { id: 'w', cpuCores: 4, ramMb: 4096, gpus: [], tags: [], capabilities: [] };
 
 /** Blocks that one look may touch: a few steps in the index for each shape, and the rows of one page. */
 const MOST_BLOCKS = 1_500;

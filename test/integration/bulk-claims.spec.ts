@@ -17,7 +17,11 @@ function contextOf(strategy: SchedulingStrategy): ClaimContext {
     strategy,
     listClaiming: () => Promise.resolve([]),
     findClaiming: (ids) =>
-      Promise.resolve(new Map(ids.map((id) => [id, { id, cpuCores: 64, ramMb: 1024, gpus: [], tags: [] }]))),
+      Promise.resolve(
+        new Map(
+          ids.map((id) => [id, { id, cpuCores: 64, ramMb: 1024, gpus: [], tags: [], capabilities: [] }]),
+        ),
+      ),
   };
 }
 

@@ -35,7 +35,9 @@ describe('a claim with a choosing strategy', () => {
           await other.change(id, { type: 'event', event: MANUAL_RETRY, reporter, nextAttempt });
           return new Map();
         }
-        return new Map(ids.map((one) => [one, { id: one, cpuCores: 1, ramMb: 1, gpus: [], tags: [] }]));
+        return new Map(
+          ids.map((one) => [one, { id: one, cpuCores: 1, ramMb: 1, gpus: [], tags: [], capabilities: [] }]),
+        );
       },
     };
     const { runs } = await journal.claim({ workerId: 'w', context, stillWanted: () => true });
@@ -51,7 +53,7 @@ describe('a claim with a choosing strategy', () => {
     await execute(database.dataSource, 'delete from run_queue');
     const { id } = await createOn(journal, { cpu: 1 });
     const idempotency = { scope: uuidv7(), requestHash: 'hash' };
-    const worker = { id: 'same', cpuCores: 1, ramMb: 1, gpus: [], tags: [] };
+    const worker = { id: 'same', cpuCores: 1, ramMb: 1, gpus: [], tags: [], capabilities: [] };
     const strategy = new FitStrategy(300);
     const workers = new Map([[worker.id, worker]]);
     const claim = { workerId: worker.id, idempotency, stillWanted: () => true };

@@ -13,7 +13,9 @@ const FIT: ClaimContext = {
   strategy: new FitStrategy(300),
   listClaiming: () => Promise.resolve([]),
   findClaiming: (ids) =>
-    Promise.resolve(new Map(ids.map((id) => [id, { id, cpuCores: 64, ramMb: 1024, gpus: [], tags: [] }]))),
+    Promise.resolve(
+      new Map(ids.map((id) => [id, { id, cpuCores: 64, ramMb: 1024, gpus: [], tags: [], capabilities: [] }])),
+    ),
 };
 
 /** Three runs of 1000 bytes and a bit fit into an answer, and thirteen into the answers of one commit. */

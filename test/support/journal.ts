@@ -79,7 +79,9 @@ export function freshRun(given: Partial<NewRun> = {}): NewRun {
 const CONTEXT: ClaimContext = {
   strategy: new DirectStrategy(),
   findClaiming: (ids) =>
-    Promise.resolve(new Map(ids.map((id) => [id, { id, cpuCores: 1, ramMb: 1024, gpus: [], tags: [] }]))),
+    Promise.resolve(
+      new Map(ids.map((id) => [id, { id, cpuCores: 1, ramMb: 1024, gpus: [], tags: [], capabilities: [] }])),
+    ),
   listClaiming: () => Promise.resolve([]),
 };
 

@@ -31,6 +31,7 @@ export function beat(id: string, runs?: readonly string[], more: Partial<Heartbe
     ramMb: 1,
     gpus: [],
     tags: [],
+    capabilities: [],
     ...(runs && { runningOps: runs.map(reported) }),
     ...more,
   };

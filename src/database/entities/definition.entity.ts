@@ -1,5 +1,6 @@
 import { Check, Column, Entity, Index, PrimaryColumn } from 'typeorm';
 import type { JsonValue } from '@longshore/common/json/json-value';
+import type { ContainerOptions } from './run.entity.js';
 
 /** The declaration of an input. */
 export interface InputSpec {
@@ -38,6 +39,11 @@ export class DefinitionEntity {
   @Column('integer', { name: 'attempt_timeout_s', nullable: true }) attemptTimeoutS: number | null;
   @Column('text', { nullable: true }) topic: string | null;
   @Column('json', { nullable: true }) attributes: Record<string, string> | null;
+  @Column('json', { nullable: true }) container: ContainerOptions | null;
+  @Column('json', { nullable: true }) selector: readonly string[] | null;
+  @Column('text', { name: 'concurrency_key', nullable: true }) concurrencyKey: string | null;
+  @Column('integer', { name: 'concurrency_limit', nullable: true }) concurrencyLimit: number | null;
+  @Column('text', { name: 'retry_on', nullable: true }) retryOn: string | null;
   @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
   @Column({ type: 'timestamptz', precision: 3, name: 'updated_at' }) updatedAt: Date;
   /** Orders versions that were created in the same millisecond. A bigint as decimal string. */

@@ -1,6 +1,20 @@
 import { Check, Column, Entity, Index, PrimaryColumn } from 'typeorm';
 import type { JsonObject } from '@longshore/common/json/json-value';
 
+/** What a run changes about its container, as in requests; only what is set. */
+export type ContainerOptions = {
+  /** Environment variables. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Replaces the entrypoint of the image; alone also drops its arguments. */
+  readonly command?: string[];
+  /** Replaces the arguments of the image. */
+  readonly args?: string[];
+  /** Names of secrets by environment variable. */
+  readonly secrets?: Readonly<Record<string, string>>;
+  /** Name of the secret with the login of the registry. */
+  readonly image_pull_secret?: string;
+};
+
 /** A row of `runs`: the run together with its current attempt. */
 @Entity('runs')
 @Check('runs_attempt_check', 'attempt between 1 and 1000')
@@ -72,6 +86,19 @@ export class RunEntity {
   @Column('json', { nullable: true }) attributes: Record<string, string> | null;
   @Column('text', { name: 'definition_id', nullable: true }) definitionId: string | null;
   @Column('text', { name: 'definition_version', nullable: true }) definitionVersion: string | null;
+  /** null: none is set. */
+  @Column('json', { nullable: true }) container: ContainerOptions | null;
+  /** Tags that a worker must have; null: none. */
+  @Column('json', { nullable: true }) selector: readonly string[] | null;
+  /** Id of the run's requirements on workers; null: any worker may get it. */
+  @Column('uuid', { name: 'requirement_id', nullable: true }) requirementId: string | null;
+  @Column('text', { name: 'concurrency_key', nullable: true }) concurrencyKey: string | null;
+  /** Runs with the key that may be in execution for this run to be assigned, itself included; null exactly without a key. */
+  @Column('integer', { name: 'concurrency_limit', nullable: true }) concurrencyLimit: number | null;
+  /** Not assigned before; null: at any time. */
+  @Column({ type: 'timestamptz', precision: 3, name: 'start_at', nullable: true }) startAt: Date | null;
+  /** Failures that are retried, as in requests and joined by commas; null: all. */
+  @Column('text', { name: 'retry_on', nullable: true }) retryOn: string | null;
   /** Value of the request header of this name; null: the run is not traced. */
   @Column('text', { nullable: true }) traceparent: string | null;
   @Column('text', { nullable: true }) tracestate: string | null;

@@ -8,7 +8,7 @@ import {
 } from './dto/run-options.dto.js';
 import { newId } from '../storage/new-id.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
-import type { NewRun } from '../machine/run.js';
+import { NO_OPTIONS, type NewRun } from '../machine/run.js';
 
 /** A request to create a run; absent fields take the documented defaults. */
 export interface RunRequest {
@@ -38,6 +38,7 @@ export function newRun(request: RunRequest, trace: TraceContext | null): NewRun 
     attributes: delivery?.attributes ?? null,
     definitionId: definition?.id ?? null,
     definitionVersion: definition?.version ?? null,
+    ...NO_OPTIONS,
     traceparent: trace?.traceparent ?? null,
     tracestate: trace?.tracestate ?? null,
   };

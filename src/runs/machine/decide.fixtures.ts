@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { decide } from './decide.js';
 import { rejectionDetail } from '../run.errors.js';
 import { isRejected, type Command, type Decision, type Outcome, type RunCommand } from './run-command.js';
-import { createRun, type NewRun, type Run } from './run.js';
+import { createRun, NO_OPTIONS, type NewRun, type Run } from './run.js';
 import { readEvent, USER_CANCEL, type ReportedEvent, type RunEvent } from './run-event.js';
 import type { RunState } from './run-state.js';
 
@@ -32,6 +32,7 @@ export const NEW_RUN: NewRun = {
   attributes: null,
   definitionId: null,
   definitionVersion: null,
+  ...NO_OPTIONS,
   traceparent: null,
   tracestate: null,
 };

@@ -18,6 +18,11 @@ export const FIXED_FIELDS = [
   'ramMb',
   'vramMb',
   'cpu',
+  'requirementId',
+  'concurrencyKey',
+  'concurrencyLimit',
+  'startAt',
+  'retryOn',
   'createdAt',
 ] as const satisfies readonly (keyof RunEntity)[];
 
@@ -94,6 +99,17 @@ export const INITIAL_VALUES = {
 
 /** Fields that hold the time of the creation in a new run. */
 export const CREATION_TIMES = ['createdAt', 'queuedAt', 'updatedAt'] as const;
+
+/** The optional fields of a run that uses none of them. */
+export const NO_OPTIONS = {
+  container: null,
+  selector: null,
+  requirementId: null,
+  concurrencyKey: null,
+  concurrencyLimit: null,
+  startAt: null,
+  retryOn: null,
+} as const satisfies Partial<RunRecord>;
 
 /** What a run is created with: every field of the entity that creation does not set itself. Validated before. */
 export type NewRun = Omit<RunRecord, keyof typeof INITIAL_VALUES | (typeof CREATION_TIMES)[number]>;

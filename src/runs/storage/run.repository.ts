@@ -1,11 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { AttemptEntity } from '../../database/entities/attempt.entity.js';
-import { EntityTable } from '../../database/entity-table.js';
+import type { RunEntity } from '../../database/entities/run.entity.js';
+import { EntityTable, type Field } from '../../database/entity-table.js';
 import { execute, rows, plainArray } from '../../database/sql.js';
 import {
   CHANGING_FIELDS,
   INITIAL_VALUES,
+  NO_OPTIONS,
   type ChangingField,
   type EndedAttempt,
   type LockedRun,
@@ -48,11 +50,25 @@ export type AttemptRow = Omit<AttemptEntity, 'state' | 'size' | 'cause'> & Pick<
 // A new run is sent without the columns that have the same value in every new run.
 const CONSTANT = RUNS.fields.filter((field): field is keyof typeof INITIAL_VALUES => field in INITIAL_VALUES);
 const GIVEN = RUNS.except(...CONSTANT, 'queuedAt', 'updatedAt', 'size');
-const NEW_RUNS = RUNS.unnest(GIVEN);
-const INSERT = `insert into ${RUNS.name} (${RUNS.columns([...GIVEN, ...CONSTANT, 'queuedAt', 'updatedAt', 'size'])})
-       select ${RUNS.columns(GIVEN, 'v')}, ${CONSTANT.map((field) => literal(INITIAL_VALUES[field])).join(', ')},
-              v.created_at, v.created_at, ${jsonBytes('v', ['inputs', 'outputsTemplate', 'attributes'])}
-         from ${NEW_RUNS.sql}`;
+const OPTIONS = RUNS.fields.filter((field): field is keyof typeof NO_OPTIONS => field in NO_OPTIONS);
+const PLAIN_RUNS = insertOf(RUNS.except(...CONSTANT, ...OPTIONS, 'queuedAt', 'updatedAt', 'size'), [
+  'inputs',
+  'outputsTemplate',
+  'attributes',
+]);
+const ALL_RUNS = insertOf(GIVEN, ['inputs', 'outputsTemplate', 'attributes', 'container', 'selector']);
+
+function insertOf(
+  given: (typeof GIVEN)[number][],
+  json: readonly Field<RunEntity>[],
+): { readonly source: ReturnType<typeof RUNS.unnest<(typeof GIVEN)[number]>>; readonly sql: string } {
+  const source = RUNS.unnest(given);
+  const sql = `insert into ${RUNS.name} (${RUNS.columns([...given, ...CONSTANT, 'queuedAt', 'updatedAt', 'size'])})
+       select ${RUNS.columns(given, 'v')}, ${CONSTANT.map((field) => literal(INITIAL_VALUES[field])).join(', ')},
+              v.created_at, v.created_at, ${jsonBytes('v', json)}
+         from ${source.sql}`;
+  return { source, sql };
+}
 
 /**
  * Sets of fields that groups change, the smallest first: notes; starts and ends of attempts; all events of an attempt.
@@ -204,7 +220,8 @@ export class RunRepository {
   }
 
   async insert(manager: EntityManager, created: readonly RunRecord[]): Promise<void> {
-    await execute(manager, INSERT, NEW_RUNS.params(created));
+    const { source, sql } = created.some(hasOptions) ? ALL_RUNS : PLAIN_RUNS;
+    await execute(manager, sql, source.params(created));
   }
 
   /**
@@ -285,6 +302,10 @@ const OUTPUTS = {
   sets_outputs: ({ outputs }: Pick<Run, 'outputs'>) => outputs !== undefined,
   outputs: ({ outputs }: Pick<Run, 'outputs'>) => outputs ?? null,
 };
+
+function hasOptions(run: RunRecord): boolean {
+  return OPTIONS.some((field) => run[field] !== null);
+}
 
 function literal(value: string | number | null): string {
   return typeof value === 'string' ? `'${value}'` : String(value);

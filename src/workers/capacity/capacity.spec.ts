@@ -22,6 +22,7 @@ function worker(id: string, given: Partial<PooledWorker> = {}): PooledWorker {
       { id: 1, vramMb: 300, tags: [] },
     ],
     tags: [],
+    capabilities: [],
     runningOps: [],
     createdAt: new Date(0),
     lastHeartbeatAt: new Date(0),

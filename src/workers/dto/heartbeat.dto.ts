@@ -54,6 +54,14 @@ export class HeartbeatDto {
 
   @IsTextList({ max: 128 }, { max: 100 }) tags: string[];
 
+  /**
+   * What the worker supports beyond plain runs: `env`, `command`, `secrets`, `registry`; runs that need another one are not
+   * given to it. None unless given.
+   */
+  @OptionalField()
+  @IsTextList({ min: 1, max: 128 }, { max: 100 })
+  capabilities?: string[];
+
   /** Runs that the worker is executing; without it, those of the heartbeat before stay. */
   @OptionalField()
   @NestedList(() => RunningOpDto, { max: 1000 })
@@ -85,6 +93,7 @@ export function toHeartbeat(dto: HeartbeatDto): Heartbeat {
     ramMb: resources.ram_mb,
     gpus: resources.gpus.map(({ id, vram_mb: vramMb, tags }) => ({ id, vramMb, tags: tags ?? [] })),
     tags: dto.tags,
+    capabilities: dto.capabilities ?? [],
     runningOps: dto.running_ops?.map(toReportedRun),
   };
 }

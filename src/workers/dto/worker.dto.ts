@@ -22,6 +22,8 @@ export class WorkerDto {
   id: string;
   @ApiProperty({ type: ResourcesDto }) resources: ResourcesDto;
   tags: string[];
+  /** What it supports beyond plain runs. */
+  capabilities: string[];
   /**
    * Runs that the worker reports to be executing. Inputs, constraints and further runs are left out where all come to more
    * than the setting SERVICE_MAX_WORKER_BYTES.
@@ -52,6 +54,7 @@ export function toWorkerDto({
       gpus: worker.gpus.map(({ id, vramMb, tags }) => ({ id, vram_mb: vramMb, tags: [...tags] })),
     },
     tags: [...worker.tags],
+    capabilities: [...worker.capabilities],
     running_ops: worker.runningOps.map(({ id, image, inputs, constraints, attempt }) => ({
       id,
       image,

@@ -14,6 +14,7 @@ function workerStatus(isActive: boolean, isDraining: boolean): WorkerStatus {
       { id: 1, vramMb: 200, tags: [] },
     ],
     tags: [],
+    capabilities: [],
     runningOps: [],
     createdAt: new Date(0),
     lastHeartbeatAt: new Date(0),

@@ -94,9 +94,15 @@ export class HeartbeatWriter {
 
   /** @throws TooManyHeartbeats, TooManyWorkers, or an error of the database */
   async write(heartbeat: Heartbeat): Promise<PooledWorker> {
-    const { cpuCores, ramMb, gpus, tags, runningOps } = heartbeat;
+    const { cpuCores, ramMb, gpus, tags, capabilities, runningOps } = heartbeat;
     const ops = runningOps && fitRunningRuns(runningOps, this.limits.maxWorkerBytes);
-    const description = JSON.stringify({ cpuCores, ramMb, gpus, tags } satisfies WorkerDescription);
+    const description = JSON.stringify({
+      cpuCores,
+      ramMb,
+      gpus,
+      tags,
+      capabilities,
+    } satisfies WorkerDescription);
     const text = ops && stringifyJson(ops);
     const ids = runningOps?.map(({ id }) => id);
     const running = ops && ids && text !== undefined ? { ops, ids, text, hash: hashOf(text, ids) } : null;

@@ -81,6 +81,7 @@ export class MemoryWorkerPool implements WorkerPool {
       ramMb: heartbeat.ramMb,
       gpus: heartbeat.gpus,
       tags: heartbeat.tags,
+      capabilities: heartbeat.capabilities,
       runningOps: heartbeat.runningOps
         ? fitRunningRuns(heartbeat.runningOps, maxWorkerBytes)
         : (known?.worker.runningOps ?? []),

@@ -41,7 +41,8 @@ const SELECT_WORKERS = `with ${CLOCK}
         where w.last_heartbeat_at > c.now - ${FORGET_AFTER}`;
 
 interface WorkerRow extends Omit<PooledWorker, keyof WorkerDescription | 'runningOps'> {
-  readonly description: WorkerDescription;
+  readonly description: Omit<WorkerDescription, 'capabilities'> &
+    Partial<Pick<WorkerDescription, 'capabilities'>>;
   readonly runningOps: readonly ReportedRun[] | null;
 }
 
@@ -221,5 +222,11 @@ async function begin(executor: SqlExecutor): Promise<void> {
 }
 
 function toWorker({ description, runningOps, ...row }: WorkerRow): PooledWorker {
-  return { ...row, ...description, runningOps: runningOps ?? [] };
+  // The version before, which may serve beside this one, stores no capabilities.
+  return {
+    ...row,
+    ...description,
+    capabilities: description.capabilities ?? [],
+    runningOps: runningOps ?? [],
+  };
 }

@@ -23,6 +23,7 @@ export function claimant(
     ramMb,
     gpus: gpus.map((vramMb, i) => ({ id: i, vramMb, tags: [] })),
     tags: [],
+    capabilities: [],
     held,
   };
 }

@@ -1,0 +1,61 @@
+import { v5 as uuidV5 } from 'uuid';
+import type { ContainerOptions } from '../database/entities/run.entity.js';
+
+/** What our worker and the service know; a worker may announce others. */
+export const CAPABILITIES = ['env', 'command', 'secrets', 'registry'] as const;
+export type Capability = (typeof CAPABILITIES)[number];
+
+/** What a worker must have to get a run. */
+export interface Requirements {
+  readonly tags: readonly string[];
+  readonly capabilities: readonly string[];
+}
+
+/** The part of a worker that requirements are compared with. */
+export interface Offer {
+  readonly tags: readonly string[];
+  readonly capabilities: readonly string[];
+}
+
+const NAMESPACE = '0f6f5f0e-6a0a-4b55-9c0b-5f2b0d1c7a51';
+
+/** The requirements of a run with these options. */
+export function requirementsOf(
+  selector: readonly string[] | null,
+  container: ContainerOptions | null,
+): Requirements {
+  const { env, command, args, secrets, image_pull_secret: login } = container ?? {};
+  const needed: Record<Capability, boolean> = {
+    env: env !== undefined,
+    command: command !== undefined || args !== undefined,
+    secrets: secrets !== undefined,
+    registry: login !== undefined,
+  };
+  return { tags: selector ?? [], capabilities: CAPABILITIES.filter((name) => needed[name]) };
+}
+
+/** The requirements as a sorted list without repetitions: `tag:NAME`, `capability:NAME`. */
+export function requirementList({ tags, capabilities }: Requirements): string[] {
+  const all = [...tags.map((tag) => `tag:${tag}`), ...capabilities.map((name) => `capability:${name}`)];
+  return [...new Set(all)].toSorted();
+}
+
+/** The same id for equal requirements in every process; null when there are none: any worker may get the run. */
+export function requirementIdOf(requirements: Requirements): string | null {
+  const list = requirementList(requirements);
+  return list.length === 0 ? null : uuidV5(JSON.stringify(list), NAMESPACE);
+}
+
+/** What the worker lacks of the requirements. */
+export function missingOf(worker: Offer, { tags, capabilities }: Requirements): Requirements {
+  return {
+    tags: tags.filter((tag) => !worker.tags.includes(tag)),
+    capabilities: capabilities.filter((name) => !worker.capabilities.includes(name)),
+  };
+}
+
+/** Whether the worker has all that is required. */
+export function meets(worker: Offer, requirements: Requirements): boolean {
+  const { tags, capabilities } = missingOf(worker, requirements);
+  return tags.length === 0 && capabilities.length === 0;
+}
