@@ -92,22 +92,25 @@ export function several(value: string, before: readonly string[] = []): readonly
   return [...before, value];
 }
 
+/** {@link instantMs} in UNIX seconds, rounded down. */
+export function instant(direction: 1 | -1): (text: string) => number {
+  return (text) => Math.floor(instantMs(text, direction) / 1000);
+}
+
 /**
- * A time as UNIX seconds: a time span before now (`90s`, `15m`, `2h`, `3d`), ISO 8601, or UNIX seconds.
+ * A time in milliseconds since 1970: a time span from now (`90s`, `15m`, `2h`, `3d`), ISO 8601, or UNIX seconds.
  * @param direction -1: spans lie in the past; 1: in the future
  */
-export function instant(direction: 1 | -1): (text: string) => number {
-  return (text) => {
-    const [, count = '', unit = ''] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
-    const seconds = { s: 1, m: 60, h: 3600, d: 86_400 }[unit];
-    if (seconds !== undefined) return Math.floor(Date.now() / 1000) + direction * Number(count) * seconds;
-    if (/^\d{1,12}$/.test(text)) return Number(text);
-    const at = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : Number.NaN;
-    if (Number.isFinite(at)) return Math.floor(at / 1000);
-    throw new InvalidArgumentError(
-      'It must be a span such as 15m, 2h or 3d, a time in ISO 8601, or UNIX seconds.',
-    );
-  };
+export function instantMs(text: string, direction: 1 | -1): number {
+  const [, count = '', unit = ''] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
+  const seconds = { s: 1, m: 60, h: 3600, d: 86_400 }[unit];
+  if (seconds !== undefined) return Date.now() + direction * Number(count) * seconds * 1000;
+  if (/^\d{1,12}$/.test(text)) return Number(text) * 1000;
+  const at = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isFinite(at)) return at;
+  throw new InvalidArgumentError(
+    'It must be a span such as 15m, 2h or 3d, a time in ISO 8601, or UNIX seconds.',
+  );
 }
 
 /** The process as the commands see it. Tests replace it. */

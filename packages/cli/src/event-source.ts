@@ -70,7 +70,7 @@ export async function* readStream(
 function bodyOf({ data, error, response }: Answered<unknown>, url: string): Body | string {
   if (response.ok && isBody(data)) return data;
   const refusal = refusalOf(error, response, url);
-  if (answersLater(response.status)) return refusal.message;
+  if (answersLater(error, response)) return refusal.message;
   throw refusal;
 }
 

@@ -5,8 +5,12 @@ import { oneLine } from './style.js';
 /** Statuses after which the same request may succeed. */
 const LATER: ReadonlySet<number> = new Set([408, 425, 429, 502, 503, 504]);
 
-/** Whether the same request may succeed later. */
-export function answersLater(status: number): boolean {
+/** What of a response says whether the request was refused for good. */
+export type RefusingResponse = Pick<Response, 'status' | 'headers'>;
+
+/** Whether the same request may succeed later. The service's own 503 without `Retry-After` is about a feature that is not configured. */
+export function answersLater(body: unknown, { status, headers }: RefusingResponse): boolean {
+  if (status === 503 && !headers.has('Retry-After')) return refusalText(body) === undefined;
   return LATER.has(status);
 }
 
@@ -19,7 +23,8 @@ export function refusalText(body: unknown): string | undefined {
 }
 
 /** Error for a response that is not a success. */
-export function refusalOf(body: unknown, { status }: Pick<Response, 'status'>, url: string): CliError {
+export function refusalOf(body: unknown, response: RefusingResponse, url: string): CliError {
+  const { status } = response;
   const said = refusalText(body);
   if (status === 401 || status === 403) {
     return new CliError(EXIT.unreachable, `${url} refuses the API key: ${said ?? `HTTP ${status}`}`);
@@ -30,7 +35,7 @@ export function refusalOf(body: unknown, { status }: Pick<Response, 'status'>, u
       `${url} answers HTTP ${status}, and not as a Longshore service does`,
     );
   }
-  return new CliError(answersLater(status) ? EXIT.unreachable : EXIT.failed, said);
+  return new CliError(answersLater(body, response) ? EXIT.unreachable : EXIT.failed, said);
 }
 
 /** Errors before a connection exists: the request cannot have arrived. */

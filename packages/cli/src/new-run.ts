@@ -3,6 +3,8 @@ import type { Command } from 'commander';
 import { CliError, EXIT } from './cli-error.js';
 import { type CliContext, integerOption, several } from './command-kit.js';
 import { type FollowOptions, followRun } from './follow-run.js';
+import { readInputs, readJsonObject } from './inputs.js';
+import { type RunOptionFlags, readRunOptions, takesRunOptions } from './run-options.js';
 import type { Answered, CallInit, Session } from './session.js';
 
 /** Options of a call that creates a run. */
@@ -38,6 +40,21 @@ export async function makeRun(
   context.end(await followRun(session, run.id, followOptions(flags)));
 }
 
+/**
+ * The fields of the body that runs of images and of definitions have in common.
+ * @param operands what stands on the command line besides flags, without the image or definition
+ * @throws CliError when a file cannot be read, or flags contradict each other
+ */
+export async function readNewRun(flags: NewRunFlags, operands: readonly string[], context: CliContext) {
+  const { outputs, priority } = flags;
+  return {
+    ...(await readRunOptions(flags, operands, context)),
+    inputs: await readInputs(flags, context.stdin),
+    ...(outputs === undefined ? {} : { outputs: await readJsonObject(outputs, context.stdin) }),
+    ...(priority === undefined ? {} : { priority }),
+  };
+}
+
 const MOST_SECONDS = 86_400;
 
 /** Flags for following a run. */
@@ -51,7 +68,7 @@ export interface WatchFlags {
 }
 
 /** Flags for creating a run, from an image or a definition. */
-export interface NewRunFlags extends WatchFlags {
+export interface NewRunFlags extends WatchFlags, RunOptionFlags {
   readonly input?: readonly string[];
   readonly inputs?: string;
   readonly outputs?: string;
@@ -78,7 +95,7 @@ export function takesWatchFlags(command: Command): Command {
 /** Adds the flags for creating a run. */
 export function takesNewRunFlags(command: Command): Command {
   return takesWatchFlags(
-    command
+    takesRunOptions(command)
       .option('-i, --input <name=value>', 'an input: JSON, or else text', several)
       .option('--inputs <file>', 'a JSON object of inputs, - for standard input; --input overrides')
       .option('--outputs <file>', 'a JSON object that the container finds in its output file')

@@ -119,7 +119,7 @@ export class Session {
     try {
       const { data, error, response } = await call({ signal, redirect: 'manual' });
       if (response.ok && data !== undefined) return { kind: 'answer', value: data };
-      if (!answersLater(response.status)) throw refusalOf(error, response, this.url);
+      if (!answersLater(error, response)) throw refusalOf(error, response, this.url);
       const seconds = Number(response.headers.get('Retry-After') ?? 0);
       return {
         kind: 'none',

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
-import { refusalOf, refusalText } from './failures.js';
+import { answersLater, refusalOf, refusalText } from './failures.js';
 import { explanationText } from './commands/run-read.js';
 import { logLine, printLog } from './log-text.js';
 import { Output, progressLine } from './output.js';
@@ -202,10 +202,24 @@ describe('a refusal', () => {
   });
 
   test('ends with the code of its kind', () => {
-    const codes = [400, 404, 401, 403, 503].map(
-      (status) => refusalOf({ detail: 'no' }, { status }, 'http://host').exitCode,
+    const codeOf = (
+      status: number,
+      headers: Record<string, string> = {},
+      body: unknown = { detail: 'no' },
+    ): number => refusalOf(body, { status, headers: new Headers(headers) }, 'http://host').exitCode;
+    assert.deepEqual(
+      [400, 404, 401, 403, 429].map((status) => codeOf(status)),
+      [1, 1, 3, 3, 3],
     );
-    assert.deepEqual(codes, [1, 1, 3, 3, 3]);
-    assert.equal(refusalOf('<html>', { status: 404 }, 'http://host').exitCode, 3);
+    assert.equal(codeOf(404, {}, '<html>'), 3);
+  });
+
+  test('of a feature that is not configured is final, and one for now is not', () => {
+    const answers = (headers: Record<string, string>, body: unknown): boolean =>
+      answersLater(body, { status: 503, headers: new Headers(headers) });
+    const body = { detail: 'Secrets are not configured' };
+    assert.equal(answers({}, body), false);
+    assert.equal(answers({ 'Retry-After': '1' }, body), true);
+    assert.equal(answers({}, '<html>'), true);
   });
 });

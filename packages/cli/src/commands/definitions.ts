@@ -2,8 +2,8 @@ import type { Schemas } from '@longshore/client';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import type { Command } from 'commander';
 import { callsService, type CliContext, openSession, printList, type ServiceFlags } from '../command-kit.js';
-import { readInputs, readJsonFile, readJsonObject } from '../inputs.js';
-import { makeRun, type NewRunFlags, takesNewRunFlags } from '../new-run.js';
+import { readJsonFile } from '../inputs.js';
+import { makeRun, type NewRunFlags, readNewRun, takesNewRunFlags } from '../new-run.js';
 import { ago, type Column } from '../table.js';
 
 type Definition = Schemas['OpDefinition'];
@@ -107,21 +107,22 @@ function addRun(parent: Command, context: CliContext): void {
     .argument('<name>', 'id of the definition')
     .option('--version <version>', 'its version (else the newest)');
   takesNewRunFlags(command);
-  callsService(command, 'def run word-count --input text="to be" --wait').action(
-    async (name: string, flags: VersionFlags & NewRunFlags) => {
-      const { stdin } = context;
-      const body = {
-        inputs: await readInputs(flags, stdin),
-        ...(flags.outputs === undefined ? {} : { outputs: await readJsonObject(flags.outputs, stdin) }),
-        ...(flags.priority === undefined ? {} : { priority: flags.priority }),
-      };
-      const session = await openSession(flags, context);
-      const params = { path: { name }, query: versionOf(flags) };
-      await makeRun(session, context, flags, (init) =>
-        session.client.POST('/definitions/{name}/runs', { params, body, ...init }),
-      );
-    },
-  );
+  callsService(
+    command,
+    'def run word-count --input text="to be" --wait',
+    'def run nightly-report --env REGION=eu --start-at 2h',
+  ).action(async (name: string, args: readonly string[], flags: VersionFlags & NewRunFlags) => {
+    const { retryOn } = flags;
+    const body = {
+      ...(await readNewRun(flags, args, context)),
+      ...(retryOn === undefined ? {} : { retry_policy: { retry_on: [...retryOn] } }),
+    };
+    const session = await openSession(flags, context);
+    const params = { path: { name }, query: versionOf(flags) };
+    await makeRun(session, context, flags, (init) =>
+      session.client.POST('/definitions/{name}/runs', { params, body, ...init }),
+    );
+  });
 }
 
 function versionOf({ version }: VersionFlags): { version?: string } {

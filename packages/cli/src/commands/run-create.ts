@@ -9,8 +9,8 @@ import {
   type ServiceFlags,
   several,
 } from '../command-kit.js';
-import { readInputs, readJsonObject, splitAssignment } from '../inputs.js';
-import { makeRun, type NewRunFlags, takesNewRunFlags } from '../new-run.js';
+import { splitAssignment } from '../inputs.js';
+import { makeRun, type NewRunFlags, readNewRun, takesNewRunFlags } from '../new-run.js';
 
 const MOST = 2 ** 31 - 1;
 const MOST_SECONDS = 31_622_400;
@@ -55,8 +55,10 @@ export function addRunCreate(parent: Command, context: CliContext): void {
     'run create longshore/word-count --input text="to be or not to be" --wait',
     'run create longshore/word-count --inputs inputs.json --max-attempts 3',
     'run create longshore/word-count --inputs - --json < inputs.json',
-  ).action(async (image: string, flags: CreateFlags) => {
-    const body = await readBody(image, flags, context);
+    'run create busybox --command sh --env NAME=Ada --wait -- -c \'echo "Hello, $NAME"\'',
+    'run create trainer --selector gpu --secret TOKEN=hub-token --concurrency-key gpu-box --start-at 10m',
+  ).action(async (image: string, args: readonly string[], flags: CreateFlags) => {
+    const body = await readBody(image, args, flags, context);
     const session = await openSession(flags, context);
     await makeRun(session, context, flags, (init) => session.client.POST('/runs', { body, ...init }));
   });
@@ -64,29 +66,28 @@ export function addRunCreate(parent: Command, context: CliContext): void {
 
 async function readBody(
   image: string,
+  args: readonly string[],
   flags: CreateFlags,
-  { stdin }: CliContext,
+  context: CliContext,
 ): Promise<Schemas['OpRunCreate']> {
-  const { priority, cpu, ramMb, vramMb, maxAttempts, backoff, startWithin, attemptTimeout, topic } = flags;
+  const { cpu, ramMb, vramMb, maxAttempts, backoff, startWithin, attemptTimeout, topic, retryOn } = flags;
   if (flags.attribute !== undefined && topic === undefined) throw usageError('--attribute needs --topic');
   const attributes = Object.fromEntries((flags.attribute ?? []).map(splitAssignment));
   return {
     image,
-    inputs: await readInputs(flags, stdin),
-    ...(flags.outputs === undefined ? {} : { outputs: await readJsonObject(flags.outputs, stdin) }),
-    ...(priority === undefined ? {} : { priority }),
+    ...(await readNewRun(flags, args, context)),
     ...given('constraints', { cpu, ram_mb: ramMb, vram_mb: vramMb }),
-    ...given('retry_policy', { max_attempts: maxAttempts, backoff_s: backoff }),
+    ...given('retry_policy', { max_attempts: maxAttempts, backoff_s: backoff, retry_on: retryOn }),
     ...given('timeouts', { start_within_s: startWithin, attempt_s: attemptTimeout }),
     ...(topic === undefined ? {} : { event_delivery: { topic, attributes } }),
   };
 }
 
 /** The fields that have a value, under a name; nothing when none has. */
-function given(
+function given<T>(
   name: string,
-  fields: Readonly<Record<string, number | undefined>>,
-): Readonly<Record<string, Readonly<Record<string, number>>>> {
-  const set = Object.entries(fields).filter((entry): entry is [string, number] => entry[1] !== undefined);
+  fields: Readonly<Record<string, T | undefined>>,
+): Readonly<Record<string, Readonly<Record<string, T>>>> {
+  const set = Object.entries(fields).filter((entry): entry is [string, T & {}] => entry[1] !== undefined);
   return set.length === 0 ? {} : { [name]: Object.fromEntries(set) };
 }

@@ -8,6 +8,7 @@ import {
   openSession,
   type ServiceFlags,
 } from '../command-kit.js';
+import { tags } from '../run-options.js';
 import { RUN_COLUMNS, runDetails } from '../run-view.js';
 import { colourOfState, oneLine, paint } from '../style.js';
 import { type Column, formatFields, formatTable, span, type TableStyle } from '../table.js';
@@ -27,6 +28,8 @@ interface ListFlags extends ServiceFlags {
   readonly def?: string;
   readonly image?: string;
   readonly topic?: string;
+  readonly selector?: readonly string[];
+  readonly concurrencyKey?: string;
   readonly since?: number;
   readonly until?: number;
   readonly limit: number;
@@ -65,6 +68,8 @@ function addList(parent: Command, context: CliContext): void {
     .option('-d, --def <name>', 'runs of this definition')
     .option('--image <image>', 'runs of this image')
     .option('-t, --topic <topic>', 'runs with this topic')
+    .option('--selector <tag>', 'runs whose selector has this tag; a list is separated by commas', tags)
+    .option('--concurrency-key <key>', 'runs with this concurrency key')
     .option('--since <time>', 'created at or after: 2h, 3d, ISO 8601 or UNIX seconds', instant(-1))
     .option('--until <time>', 'created at or before', instant(-1))
     .addOption(integerOption('-n, --limit <n>', 'so many at most', 1, 1_000_000).default(20))
@@ -97,13 +102,15 @@ function addList(parent: Command, context: CliContext): void {
   );
 }
 
-function filtersOf({ state, def, image, topic, since, until }: ListFlags) {
+function filtersOf({ state, def, image, topic, selector, concurrencyKey, since, until }: ListFlags) {
   return {
     include_events: false,
     ...(state === undefined ? {} : { state }),
     ...(def === undefined ? {} : { op_definition: def }),
     ...(image === undefined ? {} : { image }),
     ...(topic === undefined ? {} : { topic }),
+    ...(selector === undefined ? {} : { selector: selector.join(',') }),
+    ...(concurrencyKey === undefined ? {} : { concurrency_key: concurrencyKey }),
     ...(since === undefined ? {} : { 'created[gte]': since }),
     ...(until === undefined ? {} : { 'created[lte]': until }),
   };

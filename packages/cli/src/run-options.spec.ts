@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { Command } from 'commander';
+import { CliError, EXIT } from './cli-error.js';
+import {
+  readRunOptions,
+  type RunOptionFlags,
+  type RunOptions,
+  shellWords,
+  takesRunOptions,
+} from './run-options.js';
+
+/** What a command line says of a run. */
+async function optionsOf(...argv: readonly string[]): Promise<RunOptions & Pick<RunOptionFlags, 'retryOn'>> {
+  const command = takesRunOptions(new Command().argument('<image>')).exitOverride();
+  command.configureOutput({ writeErr: () => undefined }).action(() => undefined);
+  command.parse(argv, { from: 'user' });
+  const flags = command.opts<RunOptionFlags>();
+  const options = await readRunOptions(flags, command.args.slice(1), { argv });
+  return { ...options, ...(flags.retryOn === undefined ? {} : { retryOn: flags.retryOn }) };
+}
+
+const isUsage = (error: unknown): boolean => error instanceof CliError && error.exitCode === EXIT.usage;
+
+describe('the flags of a new run', () => {
+  test('say nothing by default', async () => assert.deepEqual(await optionsOf('i'), {}));
+
+  test('give every field that a run may have', async () => {
+    const flags = [
+      ...['-e', 'A=1', '--env', 'B=x=y', '--secret', 'TOKEN=hub', '--image-pull-secret', 'registry'],
+      ...['--command', 'sh', '--command', '-e', '--arg', '-c', '--selector', 'gpu,eu', '--selector', 'large'],
+      ...['--concurrency-key', 'db', '--concurrency-limit', '3', '--start-at', '2030-01-02T03:04:05.678Z'],
+      ...['--retry-on', 'oom, exit:75', '--retry-on', 'image'],
+    ];
+    assert.deepEqual(await optionsOf('i', ...flags, '--', 'exit 1', '--env'), {
+      env: { A: '1', B: 'x=y' },
+      command: ['sh', '-e'],
+      args: ['-c', 'exit 1', '--env'],
+      secrets: { TOKEN: 'hub' },
+      image_pull_secret: 'registry',
+      selector: ['gpu', 'eu', 'large'],
+      concurrency: { key: 'db', limit: 3 },
+      start_at: '2030-01-02T03:04:05.678Z',
+      retryOn: ['oom', 'exit:75', 'image'],
+    });
+  });
+
+  test('limit a concurrency key to one run unless they say more', async () => {
+    assert.deepEqual((await optionsOf('i', '--concurrency-key', 'k')).concurrency, { key: 'k', limit: 1 });
+    await assert.rejects(optionsOf('i', '--concurrency-limit', '2'), isUsage);
+  });
+
+  test('take a start as a span from now on', async () => {
+    for (const span of ['10m', '+10m']) {
+      const { start_at: at = '' } = await optionsOf('i', '--start-at', span);
+      assert.ok(Math.abs(Date.parse(at) - Date.now() - 600_000) < 5000, at);
+    }
+    await assert.rejects(optionsOf('i', '--start-at', 'tomorrow'), { code: 'commander.invalidArgument' });
+  });
+
+  test('take no argument of the container that does not follow --', async () => {
+    await assert.rejects(optionsOf('i', 'echo'), isUsage);
+    await assert.rejects(optionsOf('i', 'echo', '--', 'hi'), isUsage);
+    assert.deepEqual(await optionsOf('i', '--', '--', '-x'), { args: ['--', '-x'] });
+  });
+
+  test('read variables from files, which --env overrides', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'longshore-env-'));
+    try {
+      const [first, second] = [join(folder, 'a.env'), join(folder, 'b.env')];
+      await writeFile(first, '# comment\nA=1\nB="two words"\n\nexport C=3\n');
+      await writeFile(second, 'C=4\n');
+      const { env } = await optionsOf('i', '--env-file', first, '--env-file', second, '-e', 'A=0');
+      assert.deepEqual(env, { A: '0', B: 'two words', C: '4' });
+      await assert.rejects(optionsOf('i', '--env-file', join(folder, 'none')), isUsage);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+});
+
+test('words are shown as a shell would read them', () => {
+  assert.equal(shellWords(['sh', '-c', "echo 'a b'", '']), `sh -c 'echo '\\''a b'\\''' ''`);
+});
