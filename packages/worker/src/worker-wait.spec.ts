@@ -60,14 +60,14 @@ describe('a worker that waits for work', () => {
 
   it('limits the rate of claims when the service returns a run that it executes already', async () => {
     const harness = makeHarness();
-    const { id, image, inputs, constraints, attempt } = harness.service.add('run-1', {
+    const { id, image, inputs, constraints, attempt, container } = harness.service.add('run-1', {
       state: 'ASSIGNED',
       workerId: 'rack/7:a',
     });
     let claims = 0;
     harness.service.claim = async () => {
       claims += 1;
-      return { kind: 'ok', value: [{ id, image, inputs, constraints, attempt, trace: null }] };
+      return { kind: 'ok', value: [{ id, image, inputs, constraints, attempt, container, trace: null }] };
     };
     await harness.start();
     await harness.clock.pass(60_000);

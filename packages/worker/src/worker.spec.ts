@@ -206,10 +206,10 @@ test('removes the leftovers of a previous process before the first claim', async
 test('executes a run once that two claims return', async () => {
   const harness = makeHarness();
   const run = harness.service.add('run-1', { state: 'ASSIGNED', workerId: 'rack/7:a' });
-  const { id, image, inputs, constraints, attempt } = run;
+  const { id, image, inputs, constraints, attempt, container: options } = run;
   harness.service.claim = async () => ({
     kind: 'ok',
-    value: [{ id, image, inputs, constraints, attempt, trace: null }],
+    value: [{ id, image, inputs, constraints, attempt, container: options, trace: null }],
   });
   await harness.start();
   const container = await harness.container();

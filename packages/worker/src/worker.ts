@@ -103,6 +103,7 @@ export class Worker {
     this.heartbeats = new HeartbeatLoop(this.context, {
       resources,
       tags: settings.tags,
+      capabilities: runtime.capabilities,
       tickSeconds,
       workerTimeoutSeconds: settings.workerTimeoutSeconds,
       heldRuns: () => [...this.executions.keys()].flatMap(({ isHeld, claimed }) => (isHeld ? [claimed] : [])),

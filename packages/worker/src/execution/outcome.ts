@@ -1,10 +1,11 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { clipMessage, errorText } from './failure-message.js';
 import { EngineFault, RunFault } from '../runtime/runtime.js';
+import type { SecretMask } from '../secrets/secret-mask.js';
 
 /**
  * What failed. `container`; `run`: it would fail on every worker; `machine`: this machine could not execute it; `capacity`:
- * this machine is too small for it; `engine`: this machine cannot execute anything now.
+ * this worker can never execute it; `engine`: this machine cannot execute anything now.
  */
 export type FailureOrigin = 'container' | 'run' | 'machine' | 'capacity' | 'engine' | 'shutdown';
 
@@ -37,21 +38,37 @@ export function outcomeOfError(error: unknown): Outcome {
 function blame(error: unknown): Pick<Extract<Outcome, { kind: 'failed' }>, 'origin' | 'cause'> {
   if (error instanceof RunFault) return { origin: 'run', cause: error.reported };
   if (error instanceof Refused) return { origin: 'machine', cause: 'error' };
-  if (error instanceof TooLarge) return { origin: 'capacity', cause: 'infrastructure' };
+  if (error instanceof Unsuitable) return { origin: 'capacity', cause: 'infrastructure' };
   return { origin: error instanceof EngineFault ? 'engine' : 'machine', cause: 'infrastructure' };
 }
 
-/** The run requires more than this worker offers: a larger one could execute it. */
-export class TooLarge extends Error {
-  constructor(unmetRequirement: string) {
-    super(
-      `${unmetRequirement}. With SERVICE_SCHEDULER=fit the service gives runs only to workers that have the resources`,
-    );
-  }
-}
+/** The run requires more than this worker offers: another one could execute it. */
+export class Unsuitable extends Error {}
 
 /** The service refuses a request about the run. */
 export class Refused extends Error {}
+
+/** The outcome without values of secrets. */
+export function maskedOutcome(outcome: Outcome, mask: SecretMask): Outcome {
+  switch (outcome.kind) {
+    case 'completed': {
+      const { outputs } = outcome;
+      return outputs === undefined ? outcome : completed(outputs, mask);
+    }
+    case 'failed':
+      return { ...outcome, summary: mask.text(outcome.summary), message: mask.text(outcome.message) };
+    case 'lost':
+      return outcome;
+  }
+}
+
+function completed(outputs: JsonObject, mask: SecretMask): Outcome {
+  try {
+    return { kind: 'completed', outputs: mask.json(outputs) };
+  } catch {
+    return outcomeOfError(new RunFault("The run's outputs cannot be used: two keys are values of secrets"));
+  }
+}
 
 /** The line that the worker adds to the log of a run whose end did not come from its container. */
 export function logNoteOf(outcome: Outcome): string | null {

@@ -7,7 +7,7 @@ import type { Refusal, RunEvent } from '../service-api/service-api.js';
 
 /**
  * How a run ended for this worker. `failed`: its container failed or was stopped by the shutdown; `faulty`: the run would
- * fail on every worker, or is too large for this one; `machine-failed`: this machine could not execute it; `engine-failed`:
+ * fail on every worker, or this one can never execute it; `machine-failed`: this machine could not execute it; `engine-failed`:
  * this machine cannot execute anything now; `lost`: the service took the run away or refused its end; `unreported`: the
  * service did not answer the final event.
  */

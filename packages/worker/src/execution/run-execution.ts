@@ -3,28 +3,27 @@ import type { Logger } from 'pino';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { Tracing } from '@longshore/common/tracing/tracing';
 import type { WorkerContext } from '../worker-context.js';
-import { Backoff } from '../backoff.js';
-import type { Allocation, CapacityQueue, CapacityRequest } from '../claims/capacity.js';
+import type { CapacityQueue, CapacityRequest } from '../claims/capacity.js';
 import type { EnginePause } from '../claims/engine-pause.js';
 import { removeContainer } from './container-cleanup.js';
 import { EventSender } from './event-sender.js';
 import { ExecutionTrace, type TracedStep } from './execution-trace.js';
 import { failureMessage, failureSummary } from './failure-message.js';
-import { logNoteOf, outcomeOfError, Refused, TooLarge, type Outcome } from './outcome.js';
+import { logNoteOf, maskedOutcome, outcomeOfError, Refused, Unsuitable, type Outcome } from './outcome.js';
 import { reportEnd, type RunEnd } from './run-end.js';
 import type { EventLimits } from '../logs/event-cap.js';
 import { RunLog, type UnshippedLogs } from '../logs/run-log.js';
 import { lossReason, pollRun } from './run-poll.js';
+import { RunRequests } from './run-requests.js';
 import type { ContainerSpec, RunningContainer, Runtime } from '../runtime/runtime.js';
+import { NO_MASK, SecretMask } from '../secrets/secret-mask.js';
 import {
-  isKeyRefusal,
+  neededCapabilities,
   type ClaimedRun,
   type RunOwnership,
-  type RunView,
+  type RunSecrets,
 } from '../service-api/service-api.js';
 import { Stopped, StopSignal, type StopReason } from './stop-signal.js';
-
-const RETRY = { firstMs: 500, maxMs: 15_000 };
 
 /** How long the final event waits for the removal of a running container, in milliseconds. */
 const REMOVAL_MS = 15_000;
@@ -49,13 +48,16 @@ export class RunExecution {
   private readonly stopSignal = new StopSignal();
   private readonly logger: Logger;
   private readonly sender: EventSender;
-  private readonly unmetRequirement: string | null;
-  /** Null: this machine can never execute the run. */
+  private readonly requests: RunRequests;
+  /** Why this worker can never execute the run, as one sentence; null: it can. */
+  private readonly unsuitable: string | null;
+  /** Null: this worker can never execute the run. */
   private readonly capacity: CapacityRequest | null;
   private readonly log: RunLog;
   private readonly trace: ExecutionTrace;
   private attempt: number | null;
   private container: RunningContainer | null = null;
+  private mask = NO_MASK;
   private hasEnded = false;
   /** Aborted when the final event decides, not the service's word about the run. */
   private readonly watching = new AbortController();
@@ -80,8 +82,9 @@ export class RunExecution {
       onLost: (why) => this.stop({ kind: 'lost', why }),
     });
     this.log = new RunLog(context, { runId: claimed.id, logger: this.logger }, parts.eventLimits);
-    this.unmetRequirement = queue.capacity.unmetRequirement(claimed.constraints);
-    this.capacity = this.unmetRequirement === null ? queue.request(claimed.constraints) : null;
+    this.requests = new RunRequests(context, claimed, this.stopSignal, this.logger);
+    this.unsuitable = whyUnsuitable(parts, claimed);
+    this.capacity = this.unsuitable === null ? queue.request(claimed.constraints) : null;
   }
 
   /** Whether heartbeats list the run. */
@@ -114,7 +117,7 @@ export class RunExecution {
 
   /** Executes the run and removes its container. Never rejects. */
   async run(): Promise<RunEnd> {
-    const outcome = await this.execute();
+    const outcome = maskedOutcome(await this.execute(), this.mask);
     if (outcome.kind === 'failed' && outcome.origin === 'engine')
       this.parts.enginePause.recordFault(this.claimed.image);
     this.watching.abort();
@@ -160,16 +163,19 @@ export class RunExecution {
   }
 
   private async runSteps(): Promise<Outcome> {
-    const { id: runId, image, inputs, constraints } = this.claimed;
+    const { id: runId, image, inputs, constraints, container } = this.claimed;
     const preparing = new AbortController();
     // Pull while the service is asked for the run.
     const pulled = this.pull(AbortSignal.any([this.stopSignal.signal, preparing.signal]));
     pulled.catch(() => undefined);
     try {
       const { attempt, outputTemplate } = await this.prepare();
-      const { gpuId } = await this.stopSignal.abortable(pulled);
+      const { gpuId, secrets } = await this.stopSignal.abortable(pulled);
       await this.reportStart(gpuId);
-      const spec = { runId, attempt, image, inputs, outputTemplate, limits: { ...constraints, gpuId } };
+      const { command, args } = container;
+      const env = { ...container.env, ...secrets.env };
+      const limits = { ...constraints, gpuId };
+      const spec = { runId, attempt, image, inputs, outputTemplate, limits, env, command, args };
       return await this.trace.step('container', (step) =>
         this.runContainer({ ...spec, trace: step.context }, step),
       );
@@ -180,49 +186,25 @@ export class RunExecution {
 
   /** Fetches what the claim lacks, and starts to watch a run of an older service. */
   private async prepare(): Promise<{ readonly attempt: number; readonly outputTemplate: JsonObject }> {
-    const { currentAttempt: attempt, outputs: outputTemplate } = await this.fetchRun();
+    const { currentAttempt: attempt, outputs: outputTemplate } = await this.requests.getRun(this.attempt);
+    this.attempt = attempt;
     this.log.open(attempt);
     void this.poll(attempt);
-    if (this.unmetRequirement !== null) throw new TooLarge(this.unmetRequirement);
+    if (this.unsuitable !== null) throw new Unsuitable(this.unsuitable);
     return { attempt, outputTemplate };
   }
 
-  /** Waits for capacity, then pulls the image. */
-  private async pull(signal: AbortSignal): Promise<Allocation> {
+  /** Waits for capacity, then reads the secrets and pulls the image. */
+  private async pull(signal: AbortSignal): Promise<Preparation> {
     const { image } = this.claimed;
-    const allocation = await (this.capacity?.granted ?? NEVER);
+    const { gpuId } = await (this.capacity?.granted ?? NEVER);
+    signal.throwIfAborted();
+    const secrets = await this.requests.getSecrets(this.attempt);
+    this.mask = new SecretMask(Object.values(secrets.env));
     signal.throwIfAborted();
     this.logger.info({ image }, 'pulling the image');
-    await this.trace.step('pull image', () => this.parts.runtime.pull(image, signal));
-    return allocation;
-  }
-
-  /**
-   * Fetches the run until there is an answer, and checks that it is assigned to this worker. The claim does not return the
-   * template of the outputs, and that of an older service not the attempt; heartbeats tell of a loss from the claim on.
-   */
-  private async fetchRun(): Promise<RunView> {
-    const { api, clock, random, workerId, onKeyRefused } = this.parts.context;
-    const backoff = new Backoff(RETRY, random);
-    for (;;) {
-      this.stopSignal.check();
-      const answer = await this.stopSignal.abortable(api.getRun(this.claimed.id));
-      if (answer.kind === 'refused') {
-        if (isKeyRefusal(answer)) {
-          onKeyRefused(answer);
-          throw new Stopped({ kind: 'key-refused' });
-        }
-        throw new Refused(`The service refused to show the run (${answer.status}): ${answer.detail}`);
-      }
-      if (answer.kind === 'ok') {
-        const why = lossReason(answer.value, workerId, this.attempt);
-        if (why !== null) throw new Stopped({ kind: 'lost', why });
-        this.attempt = answer.value.currentAttempt;
-        return answer.value;
-      }
-      this.logger.warn({ reason: answer.reason }, 'could not read the run, retrying');
-      await clock.sleep(backoff.nextMs(answer.retryAfterSeconds), this.stopSignal.signal);
-    }
+    await this.trace.step('pull image', () => this.parts.runtime.pull(image, signal, secrets.registry));
+    return { gpuId, secrets };
   }
 
   private async poll(attempt: number): Promise<void> {
@@ -250,7 +232,7 @@ export class RunExecution {
     const container = await this.parts.runtime.start(spec);
     this.container = container;
     this.parts.enginePause.recordStart();
-    const sink = { sender: this.sender, signal: this.stopSignal.signal };
+    const sink = { sender: this.sender, mask: this.mask, signal: this.stopSignal.signal };
     const reading = this.log.read(container.lines, sink);
     const exit = await this.stopSignal.abortable(container.exit);
     this.hasEnded = true;
@@ -268,4 +250,24 @@ export class RunExecution {
   }
 }
 
+interface Preparation {
+  /** The GPU that the container gets; null: none. */
+  readonly gpuId: number | null;
+  readonly secrets: RunSecrets;
+}
+
 const NEVER = new Promise<never>(() => undefined);
+
+/** Why this worker can never execute the run, as one sentence; null: it can. */
+function whyUnsuitable(
+  { runtime, queue }: ExecutionParts,
+  { container, constraints }: ClaimedRun,
+): string | null {
+  const missing = neededCapabilities(container).filter((name) => !runtime.capabilities.includes(name));
+  if (missing.length > 0)
+    return `The run needs ${missing.join(', ')}, which the runtime ${runtime.name} of this worker does not support`;
+  const unmet = queue.capacity.unmetRequirement(constraints);
+  return unmet === null
+    ? null
+    : `${unmet}. With SERVICE_SCHEDULER=fit the service gives runs only to workers that have the resources`;
+}

@@ -3,6 +3,7 @@ import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '../backoff.js';
 import {
   isKeyRefusal,
+  type Capability,
   type HeldRun,
   type LostRun,
   type Refusal,
@@ -52,6 +53,7 @@ export function planHeartbeats(tickSeconds: number, workerTimeoutSeconds: number
 export interface HeartbeatOptions {
   readonly resources: Resources;
   readonly tags: readonly string[];
+  readonly capabilities: readonly Capability[];
   readonly tickSeconds: number;
   /** Used until the service sends its own value. */
   readonly workerTimeoutSeconds: number;
@@ -168,11 +170,11 @@ export class HeartbeatLoop {
     shutdown: AbortSignal,
   ): Promise<HeartbeatResult> {
     const { api, logger, workerId, onKeyRefused } = this.context;
-    const { resources, tags } = this.options;
+    const { resources, tags, capabilities } = this.options;
     const timeoutMs = waitSeconds * 1000 + this.plan().timeoutMs;
     const runningOps = listHeldRuns(runs, this.withInputs ? MAX_INPUTS_LENGTH : 0);
     const { signal, answered } = this.interruptible(waitSeconds, shutdown);
-    const report = { workerId, resources, tags, runningOps };
+    const report = { workerId, resources, tags, capabilities, runningOps };
     const answer = await api.heartbeat(report, { waitSeconds, timeoutMs, signal });
     answered.abort();
     if (answer.kind === 'ok') {

@@ -1,5 +1,6 @@
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { readJson } from '@longshore/common/json/read-json';
+import type { SecretMask } from '../secrets/secret-mask.js';
 import type { RunEvent } from '../service-api/service-api.js';
 
 /** Longer lines are not parsed, in UTF-16 units. */
@@ -37,6 +38,20 @@ export function parseLogEvent(line: string): RunEvent | null {
   if (typeof msg !== 'string' && typeof msg !== 'number') return null;
   if (payload === undefined) return { type, msg };
   return isJsonObject(payload) ? { type, msg, payload } : null;
+}
+
+/** The event without values of secrets, which escapes may have hidden in its line; null: nothing is left of it. */
+export function maskedEvent(event: RunEvent | null, mask: SecretMask): RunEvent | null {
+  if (event === null) return null;
+  const { type, msg, payload } = event;
+  if (mask.text(type) !== type) return null;
+  const shown = typeof msg === 'string' ? mask.text(msg) : msg;
+  try {
+    return payload === undefined ? { type, msg: shown } : { type, msg: shown, payload: mask.json(payload) };
+  } catch {
+    // Two keys have become one.
+    return null;
+  }
 }
 
 function readObject(text: string): JsonObject | null {

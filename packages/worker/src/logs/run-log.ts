@@ -4,9 +4,11 @@ import type { WorkerContext } from '../worker-context.js';
 import type { EventSender } from '../execution/event-sender.js';
 import { errorText } from '../execution/failure-message.js';
 import { EventCap, type EventLimits } from './event-cap.js';
-import { parseLogEvent } from './log-events.js';
+import { maskedEvent, parseLogEvent } from './log-events.js';
 import { LogShipper } from './log-shipper.js';
 import type { LogLine } from '../runtime/runtime.js';
+import { maskLines } from '../secrets/mask-lines.js';
+import type { SecretMask } from '../secrets/secret-mask.js';
 
 /** How long the report of a run's end waits for the log, in milliseconds. */
 const FLUSH_MS = 1_500;
@@ -32,6 +34,8 @@ const MAX_KEPT = 4096;
 /** Receives the events of a log. */
 export interface EventSink {
   readonly sender: EventSender;
+  /** Applied to every line and every event. */
+  readonly mask: SecretMask;
   /** Aborted when events are no longer forwarded. */
   readonly signal: AbortSignal;
 }
@@ -103,17 +107,16 @@ export class RunLog {
     this.shipper?.close();
   }
 
-  private async readAll(lines: AsyncIterable<LogLine>, { sender, signal }: EventSink): Promise<void> {
+  private async readAll(lines: AsyncIterable<LogLine>, { sender, mask, signal }: EventSink): Promise<void> {
     const { logger } = this.run;
     let sliceEnd = performance.now() + SLICE_MS;
-    for await (const line of lines) {
-      const { stream, text, part } = line;
+    for await (const { stream, text, part } of maskLines(lines, mask)) {
       if (logger.isLevelEnabled('debug')) {
         logger.debug({ stream, line: text.slice(0, MAX_LOGGED) }, 'container log');
       }
       const atMs = this.context.clock.epochMs();
       this.shipper?.push({ atMs, stream, text, isContinued: part === 'rest' });
-      const event = part === undefined ? parseLogEvent(text) : null;
+      const event = part === undefined ? maskedEvent(parseLogEvent(text), mask) : null;
       if (event === null) {
         if (part !== 'rest') this.tail.push(text);
       } else if (!signal.aborted) {

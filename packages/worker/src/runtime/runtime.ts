@@ -1,5 +1,6 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
+import type { Capability, RegistryLogin } from '../service-api/service-api.js';
 
 /** Limits of a container; 0: none. */
 export interface ContainerLimits {
@@ -23,6 +24,12 @@ export interface ContainerSpec {
   /** Initial content of the output file unless empty. */
   readonly outputTemplate: JsonObject;
   readonly limits: ContainerLimits;
+  /** Environment variables of the run, values of secrets among them; the worker's own take precedence. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Replaces the entrypoint of the image and drops its arguments; null or empty: not set. */
+  readonly command: readonly string[] | null;
+  /** Replaces the arguments of the image; null or empty: not set. */
+  readonly args: readonly string[] | null;
   /** Passed to the container as TRACEPARENT; null: the run is not traced. */
   readonly trace: TraceContext | null;
 }
@@ -67,13 +74,15 @@ export interface RunningContainer {
 /** Executes containers: with a Docker engine, or as child processes. */
 export interface Runtime {
   readonly name: 'docker' | 'process';
+  readonly capabilities: readonly Capability[];
   /**
    * Pulls the newest image.
+   * @param login for its registry; the image is then never taken from this machine alone. Null: none
    * @throws RunFault when there is no such image
    * @throws EngineFault when the engine fails
    * @throws Error fit for a run's error_message when the image is not available now
    */
-  pull(image: string, signal: AbortSignal): Promise<void>;
+  pull(image: string, signal: AbortSignal, login?: RegistryLogin | null): Promise<void>;
   /**
    * Creates and starts the container.
    * @throws RunFault when no machine could start it

@@ -53,6 +53,7 @@ const REPORT = {
   workerId: 'rack/7:a',
   resources: { cpuCores: 2, ramMb: 100, gpus: [{ id: 0, vramMb: 5, tags: ['a100'] }] },
   tags: ['fast'],
+  capabilities: ['env', 'registry'] as const,
   runningOps: [
     {
       id: 'r',
@@ -86,6 +87,7 @@ test('sends a heartbeat and reads the worker timeout', async () => {
     worker_id: 'rack/7:a',
     resources: { cpu_cores: 2, ram_mb: 100, gpus: [{ id: 0, vram_mb: 5, tags: ['a100'] }] },
     tags: ['fast'],
+    capabilities: ['env', 'registry'],
     running_ops: [
       {
         id: 'r',
@@ -121,6 +123,7 @@ test('claims for a worker id with slashes and colons, with an idempotency key', 
       inputs: {},
       constraints: { ramMb: 1, vramMb: 2, cpu: 3, gpuId: 0 },
       attempt: 4,
+      container: { env: {}, command: null, args: null, secrets: {}, imagePullSecret: null },
       trace,
     })),
   });

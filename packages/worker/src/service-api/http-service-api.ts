@@ -1,7 +1,8 @@
 import type { LongshoreClient, Schemas } from '@longshore/client';
-import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
-import { readTraceContext, type TraceContext } from '@longshore/common/tracing/trace-context';
+import { isJsonObject } from '@longshore/common/json/json-value';
+import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { errorText } from '../execution/failure-message.js';
+import { readClaimedRun, readLostRun, readRun, readSecrets } from './read-answers.js';
 import { SeenRuns } from './seen-runs.js';
 import type {
   Answer,
@@ -13,15 +14,17 @@ import type {
   HeartbeatCall,
   HeartbeatReport,
   LogChunk,
-  LostRun,
   Reporter,
   RunEvent,
+  RunHolder,
+  RunSecrets,
   RunView,
   ServiceApi,
 } from './service-api.js';
 
 /** Timeouts of requests, in milliseconds. */
 const GET_RUN_MS = 10_000;
+const GET_SECRETS_MS = 10_000;
 /** Short, because the end of the worker waits for it. */
 const REMOVE_WORKER_MS = 3_000;
 /** An event may carry outputs of many megabytes. */
@@ -54,12 +57,12 @@ export class HttpServiceApi implements ServiceApi {
   constructor(private readonly client: LongshoreClient) {}
 
   heartbeat(
-    { workerId, resources, tags, runningOps }: HeartbeatReport,
+    { workerId, resources, tags, capabilities, runningOps }: HeartbeatReport,
     { waitSeconds, timeoutMs, signal }: HeartbeatCall,
   ): Promise<Answer<HeartbeatAnswer>> {
     // An older service refuses an unknown query parameter.
     const query: { wait?: number } = waitSeconds > 0 ? { wait: waitSeconds } : {};
-    const body: Schemas['HeartbeatRequest'] = {
+    const body: Schemas['HeartbeatRequest'] & { readonly capabilities: string[] } = {
       worker_id: workerId,
       resources: {
         cpu_cores: resources.cpuCores,
@@ -71,6 +74,7 @@ export class HttpServiceApi implements ServiceApi {
         })),
       },
       tags: [...tags],
+      capabilities: [...capabilities],
       running_ops: runningOps.map(({ id, image, inputs, constraints, attempt }) => ({
         id,
         image,
@@ -140,6 +144,18 @@ export class HttpServiceApi implements ServiceApi {
         this.seen.keep(runId, view, response.headers);
         return view;
       },
+    );
+  }
+
+  getSecrets(runId: string, { workerId, attempt }: RunHolder): Promise<Answer<RunSecrets>> {
+    const params = {
+      path: { id: runId },
+      header: { 'X-Worker-Id': workerId, ...(attempt === null ? {} : { 'X-Run-Attempt': attempt }) },
+    };
+    return send(
+      GET_SECRETS_MS,
+      (init) => this.client.GET('/runs/{id}/secrets', { params, ...init }),
+      readSecrets,
     );
   }
 
@@ -239,60 +255,10 @@ function reasonOf(error: unknown, timeoutMs: number): string {
   return errorText(cause ?? error);
 }
 
-function readRun(run: unknown, runId: string): RunView | null {
-  if (!isJsonObject(run) || run['id'] !== runId) return null;
-  const { state, current_attempt: currentAttempt, image, inputs, outputs, execution_summary: summary } = run;
-  if (typeof state !== 'string' || typeof image !== 'string' || typeof currentAttempt !== 'number')
-    return null;
-  if (!isJsonObject(inputs) || !isJsonObject(outputs) || !isJsonObject(summary)) return null;
-  const workerId = summary['worker_id'];
-  return {
-    state,
-    currentAttempt,
-    image,
-    inputs,
-    outputs,
-    workerId: typeof workerId === 'string' ? workerId : null,
-  };
-}
-
-/** Empty: not a lost run of the documented shape. */
-function readLostRun(op: unknown): LostRun[] {
-  if (!isJsonObject(op)) return [];
-  const { id, state, attempt: currentAttempt, worker_id: workerId } = op;
-  if (typeof id !== 'string' || typeof state !== 'string' || typeof currentAttempt !== 'number') return [];
-  return [{ id, state, currentAttempt, workerId: typeof workerId === 'string' ? workerId : null }];
-}
-
-function readClaimedRun(op: unknown): ClaimedRun | null {
-  if (!isJsonObject(op)) return null;
-  const { id, image, inputs, constraints, attempt } = op;
-  if (typeof id !== 'string' || typeof image !== 'string') return null;
-  if (!isJsonObject(inputs) || !isJsonObject(constraints)) return null;
-  return {
-    id,
-    image,
-    inputs,
-    constraints: {
-      ramMb: amount(constraints, 'ram_mb'),
-      vramMb: amount(constraints, 'vram_mb'),
-      cpu: amount(constraints, 'cpu'),
-      gpuId: typeof constraints['gpu_id'] === 'number' ? constraints['gpu_id'] : null,
-    },
-    attempt: typeof attempt === 'number' ? attempt : null,
-    trace: readTraceContext(op['traceparent'], op['tracestate']),
-  };
-}
-
 function traceHeaders(trace: TraceContext | null): Readonly<Record<string, string>> {
   if (trace === null) return {};
   const { traceparent, tracestate } = trace;
   return { traceparent, ...(tracestate === null ? {} : { tracestate }) };
-}
-
-function amount(constraints: JsonObject, key: string): number {
-  const value = constraints[key];
-  return typeof value === 'number' ? value : 0;
 }
 
 function toWireConstraints({ ramMb, vramMb, cpu, gpuId }: Constraints): Schemas['Constraints'] {

@@ -16,7 +16,13 @@ test('reads the lost runs of a heartbeat that waits, and ignores what has anothe
     },
   });
   const answer = await new HttpServiceApi(client).heartbeat(
-    { workerId: 'w', resources: { cpuCores: 1, ramMb: 1, gpus: [] }, tags: [], runningOps: [] },
+    {
+      workerId: 'w',
+      resources: { cpuCores: 1, ramMb: 1, gpus: [] },
+      tags: [],
+      capabilities: [],
+      runningOps: [],
+    },
     { waitSeconds: 7, timeoutMs: 20_000, signal: new AbortController().signal },
   );
   const read = { id: 'r', state: 'PENDING', currentAttempt: 3 };

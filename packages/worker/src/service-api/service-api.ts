@@ -44,8 +44,42 @@ export interface HeldRun {
   readonly attempt: number | null;
 }
 
+/** What a worker may be able to do beyond executing images as they are. */
+export type Capability = 'env' | 'command' | 'secrets' | 'registry';
+
+/** What a run changes about the container of its image. */
+export interface RunContainer {
+  /** Environment variables. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Replaces the entrypoint, and drops the arguments of the image; null: not set. */
+  readonly command: readonly string[] | null;
+  /** Replaces the arguments of the image; null: not set. */
+  readonly args: readonly string[] | null;
+  /** Names of secrets by environment variable. */
+  readonly secrets: Readonly<Record<string, string>>;
+  /** Name of the secret with the login for the pull; null: none. */
+  readonly imagePullSecret: string | null;
+}
+
+/** A login at an image registry. */
+export interface RegistryLogin {
+  /** Host and port, or a URL. */
+  readonly server: string;
+  readonly username: string;
+  readonly password: string;
+}
+
+/** Values of the secrets of a run. Never log or store them. */
+export interface RunSecrets {
+  /** By environment variable. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Null: the run has no pull secret. */
+  readonly registry: RegistryLogin | null;
+}
+
 /** A run of a claim's answer. */
 export interface ClaimedRun extends HeldRun {
+  readonly container: RunContainer;
   /** Null: the run is not traced. */
   readonly trace: TraceContext | null;
 }
@@ -54,6 +88,7 @@ export interface HeartbeatReport {
   readonly workerId: string;
   readonly resources: Resources;
   readonly tags: readonly string[];
+  readonly capabilities: readonly Capability[];
   readonly runningOps: readonly HeldRun[];
 }
 
@@ -108,11 +143,15 @@ export interface RunEvent {
   readonly payload?: JsonObject | undefined;
 }
 
-/** The sender of an event; the service refuses events of an ended attempt. */
-export interface Reporter {
+/** The worker and the attempt of a request about a run; the service refuses those of an ended attempt. */
+export interface RunHolder {
   readonly workerId: string;
   /** Null: not known yet. */
   readonly attempt: number | null;
+}
+
+/** The sender of an event. */
+export interface Reporter extends RunHolder {
   /** The same for every repetition of an event. */
   readonly idempotencyKey: string;
   /** Null: the run is not traced. */
@@ -157,6 +196,8 @@ export interface ServiceApi {
   /** Removes the worker from the service's list, unless runs are assigned to it. An older service refuses. */
   removeWorker(workerId: string): Promise<Answer<null>>;
   getRun(runId: string): Promise<Answer<RunView>>;
+  /** The values of the run's secrets, only for the worker and the attempt that hold it. */
+  getSecrets(runId: string, holder: RunHolder): Promise<Answer<RunSecrets>>;
   postEvent(runId: string, event: RunEvent, reporter: Reporter): Promise<Answer<null>>;
   /**
    * Idempotent.
@@ -168,6 +209,27 @@ export interface ServiceApi {
     chunk: LogChunk,
     signal: AbortSignal,
   ): Promise<Answer<{ readonly nextChunk: number }>>;
+}
+
+/** The capabilities that a run needs. */
+export function neededCapabilities({
+  env,
+  command,
+  args,
+  secrets,
+  imagePullSecret,
+}: RunContainer): Capability[] {
+  const needed: Capability[] = [];
+  if (Object.keys(env).length > 0) needed.push('env');
+  if (command !== null || args !== null) needed.push('command');
+  if (Object.keys(secrets).length > 0) needed.push('secrets');
+  if (imagePullSecret !== null) needed.push('registry');
+  return needed;
+}
+
+/** Names of the secrets that a run uses. */
+export function secretNames({ secrets, imagePullSecret }: RunContainer): string[] {
+  return [...new Set([...Object.values(secrets), ...(imagePullSecret === null ? [] : [imagePullSecret])])];
 }
 
 /** Whether the service rejects this worker's key. */

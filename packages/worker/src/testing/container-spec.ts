@@ -30,6 +30,9 @@ export function containerSpec(
     inputs,
     outputTemplate: {},
     limits: { ...NO_LIMITS, ...limits },
+    env: {},
+    command: null,
+    args: null,
     trace: null,
   };
 }

@@ -29,6 +29,9 @@ export class FakeDockerEngine {
   readonly containers = new Map<string, FakeContainer>();
   /** Local images. */
   readonly images = new Set<string>();
+  /** Logins of pulls. */
+  readonly logins: unknown[] = [];
+  private readonly otherNames = new Map<string, string[]>();
   private readonly replaced = new Map<string, Answer[]>();
   private readonly attached = new Map<string, Set<ServerResponse>>();
   private readonly waiting = new Map<string, Set<ServerResponse>>();
@@ -105,6 +108,8 @@ export class FakeDockerEngine {
       body: await readBody(request),
     };
     this.calls.push(call);
+    const login = request.headers['x-registry-auth'];
+    if (typeof login === 'string') this.logins.push(JSON.parse(Buffer.from(login, 'base64url').toString()));
     const answer = this.replaced.get(call.route)?.shift();
     if (answer !== undefined) answer(response, call);
     else if (id !== '' && !this.containers.has(id))
@@ -139,8 +144,12 @@ export class FakeDockerEngine {
     } else if (call.route === 'GET /containers/json') {
       json(response, 200, this.list(call.query['filters'] ?? '{}'));
     } else {
-      const image = /^GET \/images\/(.+)\/json$/.exec(call.route)?.[1] ?? '';
-      if (this.images.has(image)) json(response, 200, { Id: 'sha256:0', RepoTags: [image] });
+      const [, image = '', what] = /^(?:GET|POST) \/images\/(.+)\/(json|tag)$/.exec(call.route) ?? [];
+      const names = this.otherNames.get(image) ?? [];
+      if (this.images.has(image) && what === 'tag') {
+        this.otherNames.set(image, [...names, `${call.query['repo']}:${call.query['tag']}`]);
+        response.writeHead(201).end();
+      } else if (this.images.has(image)) json(response, 200, { Id: 'sha256:0', RepoTags: [image, ...names] });
       else json(response, 404, { message: `No such image: ${image}` });
     }
   }

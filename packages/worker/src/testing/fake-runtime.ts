@@ -1,5 +1,6 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { parseOutputs, templateText } from '../runtime/outputs.js';
+import type { Capability, RegistryLogin } from '../service-api/service-api.js';
 import type { ContainerExit, ContainerSpec, LogLine, RunningContainer, Runtime } from '../runtime/runtime.js';
 
 /** A container that a test controls. */
@@ -69,6 +70,7 @@ export class FakeRuntime implements Runtime {
   readonly name = 'process';
   readonly containers: FakeContainer[] = [];
   readonly pulls: string[] = [];
+  readonly logins: (RegistryLogin | null)[] = [];
   leftoversRemoved = 0;
   /** Containers of another lock: run and attempt. */
   abandoned: [string, number][] = [];
@@ -77,8 +79,11 @@ export class FakeRuntime implements Runtime {
   onPull: (image: string, signal: AbortSignal) => Promise<void> = async () => undefined;
   onStart: (container: FakeContainer) => void | Promise<void> = () => undefined;
 
-  async pull(image: string, signal: AbortSignal): Promise<void> {
+  constructor(readonly capabilities: readonly Capability[] = ['env', 'command', 'secrets', 'registry']) {}
+
+  async pull(image: string, signal: AbortSignal, login: RegistryLogin | null = null): Promise<void> {
     this.pulls.push(image);
+    this.logins.push(login);
     await this.onPull(image, signal);
   }
 

@@ -13,7 +13,10 @@ import type {
   LogChunk,
   LostRun,
   Reporter,
+  RunContainer,
   RunEvent,
+  RunHolder,
+  RunSecrets,
   RunView,
   ServiceApi,
 } from '../service-api/service-api.js';
@@ -24,6 +27,7 @@ export interface FakeRun {
   inputs: JsonObject;
   outputs: JsonObject;
   constraints: Constraints;
+  container: RunContainer;
   state: string;
   attempt: number;
   maxAttempts: number;
@@ -34,7 +38,8 @@ export interface FakeRun {
 
 /** One request that reached the fake service. */
 export interface Call {
-  readonly what: 'heartbeat' | 'claim' | 'removeWorker' | 'getRun' | 'postEvent' | 'putLogChunk';
+  readonly what:
+    'heartbeat' | 'claim' | 'removeWorker' | 'getRun' | 'getSecrets' | 'postEvent' | 'putLogChunk';
   readonly runId?: string;
   readonly event?: RunEvent;
   readonly key?: string;
@@ -48,6 +53,9 @@ export interface Call {
 
 /** An answer instead of the service's own; `lose-answer`: handled, but not answered; `hang`: neither handled nor answered. */
 export type Fault = Answer<never> | 'lose-answer' | 'hang' | undefined;
+
+/** A run that changes nothing about the container of its image. */
+export const PLAIN: RunContainer = { env: {}, command: null, args: null, secrets: {}, imagePullSecret: null };
 
 const TIME_LIMIT_MS = 10_000;
 
@@ -81,6 +89,8 @@ export class FakeService implements ServiceApi {
   endsWaits = false;
   waiting = 0;
   readonly logs = new FakeLogs();
+  /** What it answers to requests for secrets. */
+  secrets: RunSecrets = { env: {}, registry: null };
   private workAdded = new AbortController();
   private readonly claimsByKey = new Map<string, readonly ClaimedRun[]>();
   private readonly eventKeys = new Set<string>();
@@ -95,6 +105,7 @@ export class FakeService implements ServiceApi {
       inputs: {},
       outputs: {},
       constraints: { ramMb: 0, vramMb: 0, cpu: 0, gpuId: null },
+      container: PLAIN,
       state: 'PENDING',
       attempt: 1,
       maxAttempts: 1,
@@ -164,6 +175,14 @@ export class FakeService implements ServiceApi {
       if (run === undefined) return refused(404, `OpRun '${runId}' not found`);
       const { state, image, inputs, outputs, workerId, attempt } = run;
       return ok({ state, image, inputs, outputs, workerId, currentAttempt: attempt });
+    });
+  }
+
+  getSecrets(runId: string, { workerId, attempt }: RunHolder): Promise<Answer<RunSecrets>> {
+    return this.answer({ what: 'getSecrets', runId }, () => {
+      const run = this.runs.get(runId);
+      const isHolder = run?.workerId === workerId && run.attempt === attempt;
+      return isHolder ? ok(this.secrets) : refused(409, `Run '${runId}' is not assigned to this worker`);
     });
   }
 
@@ -245,8 +264,8 @@ export class FakeService implements ServiceApi {
     if (next === undefined) return [];
     next.state = 'ASSIGNED';
     next.workerId = workerId;
-    const { id, image, inputs, constraints, attempt } = next;
-    return [{ id, image, inputs, constraints, attempt, trace: null }];
+    const { id, image, inputs, constraints, attempt, container } = next;
+    return [{ id, image, inputs, constraints, attempt, container, trace: null }];
   }
 
   private record(

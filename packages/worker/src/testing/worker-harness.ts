@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { loadWorkerSettings } from '../load-settings.js';
 import { Worker } from '../worker.js';
-import type { Resources } from '../service-api/service-api.js';
+import type { Capability, Resources } from '../service-api/service-api.js';
 import { FakeClock } from './fake-clock.js';
 import { FakeRuntime, type FakeContainer } from './fake-runtime.js';
 import { FakeService, type FakeRun } from './fake-service.js';
@@ -28,12 +28,14 @@ export interface WorkerHarness {
 export interface HarnessOptions {
   readonly env?: NodeJS.ProcessEnv;
   readonly resources?: Partial<Resources>;
+  /** Of its runtime; default: all. */
+  readonly capabilities?: readonly Capability[];
 }
 
-export function makeHarness({ env = {}, resources = {} }: HarnessOptions = {}): WorkerHarness {
+export function makeHarness({ env = {}, resources = {}, capabilities }: HarnessOptions = {}): WorkerHarness {
   const clock = new FakeClock();
   const service = new FakeService(clock);
-  const runtime = new FakeRuntime();
+  const runtime = new FakeRuntime(capabilities);
   const settings = loadWorkerSettings([], { SERVICE_API_KEY: 'key', ...env });
   const log: string[] = [];
   const worker = new Worker({

@@ -51,11 +51,8 @@ export function containerOptions(
     AttachStderr: true,
     OpenStdin: false,
     Tty: false,
-    Env: [
-      `SERVICE_INPUT_PATH=${CONTAINER_FOLDER}/input.json`,
-      `SERVICE_OUTPUT_PATH=${CONTAINER_FOLDER}/output.json`,
-      ...Object.entries(traceEnvironment(spec.trace)).map(([name, value]) => `${name}=${value}`),
-    ],
+    Env: environmentOf(spec),
+    ...commandOf(spec),
     Labels: {
       ...ownerLabels(owner),
       [RUN_LABEL]: spec.runId,
@@ -68,6 +65,23 @@ export function containerOptions(
       ...gpuRequest(spec.limits),
     },
   };
+}
+
+function environmentOf({ env, trace }: ContainerSpec): string[] {
+  const all = {
+    ...env,
+    ...traceEnvironment(trace),
+    SERVICE_INPUT_PATH: `${CONTAINER_FOLDER}/input.json`,
+    SERVICE_OUTPUT_PATH: `${CONTAINER_FOLDER}/output.json`,
+  };
+  return Object.entries(all).map(([name, value]) => `${name}=${value}`);
+}
+
+/** As in Kubernetes: a command without arguments also drops the image's. */
+function commandOf({ command, args }: ContainerSpec): Dockerode.ContainerCreateOptions {
+  const Cmd = [...(args ?? [])];
+  if (command !== null && command.length > 0) return { Entrypoint: [...command], Cmd };
+  return Cmd.length > 0 ? { Cmd } : {};
 }
 
 function memoryLimit({ ramMb }: ContainerLimits): Dockerode.HostConfig {

@@ -24,6 +24,8 @@ import { isBadCommand, lacksResource, startReason } from './engine-reason.js';
 import type { ImagePolicy } from './image-policy.js';
 import { ImagePull, PULL_STALL_MS } from './image-pull.js';
 import { localName, parseImageReference } from './image-reference.js';
+import { SecretMask } from '../../secrets/secret-mask.js';
+import type { RegistryLogin } from '../../service-api/service-api.js';
 import {
   EngineFault,
   RunFault,
@@ -77,6 +79,7 @@ export async function engineProblem(env: NodeJS.ProcessEnv): Promise<string | nu
  */
 export class DockerRuntime implements Runtime {
   readonly name = 'docker';
+  readonly capabilities = ['env', 'command', 'secrets', 'registry'] as const;
   private readonly address: EngineAddress;
   private readonly timing: ContainerTiming;
   private connected: Promise<Dockerode> | null = null;
@@ -87,12 +90,12 @@ export class DockerRuntime implements Runtime {
     this.timing = options.timing ?? CONTAINER_TIMING;
   }
 
-  async pull(image: string, signal: AbortSignal): Promise<void> {
+  async pull(image: string, signal: AbortSignal, login: RegistryLogin | null = null): Promise<void> {
     const { pullStallMs = PULL_STALL_MS, policy, log } = this.options;
     const reference = parseImageReference(image);
     await policy.check(reference);
     const engine = await this.engine();
-    await new ImagePull(engine, reference, { stallMs: pullStallMs, log }).run(signal);
+    await new ImagePull(engine, reference, { stallMs: pullStallMs, log, login }).run(signal);
   }
 
   async start(spec: ContainerSpec): Promise<RunningContainer> {
@@ -235,8 +238,8 @@ export class DockerRuntime implements Runtime {
   }
 
   /** The words of the engine go to the log, the reason to the run. */
-  private startProblem(what: string, { runId }: ContainerSpec, error: unknown): Error {
-    const words = engineMessage(error);
+  private startProblem(what: string, { runId, env }: ContainerSpec, error: unknown): Error {
+    const words = new SecretMask(Object.values(env)).text(engineMessage(error));
     this.options.log.warn({ run: runId, error: words }, `container not ${what}`);
     const message = `The container could not be ${what}: ${startReason(error)}`;
     if (lacksResource(error)) return new Error(message, { cause: error });

@@ -9,7 +9,7 @@ export const ACCESS_REFUSED = 'the registry refused access';
  */
 const PULL_REASONS: readonly (readonly [RegExp, string])[] = [
   [/toomanyrequests|too many requests/i, 'the registry limits requests'],
-  [/unauthorized|denied|forbidden|authentication/i, ACCESS_REFUSED],
+  [/unauthorized|denied|forbidden|authentication|no basic auth credentials/i, ACCESS_REFUSED],
   [/no space left/i, "the engine's disk is full"],
   [/no matching manifest|does not match the specified platform/i, 'it is not made for this kind of machine'],
 ];
@@ -21,6 +21,7 @@ const START_REASONS: readonly (readonly [RegExp, string])[] = [
     /executable file not found|exec format error|attempted to invoke a command that was not|exec: /i,
     'the command of the image cannot be executed',
   ],
+  [/argument list too long/i, 'its environment and arguments are too large'],
   [/no command specified/i, 'the image has no command'],
   [/range of cpus|nano ?cpus/i, 'the machine does not have so many CPUs'],
   [/gpu|device driver|nvidia/i, 'the machine cannot provide the GPU'],
@@ -34,7 +35,8 @@ export function isDiskFull(error: unknown): boolean {
 }
 
 /** What the engine says when the image's command cannot be executed; engines answer with different statuses. */
-const BAD_COMMAND = /executable file not found|exec format error|attempted to invoke a command that was not/i;
+const BAD_COMMAND =
+  /executable file not found|exec format error|attempted to invoke a command that was not|argument list too long/i;
 
 /** Whether everything but the image's command was in order. */
 export function isBadCommand(error: unknown): boolean {

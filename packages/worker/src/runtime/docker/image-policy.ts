@@ -2,10 +2,7 @@ import { lookup } from 'node:dns/promises';
 import { BlockList, isIP } from 'node:net';
 import { withTimeout } from '@longshore/common/timeout';
 import { RunFault } from '../runtime.js';
-import type { ImageReference } from './image-reference.js';
-
-/** Where an image without a registry in its name comes from. */
-const DEFAULT_REGISTRY = 'docker.io';
+import { DEFAULT_REGISTRY, type ImageReference } from './image-reference.js';
 
 /** How long the addresses of a registry are awaited, in milliseconds. */
 const LOOKUP_MS = 3_000;

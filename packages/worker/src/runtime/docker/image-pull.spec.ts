@@ -117,6 +117,67 @@ describe('image pull', { timeout: 60_000 }, () => {
     ]);
   });
 
+  describe('with a login', () => {
+    const password = 'pull-password';
+    const login = { server: 'https://Registry.test:5000/v2/', username: 'bot', password };
+    const image = 'registry.test:5000/team/tool:1';
+
+    it('sends it to the registry of the image, and nowhere else', async () => {
+      engine.images.add(image);
+      await runtime().pull(image, NEVER, login);
+      assert.deepEqual(engine.logins, [{ username: 'bot', password, serveraddress: login.server }]);
+      assert.ok(!JSON.stringify(engine.calls).includes(password));
+      for (const other of ['tool', 'registry.test/team/tool', 'registry.test:5001/tool']) {
+        await assert.rejects(runtime().pull(other, NEVER, login), {
+          name: 'RunFault',
+          reported: 'image',
+          message: /cannot be pulled: its pull secret is for another registry$/,
+        });
+      }
+      assert.equal(engine.logins.length, 1);
+    });
+
+    it('knows the default registry by all of its names', async () => {
+      engine.images.add('tool:latest');
+      for (const server of ['docker.io', 'https://index.docker.io/v1/', 'registry-1.docker.io'])
+        await runtime().pull('tool', NEVER, { ...login, server });
+      assert.equal(engine.logins.length, 3);
+    });
+
+    it('does not use a local image when the registry refuses the login or cannot be reached', async () => {
+      engine.images.add(image);
+      const basic = Buffer.from(`bot:${password}`).toString('base64');
+      engine.answerNext(
+        'POST /images/create',
+        refuse(500, `unauthorized: ${password} (Basic ${basic})`),
+        refuse(500, 'dial tcp: connection refused'),
+      );
+      await assert.rejects(runtime().pull(image, NEVER, login), {
+        name: 'RunFault',
+        reported: 'image',
+        message: `Image '${image}' could not be pulled with its login: the registry refused access`,
+      });
+      await assert.rejects(
+        runtime().pull(image, NEVER, login),
+        /^Error: .* with its login: its registry did not/,
+      );
+      assert.deepEqual(log.warnings[0]?.fields, { image, reason: 'unauthorized: *** (Basic ***)' });
+    });
+
+    it('keeps the pulled image from runs without it while the registry cannot be reached', async () => {
+      engine.images.add(image);
+      await runtime().pull(image, NEVER, login);
+      engine.answerNext('POST /images/create', refuse(500, 'no basic auth credentials'));
+      await assert.rejects(runtime().pull(image, NEVER), {
+        name: 'RunFault',
+        message: /the registry refused access$/,
+      });
+      engine.answerNext('POST /images/create', refuse(500, 'dial tcp: connection refused'));
+      await assert.rejects(runtime().pull(image, NEVER), /could not be pulled/);
+      await runtime().pull(image, NEVER);
+    });
+  });
+
   it('aborts a pull without progress', async () => {
     engine.answerNext('POST /images/create', (response) =>
       response.writeHead(200).write('{"status":"Pulling"}\n'),

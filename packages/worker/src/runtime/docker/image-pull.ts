@@ -5,6 +5,8 @@ import { localName, pullSelector, type ImageReference } from './image-reference.
 import { splitLines } from '../log-lines.js';
 import type { OutputChunk } from '../output-chunks.js';
 import { EngineFault, RunFault, type RuntimeLog } from '../runtime.js';
+import type { RegistryLogin } from '../../service-api/service-api.js';
+import { engineLogin, isPrivate, maskOf, privateMark } from './registry-login.js';
 
 /** Longest time without progress of a pull, in milliseconds. */
 export const PULL_STALL_MS = 120_000;
@@ -24,36 +26,51 @@ class PullError extends Error {
   }
 }
 
-/** Pulls the newest image, else falls back to the local one. */
+export interface PullOptions {
+  /** Longest time without progress, in milliseconds. */
+  readonly stallMs: number;
+  readonly log: RuntimeLog;
+  /** Null: without a login. */
+  readonly login: RegistryLogin | null;
+}
+
+/**
+ * Pulls the newest image, else falls back to the local one. An image that was pulled with a login is never used without asking
+ * its registry: only who has the login may execute it.
+ */
 export class ImagePull {
   constructor(
     private readonly engine: Dockerode,
     private readonly reference: ImageReference,
-    private readonly options: { readonly stallMs: number; readonly log: RuntimeLog },
+    private readonly options: PullOptions,
   ) {}
 
   /**
-   * @throws RunFault when the registry says that there is no such image, or refuses access to it
+   * @throws RunFault when the registry says that there is no such image, or refuses access to it, or the login is for another
    * @throws EngineFault when the engine does not answer or its disk is full
    * @throws Error fit for a run's error_message when it could not be pulled for another reason
    */
   async run(signal: AbortSignal): Promise<void> {
     const image = localName(this.reference);
+    const { log, login } = this.options;
+    const authconfig = login === null ? undefined : engineLogin(this.reference, login);
     try {
-      await this.pull(signal);
+      await this.pull(signal, authconfig);
+      if (login !== null) await this.markPrivate(image);
     } catch (error) {
       if (signal.aborted) throw new Error(`The pull of image '${image}' was given up`, { cause: error });
-      const isHere = await this.isLocal(image);
-      const what = isHere ? 'image not pulled, using the one that is here' : 'image not pulled';
-      this.options.log.warn({ image, reason: engineMessage(error) }, what);
+      const isHere = login === null && (await this.isFree(image));
+      const consequence = isHere ? 'image not pulled, using the one that is here' : 'image not pulled';
+      log.warn({ image, reason: maskOf(login).text(engineMessage(error)) }, consequence);
       if (isHere) return;
+      const what = login === null ? ', and the worker has none of that name' : ' with its login';
       if (error instanceof PullError && error.missing)
-        throw new RunFault(`Image '${image}' was not found, and the worker has none of that name`, {
+        throw new RunFault(`Image '${image}' was not found${what}`, {
           cause: error,
           reported: 'image',
         });
       const why = error instanceof PullError ? error.reason : 'the container engine did not answer';
-      const message = `Image '${image}' could not be pulled, and the worker has none of that name: ${why}`;
+      const message = `Image '${image}' could not be pulled${what}: ${why}`;
       if (why === ACCESS_REFUSED) throw new RunFault(message, { cause: error, reported: 'image' });
       if (!(error instanceof PullError) || isDiskFull(error))
         throw new EngineFault(message, { cause: error });
@@ -61,7 +78,7 @@ export class ImagePull {
     }
   }
 
-  private async pull(signal: AbortSignal): Promise<void> {
+  private async pull(signal: AbortSignal, authconfig: object | undefined): Promise<void> {
     const abort = new AbortController();
     const cancel = () => abort.abort();
     signal.addEventListener('abort', cancel, { once: true });
@@ -76,6 +93,7 @@ export class ImagePull {
       const report = await this.engine.createImage({
         fromImage,
         tag: pullSelector(this.reference),
+        ...(authconfig === undefined ? {} : { authconfig }),
         abortSignal: abort.signal,
       });
       for await (const line of splitLines(asChunks(report))) {
@@ -98,10 +116,17 @@ export class ImagePull {
     }
   }
 
-  private async isLocal(image: string): Promise<boolean> {
+  private async markPrivate(image: string): Promise<void> {
+    await withLimit(LOOKUP_MS, 'image tag', (abortSignal) =>
+      this.engine.getImage(image).tag({ ...privateMark(this.reference), abortSignal }),
+    );
+  }
+
+  /** Whether the engine has the image, and got it without a login. */
+  private async isFree(image: string): Promise<boolean> {
     try {
-      await withLimit(LOOKUP_MS, 'image inspect', () => this.engine.getImage(image).inspect());
-      return true;
+      const found = await withLimit(LOOKUP_MS, 'image inspect', () => this.engine.getImage(image).inspect());
+      return !isPrivate(found.RepoTags);
     } catch {
       return false;
     }

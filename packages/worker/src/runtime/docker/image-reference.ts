@@ -15,6 +15,9 @@ export interface ImageReference {
   readonly name: string;
 }
 
+/** Where an image without a registry in its name comes from. */
+export const DEFAULT_REGISTRY = 'docker.io';
+
 const MAX_REPOSITORY_LENGTH = 255;
 const PATH_SEGMENT = /^[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*$/;
 const REGISTRY =

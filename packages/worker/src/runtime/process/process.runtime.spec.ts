@@ -149,6 +149,35 @@ describe('process runtime', { timeout: 120_000 }, () => {
     assert.equal(existsSync(pwd), false);
   });
 
+  it('gives the program the environment and the arguments of the run', async () => {
+    const spec = containerSpec(
+      image('arguments', 'echo "$GREETING:$PATH:$SERVICE_INPUT_PATH"; echo "$#:$1"'),
+    );
+    const env = { GREETING: 'hello', SERVICE_INPUT_PATH: '/etc/passwd' };
+    const args = ['a b', ''];
+    const { lines } = await readToEnd(await runtime().start({ ...spec, env, args }));
+    const [first = '', second] = textsOf(lines, 'stdout');
+    assert.match(first, /^hello:\/.*:.*\/input\.json$/);
+    assert.equal(second, '2:a b');
+  });
+
+  it('executes the command of the run instead of the program', async () => {
+    const spec = containerSpec(image('replaced', 'echo of the image'));
+    const command = ['/bin/sh', '-c', 'echo "$0 $1"'];
+    const { lines } = await readToEnd(await runtime().start({ ...spec, command, args: ['of', 'the run'] }));
+    assert.deepEqual(textsOf(lines, 'stdout'), ['of the run']);
+  });
+
+  it('fails the run whose command or environment no machine could start', async () => {
+    const spec = containerSpec(image('unstartable', 'true'));
+    const huge = { BIG: 'x'.repeat(2 ** 20) };
+    await assert.rejects(runtime().start({ ...spec, env: huge }), /^RunFault: .* \(E2BIG\)/);
+    await assert.rejects(
+      runtime().start({ ...spec, command: ['no-such-command'] }),
+      /^RunFault: .* \(ENOENT\)/,
+    );
+  });
+
   it('reports exit codes and signals', async () => {
     assert.deepEqual(await (await start('code', 'exit 77')).exit, { exitCode: 77, outOfMemory: false });
     assert.deepEqual(await (await start('signal', 'kill -KILL $$')).exit, {

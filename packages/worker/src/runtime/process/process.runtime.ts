@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { parseImageReference } from '../docker/image-reference.js';
-import { ProcessContainer } from './process.container.js';
+import { ProcessContainer, type PipedChild } from './process.container.js';
 import { ProcessNotes, type ProcessNote } from './process-notes.js';
 import type { FolderSpec, RunFolder, RunFolders } from './run-folders.js';
 import { groupMembers, hasEnvironment, processStamp, signalGroup } from './process-table.js';
@@ -44,6 +44,7 @@ export interface ProcessRuntimeOptions {
  */
 export class ProcessRuntime implements Runtime {
   readonly name = 'process';
+  readonly capabilities = ['env', 'command', 'secrets'] as const;
   private readonly imagesDir: string;
   private readonly notes: ProcessNotes;
   private readonly running = new Set<number>();
@@ -118,17 +119,18 @@ export class ProcessRuntime implements Runtime {
   }
 
   private async spawn(program: string, spec: ContainerSpec, folder: RunFolder): Promise<RunningContainer> {
-    const env = { ...this.environment(folder.path), ...traceEnvironment(spec.trace) };
-    const child = spawn(program, [], {
+    const [file = program, ...own] = spec.command ?? [];
+    const child = spawnPiped(spec.image, file, [...own, ...(spec.args ?? [])], {
       cwd: folder.path,
-      env,
-      detached: true,
-      stdio: ['ignore', 'pipe', 'pipe'],
+      env: this.environment(folder.path, spec),
     });
     const { pid } = child;
+    if (pid === undefined) {
+      const error = await new Promise<unknown>((settle) => child.once('error', settle));
+      throw startProblem(spec.image, error);
+    }
     // An error after the start (a signal that cannot be sent) has no bearing on how the program ends.
     child.on('error', () => undefined);
-    if (pid === undefined) throw await startProblem(spec.image, child);
     this.running.add(pid);
     this.notes.write({ pid, stamp: processStamp(pid), mark: inputEntry(folder.path) });
     return new ProcessContainer(child, pid, folder, () => {
@@ -161,13 +163,15 @@ export class ProcessRuntime implements Runtime {
     );
   }
 
-  private environment(folder: string): NodeJS.ProcessEnv {
+  private environment(folder: string, { env, trace }: ContainerSpec): NodeJS.ProcessEnv {
     const { PATH = DEFAULT_PATH, LANG, TZ } = this.options.env;
     return {
       PATH,
       HOME: folder,
       ...(LANG === undefined ? {} : { LANG }),
       ...(TZ === undefined ? {} : { TZ }),
+      ...env,
+      ...traceEnvironment(trace),
       SERVICE_INPUT_PATH: join(folder, 'input.json'),
       SERVICE_OUTPUT_PATH: join(folder, 'output.json'),
     };
@@ -207,11 +211,32 @@ function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-/** Errors that every machine would report: no interpreter, no permission, no program. */
-const BAD_PROGRAM: ReadonlySet<unknown> = new Set(['ENOENT', 'EACCES', 'ENOEXEC']);
+/** Errors that every machine would report: no interpreter, no permission, no program, too large an environment. */
+const BAD_PROGRAM: ReadonlySet<unknown> = new Set([
+  'ENOENT',
+  'EACCES',
+  'ENOEXEC',
+  'ENOTDIR',
+  'ELOOP',
+  'ENAMETOOLONG',
+  'E2BIG',
+]);
 
-async function startProblem(image: string, child: ReturnType<typeof spawn>): Promise<Error> {
-  const error = await new Promise<unknown>((settle) => child.once('error', settle));
+/** Some errors are thrown, others emitted: {@link startProblem} */
+function spawnPiped(
+  image: string,
+  file: string,
+  args: readonly string[],
+  options: { readonly cwd: string; readonly env: NodeJS.ProcessEnv },
+): PipedChild {
+  try {
+    return spawn(file, args, { ...options, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+  } catch (error) {
+    throw startProblem(image, error);
+  }
+}
+
+function startProblem(image: string, error: unknown): Error {
   const code = codeOf(error);
   const message = `The program of image '${image}' could not be started (${code})`;
   return BAD_PROGRAM.has(code) ? new RunFault(message) : new EngineFault(message);

@@ -1,0 +1,105 @@
+import type { Logger } from 'pino';
+import { Backoff } from '../backoff.js';
+import { RunFault } from '../runtime/runtime.js';
+import {
+  isKeyRefusal,
+  secretNames,
+  type Answer,
+  type ClaimedRun,
+  type Refusal,
+  type RunSecrets,
+  type RunView,
+} from '../service-api/service-api.js';
+import type { WorkerContext } from '../worker-context.js';
+import { Refused } from './outcome.js';
+import { lossReason } from './run-poll.js';
+import { Stopped, type StopSignal } from './stop-signal.js';
+
+const RETRY = { firstMs: 500, maxMs: 15_000 };
+
+/** How long a service that cannot give secrets is asked again, in milliseconds. */
+const SECRETS_MS = 60_000;
+
+/** What the service says without a key for its secrets. It is permanent, unless processes of the service differ. */
+const NOT_CONFIGURED = 'Secrets are not configured';
+
+const NO_SECRETS: RunSecrets = { env: {}, registry: null };
+
+/** What an execution asks the service for before its container starts. */
+export class RunRequests {
+  constructor(
+    private readonly context: WorkerContext,
+    private readonly claimed: ClaimedRun,
+    private readonly stopSignal: StopSignal,
+    private readonly logger: Logger,
+  ) {}
+
+  /**
+   * Reads the run until there is an answer, and checks that it is assigned to this worker. The claim does not return the
+   * template of the outputs, and that of an older service not the attempt; heartbeats tell of a loss from the claim on.
+   * @param attempt null: not known yet
+   * @throws Stopped when the attempt is lost or the execution is stopped
+   * @throws Refused when the service refuses to show it
+   */
+  async getRun(attempt: number | null): Promise<RunView> {
+    const { api, workerId } = this.context;
+    const answer = await this.untilAnswered('the run', () => api.getRun(this.claimed.id));
+    if (answer.kind === 'refused')
+      throw new Refused(`The service refused to show the run (${answer.status}): ${answer.detail}`);
+    const why = lossReason(answer.value, workerId, attempt);
+    if (why !== null) throw new Stopped({ kind: 'lost', why });
+    return answer.value;
+  }
+
+  /**
+   * Reads the values of the run's secrets, without a request if it uses none. Keep them in memory only.
+   * @throws Stopped when the attempt is lost or the execution is stopped
+   * @throws RunFault when one does not exist, or the service cannot give them for {@link SECRETS_MS}
+   * @throws Refused when the service refuses them for another reason
+   */
+  async getSecrets(attempt: number | null): Promise<RunSecrets> {
+    const { api, clock, workerId } = this.context;
+    const { id, container } = this.claimed;
+    const names = secretNames(container);
+    if (names.length === 0) return NO_SECRETS;
+    const untilMs = clock.nowMs() + SECRETS_MS;
+    const answer = await this.untilAnswered('the secrets of the run', async () => {
+      const given = await api.getSecrets(id, { workerId, attempt });
+      const isLate = clock.nowMs() >= untilMs;
+      if (given.kind === 'unreachable' && given.reason.includes(NOT_CONFIGURED) && isLate)
+        throw new RunFault(`The service could not give the run's secrets: ${NOT_CONFIGURED}`);
+      // A process of an older version does not know the route.
+      const isUnknownRoute = given.kind === 'refused' && given.status === 404 && !namesOne(given, names);
+      if (!isUnknownRoute || isLate) return given;
+      return { kind: 'unreachable', reason: `HTTP 404: ${given.detail}` };
+    });
+    if (answer.kind === 'ok') return answer.value;
+    if (answer.status === 409) throw new Stopped({ kind: 'lost', why: answer.detail });
+    const message = `The service refused the run's secrets (${answer.status}): ${answer.detail}`;
+    throw answer.status === 404 ? new RunFault(message) : new Refused(message);
+  }
+
+  /** @throws Stopped when the service refuses the worker's key, or the execution is stopped */
+  private async untilAnswered<T>(
+    what: string,
+    ask: () => Promise<Answer<T>>,
+  ): Promise<Exclude<Answer<T>, { kind: 'unreachable' }>> {
+    const { clock, random, onKeyRefused } = this.context;
+    const backoff = new Backoff(RETRY, random);
+    for (;;) {
+      this.stopSignal.check();
+      const answer = await this.stopSignal.abortable(ask());
+      if (answer.kind === 'refused' && isKeyRefusal(answer)) {
+        onKeyRefused(answer);
+        throw new Stopped({ kind: 'key-refused' });
+      }
+      if (answer.kind !== 'unreachable') return answer;
+      this.logger.warn({ reason: answer.reason }, `could not read ${what}, retrying`);
+      await clock.sleep(backoff.nextMs(answer.retryAfterSeconds), this.stopSignal.signal);
+    }
+  }
+}
+
+function namesOne({ detail }: Refusal, names: readonly string[]): boolean {
+  return names.some((name) => detail.includes(`'${name}'`));
+}

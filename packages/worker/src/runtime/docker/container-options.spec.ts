@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { containerSpec } from '../../testing/container-spec.js';
+import { containerOptions } from './container-options.js';
+
+const OWNER = { workerId: 'w-1', instance: '1f3a90cc' };
+
+test('puts variables of the worker above those of the run', () => {
+  const trace = {
+    traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+    tracestate: null,
+  };
+  const env = { A: '1', SERVICE_INPUT_PATH: '/etc/passwd', TRACEPARENT: 'x', TRACESTATE: 'kept' };
+  assert.deepEqual(containerOptions({ ...containerSpec('tool'), env, trace }, OWNER).Env, [
+    'A=1',
+    'SERVICE_INPUT_PATH=/longshore/input.json',
+    `TRACEPARENT=${trace.traceparent}`,
+    'TRACESTATE=kept',
+    'SERVICE_OUTPUT_PATH=/longshore/output.json',
+  ]);
+});
+
+for (const [what, command, args, Entrypoint, Cmd] of [
+  ['nothing', null, null, undefined, undefined],
+  ['a command alone', ['tool', '-v'], null, ['tool', '-v'], []],
+  ['both', ['tool'], ['a b'], ['tool'], ['a b']],
+  ['arguments alone', null, ['a b', ''], undefined, ['a b', '']],
+  ['empty lists', [], [], undefined, undefined],
+] as const) {
+  test(`replaces entrypoint and arguments of the image as Kubernetes does, given ${what}`, () => {
+    const options = containerOptions({ ...containerSpec('tool'), command, args }, OWNER);
+    assert.deepEqual([options.Entrypoint, options.Cmd], [Entrypoint, Cmd]);
+  });
+}

@@ -1,0 +1,98 @@
+import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
+import { readTraceContext } from '@longshore/common/tracing/trace-context';
+import type { ClaimedRun, LostRun, RunContainer, RunSecrets, RunView } from './service-api.js';
+
+/** Null: it is not the run. */
+export function readRun(run: unknown, runId: string): RunView | null {
+  if (!isJsonObject(run) || run['id'] !== runId) return null;
+  const { state, current_attempt: currentAttempt, image, inputs, outputs, execution_summary: summary } = run;
+  if (typeof state !== 'string' || typeof image !== 'string' || typeof currentAttempt !== 'number')
+    return null;
+  if (!isJsonObject(inputs) || !isJsonObject(outputs) || !isJsonObject(summary)) return null;
+  const workerId = summary['worker_id'];
+  return {
+    state,
+    currentAttempt,
+    image,
+    inputs,
+    outputs,
+    workerId: typeof workerId === 'string' ? workerId : null,
+  };
+}
+
+/** Empty: not a lost run of the documented shape. */
+export function readLostRun(op: unknown): LostRun[] {
+  if (!isJsonObject(op)) return [];
+  const { id, state, attempt: currentAttempt, worker_id: workerId } = op;
+  if (typeof id !== 'string' || typeof state !== 'string' || typeof currentAttempt !== 'number') return [];
+  return [{ id, state, currentAttempt, workerId: typeof workerId === 'string' ? workerId : null }];
+}
+
+/** Null: not of the documented shape. */
+export function readSecrets(answer: unknown): RunSecrets | null {
+  const env = isJsonObject(answer) ? readTexts(answer['env']) : null;
+  if (!isJsonObject(answer) || env === null) return null;
+  const { registry } = answer;
+  if (registry === undefined || registry === null) return { env, registry: null };
+  if (!isJsonObject(registry)) return null;
+  const { server, username, password } = registry;
+  const isLogin = typeof server === 'string' && typeof username === 'string' && typeof password === 'string';
+  return isLogin ? { env, registry: { server, username, password } } : null;
+}
+
+/** Null: not of the documented shape, so that the run must not be executed. */
+function readContainer(op: JsonObject): RunContainer | null {
+  const env = readTexts(op['env']);
+  const secrets = readTexts(op['secrets']);
+  const [command, args] = [readList(op['command']), readList(op['args'])];
+  const imagePullSecret = op['image_pull_secret'] ?? null;
+  if (env === null || secrets === null || command === undefined || args === undefined) return null;
+  if (imagePullSecret !== null && typeof imagePullSecret !== 'string') return null;
+  return { env, secrets, command, args, imagePullSecret };
+}
+
+/** Texts by name; absent: empty; null: it is something else. */
+function readTexts(value: unknown = {}): Record<string, string> | null {
+  if (!isJsonObject(value)) return null;
+  const entries = Object.entries(value).flatMap(([name, text]) =>
+    typeof text === 'string' ? [[name, text] as const] : [],
+  );
+  return entries.length === Object.keys(value).length ? Object.fromEntries(entries) : null;
+}
+
+/** A list of texts; null: there is none; undefined: it is something else. */
+function readList(value: unknown = null): string[] | null | undefined {
+  if (value === null) return null;
+  if (!Array.isArray(value)) return undefined;
+  const texts = value.filter((text) => typeof text === 'string');
+  return texts.length === value.length ? texts : undefined;
+}
+
+/** Null: not of the documented shape. */
+export function readClaimedRun(op: unknown): ClaimedRun | null {
+  if (!isJsonObject(op)) return null;
+  const container = readContainer(op);
+  if (container === null) return null;
+  const { id, image, inputs, constraints, attempt } = op;
+  if (typeof id !== 'string' || typeof image !== 'string') return null;
+  if (!isJsonObject(inputs) || !isJsonObject(constraints)) return null;
+  return {
+    id,
+    image,
+    inputs,
+    constraints: {
+      ramMb: amount(constraints, 'ram_mb'),
+      vramMb: amount(constraints, 'vram_mb'),
+      cpu: amount(constraints, 'cpu'),
+      gpuId: typeof constraints['gpu_id'] === 'number' ? constraints['gpu_id'] : null,
+    },
+    attempt: typeof attempt === 'number' ? attempt : null,
+    container,
+    trace: readTraceContext(op['traceparent'], op['tracestate']),
+  };
+}
+
+function amount(constraints: JsonObject, key: string): number {
+  const value = constraints[key];
+  return typeof value === 'number' ? value : 0;
+}

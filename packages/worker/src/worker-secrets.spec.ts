@@ -1,0 +1,167 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { DOWN, errorMessage, eventTypes, PLAIN, type FakeRun } from './testing/fake-service.js';
+import { makeHarness, type WorkerHarness } from './testing/worker-harness.js';
+
+const VALUE = 'correct-horse-battery';
+const LOGIN = { server: 'registry.test', username: 'bot', password: 'pull-password' };
+const NEEDS_ALL = {
+  env: { MODE: 'fast', SHARED: 'of the run' },
+  command: ['tool'],
+  args: ['--all'],
+  secrets: { TOKEN: 'api-token' },
+  imagePullSecret: 'registry-login',
+};
+const ONE_SECRET = { ...PLAIN, secrets: { TOKEN: 'api-token' } };
+
+test('announces what its runtime can do', async () => {
+  const harness = makeHarness({ capabilities: ['env'] });
+  await harness.start();
+  assert.deepEqual(harness.service.callsOf('heartbeat')[0]?.report?.capabilities, ['env']);
+  await harness.end();
+});
+
+test('starts the container with environment, command, arguments and secrets, and pulls with the login', async () => {
+  const harness = makeHarness();
+  harness.service.secrets = { env: { TOKEN: VALUE }, registry: LOGIN };
+  const run = harness.service.add('run-1', { container: NEEDS_ALL });
+  await harness.start();
+  const container = await harness.container();
+  const { env, command, args } = container.spec;
+  assert.deepEqual(env, { MODE: 'fast', SHARED: 'of the run', TOKEN: VALUE });
+  assert.deepEqual([command, args], [['tool'], ['--all']]);
+  assert.deepEqual(harness.runtime.logins, [LOGIN]);
+  const calls = harness.service.calls.filter(({ runId }) => runId === 'run-1');
+  const order = calls.map(({ what, event }) => event?.type ?? what);
+  assert.ok(order.indexOf('getSecrets') < order.indexOf('STARTED'), order.join());
+  container.end(0);
+  await harness.untilState(run, 'COMPLETED');
+  await harness.end();
+});
+
+test('asks for no secrets for a run without them', async () => {
+  const harness = makeHarness();
+  harness.service.add('run-1', { container: { ...NEEDS_ALL, secrets: {}, imagePullSecret: null } });
+  await harness.start();
+  await harness.container();
+  assert.equal(harness.service.callsOf('getSecrets').length, 0);
+  await harness.end();
+});
+
+test('shows no value in log, events, error message, outputs or its own log', async () => {
+  const harness = makeHarness({ env: { SERVICE_LOG_LEVEL: 'debug' } });
+  harness.service.secrets = { env: { TOKEN: VALUE, KEY: 'line one\nline two' }, registry: LOGIN };
+  const failing = harness.service.add('run-1', { container: ONE_SECRET });
+  const completing = harness.service.add('run-2', { container: ONE_SECRET });
+  await harness.start();
+  const escaped = VALUE.replace('c', String.raw`\u0063`);
+  const [first, second] = [await harness.container(0), await harness.container(1)];
+  first.print(
+    `token=${VALUE}.`,
+    'line one',
+    `{"type":"SEEN","msg":"${VALUE}","payload":{"${VALUE}":["${escaped}"]}}`,
+    `{"type":"SEEN","msg":"line one\\nline two"}`,
+  );
+  first.end(1);
+  second.writeOutputs(JSON.stringify({ found: [`<${VALUE}>`] }));
+  second.end(0);
+  await harness.untilState(failing, 'FAILED');
+  await harness.untilState(completing, 'COMPLETED');
+  await harness.end();
+  const [seen, other] = failing.timeline.filter(({ type }) => type === 'SEEN');
+  assert.deepEqual([seen?.msg, seen?.payload, other?.msg], ['***', { '***': ['***'] }, '***']);
+  assert.match(errorMessage(failing), /token=\*\*\*\.\n\*\*\*$/);
+  assert.deepEqual(harness.service.logs.texts('run-1').slice(0, 2), ['token=***.', '***']);
+  assert.deepEqual(completing.timeline.at(-1)?.payload, { outputs: { found: ['<***>'] } });
+  const everything = JSON.stringify([harness.service.calls, harness.log]);
+  for (const value of [VALUE, 'line one', 'line two']) assert.ok(!everything.includes(value), value);
+});
+
+test('hides a value in the error of the engine', async () => {
+  const harness = makeHarness();
+  harness.service.secrets = { env: { TOKEN: VALUE }, registry: null };
+  harness.runtime.onStart = () => {
+    throw new Error(`cannot start with TOKEN=${VALUE}`);
+  };
+  const run = harness.service.add('run-1', { container: ONE_SECRET });
+  await harness.start();
+  await harness.untilState(run, 'FAILED');
+  assert.equal(errorMessage(run), 'cannot start with TOKEN=***');
+  await harness.end();
+  assert.ok(!harness.log.join().includes(VALUE));
+});
+
+test('reports FAILED with the name of a secret that does not exist', async () => {
+  const { harness, run } = await refusedSecrets(404, "Secret 'api-token' not found");
+  await harness.untilState(run, 'FAILED');
+  assertFailed(run, 'error', "The service refused the run's secrets (404): Secret 'api-token' not found");
+  await harness.end();
+});
+
+test('stops without a report when the service gives the secrets to another attempt', async () => {
+  const { harness, run } = await refusedSecrets(409, "Run 'run-1' is not assigned to worker 'rack/7:a'");
+  await harness.clock.pass(30_000);
+  assert.deepEqual(run.timeline, []);
+  assert.equal(harness.runtime.containers.length, 0);
+  assert.equal(harness.service.callsOf('getSecrets').length, 1);
+  await harness.end();
+});
+
+test('repeats the request for secrets through an outage and through processes without the route', async () => {
+  const harness = makeHarness();
+  const answers = [DOWN, { kind: 'refused', status: 404, detail: 'Cannot GET /runs/run-1/secrets' }] as const;
+  let tries = 0;
+  harness.service.onCall = ({ what }) => (what === 'getSecrets' ? answers[tries++] : undefined);
+  harness.service.add('run-1', { container: ONE_SECRET });
+  await harness.start();
+  await harness.container();
+  assert.equal(tries, 3);
+  await harness.end();
+});
+
+test('reports FAILED when the service has no secrets for a minute, and starts nothing', async () => {
+  const harness = makeHarness();
+  harness.service.onCall = ({ what }) =>
+    what === 'getSecrets'
+      ? { kind: 'unreachable', reason: 'HTTP 503: Secrets are not configured' }
+      : undefined;
+  const run = harness.service.add('run-1', { container: ONE_SECRET });
+  await harness.start();
+  await harness.clock.pass(50_000);
+  assert.equal(run.state, 'ASSIGNED');
+  await harness.clock.pass(40_000);
+  assertFailed(run, 'error', "The service could not give the run's secrets: Secrets are not configured");
+  assert.equal(harness.runtime.containers.length, 0);
+  await harness.end();
+});
+
+test('does not execute a run that needs what its runtime lacks, and lets another worker have it', async () => {
+  const harness = makeHarness({ capabilities: ['env'] });
+  const run = harness.service.add('run-1', { container: NEEDS_ALL });
+  await harness.start();
+  await harness.untilState(run, 'FAILED');
+  assertFailed(
+    run,
+    'infrastructure',
+    'The run needs command, secrets, registry, which the runtime process of this worker does not support',
+  );
+  assert.deepEqual([harness.runtime.pulls, harness.service.callsOf('getSecrets')], [[], []]);
+  await harness.end();
+});
+
+async function refusedSecrets(
+  status: number,
+  detail: string,
+): Promise<{ harness: WorkerHarness; run: FakeRun }> {
+  const harness = makeHarness();
+  harness.service.onCall = ({ what }) =>
+    what === 'getSecrets' ? { kind: 'refused', status, detail } : undefined;
+  const run = harness.service.add('run-1', { container: ONE_SECRET });
+  await harness.start();
+  return { harness, run };
+}
+
+function assertFailed(run: FakeRun, cause: string, message: string): void {
+  assert.deepEqual(eventTypes(run), ['FAILED']);
+  assert.deepEqual(run.timeline[0]?.payload, { error_message: message, cause });
+}
