@@ -18,6 +18,7 @@ import { RecordCauses1795000000017 } from './017-record-causes.js';
 import { IndexAvoidingRuns1795000000018 } from './018-index-avoiding-runs.js';
 import { AuditMoreActions1795000000020 } from './020-audit-more-actions.js';
 import { ExtendRuns1795000000021 } from './021-extend-runs.js';
+import { RestrictQueue1795000000022 } from './022-restrict-queue.js';
 
 /** Every migration, in order. One that has landed is never edited. */
 export const MIGRATIONS = [
@@ -41,4 +42,5 @@ export const MIGRATIONS = [
   IndexAvoidingRuns1795000000018,
   AuditMoreActions1795000000020,
   ExtendRuns1795000000021,
+  RestrictQueue1795000000022,
 ];

@@ -11,6 +11,11 @@ import { openTestDatabase, type TestDatabase } from '../support/test-database.js
 const NAMED_ONLY = [
   'api_keys_by_created',
   'definitions_latest',
+  'restricted_queue_avoiding',
+  'restricted_queue_by_key',
+  'restricted_queue_claimable',
+  'restricted_queue_order',
+  'restricted_queue_passed_over',
   'run_demand_largest',
   'run_queue_avoiding',
   'run_queue_order',

@@ -7,6 +7,11 @@ import { EventEntity } from './event.entity.js';
 import { FeedEpochEntity, FeedEpochStartEntity, FeedEntryEntity, FeedTopicEntity } from './feed.entity.js';
 import { IdempotencyKeyEntity } from './idempotency-key.entity.js';
 import { QueueEntryEntity, RunDeadlineEntity } from './queue.entity.js';
+import {
+  ConcurrencyKeyEntity,
+  RestrictedEntryEntity,
+  RunRequirementsEntity,
+} from './restricted-queue.entity.js';
 import { RunCountsEntity } from './run-counts.entity.js';
 import { RunDemandChangeEntity, RunDemandEntity, RunDemandSumsEntity } from './run-demand.entity.js';
 import { RunLogEntity, RunLogRemovalEntity, RunLogRowEntity } from './run-log.entity.js';
@@ -25,6 +30,9 @@ export const ENTITIES = [
   EventEntity,
   QueueEntryEntity,
   RunDeadlineEntity,
+  RestrictedEntryEntity,
+  RunRequirementsEntity,
+  ConcurrencyKeyEntity,
   RunCountsEntity,
   RunDemandEntity,
   RunDemandChangeEntity,

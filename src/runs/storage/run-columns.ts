@@ -1,4 +1,5 @@
 import { QueueEntryEntity } from '../../database/entities/queue.entity.js';
+import { RestrictedEntryEntity } from '../../database/entities/restricted-queue.entity.js';
 import { RunEntity } from '../../database/entities/run.entity.js';
 import { EntityTable, type Field } from '../../database/entity-table.js';
 import { CHANGING_FIELDS, FIXED_FIELDS } from '../machine/run.js';
@@ -9,6 +10,8 @@ export const RUNS = new EntityTable(RunEntity);
 export const JSON_FIELDS = ['inputs', 'outputsTemplate', 'attributes', 'outputs'] as const;
 
 export const QUEUE = new EntityTable(QueueEntryEntity);
+
+export const RESTRICTED = new EntityTable(RestrictedEntryEntity);
 
 /** Columns of `runs r` that the state machine reads: the fields of `Run`, except its outputs. */
 export const MACHINE_COLUMNS = RUNS.select('r', [...FIXED_FIELDS, ...CHANGING_FIELDS]);

@@ -1,0 +1,53 @@
+import { Column, Entity, Index, PrimaryColumn } from 'typeorm';
+
+/** A row of `restricted_queue`: a pending run with requirements on its worker or with a concurrency key. */
+@Entity('restricted_queue')
+@Index('restricted_queue_admitted', ['concurrencyKey'], {
+  where: '(is_admitted AND (concurrency_key IS NOT NULL))',
+})
+@Index('restricted_queue_avoiding', { synchronize: false })
+@Index('restricted_queue_by_key', { synchronize: false })
+@Index('restricted_queue_claimable', { synchronize: false })
+@Index('restricted_queue_order', { synchronize: false })
+@Index('restricted_queue_passed_over', { synchronize: false })
+@Index('restricted_queue_reserved', ['reservedFor'], { where: '(reserved_for IS NOT NULL)' })
+export class RestrictedEntryEntity {
+  @PrimaryColumn('uuid', { name: 'run_id', primaryKeyConstraintName: 'restricted_queue_pkey' }) runId: string;
+  @Column('integer') priority: number;
+  @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
+  @Column('integer', { name: 'ram_mb' }) ramMb: number;
+  @Column('integer', { name: 'vram_mb' }) vramMb: number;
+  @Column('integer') cpu: number;
+  /** See the columns of `run_queue`. */
+  @Column({ type: 'timestamptz', precision: 3, name: 'passed_over_at', nullable: true })
+  passedOverAt: Date | null;
+  @Column('text', { name: 'reserved_for', nullable: true }) reservedFor: string | null;
+  @Column('text', { name: 'avoided_worker', nullable: true }) avoidedWorker: string | null;
+  /** The nil UUID: any worker may get the run. */
+  @Column('uuid', { name: 'requirement_id' }) requirementId: string;
+  @Column('text', { name: 'concurrency_key', nullable: true }) concurrencyKey: string | null;
+  @Column('integer', { name: 'concurrency_limit', nullable: true }) concurrencyLimit: number | null;
+  /** A hash, the same for runs that the same claims may get: equal limit, requirements, resources and avoided worker. */
+  @Column('bigint') alike: string;
+  /** Whether claims read the row: it has no key, or it is among the first of its kind that its key has room for. */
+  @Column('boolean', { name: 'is_admitted' }) isAdmitted: boolean;
+}
+
+/** A row of `run_requirements`: what a worker must have to get a run. */
+@Entity('run_requirements')
+@Index('run_requirements_by_lead', ['lead'])
+export class RunRequirementsEntity {
+  @PrimaryColumn('uuid', { primaryKeyConstraintName: 'run_requirements_pkey' }) id: string;
+  /** `tag:NAME` and `capability:NAME`; not empty. */
+  @Column('text', { array: true }) required: string[];
+  /** The one of them by which the row is found: the one that leads the fewest other rows. */
+  @Column('text') lead: string;
+}
+
+/** A row of `concurrency_keys`. */
+@Entity('concurrency_keys')
+export class ConcurrencyKeyEntity {
+  @PrimaryColumn('text', { primaryKeyConstraintName: 'concurrency_keys_pkey' }) key: string;
+  /** Runs with the key that are assigned or running; changes in the same transaction as their states. */
+  @Column('integer') executing: number;
+}
