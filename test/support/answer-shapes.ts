@@ -145,6 +145,7 @@ const WORKER_FIELDS = {
     gpus: listOf(objectOf({ id: integer, vram_mb: integer, tags: listOf(text) })),
   }),
   tags: listOf(text),
+  capabilities: listOf(text),
   running_ops: listOf(
     objectOf({ id: text, image: text, inputs: free, constraints: free }, { attempt: positive }),
   ),
@@ -193,9 +194,21 @@ const RUN_EXPLANATION = objectOf({
       queued_at: timestamp,
       waiting_ms: integer,
       not_before: orNull(timestamp),
+      start_at: orNull(timestamp),
       passed_over_at: orNull(timestamp),
       reserved_for: orNull(text),
       avoided_worker: orNull(text),
+    }),
+  ),
+  requirements: orNull(objectOf({ selector: listOf(text), capabilities: listOf(text) })),
+  concurrency: orNull(
+    objectOf({
+      key: text,
+      limit: positive,
+      executing: integer,
+      holders: listOf(
+        objectOf({ run_id: uuidV7, state: oneOf('ASSIGNED', 'RUNNING'), worker_id: orNull(text) }),
+      ),
     }),
   ),
   holder: orNull(
@@ -227,7 +240,12 @@ const RUN_EXPLANATION = objectOf({
       can_take_now: oneOf(true, false),
       could_ever: oneOf(true, false),
       draining: oneOf(true, false),
-      obstacles: listOf(objectOf({ resource: text, needed: integer, free: integer, total: integer })),
+      obstacles: listOf(
+        objectOf(
+          { resource: text, needed: integer, free: integer, total: integer },
+          { missing: listOf(text) },
+        ),
+      ),
     }),
   ),
   counts: orNull(

@@ -66,6 +66,14 @@ export interface RunHolders {
   readonly isSender: boolean;
 }
 
+/** A run in execution that has a concurrency key. */
+export interface KeyHolder {
+  readonly id: string;
+  readonly state: 'ASSIGNED' | 'RUNNING';
+  /** Null for a run whose state an admin set. */
+  readonly workerId: string | null;
+}
+
 /** How many events behind the first of an attempt are searched: its STARTED is among them. */
 const FIRST_EVENTS = 20;
 
@@ -125,6 +133,25 @@ export class HeldRunRepository {
       else byWorker.set(run.workerId, [run]);
     }
     return byWorker;
+  }
+
+  /** How many runs with the concurrency key are in execution, and the first of them by id. */
+  async findKeyHolders(
+    executor: SqlExecutor,
+    key: string,
+    limit: number,
+  ): Promise<{ readonly count: number; readonly holders: readonly KeyHolder[] }> {
+    const holders = await rows<KeyHolder & { readonly count: number }>(
+      executor,
+      `select ${RUNS.select('r', ['id', 'state', 'workerId'])}, count(*) over ()::integer as count
+         from ${RUNS.name} r
+        where r.concurrency_key = $1::text
+          and r.state in ('ASSIGNED', 'RUNNING')
+        order by r.id
+        limit $2::integer`,
+      [key, limit],
+    );
+    return { count: holders[0]?.count ?? 0, holders };
   }
 
   /**

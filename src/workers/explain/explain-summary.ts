@@ -1,8 +1,12 @@
 import { assertNever } from '@longshore/common/json/assert-never';
+import { meets, type Offer, type Requirements } from '../../runs/requirements.js';
 import type { ExplainedEndDto, RunExplanationDto } from './explain.dto.js';
 
 /** Code points of an error message in the summary. */
 const MAX_MESSAGE = 200;
+
+/** Ids of runs in the summary. */
+const MAX_IDS = 3;
 
 /** How an attempt failed, and with which worker. */
 export type FailedAttempt = Pick<ExplainedEndDto, 'worker_id' | 'cause' | 'exit_code' | 'error_message'>;
@@ -10,17 +14,20 @@ export type FailedAttempt = Pick<ExplainedEndDto, 'worker_id' | 'cause' | 'exit_
 /**
  * The explanation in one or two sentences.
  * @param failed the attempt before, of a run in back-off
+ * @param active the active workers
  */
 export function summarise(
   explanation: Omit<RunExplanationDto, 'summary'>,
   failed: FailedAttempt | null,
+  active: readonly Offer[],
 ): string {
   const { state, queue, holder, ended } = explanation;
   switch (state) {
     case 'PENDING':
+      if (queue?.start_at) return `Not assigned before its start_at, ${queue.start_at}.`;
       return queue?.not_before
         ? `In back-off until ${queue.not_before}${failed ? attemptFailed(explanation.attempt - 1, failed) : ''}.`
-        : waiting(explanation);
+        : waiting(explanation, active);
     case 'ASSIGNED':
     case 'RUNNING':
       return holder?.worker_id ? held(explanation, holder.worker_id) : `Put into ${state} by an admin.`;
@@ -42,7 +49,7 @@ function attemptFailed(attempt: number, failed: FailedAttempt): string {
   return `: attempt ${attempt} failed${where}${failure(failed)}`;
 }
 
-function waiting(explanation: Omit<RunExplanationDto, 'summary'>): string {
+function waiting(explanation: Omit<RunExplanationDto, 'summary'>, active: readonly Offer[]): string {
   const { queue, counts } = explanation;
   const position = queue?.position ?? null;
   if (position === null || !counts) return 'Waiting.';
@@ -50,28 +57,72 @@ function waiting(explanation: Omit<RunExplanationDto, 'summary'>): string {
     ? `Number ${position} in the queue`
     : `At or behind number ${position} in the queue`;
   const avoided = queue?.avoided_worker ?? null;
-  return `${place}; ${chances(counts, explanation)}${reserved(queue?.reserved_for ?? null)}${avoids(avoided)}.`;
+  return `${place}; ${chances(counts, explanation, active)}${reserved(queue?.reserved_for ?? null)}${avoids(avoided)}.`;
 }
 
 /** @param explanation its most able workers come first */
 function chances(
   { active, draining, able_now: now, able_ever: ever }: NonNullable<RunExplanationDto['counts']>,
-  { workers: all, strategy }: Pick<RunExplanationDto, 'workers' | 'strategy'>,
+  { workers: all, strategy, requirements, concurrency }: Omit<RunExplanationDto, 'summary'>,
+  offers: readonly Offer[],
 ): string {
   if (active === 0) return 'no worker is active';
+  const required = { tags: requirements?.selector ?? [], capabilities: requirements?.capabilities ?? [] };
+  if (!offers.some((offer) => meets(offer, required))) return unmet(offers, required);
   const refusals = `the strategy '${strategy}' ignores resources, and a worker that has too little will refuse it`;
   const isAssignedAnyway = all.some(
     ({ can_take_now: canTakeNow, could_ever: couldEver }) => canTakeNow && !couldEver,
   );
-  if (!all.some(({ could_ever: couldEver }) => couldEver))
+  if (!all.some(({ could_ever: couldEver }) => couldEver)) {
+    const those = required.tags.length + required.capabilities.length > 0 ? ` with ${listed(required)}` : '';
     return isAssignedAnyway
-      ? `no active worker could ever execute it: ${refusals}`
-      : 'no active worker could ever take it';
+      ? `no active worker${those} could ever execute it: ${refusals}`
+      : `no active worker${those} could ever take it`;
+  }
   if (active === draining) return 'every active worker is draining';
+  if (concurrency && concurrency.executing >= concurrency.limit) return keyIsFull(concurrency);
   if (now > 0)
     return `${workers(now)} can take it as soon as it is their turn${isAssignedAnyway ? `: ${refusals}` : ''}`;
   if (ever > 0) return `${workers(ever)} could take it, but none of them now`;
   return 'only draining workers could take it';
+}
+
+/** Says which tags and capabilities none of the workers has or, without such, that none has all of them. */
+function unmet(offers: readonly Offer[], required: Requirements): string {
+  const tags = required.tags.filter((tag) => !offers.some((offer) => offer.tags.includes(tag)));
+  const capabilities = required.capabilities.filter(
+    (name) => !offers.some((offer) => offer.capabilities.includes(name)),
+  );
+  const absent = [
+    ...(tags.length > 0 ? [`no active worker has ${named('tag', 'tags', tags)}`] : []),
+    ...(capabilities.length > 0
+      ? [`no active worker announces ${named('capability', 'capabilities', capabilities)}`]
+      : []),
+  ];
+  return absent.join(', and ') || `no active worker has all of ${listed(required)}`;
+}
+
+function listed({ tags, capabilities }: Requirements): string {
+  return [
+    ...(tags.length > 0 ? [named('tag', 'tags', tags)] : []),
+    ...(capabilities.length > 0 ? [named('capability', 'capabilities', capabilities)] : []),
+  ].join(' and ');
+}
+
+function named(one: string, several: string, names: readonly string[]): string {
+  return `the ${names.length === 1 ? one : several} ${names.join(', ')}`;
+}
+
+function keyIsFull({
+  key,
+  limit,
+  executing,
+  holders,
+}: NonNullable<RunExplanationDto['concurrency']>): string {
+  const ids = holders.slice(0, MAX_IDS).map(({ run_id: id }) => id);
+  const more = executing - ids.length;
+  const by = `${ids.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+  return `its concurrency key '${key}' is at its limit of ${limit}, held by ${executing === 1 ? 'run' : 'runs'} ${by}`;
 }
 
 function reserved(workerId: string | null): string {

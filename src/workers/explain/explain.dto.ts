@@ -25,8 +25,10 @@ export class ExplainedQueueDto {
   @ApiProperty({ type: 'string', format: 'date-time' }) queued_at: string;
   /** Milliseconds since then. */
   @ApiProperty({ type: 'integer' }) waiting_ms: number;
-  /** End of the back-off, ISO 8601; null: the run is not in back-off. */
+  /** Before this time it is not assigned: end of the back-off, or the run's `start_at`. ISO 8601; null: neither. */
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) not_before: string | null;
+  /** The run's `start_at` if it waits for that time, which is `not_before` then; null: it does not. */
+  @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) start_at: string | null;
   /** Since when runs behind this one have been assigned before it, ISO 8601; null: never. */
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) passed_over_at: string | null;
   /** The worker that is reserved for the run; null: none. */
@@ -72,9 +74,15 @@ export class ExplainedEndDto {
   @ApiProperty({ type: 'string', nullable: true }) error_message: string | null;
 }
 
-@ApiSchema({ name: 'ExplainedObstacle', description: 'A resource of which a worker has too little.' })
+@ApiSchema({
+  name: 'ExplainedObstacle',
+  description: 'Why a worker cannot take a run, such as a resource of which it has too little.',
+})
 export class ExplainedObstacleDto {
-  /** `cpu`, `ram_mb`, `vram_mb`, `reserved` (for another run), `avoided` (others can take the run), or a name that the strategy defines. */
+  /**
+   * `cpu`, `ram_mb`, `vram_mb`, `tags` (of the run's selector), `capabilities` (that the run needs), `concurrency` (runs of its key),
+   * `reserved` (for another run), `avoided` (others can take the run), or a name that the strategy defines.
+   */
   @ApiProperty({ type: 'string', example: 'ram_mb' }) resource: string;
   /** What the run needs. */
   @ApiProperty({ type: 'number' }) needed: number;
@@ -82,6 +90,8 @@ export class ExplainedObstacleDto {
   @ApiProperty({ type: 'number' }) free: number;
   /** What the worker has in total. */
   @ApiProperty({ type: 'number' }) total: number;
+  /** The tags or capabilities that the worker lacks; absent for other obstacles. */
+  @ApiProperty({ type: [String], required: false, example: ['gpu'] }) missing?: string[];
 }
 
 @ApiSchema({ name: 'ExplainedWorker', description: 'Whether an active worker can execute a pending run.' })
@@ -89,7 +99,7 @@ export class ExplainedWorkerDto {
   id: string;
   /** Whether its next claim would get the run if no other run were before it in the queue. */
   can_take_now: boolean;
-  /** Whether it could execute the run when idle. */
+  /** Whether it could execute the run when idle: it has the tags, the capabilities and the resources. */
   could_ever: boolean;
   /** True while it is draining. */
   draining: boolean;
@@ -114,6 +124,37 @@ export class ExplainedWorkerCountsDto {
   @ApiProperty({ type: 'integer' }) able_ever: number;
 }
 
+@ApiSchema({ name: 'ExplainedRequirements', description: 'What a worker must have to get the run.' })
+export class ExplainedRequirementsDto {
+  /** Tags: the run's `selector`. */
+  @ApiProperty({ type: [String], example: ['gpu', 'eu'] }) selector: string[];
+  /** What its container options need: `env`, `command`, `secrets`, `registry`. */
+  @ApiProperty({ type: [String], example: ['env'] }) capabilities: string[];
+}
+
+@ApiSchema({
+  name: 'ExplainedKeyHolder',
+  description: 'A run in execution that has the same concurrency key.',
+})
+export class ExplainedKeyHolderDto {
+  run_id: string;
+  @ApiProperty({ enum: ['ASSIGNED', 'RUNNING'] }) state: 'ASSIGNED' | 'RUNNING';
+  /** Null for a run whose state an admin set. */
+  @ApiProperty({ type: 'string', nullable: true }) worker_id: string | null;
+}
+
+@ApiSchema({ name: 'ExplainedConcurrency', description: "The use of the run's concurrency key." })
+export class ExplainedConcurrencyDto {
+  /** @example db-migration */
+  key: string;
+  /** The limit of this run. @example 1 */
+  @ApiProperty({ type: 'integer' }) limit: number;
+  /** Runs with the key that are ASSIGNED or RUNNING, this one included. @example 1 */
+  @ApiProperty({ type: 'integer' }) executing: number;
+  /** The others among them, by id, 100 at most. */
+  @ApiProperty({ type: [ExplainedKeyHolderDto] }) holders: ExplainedKeyHolderDto[];
+}
+
 @ApiSchema({ name: 'RunExplanation', description: 'Explains the state of a run.' })
 export class RunExplanationDto {
   run_id: string;
@@ -128,6 +169,12 @@ export class RunExplanationDto {
   @ApiProperty({ type: ExplainedDeadlineDto, nullable: true }) deadline: ExplainedDeadlineDto | null;
   /** Null unless the run is PENDING. */
   @ApiProperty({ type: ExplainedQueueDto, nullable: true }) queue: ExplainedQueueDto | null;
+  /** What a worker needs to get the run, empty lists: nothing; null unless the run is PENDING. */
+  @ApiProperty({ type: ExplainedRequirementsDto, nullable: true })
+  requirements: ExplainedRequirementsDto | null;
+  /** Null without a concurrency key, and when the run has ended. */
+  @ApiProperty({ type: ExplainedConcurrencyDto, nullable: true })
+  concurrency: ExplainedConcurrencyDto | null;
   /** Null unless the run is ASSIGNED or RUNNING. */
   @ApiProperty({ type: ExplainedHolderDto, nullable: true }) holder: ExplainedHolderDto | null;
   /** Null unless the run has ended. */

@@ -3,12 +3,13 @@ import { DataSource, type EntityManager } from 'typeorm';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
 import { timerOf } from '../../runs/machine/timers.js';
 import { QueueReader, type RunStatus } from '../../runs/queue/queue.reader.js';
-import { hasResources, isEligible } from '../../runs/journal/eligibility.js';
-import type { HeldRun, Obstacle, QueuedRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
+import { meets, requirementsOf, type Requirements } from '../../runs/requirements.js';
+import type { HeldRun, QueuedRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { WorkerPool, type PooledWorker } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 import { type FailedAttempt, summarise } from './explain-summary.js';
 import type {
+  ExplainedConcurrencyDto,
   ExplainedDeadlineDto,
   ExplainedEndDto,
   ExplainedHolderDto,
@@ -17,14 +18,15 @@ import type {
   ExplainedWorkerDto,
   RunExplanationDto,
 } from './explain.dto.js';
+import { judgeWorker } from './judge-worker.js';
 
 const MAX_WORKERS = 100;
 
 /** Workers whose runs one statement reads. */
 const WORKERS_PER_PAGE = 1000;
 
-/** The run avoids the worker, because another one could execute it. */
-const AVOIDED: Obstacle = { resource: 'avoided', needed: 1, free: 0, total: 1 };
+/** Other runs of a key that are listed. */
+const MAX_HOLDERS = 100;
 
 const NONE: ReadonlyMap<string, readonly HeldRun[]> = new Map();
 
@@ -46,7 +48,12 @@ export class ExplainService {
       const status = await this.queue.getStatus(manager, runId);
       const { run } = status;
       const active = workers.filter(({ isActive }) => isActive);
-      const judged = run.state === 'PENDING' ? await this.#judge(manager, status, active) : null;
+      const requirements = requirementsOf(run.selector, run.container);
+      const concurrency = await this.#concurrencyOf(manager, status);
+      const judged =
+        run.state === 'PENDING'
+          ? await this.#judge(manager, status, active, { requirements, concurrency })
+          : null;
       const explanation = {
         run_id: run.id,
         state: run.state,
@@ -54,27 +61,57 @@ export class ExplainService {
         strategy: this.strategy.name,
         deadline: deadlineOf(status),
         queue: queueOf(status),
+        requirements: judged && {
+          selector: [...requirements.tags],
+          capabilities: [...requirements.capabilities],
+        },
+        concurrency,
         holder: holderOf(status, workers),
         ended: endOf(status),
         workers: (judged ?? []).toSorted(byAbility).slice(0, MAX_WORKERS),
         counts: judged && countsOf(judged, workers.length),
       };
-      return { ...explanation, summary: summarise(explanation, failedOf(status)) };
+      return { ...explanation, summary: summarise(explanation, failedOf(status), active) };
     });
+  }
+
+  async #concurrencyOf(manager: EntityManager, { run }: RunStatus): Promise<ExplainedConcurrencyDto | null> {
+    const { id, concurrencyKey: key, concurrencyLimit: limit, finishedAt } = run;
+    if (key === null || limit === null || finishedAt !== null) return null;
+    const { count, holders } = await this.heldRuns.findKeyHolders(manager, key, MAX_HOLDERS + 1);
+    return {
+      key,
+      limit,
+      executing: count,
+      holders: holders
+        .filter((holder) => holder.id !== id)
+        .slice(0, MAX_HOLDERS)
+        .map(({ id: runId, state, workerId }) => ({ run_id: runId, state, worker_id: workerId })),
+    };
   }
 
   async #judge(
     manager: EntityManager,
     { run, place, now }: RunStatus,
     workers: readonly PooledWorker[],
+    needs: {
+      readonly requirements: Requirements;
+      readonly concurrency: ExplainedConcurrencyDto | null;
+    },
   ): Promise<ExplainedWorkerDto[]> {
+    const { requirements, concurrency } = needs;
     const claiming = workers.filter(({ isDraining }) => !isDraining);
     const situation = {
       strategy: this.strategy,
       run: { ...run, passedOverAt: place?.passedOverAt ?? null, reservedFor: place?.reservedFor ?? null },
       isClaimable: place !== null,
+      requirements,
+      keyRoom: concurrency && {
+        limit: concurrency.limit,
+        free: Math.max(0, concurrency.limit - concurrency.executing),
+      },
       now,
-      claiming,
+      eligible: claiming.filter((worker) => meets(worker, requirements)),
       reachable: new Set(claiming.map(({ id }) => id)),
     };
     const judged: ExplainedWorkerDto[] = [];
@@ -88,52 +125,10 @@ export class ExplainService {
         const workerId = one.reservedFor ?? '';
         reserved.set(workerId, [...(reserved.get(workerId) ?? []), one]);
       }
-      judged.push(...some.map((worker) => judge({ ...situation, held, reserved }, worker)));
+      judged.push(...some.map((worker) => judgeWorker({ ...situation, held, reserved }, worker)));
     }
     return judged;
   }
-}
-
-/** A pending run and what its scheduling depends on. */
-interface Situation {
-  readonly strategy: SchedulingStrategy;
-  readonly run: QueuedRun;
-  /** False during a back-off. */
-  readonly isClaimable: boolean;
-  readonly now: Date;
-  readonly held: ReadonlyMap<string, readonly HeldRun[]>;
-  /** Runs that workers are reserved for, by worker, in queue order. */
-  readonly reserved: ReadonlyMap<string, readonly QueuedRun[]>;
-  /** The workers that may claim, and their ids. */
-  readonly claiming: readonly PooledWorker[];
-  readonly reachable: ReadonlySet<string>;
-}
-
-/** What a claim of the worker would do with the run: the strategy chooses among it and the runs it is reserved for. */
-function judge(situation: Situation, worker: PooledWorker): ExplainedWorkerDto {
-  const { strategy, run, isClaimable, now, held, reserved, claiming, reachable } = situation;
-  const idle = { ...worker, held: [], keptFor: null };
-  const claimant = { ...worker, held: held.get(worker.id) ?? [] };
-  const others = (reserved.get(worker.id) ?? []).filter(({ id }) => id !== run.id);
-  const candidates = [run, ...others].toSorted(byQueueOrder);
-  const { assignments } = strategy.choose([claimant], candidates, { now, reachable });
-  const isAllowed = isEligible(strategy, worker, run, claiming);
-  const wouldGet = isAllowed && assignments.some(({ runId }) => runId === run.id);
-  const kept = candidates.find(
-    (one) => one.reservedFor === worker.id && strategy.obstacles(idle, one).length === 0,
-  );
-  const fits = run.avoidedWorker === null || hasResources(worker, run);
-  const obstacles = [
-    ...(fits && !isAllowed ? [AVOIDED] : []),
-    ...(wouldGet ? [] : strategy.obstacles({ ...claimant, keptFor: kept?.id ?? null }, run)),
-  ];
-  return {
-    id: worker.id,
-    can_take_now: wouldGet && isClaimable && !worker.isDraining,
-    could_ever: fits && strategy.obstacles(idle, run).length === 0,
-    draining: worker.isDraining,
-    obstacles: obstacles.map(({ resource, needed, free, total }) => ({ resource, needed, free, total })),
-  };
 }
 
 /** The most able workers first, then by id. */
@@ -147,13 +142,8 @@ function rank({ can_take_now: canTakeNow, could_ever: couldEver, draining }: Exp
   return draining ? 2 : 1;
 }
 
-function byQueueOrder(a: QueuedRun, b: QueuedRun): number {
-  const age = a.createdAt.getTime() - b.createdAt.getTime();
-  return b.priority - a.priority || age || (a.id < b.id ? -1 : 1);
-}
-
 function deadlineOf({ run, now }: RunStatus): ExplainedDeadlineDto | null {
-  // No timeout runs during a back-off.
+  // No timeout runs before the attempt may be claimed.
   const at = run.notBefore === null ? (timerOf(run)?.dueAt ?? null) : null;
   return (
     at && {
@@ -173,10 +163,16 @@ function queueOf({ run, place, now }: RunStatus): ExplainedQueueDto | null {
     queued_at: run.queuedAt.toISOString(),
     waiting_ms: millisBetween(run.queuedAt, now),
     not_before: run.notBefore?.toISOString() ?? null,
+    start_at: isDelayed(run) ? (run.startAt?.toISOString() ?? null) : null,
     passed_over_at: place?.passedOverAt?.toISOString() ?? null,
     reserved_for: place?.reservedFor ?? null,
     avoided_worker: run.avoidedWorker,
   };
+}
+
+/** Whether the run waits for its `start_at`, not for the end of a back-off. */
+function isDelayed({ notBefore, startAt }: RunStatus['run']): boolean {
+  return notBefore !== null && notBefore.getTime() === startAt?.getTime();
 }
 
 function holderOf({ run, now }: RunStatus, workers: readonly PooledWorker[]): ExplainedHolderDto | null {
