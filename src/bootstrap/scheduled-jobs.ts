@@ -66,7 +66,7 @@ export function scheduledJobs({
     scheduledJob(
       {
         name: RUN_TIMEOUTS,
-        does: 'carries out timeouts and ends of back-offs; also runs when the next one is due',
+        does: 'carries out timeouts, delayed starts and ends of back-offs; also runs when the next one is due',
         ...every(5 * MINUTE),
         jitterMs: 20,
         firstDelayMs: 0,

@@ -22,7 +22,8 @@ export async function letTimePass(
           set queued_at = queued_at - $2::interval,
               assigned_at = assigned_at - $2::interval,
               started_at = started_at - $2::interval,
-              not_before = not_before - $2::interval
+              not_before = not_before - $2::interval,
+              start_at = start_at - $2::interval
         where id = any($1::uuid[])`,
       by,
     );

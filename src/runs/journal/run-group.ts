@@ -103,7 +103,7 @@ export class RunGroup {
       if (!before || !isClaimable(before)) return true;
       return before.priority !== run.priority || before.avoidedWorker !== run.avoidedWorker;
     });
-    return [...this.created, ...entering];
+    return [...this.created.filter(isClaimable), ...entering];
   }
 
   /** Ids of runs that leave the queue. */

@@ -26,7 +26,12 @@ const LOCKED = (state: RunState): string => `Run is already in terminal state ${
 const NOT_ASSIGNED = "Run 'run-1' is not assigned to a worker";
 
 /** What each command does in each state: the state afterwards, or the refusal. Written out, not derived. */
-const GRID: readonly { name: string; command: RunCommand; expect: Record<RunState, string> }[] = [
+const GRID: readonly {
+  name: string;
+  command: RunCommand;
+  run?: Partial<Run>;
+  expect: Record<RunState, string>;
+}[] = [
   {
     name: 'CLAIM',
     command: ASSIGN,
@@ -35,9 +40,21 @@ const GRID: readonly { name: string; command: RunCommand; expect: Record<RunStat
       PENDING: 'ASSIGNED',
     },
   },
+  {
+    name: 'CLAIM before start_at',
+    command: ASSIGN,
+    run: { startAt: later(61), notBefore: later(61) },
+    expect: everywhere("Run 'run-1' is not pending"),
+  },
   { name: 'STARTED', command: STARTED, expect: inExecution('RUNNING') },
   { name: 'COMPLETED', command: COMPLETED, expect: inExecution('COMPLETED') },
   { name: 'FAILED with retries left', command: FAILED, expect: inExecution('PENDING') },
+  {
+    name: 'FAILED by a cause that is not retried',
+    command: FAILED,
+    run: { retryOn: 'oom,exit:75' },
+    expect: inExecution('FAILED'),
+  },
   { name: 'FAILED by the infrastructure', command: NODE_LOST, expect: inExecution('PENDING') },
   {
     name: 'CANCELLED',
@@ -82,10 +99,10 @@ function whileLive(pending: RunState, assigned: RunState, running: RunState): Re
   return { PENDING: pending, ASSIGNED: assigned, RUNNING: running, ...locked() };
 }
 
-for (const { name, command: given, expect } of GRID) {
+for (const { name, command: given, run: changed, expect } of GRID) {
   for (const state of RUN_STATES) {
     test(`${name} in state ${state}: ${expect[state]}`, () => {
-      const run = IN_STATE[state];
+      const run = { ...IN_STATE[state], ...changed };
       assert.equal(run.state, state);
       const outcome = decide(run, given, later(60));
       if (isRejected(outcome)) assert.equal(rejectionDetail('run-1', outcome.rejection), expect[state]);
@@ -109,6 +126,7 @@ const ROWS: Record<string, { command: RunCommand; run?: Partial<Run> }> = {
   COMPLETED: { command: COMPLETED },
   'FAILED, retries remain': { command: FAILED },
   'FAILED, no retries remain': { command: FAILED, run: { maxAttempts: 1 } },
+  'FAILED, not in retry_on': { command: FAILED, run: { retryOn: 'oom,exit:75' } },
   CANCELLED: { command: command(USER_CANCEL) },
   'RETRIED, forced': { command: command(MANUAL_RETRY) },
   'RETRIED, not forced, retries remain': { command: RETRY_POLITELY },

@@ -3,7 +3,7 @@ import { decideFailed, decideInfrastructureFailure, decideReclaim } from './fail
 import { recordNote } from './note.js';
 import { openAttempt, record, transitionOf } from './record.js';
 import type { Rejection, Command, Outcome, Reporter, RunCommand } from './run-command.js';
-import { MAX_ATTEMPTS_OF_A_RUN, type NextAttempt, type Run } from './run.js';
+import { MAX_ATTEMPTS_OF_A_RUN, waitForStart, type NextAttempt, type Run } from './run.js';
 import type { RunEvent } from './run-event.js';
 import { isInExecution, isTerminal } from './run-state.js';
 import { decideElapse } from './timers.js';
@@ -114,8 +114,8 @@ function decideRetried(
 }
 
 /**
- * An admin's direct change: any state from any state, no timeline entry. PENDING ends a back-off. A run that a patch puts
- * into execution has no worker until one reports STARTED.
+ * An admin's direct change: any state from any state, no timeline entry. PENDING ends a back-off, but not the wait for
+ * `startAt`. A run that a patch puts into execution has no worker until one reports STARTED.
  */
 function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
   const patched: Run = {
@@ -143,7 +143,7 @@ function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
       exitCode: null,
       avoidedWorker: null,
       queuedAt: state === 'PENDING' ? t : run.queuedAt,
-      notBefore: null,
+      notBefore: state === 'PENDING' ? waitForStart(run, t) : null,
       assignedAt: held ? run.assignedAt : isInExecution(state) ? t : null,
       startedAt: state === 'RUNNING' ? ((held ? run.startedAt : null) ?? t) : null,
       finishedAt: null,

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import type { JsonObject } from '@longshore/common/json/json-value';
 import { decide } from './decide.js';
 import {
   accepted,
@@ -17,6 +18,8 @@ import {
 import type { RunCommand } from './run-command.js';
 import { MAX_ATTEMPTS_OF_A_RUN, type Run } from './run.js';
 import { isInExecution, RUN_STATES } from './run-state.js';
+
+const failing = (payload: JsonObject): RunCommand => event({ type: 'FAILED', msg: '', payload });
 
 const RECLAIM = {
   type: 'reclaim',
@@ -146,6 +149,48 @@ describe('a failure', () => {
     const last: Run = { ...IN_STATE.RUNNING, maxAttempts: 1 };
     const { run } = accepted(decide(last, event({ type: 'FAILED', msg: '' }), later(9)));
     assert.deepEqual([run.state, run.cause, run.exitCode], ['FAILED', 'error', null]);
+  });
+});
+
+describe('retry_on', () => {
+  const ON_OOM: Run = { ...IN_STATE.RUNNING, retryOn: 'oom,exit:75' };
+  test('fails the run for good when it does not name the failure, although retries remain', () => {
+    const { run, entries, endedAttempt } = accepted(
+      decide(ON_OOM, failing({ error_message: 'bad input', cause: 'exit', exit_code: 2 }), later(9)),
+    );
+    assert.deepEqual(
+      [run.state, run.attempt, run.failures, run.cause, run.exitCode, run.errorMessage],
+      ['FAILED', 1, 1, 'exit', 2, 'bad input'],
+    );
+    assert.deepEqual(
+      entries.map(({ type, state }) => [type, state]),
+      [['FAILED', 'FAILED']],
+    );
+    assert.equal(endedAttempt, undefined);
+  });
+
+  test('lets a failure that it names be retried, by its cause or its exit code, while retries remain', () => {
+    for (const payload of [
+      { cause: 'oom', exit_code: 137 },
+      { cause: 'exit', exit_code: 75 },
+    ]) {
+      assert.equal(accepted(decide(ON_OOM, failing(payload), later(9))).run.state, 'PENDING');
+      const last: Run = { ...ON_OOM, failures: ON_OOM.maxAttempts - 1 };
+      assert.equal(accepted(decide(last, failing(payload), later(9))).run.state, 'FAILED');
+    }
+  });
+
+  test('sees an absent cause as error', () => {
+    const onError: Run = { ...ON_OOM, retryOn: 'error' };
+    assert.equal(accepted(decide(ON_OOM, failing({}), later(9))).run.state, 'FAILED');
+    assert.equal(accepted(decide(onError, failing({}), later(9))).run.state, 'PENDING');
+  });
+
+  test('does not concern failures of the infrastructure, reclaims and requested retries', () => {
+    const never: Run = { ...IN_STATE.RUNNING, retryOn: '' };
+    for (const command of [NODE_LOST, RECLAIM, event({ type: 'RETRIED', msg: '' })]) {
+      assert.equal(accepted(decide(never, command, later(9))).run.state, 'PENDING');
+    }
   });
 });
 

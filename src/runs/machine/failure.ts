@@ -1,5 +1,6 @@
 import { openAttempt, record, transitionOf, type EventContent } from './record.js';
 import type { Command, Decision, Outcome } from './run-command.js';
+import { isRetried } from './retry-on.js';
 import { MAX_ATTEMPTS_OF_A_RUN, type NextAttempt, type Run } from './run.js';
 import type { Failure } from './run-event.js';
 import { isInExecution } from './run-state.js';
@@ -12,7 +13,7 @@ const MAX_BACKOFF_S = 86_400;
 /** Upper bound of the pause after repeated failures of the infrastructure, in seconds. */
 const MAX_INFRASTRUCTURE_PAUSE_S = 60;
 
-/** Ends the attempt as FAILED. While retries remain another attempt follows, after the back-off; else the run fails. */
+/** Ends the attempt as FAILED. Another attempt follows, after the back-off, if the retry policy allows it; else the run fails. */
 export function decideFailed(
   run: Run,
   event: EventContent,
@@ -22,10 +23,12 @@ export function decideFailed(
 ): Outcome {
   const failures = run.failures + 1;
   const remain = failures < run.maxAttempts && run.attempt < MAX_ATTEMPTS_OF_A_RUN;
-  const transition = transitionOf(run, 'FAILED', remain ? 'retries remain' : 'no retries remain');
+  const retries = remain && isRetried(run.retryOn, failure);
+  const when = retries ? 'retries remain' : remain ? 'not in retry_on' : 'no retries remain';
+  const transition = transitionOf(run, 'FAILED', when);
   if ('rejection' in transition) return transition;
   const failed: Run = { ...asFailed(run, failure, t), failures };
-  if (!remain) return record(failed, event, {});
+  if (!retries) return record(failed, event, {});
   const retried = openAttempt(failed, 'FAILED', [event, AUTOMATIC_RETRY], nextAttempt, t);
   return afterPause(retried, backoffMs(failed, nextAttempt.jitter), t);
 }
@@ -78,10 +81,11 @@ function asFailed(run: Run, { errorMessage, cause, exitCode }: Failure, t: Date)
   return { ...run, state: 'FAILED', errorMessage, cause, exitCode, finishedAt: t, updatedAt: t };
 }
 
-/** Keeps the new attempt out of the queue for so long. */
+/** Keeps the new attempt out of the queue for so long; for longer if it has to wait for its start anyway. */
 function afterPause(decision: Decision, forMs: number, t: Date): Decision {
-  if (forMs === 0) return decision;
-  return { ...decision, run: { ...decision.run, notBefore: new Date(t.getTime() + forMs) } };
+  const end = new Date(t.getTime() + forMs);
+  if (forMs === 0 || end < (decision.run.notBefore ?? end)) return decision;
+  return { ...decision, run: { ...decision.run, notBefore: end } };
 }
 
 /** Milliseconds before the next attempt: doubled with each failure up to the bound, with a jitter of up to half. */

@@ -1,5 +1,5 @@
 import type { Decision, Rejected } from './run-command.js';
-import type { NextAttempt, Run, TimelineEntry } from './run.js';
+import { waitForStart, type NextAttempt, type Run, type TimelineEntry } from './run.js';
 import type { RunEvent } from './run-event.js';
 import { isTerminal, type RunState } from './run-state.js';
 import { findTransition, type Condition, type Transition, type Trigger } from './transitions.js';
@@ -18,12 +18,12 @@ export type EventContent = Pick<RunEvent, 'type' | 'msg' | 'payload' | 'sender'>
 /** Appends one entry to the timeline of the current attempt. */
 export function record(run: Run, event: EventContent, change: Partial<Run>): Decision {
   const changed: Run = { ...run, ...change, eventCount: run.eventCount + 1 };
-  const keepsBackOff = changed.state === 'PENDING' || changed.notBefore === null;
-  const next = keepsBackOff ? changed : { ...changed, notBefore: null };
+  const keepsWait = changed.state === 'PENDING' || changed.notBefore === null;
+  const next = keepsWait ? changed : { ...changed, notBefore: null };
   return { run: next, entries: [entryOf(next, event, run.eventCount, next.state, next.updatedAt)] };
 }
 
-/** Ends the current attempt with the given state and entries, and puts a new one into the queue. */
+/** Ends the current attempt with the given state and entries, and opens a new one, which waits for `startAt` at most. */
 export function openAttempt(
   run: Run,
   endState: RunState,
@@ -51,7 +51,7 @@ export function openAttempt(
       noteCount: 0,
       noteBytes: 0,
       queuedAt: t,
-      notBefore: null,
+      notBefore: waitForStart(run, t),
       assignedAt: null,
       startedAt: null,
       finishedAt: null,

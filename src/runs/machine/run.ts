@@ -91,7 +91,6 @@ export const INITIAL_VALUES = {
   avoidedWorker: null,
   noteCount: 0,
   noteBytes: 0,
-  notBefore: null,
   assignedAt: null,
   startedAt: null,
   finishedAt: null,
@@ -112,12 +111,21 @@ export const NO_OPTIONS = {
 } as const satisfies Partial<RunRecord>;
 
 /** What a run is created with: every field of the entity that creation does not set itself. Validated before. */
-export type NewRun = Omit<RunRecord, keyof typeof INITIAL_VALUES | (typeof CREATION_TIMES)[number]>;
+export type NewRun = Omit<
+  RunRecord,
+  keyof typeof INITIAL_VALUES | (typeof CREATION_TIMES)[number] | 'notBefore'
+>;
 
 /** The run as it is created. @param now the database's time */
 export function createRun(fresh: NewRun, now: Date): RunRecord {
   // The spread of many fields comes last: V8 adds fields to a large copy slowly.
-  return { createdAt: now, queuedAt: now, updatedAt: now, ...INITIAL_VALUES, ...fresh };
+  const notBefore = waitForStart(fresh, now);
+  return { createdAt: now, queuedAt: now, updatedAt: now, notBefore, ...INITIAL_VALUES, ...fresh };
+}
+
+/** Until when a pending run waits for its `start_at`; null: it has none, or it is past. */
+export function waitForStart({ startAt }: Pick<Run, 'startAt'>, now: Date): Date | null {
+  return startAt !== null && startAt > now ? startAt : null;
 }
 
 export interface TimelineEntry {

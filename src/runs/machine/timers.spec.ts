@@ -12,18 +12,22 @@ import {
   FRESH,
   IN_STATE,
   later,
+  NEW_RUN,
   NEXT_ATTEMPT,
+  NODE_LOST,
   refusal,
   STARTED,
   T0,
 } from './decide.fixtures.js';
-import type { RunCommand } from './run-command.js';
-import type { Run } from './run.js';
+import { isRejected, type RunCommand } from './run-command.js';
+import { createRun, type NewRun, type Run } from './run.js';
 import { MANUAL_RETRY, USER_CANCEL } from './run-event.js';
 
 const dueAt = (run: Run): Date | null => timerOf(run)?.dueAt ?? null;
 
 const elapse = (jitter = 1): RunCommand => ({ type: 'elapse', nextAttempt: { ...NEXT_ATTEMPT, jitter } });
+/** An admin puts the run into execution. */
+const RUN_NOW: RunCommand = { type: 'patch', keyName: 'k', state: 'ASSIGNED' };
 const TIMED: Run = { ...FRESH, startWithinS: 10, attemptTimeoutS: 20 };
 const PATIENT: Run = { ...FRESH, backoffS: 4, maxAttempts: 50 };
 
@@ -97,6 +101,17 @@ describe('the attempt timeout', () => {
     assert.equal(last.state, 'FAILED');
     assert.equal(last.errorMessage, 'Attempt ran longer than 20 s');
   });
+
+  test('is a failure with the cause timeout for retry_on', () => {
+    const running = after(TIMED, ASSIGN, STARTED);
+    for (const [retryOn, state] of [
+      ['timeout', 'PENDING'],
+      ['exit,oom', 'FAILED'],
+    ]) {
+      assert.ok(retryOn);
+      assert.equal(accepted(decide({ ...running, retryOn }, elapse(), later(60))).run.state, state);
+    }
+  });
 });
 
 describe('back-off', () => {
@@ -153,6 +168,94 @@ describe('back-off', () => {
     assert.deepEqual([patched.attempt, isClaimable(patched)], [2, true]);
     const ranked = accepted(decide(run, { type: 'patch', keyName: 'k', priority: 7 }, later(2))).run;
     assert.deepEqual(ranked.notBefore, run.notBefore);
+  });
+});
+
+describe('start_at', () => {
+  const START = later(100);
+  const created = (given: Partial<NewRun>): Run => createRun({ ...NEW_RUN, startAt: START, ...given }, T0);
+  const PATCH_TO_PENDING: RunCommand = { type: 'patch', keyName: 'k', state: 'PENDING' };
+
+  test('keeps a new run out of the queue until then', () => {
+    const run = created({});
+    assert.deepEqual(timerOf(run), { dueAt: START, kind: 'start_at' });
+    assert.equal(isClaimable(run), false);
+    refusal(decide(run, ASSIGN, START));
+    refusal(decide(run, elapse(), later(99.999)));
+    const { run: ready, entries } = accepted(decide(run, elapse(), START));
+    assert.deepEqual([isClaimable(ready), ready.state, entries], [true, 'PENDING', []]);
+    assert.equal(timerOf(ready), null);
+  });
+
+  test('in the past counts as now', () => {
+    for (const startAt of [T0, later(-1)]) {
+      const run = created({ startAt });
+      assert.deepEqual([isClaimable(run), timerOf(run), run.startAt], [true, null, startAt]);
+    }
+  });
+
+  test('begins the time of the start timeout', () => {
+    const run = created({ startWithinS: 10 });
+    assert.deepEqual(dueAt(run), START);
+    const ready = accepted(decide(run, elapse(), later(100.5))).run;
+    assert.deepEqual(timerOf(ready), { dueAt: later(110.5), kind: 'start_timeout' });
+  });
+
+  test('holds after a cancel and a forced retry', () => {
+    const cancelled = after(created({}), command(USER_CANCEL));
+    assert.equal(timerOf(cancelled), null);
+    const retried = after(cancelled, command(MANUAL_RETRY));
+    assert.deepEqual(timerOf(retried), { dueAt: START, kind: 'start_at' });
+  });
+
+  test('holds when an admin sets the run to PENDING, from any state', () => {
+    for (const run of [created({}), after(created({}), command(USER_CANCEL)), after(created({}), RUN_NOW)]) {
+      assert.deepEqual(timerOf(after(run, PATCH_TO_PENDING)), { dueAt: START, kind: 'start_at' });
+    }
+  });
+
+  test('and a back-off: the attempt waits for the later of the two', () => {
+    const failedAt = (seconds: number): Run => {
+      const run: Run = { ...created({ backoffS: 20, maxAttempts: 9 }), notBefore: null };
+      return failing(run, seconds, 1);
+    };
+    assert.deepEqual(timerOf(failedAt(70)), { dueAt: START, kind: 'start_at' });
+    assert.deepEqual(timerOf(failedAt(90)), { dueAt: later(110), kind: 'back_off' });
+    const shorter: Run = { ...created({}), notBefore: later(50) };
+    const waits = accepted(decide(shorter, elapse(), later(50))).run;
+    assert.deepEqual(timerOf(waits), { dueAt: START, kind: 'start_at' });
+  });
+
+  test('is kept by any sequence of commands: no claim gets the run before', () => {
+    const anyCommand = fc.constantFrom<RunCommand[]>(
+      ASSIGN,
+      ASSIGN,
+      elapse(),
+      elapse(0),
+      STARTED,
+      FAILED,
+      NODE_LOST,
+      command(MANUAL_RETRY),
+      command(USER_CANCEL),
+      PATCH_TO_PENDING,
+      RUN_NOW,
+      { type: 'patch', keyName: 'k', state: 'FAILED' },
+    );
+    const anySequence = fc.array(fc.tuple(anyCommand, fc.integer({ min: 0, max: 20 })), { maxLength: 40 });
+    fc.assert(
+      fc.property(anySequence, fc.integer({ min: 0, max: 60 }), (sequence, backoffS) => {
+        let run = created({ backoffS, maxAttempts: 5 });
+        let seconds = 0;
+        for (const [next, pause] of sequence) {
+          seconds += pause;
+          const outcome = decide(run, next, later(seconds));
+          if (isRejected(outcome)) continue;
+          assert.ok(next.type !== 'assign' || later(seconds) >= START, `claimed after ${seconds} s`);
+          ({ run } = outcome);
+          assert.ok(run.state === 'PENDING' || run.notBefore === null);
+        }
+      }),
+    );
   });
 });
 

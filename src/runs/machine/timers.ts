@@ -1,9 +1,9 @@
 import { decideFailed } from './failure.js';
 import { record, transitionOf, type EventContent } from './record.js';
 import type { Command, Outcome } from './run-command.js';
-import type { Run } from './run.js';
+import { waitForStart, type Run } from './run.js';
 
-export const TIMER_KINDS = ['back_off', 'start_timeout', 'attempt_timeout'] as const;
+export const TIMER_KINDS = ['start_at', 'back_off', 'start_timeout', 'attempt_timeout'] as const;
 export type TimerKind = (typeof TIMER_KINDS)[number];
 
 /** A change that time alone makes to a run. A run has one timer at most. */
@@ -12,15 +12,18 @@ interface Timer {
   readonly kind: TimerKind;
 }
 
-/** True when the run may be claimed: pending, and not in back-off. */
+/** True when the run may be claimed: pending, and neither before its `startAt` nor in back-off. */
 export function isClaimable(run: Run): boolean {
   return run.state === 'PENDING' && run.notBefore === null;
 }
 
 /** The run's timer in its present state, or null. */
 export function timerOf(run: Run): Timer | null {
-  const { state, notBefore, startWithinS, attemptTimeoutS, queuedAt, startedAt, workerId } = run;
-  if (state === 'PENDING' && notBefore !== null) return { dueAt: notBefore, kind: 'back_off' };
+  const { state, notBefore, startAt, startWithinS, attemptTimeoutS, queuedAt, startedAt, workerId } = run;
+  if (state === 'PENDING' && notBefore !== null) {
+    const isStart = notBefore.getTime() === startAt?.getTime();
+    return { dueAt: notBefore, kind: isStart ? 'start_at' : 'back_off' };
+  }
   // A run that an admin put into ASSIGNED has no worker that could start it in time.
   const awaitsStart = state === 'PENDING' || (state === 'ASSIGNED' && workerId !== null);
   if (awaitsStart && startWithinS !== null) {
@@ -37,8 +40,10 @@ export function decideElapse(run: Run, { nextAttempt }: Command<'elapse'>, t: Da
   const timer = timerOf(run);
   if (timer === null || timer.dueAt > t) return { rejection: { reason: 'nothing-due' } };
   switch (timer.kind) {
+    case 'start_at':
     case 'back_off':
-      return { run: { ...run, notBefore: null, queuedAt: t, updatedAt: t }, entries: [] };
+      // A process of the version before starts a back-off that ends before `startAt`.
+      return { run: { ...run, notBefore: waitForStart(run, t), queuedAt: t, updatedAt: t }, entries: [] };
     case 'start_timeout': {
       const transition = transitionOf(run, 'START TIMEOUT');
       if ('rejection' in transition) return transition;

@@ -15,6 +15,7 @@ export type Trigger =
 export type Condition =
   | 'retries remain'
   | 'no retries remain'
+  | 'not in retry_on'
   | 'forced'
   | 'not forced, retries remain'
   | 'losses remain'
@@ -68,6 +69,13 @@ export const TRANSITIONS: readonly Transition[] = [
     when: 'no retries remain',
     to: 'FAILED',
     reason: 'the attempt failed and the retry policy is used up',
+  },
+  {
+    trigger: 'FAILED',
+    from: IN_EXECUTION_STATES,
+    when: 'not in retry_on',
+    to: 'FAILED',
+    reason: 'retry_policy.retry_on names neither the cause of the failure nor its exit code',
   },
   {
     trigger: 'CANCELLED',

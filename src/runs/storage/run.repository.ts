@@ -51,11 +51,10 @@ export type AttemptRow = Omit<AttemptEntity, 'state' | 'size' | 'cause'> & Pick<
 const CONSTANT = RUNS.fields.filter((field): field is keyof typeof INITIAL_VALUES => field in INITIAL_VALUES);
 const GIVEN = RUNS.except(...CONSTANT, 'queuedAt', 'updatedAt', 'size');
 const OPTIONS = RUNS.fields.filter((field): field is keyof typeof NO_OPTIONS => field in NO_OPTIONS);
-const PLAIN_RUNS = insertOf(RUNS.except(...CONSTANT, ...OPTIONS, 'queuedAt', 'updatedAt', 'size'), [
-  'inputs',
-  'outputsTemplate',
-  'attributes',
-]);
+const PLAIN_RUNS = insertOf(
+  RUNS.except(...CONSTANT, ...OPTIONS, 'notBefore', 'queuedAt', 'updatedAt', 'size'),
+  ['inputs', 'outputsTemplate', 'attributes'],
+);
 const ALL_RUNS = insertOf(GIVEN, ['inputs', 'outputsTemplate', 'attributes', 'container', 'selector']);
 
 function insertOf(

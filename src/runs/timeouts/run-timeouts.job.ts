@@ -30,7 +30,7 @@ export interface TimeoutCounts {
 
 type Result = keyof TimeoutCounts | 'gone';
 
-/** Applies back-offs and timeouts of runs that have elapsed. Commits announce when the next timer is due. */
+/** Applies delayed starts, back-offs and timeouts of runs that have elapsed. Commits announce when the next timer is due. */
 @Injectable()
 export class RunTimeoutsJob implements OnModuleInit, OnModuleDestroy {
   #unsubscribe: () => void = () => undefined;
