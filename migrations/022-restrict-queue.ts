@@ -5,9 +5,29 @@ import type { MigrationInterface, QueryRunner } from 'typeorm';
  * concurrency key. Processes of the version before do not read it. The triggers of migration 009 count its runs as well.
  *
  * A claim reads the rows that are admitted. Of the runs of a key, only as many are as the key has room for.
+ *
+ * The index of the runs in execution by key is built while others write; one that an interrupted build left behind is
+ * replaced. What follows is one transaction.
  */
 export class RestrictQueue1795000000022 implements MigrationInterface {
+  transaction = false;
+
   async up(q: QueryRunner): Promise<void> {
+    const [{ timeout }] = await q.query(`select current_setting('lock_timeout') as timeout`);
+    // The build waits for every transaction that began before it; no other session waits for the build meanwhile.
+    await q.query('set lock_timeout = 0');
+    try {
+      await q.query('drop index concurrently if exists runs_executing_by_key');
+      await q.query(`
+        create index concurrently runs_executing_by_key
+            on runs (concurrency_key)
+         where state in ('ASSIGNED', 'RUNNING') and concurrency_key is not null
+      `);
+    } finally {
+      await q.query(`select set_config('lock_timeout', $1, false)`, [timeout]);
+    }
+    const [{ exists }] = await q.query(`select to_regclass('restricted_queue') is not null as exists`);
+    if (exists) return;
     await q.query(`
       create table run_requirements (
         id uuid primary key,
@@ -66,6 +86,7 @@ export class RestrictQueue1795000000022 implements MigrationInterface {
   /** Any worker may get the runs afterwards. */
   async down(q: QueryRunner): Promise<void> {
     await q.query(`
+      drop index if exists runs_executing_by_key;
       with moved as (
         delete from restricted_queue
      returning run_id, priority, created_at, ram_mb, vram_mb, cpu, avoided_worker

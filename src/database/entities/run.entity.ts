@@ -44,6 +44,9 @@ export type ContainerOptions = {
 @Index('runs_by_topic', { synchronize: false })
 @Index('runs_by_topic_and_definition', { synchronize: false })
 @Index('runs_by_topic_and_image_hash', { synchronize: false })
+@Index('runs_executing_by_key', ['concurrencyKey'], {
+  where: "((state = ANY (ARRAY['ASSIGNED'::text, 'RUNNING'::text])) AND (concurrency_key IS NOT NULL))",
+})
 @Index('runs_in_execution', ['workerId', 'id'], {
   where: "(state = ANY (ARRAY['ASSIGNED'::text, 'RUNNING'::text])) AND (worker_id IS NOT NULL)",
 })
