@@ -19,7 +19,7 @@ export function sizesOf(usual) {
 
 /**
  * Starts the service on a database that holds so many finished and pending runs; the folder goes with it. Databases
- * without pending runs are kept in the folder BENCH_SEED_DIR, if it is set, and copied from there the next time.
+ * of finished runs are kept in the folder BENCH_SEED_DIR, if it is set, and copied from there the next time.
  * @param shape `env`: settings of the service; `add`: an SQL script that adds rows before the service starts
  * @returns what `startService` answers, and `query(sql, params)`: rows of a statement on its database
  */
@@ -27,9 +27,9 @@ export async function startSeeded({ finished, pending = 0, env = {}, add }) {
   const folder = await makeDataFolder();
   const removed = stoppedAtTheEnd(() => folder.remove());
   const kept = process.env.BENCH_SEED_DIR;
-  if (kept && pending === 0) {
-    const template = join(kept, `finished-${finished}`);
-    if (!(await exists(template))) await makeTemplate(template, finished);
+  if (kept && finished > 0) {
+    const template = join(kept, `finished-${finished}-pending-${pending}`);
+    if (!(await exists(template))) await makeTemplate(template, finished, pending);
     await run('cp', ['-a', '--reflink=auto', `${template}/.`, folder.path]);
     await chmod(folder.path, 0o755);
   } else {
@@ -57,12 +57,12 @@ export async function startSeeded({ finished, pending = 0, env = {}, add }) {
 }
 
 /** Under another name until it is complete. */
-async function makeTemplate(template, finished) {
+async function makeTemplate(template, finished, pending) {
   const unfinished = `${template}.unfinished`;
   await rm(unfinished, { recursive: true, force: true });
   await mkdir(unfinished, { recursive: true, mode: 0o755 });
   await chmod(dirname(template), 0o755);
-  await seed(unfinished, finished, 0);
+  await seed(unfinished, finished, pending);
   await rename(unfinished, template);
 }
 

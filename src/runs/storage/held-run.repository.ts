@@ -112,10 +112,10 @@ const FIND_LOST = `select v.at, ${RUNS.select('r', ['id', 'state', 'attempt', 'w
 /** SQL of runs in execution, by worker. It reads the index of runs by worker and locks nothing. */
 @Injectable()
 export class HeldRunRepository {
-  /** The runs in execution on the workers, by worker id; workers without runs are left out. */
+  /** The runs in execution on these workers, or on all, by worker id; workers without runs are left out. */
   async findHeld(
     executor: SqlExecutor,
-    workerIds: readonly string[],
+    workerIds: readonly string[] | 'all',
   ): Promise<ReadonlyMap<string, readonly HeldRun[]>> {
     const byWorker = new Map<string, HeldRun[]>();
     if (workerIds.length === 0) return byWorker;
@@ -124,8 +124,8 @@ export class HeldRunRepository {
       `select r.id as "runId", ${RUNS.select('r', ['workerId', 'cpu', 'ramMb', 'vramMb', 'gpuId'])}
          from ${RUNS.name} r
         where r.state in ('ASSIGNED', 'RUNNING')
-          and r.worker_id = any($1::text[])`,
-      [workerIds],
+          and ${workerIds === 'all' ? 'r.worker_id is not null' : 'r.worker_id = any($1::text[])'}`,
+      workerIds === 'all' ? [] : [workerIds],
     );
     for (const run of held) {
       const others = byWorker.get(run.workerId);

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
+import { BatchedReads } from '../../database/batched-reads.js';
 import { RunCountsRepository } from '../../runs/counts/run-counts.repository.js';
 import { SHOWN_MINUTES } from '../../runs/counts/run-counts.roll-up.js';
 import { WorkersService } from '../workers.service.js';
@@ -8,14 +9,23 @@ import { summariseWorkers } from './workers-summary.js';
 
 @Injectable()
 export class OverviewService {
+  readonly #readings = new BatchedReads(async () => new Map([['all', await this.#read()]]));
+
   constructor(
     private readonly dataSource: DataSource,
     private readonly counts: RunCountsRepository,
     private readonly workers: WorkersService,
   ) {}
 
-  /** The counts, the age of the queue and the workers are read one after the other. */
+  /** Concurrent requests share a reading. */
   async read(): Promise<OverviewDto> {
+    const overview = await this.#readings.load('all');
+    if (overview === undefined) throw new Error('the overview was not read');
+    return overview;
+  }
+
+  /** The counts, the age of the queue and the workers are read one after the other. */
+  async #read(): Promise<OverviewDto> {
     const { at, states, minutes } = await this.counts.read(this.dataSource, SHOWN_MINUTES);
     const { PENDING, ASSIGNED, RUNNING, COMPLETED, FAILED, CANCELLED } = states;
     const oldestPendingAt = await this.counts.findOldestPending(this.dataSource, PENDING);
