@@ -19,6 +19,7 @@ import { IndexAvoidingRuns1795000000018 } from './018-index-avoiding-runs.js';
 import { AuditMoreActions1795000000020 } from './020-audit-more-actions.js';
 import { ExtendRuns1795000000021 } from './021-extend-runs.js';
 import { RestrictQueue1795000000022 } from './022-restrict-queue.js';
+import { AddSecrets1795000000023 } from './023-add-secrets.js';
 
 /** Every migration, in order. One that has landed is never edited. */
 export const MIGRATIONS = [
@@ -43,4 +44,5 @@ export const MIGRATIONS = [
   AuditMoreActions1795000000020,
   ExtendRuns1795000000021,
   RestrictQueue1795000000022,
+  AddSecrets1795000000023,
 ];

@@ -31,6 +31,7 @@ const LAYERS = {
   'src/run-logs': [...CONTEXT, 'src/runs', 'src/workers'],
   'src/workers': [...CONTEXT, 'src/runs', 'src/health'],
   'src/definitions': [...CONTEXT, 'src/runs'],
+  'src/secrets': [...CONTEXT, 'src/runs'],
   src: ['src', 'migrations', 'packages/common', 'packages/embedded-postgres'],
   demo: ['src/config', 'packages'],
   test: ['src', 'migrations', 'demo', 'packages'],

@@ -17,6 +17,7 @@ import { LoggingModule } from './common/logging/logging.module.js';
 import { MetricsModule } from './common/metrics/metrics.module.js';
 import { RunLogsModule } from './run-logs/run-logs.module.js';
 import { RunsModule } from './runs/runs.module.js';
+import { SecretsModule } from './secrets/secrets.module.js';
 import { ApiPages } from './bootstrap/openapi/api-pages.js';
 import type { Configuration } from './config/settings.module.js';
 import { scheduledJobs } from './bootstrap/scheduled-jobs.js';
@@ -62,6 +63,7 @@ export class AppModule {
         ExtensionsModule.register(extensions),
         WorkersModule,
         DefinitionsModule,
+        SecretsModule,
         DashboardModule,
       ],
       providers: [...guards.map((guard) => ({ provide: APP_GUARD, useExisting: guard })), ApiPages],

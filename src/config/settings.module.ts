@@ -16,7 +16,8 @@ export function loadSettings(argv: readonly string[], env: Readonly<NodeJS.Proce
   const errors = validateSync(settings);
   for (const { field } of SETTING_KEYS) {
     const error = errors.find(({ property }) => property === field);
-    if (error !== undefined) reader.refuse(field, error.constraints?.['hasApiKeys']);
+    if (error !== undefined)
+      reader.refuse(field, error.constraints?.['hasApiKeys'] ?? error.constraints?.['hasSecretsKeys']);
   }
   reader.throwIfRefused();
   return Object.freeze(settings);

@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto';
 import { Transform } from 'class-transformer';
 import { IsIn, IsOptional, IsString, Matches, ValidateBy } from 'class-validator';
 import { parseDatabaseUrl } from '../database/database-url.js';
@@ -11,6 +12,7 @@ import {
   TextSetting,
 } from './setting-decorators.js';
 import { HasApiKeys, parseApiKeys, type ApiKeySetting } from './api-key-setting.js';
+import { HasSecretsKeys, parseSecretsKeys } from './secrets-key-setting.js';
 
 function isDatabaseUrl(url: unknown): boolean {
   try {
@@ -108,6 +110,20 @@ export class Settings extends Budgets {
     HasApiKeys(),
   )
   readonly apiKeys: readonly ApiKeySetting[];
+
+  /** The first one encrypts, all decrypt. Empty when SERVICE_SECRETS_KEY is unset: then there are no secrets. */
+  @Secret(
+    {
+      env: 'SERVICE_SECRETS_KEY',
+      kind: 'text',
+      allowed: 'a comma-separated list of keys, each 32 bytes in Base64',
+      description:
+        'Keys that encrypt the secrets of runs, separated by commas: the first encrypts, all decrypt. When unset, there are no secrets.',
+    },
+    Transform(({ value }) => parseSecretsKeys(value)),
+    HasSecretsKeys(),
+  )
+  readonly secretsKeys: readonly KeyObject[];
 
   /** `checkScheduler` checks that the strategy exists. */
   @TextSetting(

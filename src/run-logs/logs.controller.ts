@@ -38,9 +38,8 @@ import { HeldRequests } from '../common/http/server/held-requests.js';
 import { Refusals } from '../common/quotas/refusals.js';
 import { Settings } from '../config/settings.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
-import type { Reporter } from '../runs/machine/run-command.js';
 import { AllowHolders } from '../runs/http/held-run.guard.js';
-import { ReportedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER } from '../runs/http/request-headers.js';
+import { FencedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER, type Fence } from '../runs/http/request-headers.js';
 import { LogChunkDto, LogPositionDto, toLogLine } from './dto/log-chunk.dto.js';
 import { LogGapDto, LogLineDto } from './dto/log-entry.dto.js';
 import { LogPageQueryDto, LogStreamQueryDto } from './dto/log-query.dto.js';
@@ -50,7 +49,7 @@ import { LAST_CHUNK } from './log-line.js';
 import { LogMetrics } from './log-metrics.js';
 import { toJsonLines, toPlainText } from './log-page.js';
 import { LogService } from './log.service.js';
-import { LogWriter, type ChunkAddress } from './log-writer.js';
+import { LogWriter } from './log-writer.js';
 
 const NDJSON = 'application/x-ndjson';
 const PLAIN = 'text/plain';
@@ -141,15 +140,18 @@ export class LogsController {
   async put(
     @Param('id') id: string,
     @Param('chunk') chunk: string,
-    @ReportedBy() reporter: Reporter,
+    @FencedBy() fence: Fence,
     @Body() body: LogChunkDto,
   ): Promise<LogPositionDto> {
-    const { nextChunk, end } = await this.writer.add(readChunkAddress(id, chunk, reporter), {
-      firstLine: body.first_line,
-      lines: body.lines.map(toLogLine),
-      isLast: body.is_last ?? false,
-      skippedBytes: body.skipped_bytes ?? null,
-    });
+    const { nextChunk, end } = await this.writer.add(
+      { runId: id, ...fence, chunk: readChunkNumber(chunk) },
+      {
+        firstLine: body.first_line,
+        lines: body.lines.map(toLogLine),
+        isLast: body.is_last ?? false,
+        skippedBytes: body.skipped_bytes ?? null,
+      },
+    );
     return { next_chunk: nextChunk, next_line: end.line };
   }
 
@@ -252,16 +254,9 @@ export class LogsController {
 
 const CHUNK_NUMBER = /^(?:0|[1-9][0-9]{0,9})$/;
 
-/** @throws InvalidRequest if the chunk is not a number, or a header is missing */
-function readChunkAddress(runId: string, chunk: string, { workerId, attempt }: Reporter): ChunkAddress {
+/** @throws InvalidRequest if the chunk is not a number */
+function readChunkNumber(chunk: string): number {
   const number = CHUNK_NUMBER.test(chunk) ? Number(chunk) : Infinity;
-  const problems = [
-    ...(number <= LAST_CHUNK ? [] : [`chunk must be an integer from 0 to ${LAST_CHUNK}`]),
-    ...(workerId === undefined ? [`header ${WORKER_ID_HEADER} is required`] : []),
-    ...(attempt === undefined ? [`header ${RUN_ATTEMPT_HEADER} is required`] : []),
-  ];
-  if (problems.length > 0 || workerId === undefined || attempt === undefined) {
-    throw new InvalidRequest(VALIDATION_FAILED, problems);
-  }
-  return { runId, attempt, workerId, chunk: number };
+  if (number <= LAST_CHUNK) return number;
+  throw new InvalidRequest(VALIDATION_FAILED, [`chunk must be an integer from 0 to ${LAST_CHUNK}`]);
 }

@@ -4,6 +4,7 @@ import { makeApiKey } from '../../src/auth/api-key.js';
 import { rows } from '../../src/database/sql.js';
 import { expireKey, issueKey, mistype, revokeKey } from '../support/api-keys.js';
 import { FOR_BOUND_KEYS, ROUTE_ACCESS, routesOf, type TestScope } from '../support/route-access.js';
+import { newSecretsKey } from '../support/secrets.js';
 import { KEYS, startTestApp, type TestApp } from '../support/test-app.js';
 
 const SCOPES = ['admin', 'client', 'worker', 'metrics'] as const;
@@ -54,7 +55,7 @@ describe('every route of the OpenAPI document, crossed with every kind of key', 
   const answers: string[] = [];
 
   before(async () => {
-    service = await startTestApp();
+    service = await startTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
     const issue = async (scopes: readonly TestScope[]) => {
       const made = await issueKey(service, scopes);
       issued.push(made.key);

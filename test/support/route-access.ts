@@ -25,6 +25,7 @@ export const ROUTE_ACCESS: Readonly<Record<string, 'public' | 'any' | readonly T
   'GET /runs/{id}/logs/stream': ['client', 'worker'],
   'PUT /runs/{id}/logs/{chunk}': ['worker'],
   'GET /runs/{id}/explain': ['client', 'worker'],
+  'GET /runs/{id}/secrets': ['worker'],
   'GET /workers': ['client'],
   'GET /overview': ['client'],
   'GET /capacity': ['client'],
@@ -48,6 +49,10 @@ export const ROUTE_ACCESS: Readonly<Record<string, 'public' | 'any' | readonly T
   'POST /api-keys': [],
   'GET /api-keys': [],
   'DELETE /api-keys/{id}': [],
+  'PUT /secrets/{name}': [],
+  'GET /secrets': [],
+  'DELETE /secrets/{name}': [],
+  'POST /secrets/rotate': [],
 };
 
 /** Routes that serve keys bound to workers; what they are told depends on the request. */
@@ -58,6 +63,7 @@ export const FOR_BOUND_KEYS: ReadonlySet<string> = new Set([
   'GET /runs/{id}/attempts',
   'GET /runs/{id}/logs',
   'GET /runs/{id}/logs/stream',
+  'GET /runs/{id}/secrets',
   'POST /runs/{id}/events',
   'PUT /runs/{id}/logs/{chunk}',
   'POST /workers/heartbeat',

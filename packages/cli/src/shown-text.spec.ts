@@ -64,6 +64,7 @@ const explained = {
     position_is_exact: true,
     waiting_ms: 1,
     not_before: null,
+    start_at: null,
     passed_over_at: null,
     priority: 0,
     queued_at: 't',
@@ -82,6 +83,8 @@ const explained = {
     reported_running: true,
   },
   counts: null,
+  requirements: null,
+  concurrency: null,
   workers: [],
 } as const;
 

@@ -107,6 +107,13 @@ export const BODY_EXAMPLES = {
   createApiKey: {
     client: { name: 'nightly import', scopes: ['client'], expires_at: '2100-01-31T09:00:00Z' },
   },
+  putSecret: {
+    opaque: { kind: 'opaque', value: 'correct horse battery staple' },
+    registry: {
+      kind: 'registry',
+      value: { server: 'registry.example.com', username: 'ci', password: 'correct horse battery staple' },
+    },
+  },
   createRuns: {
     'two runs': {
       runs: [

@@ -16,6 +16,7 @@ import { RunCountsEntity } from './run-counts.entity.js';
 import { RunDemandChangeEntity, RunDemandEntity, RunDemandSumsEntity } from './run-demand.entity.js';
 import { RunLogEntity, RunLogRemovalEntity, RunLogRowEntity } from './run-log.entity.js';
 import { RunEntity } from './run.entity.js';
+import { SecretEntity } from './secret.entity.js';
 import {
   WorkerDrainEntity,
   WorkerPoolEntity,
@@ -48,6 +49,7 @@ export const ENTITIES = [
   IdempotencyKeyEntity,
   ApiKeyEntity,
   AuditEntryEntity,
+  SecretEntity,
   WorkerDrainEntity,
   WorkerPoolEntity,
   WorkerPoolWordsEntity,

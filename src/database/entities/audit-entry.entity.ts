@@ -11,10 +11,14 @@ export const AUDIT_ACTIONS = [
   'definition.create',
   'definition.replace',
   'definition.delete',
+  'secret.create',
+  'secret.replace',
+  'secret.delete',
+  'secret.rotate',
 ] as const;
 export type AuditAction = (typeof AUDIT_ACTIONS)[number];
 
-/** A row of `audit_entries`: a direct change of a run, or a change of an API key, a worker or a definition. */
+/** A row of `audit_entries`: a direct change of a run, or a change of an API key, a worker, a definition or a secret. */
 @Entity('audit_entries')
 export class AuditEntryEntity {
   /** A bigint as decimal string. */

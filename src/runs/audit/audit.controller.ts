@@ -27,7 +27,7 @@ export class AuditController {
     operationId: 'listAudit',
     summary: 'List recorded changes, newest first',
     description:
-      'Direct changes of runs (PATCH), API keys that were created and revoked, drains of workers, and changes of definitions.',
+      'Direct changes of runs (PATCH), API keys that were created and revoked, drains of workers, and changes of definitions and secrets.',
   })
   @ApiPage(AuditEntryDto, 'A page of the audit log.')
   @ApiErrors(400, 503)

@@ -19,7 +19,10 @@ export class AuditEntryDto {
   /** `run.patch` is a direct change of a run by an admin. */
   @ApiProperty({ enum: AUDIT_ACTIONS })
   action: string;
-  /** What was changed: id of a run, an API key or a worker; of a definition its id, with a version `id/version`. */
+  /**
+   * What was changed: id of a run, an API key or a worker; of a definition its id, with a version `id/version`; name of a
+   * secret; of `secret.rotate` the id of the key that encrypts since then.
+   */
   subject: string;
   /** Id of the run; null for other changes. */
   @ApiProperty({ type: 'string', nullable: true })

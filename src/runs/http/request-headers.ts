@@ -6,6 +6,7 @@ import { readTraceContext, type TraceContext } from '@longshore/common/tracing/t
 import { assertActsAs, callerOf } from '../../auth/api-key.guard.js';
 import { createHeaderDecorator } from '../../common/http/request/handler-inputs.js';
 import { InvalidRequest } from '../../common/http/errors/domain-error.js';
+import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../machine/run.js';
 import type { Reporter } from '../machine/run-command.js';
 
@@ -23,7 +24,31 @@ const ATTEMPT = /^[1-9][0-9]{0,3}$/;
  * Parameter: the reporter, from the API key and the fencing headers, which are optional unless the key is bound to workers.
  * @throws InvalidRequest for a malformed or missing header; KeyOfOtherWorker
  */
-export const ReportedBy = createHeaderDecorator((_: unknown, context: ExecutionContext): Reporter => {
+export const ReportedBy = createHeaderDecorator((_: unknown, context: ExecutionContext): Reporter =>
+  readReporter(context),
+);
+
+/** A worker, and an attempt that it claims to hold. */
+export interface Fence {
+  readonly workerId: string;
+  readonly attempt: number;
+}
+
+/** Parameter: the fencing headers, both required. @throws InvalidRequest for a malformed or missing header; KeyOfOtherWorker */
+export const FencedBy = createHeaderDecorator((_: unknown, context: ExecutionContext): Fence => {
+  const { workerId, attempt } = readReporter(context);
+  if (workerId !== undefined && attempt !== undefined) return { workerId, attempt };
+  const missing = [
+    ...(workerId === undefined ? [WORKER_ID_HEADER] : []),
+    ...(attempt === undefined ? [RUN_ATTEMPT_HEADER] : []),
+  ];
+  throw new InvalidRequest(
+    VALIDATION_FAILED,
+    missing.map((name) => `header ${name} is required`),
+  );
+});
+
+function readReporter(context: ExecutionContext): Reporter {
   const request = context.switchToHttp().getRequest<Request>();
   const caller = callerOf(request);
   const { headers } = request;
@@ -49,13 +74,13 @@ export const ReportedBy = createHeaderDecorator((_: unknown, context: ExecutionC
         problems.push(`header ${name} is required with an API key that is bound to workers`);
     }
   }
-  if (problems.length > 0) throw new InvalidRequest('Request validation failed', problems);
+  if (problems.length > 0) throw new InvalidRequest(VALIDATION_FAILED, problems);
   return {
     sender: caller.keyId,
     ...(typeof workerId === 'string' ? { workerId } : {}),
     ...(attempt === undefined ? {} : { attempt: Number(attempt) }),
   };
-});
+}
 
 function isAttempt(value: string | string[]): boolean {
   return typeof value === 'string' && ATTEMPT.test(value) && Number(value) <= MAX_ATTEMPTS_OF_A_RUN;

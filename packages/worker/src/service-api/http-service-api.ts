@@ -150,7 +150,8 @@ export class HttpServiceApi implements ServiceApi {
   getSecrets(runId: string, { workerId, attempt }: RunHolder): Promise<Answer<RunSecrets>> {
     const params = {
       path: { id: runId },
-      header: { 'X-Worker-Id': workerId, ...(attempt === null ? {} : { 'X-Run-Attempt': attempt }) },
+      // A service that knows secrets gives the attempt with every claim.
+      header: { 'X-Worker-Id': workerId, 'X-Run-Attempt': attempt ?? 1 },
     };
     return send(
       GET_SECRETS_MS,

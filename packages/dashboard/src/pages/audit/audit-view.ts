@@ -17,6 +17,10 @@ const ACTIONS: Readonly<Record<Exclude<AuditEntry['action'], 'run.patch'>, strin
   'definition.create': 'definition created',
   'definition.replace': 'definition replaced',
   'definition.delete': 'definition deleted',
+  'secret.create': 'secret created',
+  'secret.replace': 'secret replaced',
+  'secret.delete': 'secret deleted',
+  'secret.rotate': 'secrets encrypted with a new key',
 };
 
 /** The change in a line, such as `state FAILED → PENDING · 2 outputs` of a run, or `worker drained`. */

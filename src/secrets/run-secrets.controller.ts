@@ -1,0 +1,45 @@
+import { Controller, Get, Header, Param } from '@nestjs/common';
+import { ApiHeader, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
+import { AllowBoundKeys, AllowScopes } from '../auth/access.js';
+import { EXAMPLE_WORKER_ID, RUN_ID_PARAM } from '../bootstrap/openapi/examples.js';
+import { ApiErrors, ApiSwitchedOffError, NO_STORE_HEADER } from '../common/http/errors/error.dto.js';
+import { FencedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER, type Fence } from '../runs/http/request-headers.js';
+import { RunSecretsDto } from './run-secrets.dto.js';
+import { RunSecretsService } from './run-secrets.service.js';
+
+@ApiTags('secrets')
+@Controller('runs')
+export class RunSecretsController {
+  constructor(private readonly secrets: RunSecretsService) {}
+
+  @Get(':id/secrets')
+  @AllowScopes('worker')
+  @AllowBoundKeys()
+  @Header('Cache-Control', 'no-store')
+  @ApiOperation({
+    operationId: 'getRunSecrets',
+    summary: 'Read the secrets of a run that a worker holds',
+    description:
+      'For the worker and the attempt to which the run is assigned, and for nobody else. 404 names a secret that does not ' +
+      'exist, or is of another kind than the run needs; the worker reports FAILED with it.',
+  })
+  @ApiParam(RUN_ID_PARAM)
+  @ApiHeader({
+    name: WORKER_ID_HEADER,
+    required: true,
+    description: 'The worker that holds the run; 409 if another or none does.',
+    schema: { type: 'string', minLength: 1, maxLength: 128, example: EXAMPLE_WORKER_ID },
+  })
+  @ApiHeader({
+    name: RUN_ATTEMPT_HEADER,
+    required: true,
+    description: 'The current attempt; 409 if it is another.',
+    schema: { type: 'integer', minimum: 1, maximum: 1000, example: 1 },
+  })
+  @ApiOkResponse({ type: RunSecretsDto, description: 'The values.', headers: NO_STORE_HEADER })
+  @ApiErrors(400, 404, 409)
+  @ApiSwitchedOffError('the storage of secrets')
+  get(@Param('id') id: string, @FencedBy() fence: Fence): Promise<RunSecretsDto> {
+    return this.secrets.get(id, fence);
+  }
+}

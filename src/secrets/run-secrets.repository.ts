@@ -1,0 +1,60 @@
+import { Injectable } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import { EntityTable } from '../database/entity-table.js';
+import { SecretEntity } from '../database/entities/secret.entity.js';
+import { rows } from '../database/sql.js';
+import type { Fence } from '../runs/http/request-headers.js';
+import type { RunState } from '../runs/machine/run-state.js';
+import { RUNS } from '../runs/storage/run-columns.js';
+
+/** Who holds a run, the names of its secrets and those of them that exist. */
+export interface RunSecrets {
+  readonly state: RunState;
+  readonly workerId: string | null;
+  readonly attempt: number;
+  /** Names by environment variable; null: none. */
+  readonly env: Readonly<Record<string, string>> | null;
+  readonly registry: string | null;
+  /** By name; empty unless the worker holds the run at the attempt. */
+  readonly secrets: ReadonlyMap<string, Pick<SecretEntity, 'kind' | 'ciphertext'>>;
+}
+
+interface StoredRunSecrets extends Omit<RunSecrets, 'secrets'> {
+  readonly found: Readonly<
+    Record<string, { readonly kind: SecretEntity['kind']; readonly base64: string }>
+  > | null;
+}
+
+const SECRETS = new EntityTable(SecretEntity);
+const CONTAINER = `r."${RUNS.column('container')}"`;
+
+/** One statement, so that the run is held at the moment at which its secrets are read. */
+const FIND = `select ${RUNS.select('r', ['state', 'workerId', 'attempt'])},
+       ${CONTAINER} -> 'secrets' as env,
+       ${CONTAINER} ->> 'image_pull_secret' as registry,
+       (select json_object_agg(s.name, json_build_object('kind', s.kind, 'base64', encode(s.ciphertext, 'base64')))
+          from ${SECRETS.name} s
+         where r.state in ('ASSIGNED', 'RUNNING')
+           and r.worker_id = $2::text
+           and r.attempt = $3::integer
+           and s.name in (select value from json_each_text(${CONTAINER} -> 'secrets')
+                           union all
+                          select ${CONTAINER} ->> 'image_pull_secret')) as found
+  from ${RUNS.name} r
+ where r.id = $1::uuid`;
+
+@Injectable()
+export class RunSecretsRepository {
+  constructor(private readonly dataSource: DataSource) {}
+
+  /** Null for an unknown run. */
+  async find(runId: string, { workerId, attempt }: Fence): Promise<RunSecrets | null> {
+    const [stored] = await rows<StoredRunSecrets>(this.dataSource, FIND, [runId, workerId, attempt]);
+    if (!stored) return null;
+    const { found, ...run } = stored;
+    const secrets = Object.entries(found ?? {}).map(
+      ([name, { kind, base64 }]) => [name, { kind, ciphertext: Buffer.from(base64, 'base64') }] as const,
+    );
+    return { ...run, secrets: new Map(secrets) };
+  }
+}

@@ -1,0 +1,61 @@
+import { Injectable, Logger } from '@nestjs/common';
+import type { SecretKind } from '../database/entities/secret.entity.js';
+import type { Fence } from '../runs/http/request-headers.js';
+import { isInExecution } from '../runs/machine/run-state.js';
+import { RunNotFound, RunRejected } from '../runs/run.errors.js';
+import { isRunId } from '../runs/storage/new-id.js';
+import type { RunSecretsDto } from './run-secrets.dto.js';
+import { RunSecretsRepository, type RunSecrets } from './run-secrets.repository.js';
+import type { RegistryLoginDto } from './secret.dto.js';
+import { SecretCipher } from './secret-cipher.js';
+import { SecretNotFound, SecretOfOtherKind, SecretUndecryptable } from './secrets.errors.js';
+
+/** Gives the values of a run's secrets to the worker that holds the run. */
+@Injectable()
+export class RunSecretsService {
+  private readonly logger = new Logger('Secrets');
+
+  constructor(
+    private readonly runs: RunSecretsRepository,
+    private readonly cipher: SecretCipher,
+  ) {}
+
+  /**
+   * A run without secrets has an empty answer even when secrets are not configured.
+   * @throws RunNotFound; RunRejected unless the worker holds the run at this attempt; SecretsNotConfigured; SecretNotFound
+   * and SecretOfOtherKind, which name the first such secret; SecretUndecryptable
+   */
+  async get(runId: string, { workerId, attempt }: Fence): Promise<RunSecretsDto> {
+    const run = isRunId(runId) ? await this.runs.find(runId, { workerId, attempt }) : null;
+    if (!run) throw new RunNotFound(runId);
+    if (!isInExecution(run.state) || run.workerId !== workerId) {
+      throw new RunRejected(runId, { reason: 'other-worker', workerId });
+    }
+    if (run.attempt !== attempt) throw new RunRejected(runId, { reason: 'stale-attempt', attempt });
+    const { env, registry } = run;
+    return {
+      env: Object.fromEntries(
+        Object.entries(env ?? {}).map(([variable, name]) => [variable, this.#decrypt(run, name, 'opaque')]),
+      ),
+      registry: registry === null ? null : toLogin(this.#decrypt(run, registry, 'registry')),
+    };
+  }
+
+  #decrypt({ secrets }: RunSecrets, name: string, kind: SecretKind): string {
+    this.cipher.assertConfigured();
+    const secret = secrets.get(name);
+    if (!secret) throw new SecretNotFound(name);
+    if (secret.kind !== kind) throw new SecretOfOtherKind(name, secret.kind, kind);
+    try {
+      return this.cipher.decrypt({ name, kind }, secret.ciphertext);
+    } catch (error) {
+      if (error instanceof SecretUndecryptable) this.logger.error(error.message);
+      throw error;
+    }
+  }
+}
+
+function toLogin(json: string): RegistryLoginDto {
+  const { server, username, password }: RegistryLoginDto = JSON.parse(json);
+  return { server, username, password };
+}

@@ -1,0 +1,94 @@
+import { ApiExtraModels, ApiProperty, ApiSchema, getSchemaPath } from '@nestjs/swagger';
+import { IsIn, IsOptional } from 'class-validator';
+import { isJsonObject } from '@longshore/common/json/json-value';
+import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
+import { Check, IsText, QueryInteger, QueryString } from '../common/http/validation/dto-decorators.js';
+import { PassByReference } from '../common/http/validation/free-form-json.js';
+import { SECRET_KINDS, type SecretEntity, type SecretKind } from '../database/entities/secret.entity.js';
+import { SECRET_NAME } from '../runs/secret-name.js';
+
+/** Largest and default number of secrets on a page. */
+export const MAX_LISTED_SECRETS = 1000;
+
+/** Largest value, in bytes of UTF-8; of a login as JSON. */
+export const MAX_SECRET_BYTES = 65_536;
+
+@ApiSchema({ name: 'RegistryLogin', description: 'The login of a container registry.' })
+export class RegistryLoginDto {
+  /** Host of the registry, with its port if it has one. @example registry.example.com */
+  @IsText({ min: 1, max: 255, pattern: /^[\x21-\x7e]*$/, form: 'a host name without white space' })
+  server: string;
+
+  /** @example ci */
+  @IsText({ min: 1, max: 255, pattern: NO_CONTROL_CHARACTERS, form: 'a string without control characters' })
+  username: string;
+
+  /** Password or token. */
+  @IsText({ min: 1, max: MAX_SECRET_BYTES })
+  password: string;
+}
+
+@ApiSchema({ name: 'SecretInput', description: 'A kind and a value.' })
+@ApiExtraModels(RegistryLoginDto)
+export class PutSecretDto {
+  /** `opaque` is any text; `registry` is the login of a container registry. */
+  @IsIn(SECRET_KINDS, { message: `$property must be one of ${SECRET_KINDS.join(', ')}` })
+  @ApiProperty({ enum: SECRET_KINDS, enumName: 'SecretKind' })
+  kind: SecretKind;
+
+  /** At most 65,536 bytes of UTF-8. Of kind `registry` an object, or its JSON text. No response shows it. */
+  @Check(
+    'isSecretValue',
+    (value) => typeof value === 'string' || isJsonObject(value),
+    'must be a string, or an object for kind registry',
+  )
+  @PassByReference()
+  @ApiProperty({
+    oneOf: [{ type: 'string', maxLength: MAX_SECRET_BYTES }, { $ref: getSchemaPath(RegistryLoginDto) }],
+  })
+  value: string | object;
+}
+
+@ApiSchema({ name: 'Secret', description: 'A secret without its value.' })
+export class SecretDto {
+  name: string;
+  @ApiProperty({ enum: SECRET_KINDS, enumName: 'SecretKind' })
+  kind: SecretKind;
+  @ApiProperty({ type: 'string', format: 'date-time' })
+  created_at: string;
+  /** When its kind or value was last replaced. */
+  @ApiProperty({ type: 'string', format: 'date-time' })
+  updated_at: string;
+}
+
+export class ListSecretsQueryDto {
+  /** Secrets of a page; 1,000 unless given. */
+  @IsOptional()
+  @QueryInteger({ min: 1, max: MAX_LISTED_SECRETS })
+  limit?: number;
+
+  /** Name behind which the page begins. */
+  @IsOptional()
+  @QueryString(SECRET_NAME)
+  after?: string;
+}
+
+@ApiSchema({ name: 'SecretRotation', description: 'The result of a rotation.' })
+export class SecretRotationDto {
+  /** Secrets that this request encrypted again. */
+  @ApiProperty({ type: 'integer' })
+  rotated: number;
+  /** Secrets that the first key does not encrypt: their key is not in SERVICE_SECRETS_KEY, or was just used elsewhere. */
+  @ApiProperty({ type: 'integer' })
+  remaining: number;
+}
+
+/** A secret as responses have it. */
+export function toSecretDto({
+  name,
+  kind,
+  createdAt,
+  updatedAt,
+}: Omit<SecretEntity, 'ciphertext'>): SecretDto {
+  return { name, kind, created_at: createdAt.toISOString(), updated_at: updatedAt.toISOString() };
+}

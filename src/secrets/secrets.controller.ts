@@ -1,0 +1,119 @@
+import {
+  Body,
+  Controller,
+  Delete,
+  Get,
+  HttpCode,
+  Param,
+  Post,
+  Put,
+  Query,
+  Res,
+  type StreamableFile,
+} from '@nestjs/common';
+import {
+  ApiBody,
+  ApiCreatedResponse,
+  ApiNoContentResponse,
+  ApiOkResponse,
+  ApiOperation,
+  ApiParam,
+  ApiTags,
+} from '@nestjs/swagger';
+import type { Response } from 'express';
+import { AllowScopes, type Caller } from '../auth/access.js';
+import { CurrentCaller } from '../auth/api-key.guard.js';
+import { BODY_EXAMPLES, namedExamples } from '../bootstrap/openapi/examples.js';
+import { ApiErrors, ApiSwitchedOffError } from '../common/http/errors/error.dto.js';
+import { ApiPage } from '../common/http/next-page.js';
+import { answerPage } from '../runs/http/json-stream.js';
+import { SECRET_NAME } from '../runs/secret-name.js';
+import { ListSecretsQueryDto, PutSecretDto, SecretDto, SecretRotationDto } from './secret.dto.js';
+import { SecretsService } from './secrets.service.js';
+
+const { pattern, min, max } = SECRET_NAME;
+const NAME_PARAM = {
+  name: 'name',
+  description: 'Name of the secret.',
+  schema: {
+    type: 'string',
+    minLength: min,
+    maxLength: max,
+    pattern: pattern.source,
+    example: 'database-password',
+  },
+};
+
+@ApiTags('secrets')
+@Controller('secrets')
+@AllowScopes('admin')
+@ApiSwitchedOffError('the storage of secrets')
+export class SecretsController {
+  constructor(private readonly secrets: SecretsService) {}
+
+  @Put(':name')
+  @ApiOperation({
+    operationId: 'putSecret',
+    summary: 'Create a secret, or replace it',
+    description:
+      'The value is stored encrypted; only a worker that holds a run that uses the secret can read it. Runs that start ' +
+      'from now on get the new value.',
+  })
+  @ApiParam(NAME_PARAM)
+  @ApiBody({ type: PutSecretDto, examples: namedExamples(BODY_EXAMPLES.putSecret) })
+  @ApiCreatedResponse({ type: SecretDto, description: 'The secret was created.' })
+  @ApiOkResponse({ type: SecretDto, description: 'The secret was replaced.' })
+  @ApiErrors(400, 413, 415)
+  async put(
+    @Param('name') name: string,
+    @Body() body: PutSecretDto,
+    @CurrentCaller() caller: Caller,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<SecretDto> {
+    const { secret, created } = await this.secrets.put(name, body, caller);
+    response.status(created ? 201 : 200);
+    return secret;
+  }
+
+  @Get()
+  @ApiOperation({
+    operationId: 'listSecrets',
+    summary: 'List secrets, by name',
+    description: 'Continue with the last name of the page as `after`, or follow the header `Link`.',
+  })
+  @ApiPage(SecretDto, 'A page of secrets, without their values.')
+  @ApiErrors(400)
+  async list(
+    @Query() query: ListSecretsQueryDto,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<StreamableFile> {
+    return answerPage(response, await this.secrets.list(query), ({ name }) => name);
+  }
+
+  @Delete(':name')
+  @HttpCode(204)
+  @ApiOperation({
+    operationId: 'deleteSecret',
+    summary: 'Delete a secret',
+    description: 'Runs that use it and start from now on fail.',
+  })
+  @ApiParam(NAME_PARAM)
+  @ApiNoContentResponse({ description: 'Deleted.' })
+  @ApiErrors(404)
+  delete(@Param('name') name: string, @CurrentCaller() caller: Caller): Promise<void> {
+    return this.secrets.delete(name, caller);
+  }
+
+  @Post('rotate')
+  @HttpCode(200)
+  @ApiOperation({
+    operationId: 'rotateSecrets',
+    summary: 'Encrypt all secrets with the first key of SERVICE_SECRETS_KEY',
+    description:
+      'Those that it encrypts already stay as they are. Names, kinds, values and times do not change.',
+  })
+  @ApiOkResponse({ type: SecretRotationDto, description: 'What was done.' })
+  rotate(@CurrentCaller() caller: Caller): Promise<SecretRotationDto> {
+    return this.secrets.rotate(caller);
+  }
+}

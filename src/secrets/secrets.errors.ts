@@ -1,0 +1,41 @@
+import { DomainError } from '../common/http/errors/domain-error.js';
+import type { SecretKind } from '../database/entities/secret.entity.js';
+
+/** SERVICE_SECRETS_KEY is unset. */
+export class SecretsNotConfigured extends DomainError {
+  readonly kind = 'switched-off';
+
+  constructor() {
+    super('Secrets are not configured');
+  }
+}
+
+/** No secret has this name. */
+export class SecretNotFound extends DomainError {
+  readonly kind = 'not-found';
+
+  constructor(name: string) {
+    super(`Secret '${name}' not found`);
+  }
+}
+
+/** A run uses a secret for what secrets of another kind are for. */
+export class SecretOfOtherKind extends DomainError {
+  readonly kind = 'not-found';
+
+  constructor(name: string, kind: SecretKind, expected: SecretKind) {
+    super(`Secret '${name}' of kind '${expected}' not found: it is of kind '${kind}'`);
+  }
+}
+
+/** A secret exists, but this process cannot decrypt it. */
+export class SecretUndecryptable extends DomainError {
+  readonly kind = 'switched-off';
+
+  constructor(
+    readonly secret: string,
+    readonly reason: string,
+  ) {
+    super(`Secret '${secret}' cannot be decrypted: ${reason}`);
+  }
+}

@@ -1,0 +1,115 @@
+import { Injectable } from '@nestjs/common';
+import { JsonRefused, readJson } from '@longshore/common/json/read-json';
+import type { Author } from '../auth/audit-log.js';
+import { InvalidRequest } from '../common/http/errors/domain-error.js';
+import { DtoPlan } from '../common/http/validation/dto-plan.js';
+import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
+import { Log } from '../common/logging/logger.js';
+import type { Page } from '../database/read-page.js';
+import { SECRET_NAME } from '../runs/secret-name.js';
+import { SecretCipher } from './secret-cipher.js';
+import {
+  MAX_LISTED_SECRETS,
+  MAX_SECRET_BYTES,
+  RegistryLoginDto,
+  toSecretDto,
+  type ListSecretsQueryDto,
+  type PutSecretDto,
+  type SecretDto,
+  type SecretRotationDto,
+} from './secret.dto.js';
+import { SecretRepository, type StoredSecret } from './secret.repository.js';
+import { SecretNotFound, SecretUndecryptable } from './secrets.errors.js';
+
+/** What admins do with secrets. Every method throws SecretsNotConfigured without SERVICE_SECRETS_KEY. */
+@Injectable()
+export class SecretsService {
+  constructor(
+    private readonly secrets: SecretRepository,
+    private readonly cipher: SecretCipher,
+    private readonly log: Log,
+  ) {}
+
+  /** Stores a secret or replaces it. @throws InvalidRequest for a name or value that is not allowed */
+  async put(
+    name: string,
+    { kind, value }: PutSecretDto,
+    by: Author,
+  ): Promise<{ readonly secret: SecretDto; readonly created: boolean }> {
+    this.cipher.assertConfigured();
+    const { pattern, max, form } = SECRET_NAME;
+    if (!pattern.test(name) || name.length > max) {
+      throw new InvalidRequest(VALIDATION_FAILED, [`name must be ${form} of 1 to ${max} characters`]);
+    }
+    const text = kind === 'registry' ? JSON.stringify(readLogin(value)) : value;
+    if (typeof text !== 'string' || Buffer.byteLength(text) > MAX_SECRET_BYTES) {
+      const rule = `must be a string of at most ${MAX_SECRET_BYTES} bytes`;
+      throw new InvalidRequest(VALIDATION_FAILED, [`value ${rule}`]);
+    }
+    const ciphertext = this.cipher.encrypt({ name, kind }, text);
+    const { row, created } = await this.secrets.put({ name, kind, ciphertext }, by);
+    this.log.info(created ? 'created a secret' : 'replaced a secret', { name, kind, by: by.name });
+    return { secret: toSecretDto(row), created };
+  }
+
+  /** By name. */
+  async list({ limit = MAX_LISTED_SECRETS, after }: ListSecretsQueryDto): Promise<Page<SecretDto>> {
+    this.cipher.assertConfigured();
+    const found = await this.secrets.list(limit + 1, after);
+    return { items: found.slice(0, limit).map(toSecretDto), hasMore: found.length > limit };
+  }
+
+  /** @throws SecretNotFound */
+  async delete(name: string, by: Author): Promise<void> {
+    this.cipher.assertConfigured();
+    if (!(await this.secrets.remove(name, by))) throw new SecretNotFound(name);
+    this.log.info('deleted a secret', { name, by: by.name });
+  }
+
+  /**
+   * Encrypts every secret with the first key of SERVICE_SECRETS_KEY that another one encrypts, in transactions of a
+   * bounded number of secrets. Those whose key is not configured stay as they are.
+   */
+  async rotate(by: Author): Promise<SecretRotationDto> {
+    const { keyId } = this.cipher;
+    let rotated = 0;
+    let after = '';
+    for (;;) {
+      const batch = await this.secrets.rotateNext(keyId, after, (secret) => this.#encryptAgain(secret), by);
+      if (!batch) break;
+      rotated += batch.rotated;
+      after = batch.last;
+    }
+    const remaining = await this.secrets.countUnrotated(keyId);
+    this.log.info('rotated secrets', { rotated, remaining, keyId: keyId.toString('hex'), by: by.name });
+    return { rotated, remaining };
+  }
+
+  #encryptAgain(secret: StoredSecret): Buffer | null {
+    try {
+      return this.cipher.encrypt(secret, this.cipher.decrypt(secret, secret.ciphertext));
+    } catch (error) {
+      if (!(error instanceof SecretUndecryptable)) throw error;
+      this.log.warn('cannot rotate a secret', { name: secret.name, reason: error.reason });
+      return null;
+    }
+  }
+}
+
+/** @throws InvalidRequest that repeats nothing of the value */
+function readLogin(value: string | object): object {
+  return DtoPlan.of(RegistryLoginDto).read(typeof value === 'string' ? parsed(value) : value, {
+    notAnObject: 'value must be an object {server, username, password}, or its JSON text',
+    path: 'value',
+    describeUnknown: () => 'value has an unknown field',
+  });
+}
+
+function parsed(text: string): unknown {
+  try {
+    return readJson(Buffer.from(text));
+  } catch (error) {
+    if (error instanceof JsonRefused) return undefined;
+    throw error;
+  }
+}
