@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { checkHistory } from '../support/history/check-history.js';
-import { IdealService } from '../support/history/ideal-service.js';
+import { IdealService, type Options } from '../support/history/ideal-service.js';
 import { mirrorAgain, renumber, storyOf, swap, type Story } from '../support/history/spoil.js';
 
 type Step = readonly [kind: number, which: number, hears: boolean];
@@ -14,6 +14,16 @@ const steps: fc.Arbitrary<Step[]> = fc.array(fc.tuple(fc.nat(99), fc.nat(999), f
 
 const WORKERS = ['w1', 'w2', 'w3'] as const;
 
+/** Options of a run, by a number. */
+function optionsOf(which: number, now: number): Options {
+  return {
+    ...(which % 2 === 0 && { concurrency: { key: `k${which % 3}`, limit: 1 + (which % 3) } }),
+    ...(which % 5 === 0 && { selector: ['gpu'] }),
+    ...(which % 7 === 0 && { startAt: now + 3_000 }),
+    ...(which % 11 === 0 && { retryOn: ['exit'] }),
+  };
+}
+
 /** A service after so many random requests, all runs ended. */
 function play(given: readonly Step[]): IdealService {
   const service = new IdealService();
@@ -23,9 +33,11 @@ function play(given: readonly Step[]): IdealService {
     const run = service.runs[which % service.runs.length];
     assert.ok(run);
     const holder = run.attempts.at(-1)?.worker ?? WORKERS[0];
-    if (kind < 15) service.create({ topic: `topic-${which % 2}`, maxAttempts: 1 + (which % 3), hears });
-    else if (kind < 20) service.create({ hears });
-    else if (kind < 45) service.claim(WORKERS[which % 3] ?? 'w1', hears);
+    if (kind < 15) {
+      const options = optionsOf(which, service.now);
+      service.create({ topic: `topic-${which % 2}`, maxAttempts: 1 + (which % 3), ...options, hears });
+    } else if (kind < 20) service.create({ hears });
+    else if (kind < 45) service.claim(WORKERS[which % 3] ?? 'w1', hears, which % 3 === 0 ? ['gpu'] : []);
     else if (kind < 55) service.report(holder, run.id, run.attempt, 'STARTED', hears);
     else if (kind < 60) service.report(holder, run.id, run.attempt, 'COMPLETED', hears);
     else if (kind < 70) service.report(holder, run.id, run.attempt, 'FAILED', hears);
@@ -63,6 +75,17 @@ function heardEntries(story: Story): { run: Story['final']['runs'][number]; at: 
   const heard = heardMarks(story);
   return story.final.runs.flatMap((run) =>
     run.timeline.flatMap(({ mark }, at) => (heard.has(mark ?? '') ? [{ run, at }] : [])),
+  );
+}
+
+/** Ids of runs whose first attempt a worker heard of. */
+function handedRuns({ history }: Story): Set<string> {
+  return new Set(
+    history.flatMap((call) =>
+      call.kind === 'claim' && call.outcome.kind === 'answered'
+        ? call.outcome.value.flatMap(({ runId, attempt }) => (attempt === 1 ? [runId] : []))
+        : [],
+    ),
   );
 }
 
@@ -121,6 +144,43 @@ const MUTATIONS: Readonly<Record<string, Mutation>> = {
     if (!run) return false;
     story.final.runs.push({ ...structuredClone(run), id: 'twin', topic: null });
     return true;
+  },
+  'assigns a run before its start': (story, which) => {
+    const runs = story.final.runs.filter(({ attempts: [first] }) => first?.assignedAt);
+    const run = pick(runs, which);
+    if (!run?.attempts[0]?.assignedAt) return false;
+    run.startAt = run.attempts[0].assignedAt + 1;
+    return true;
+  },
+  'hands a run to a worker without its tags': (story, which) => {
+    const handed = handedRuns(story);
+    const run = pick(
+      story.final.runs.filter(({ id }) => handed.has(id)),
+      which,
+    );
+    run?.selector.push('tag of no worker');
+    return run !== undefined;
+  },
+  'lets two runs of a key execute at once': (story, which) => {
+    const handed = handedRuns(story);
+    const later = pick(
+      story.final.runs.filter(({ id, attempts }) => handed.has(id) && attempts[0]?.finishedAt),
+      which,
+    );
+    const earlier = story.final.runs.find(
+      ({ id, attempts }) =>
+        handed.has(id) && (attempts[0]?.assignedAt ?? Infinity) < (later?.attempts[0]?.assignedAt ?? 0),
+    );
+    if (!earlier?.attempts[0] || !later?.attempts[0]) return false;
+    for (const run of [earlier, later]) run.concurrency = { key: 'mutual exclusion', limit: 1 };
+    earlier.attempts[0].finishedAt = later.attempts[0].finishedAt;
+    return true;
+  },
+  'retries a failure that the policy does not name': (story, which) => {
+    const retried = story.final.runs.filter(({ timeline }) => timeline.some(({ force }) => force === false));
+    const run = pick(retried, which);
+    if (run) run.retryOn = ['oom'];
+    return run !== undefined;
   },
   'hands an attempt to another worker as well': (story, which) => {
     const claims = story.history.flatMap((call) =>
@@ -229,7 +289,7 @@ describe('the history checker on random histories', () => {
           applied += 1;
           assert.notDeepEqual(checkHistory(story.history, story.final, story.rules), []);
         }),
-        { numRuns: 80 },
+        { numRuns: 120 },
       );
       assert.ok(applied >= 20, `the mutation found a place ${applied} times only`);
     });

@@ -1,6 +1,7 @@
 import { checkAttempts } from './check-attempts.js';
 import { checkCommands, checkCreates, checkEvents, checkPatches } from './check-acknowledged.js';
 import { checkFeeds } from './check-feeds.js';
+import { checkEligibility } from './check-eligibility.js';
 import { checkHealthyWorkers } from './check-healthy-workers.js';
 import { checkReads } from './check-reads.js';
 import { checkTimelines } from './check-timelines.js';
@@ -25,6 +26,7 @@ export function checkHistory(history: readonly Call[], final: FinalState, rules:
     ...checkPatches(indexed, final),
     ...checkTimelines(indexed, rules),
     ...checkAttempts(indexed),
+    ...checkEligibility(indexed),
     ...checkFeeds(indexed, final),
     ...checkReads(indexed),
     ...checkHealthyWorkers(indexed, rules),

@@ -10,7 +10,8 @@ export function* checkTimelines(
   for (const run of runs.values()) {
     const patched = patchedStates.get(run.id) ?? new Set<State>();
     yield* checkIndexes(run);
-    yield* checkFold(run, { maxAttempts: run.maxAttempts, maxReclaims, patched });
+    const { maxAttempts, retryOn } = run;
+    yield* checkFold(run, { maxAttempts, retryOn, maxReclaims, patched });
     if (!isEnded(run.state)) yield { name: 'run-not-ended', detail: `run ${run.id} is ${run.state}` };
   }
 }

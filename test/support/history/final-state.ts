@@ -97,6 +97,10 @@ function toFinalRun(run: WireAnswer['body'], attempts: WireAnswer['body'][]): Fi
     attempt: run.current_attempt,
     topic: run.event_delivery?.topic ?? null,
     maxAttempts: run.retry_policy.max_attempts,
+    retryOn: run.retry_policy.retry_on ?? null,
+    selector: run.selector ?? [],
+    concurrency: run.concurrency ?? null,
+    startAt: timeOf(run.start_at),
     reclaims: run.execution_summary.reclaims ?? 0,
     timeline: run.events.map(toFinalEntry),
     attempts: attempts.map(toFinalAttempt),
@@ -104,13 +108,14 @@ function toFinalRun(run: WireAnswer['body'], attempts: WireAnswer['body'][]): Fi
 }
 
 function toFinalEntry(event: WireAnswer['body']): FinalEntry {
-  const { worker_id: worker, force } = event.payload;
+  const { worker_id: worker, force, cause } = event.payload;
   return {
     ...toEntry(event),
     attempt: event.attempt,
     msg: event.msg,
     worker: typeof worker === 'string' ? worker : null,
     force: typeof force === 'boolean' ? force : null,
+    cause: typeof cause === 'string' ? cause : null,
   };
 }
 
@@ -124,6 +129,7 @@ function toFinalAttempt({ attempt, state, execution_summary: summary }: WireAnsw
   };
 }
 
-function timeOf(text: string | undefined): number | null {
-  return text === undefined ? null : Date.parse(text);
+/** @param text a version of the service may not have the field */
+function timeOf(text: string | null | undefined): number | null {
+  return text === undefined || text === null ? null : Date.parse(text);
 }

@@ -15,6 +15,8 @@ export interface Folded extends Counts {
 /** The bounds of a run. */
 export interface Bounds {
   readonly maxAttempts: number;
+  /** Causes of failures that are retried; null: all. */
+  readonly retryOn: readonly string[] | null;
   readonly maxReclaims: number;
   /** States that somebody may have patched it into, at any time. */
   readonly patched: ReadonlySet<State>;
@@ -62,7 +64,8 @@ export function foldEntry(
   const states = closure([step.to], bounds.patched);
   if (entry.type === 'FAILED') {
     const failures = folded.failures + 1;
-    if (failures >= bounds.maxAttempts) return { ...folded, failures, states };
+    const isRetried = bounds.retryOn?.includes(entry.cause ?? 'error') ?? true;
+    if (failures >= bounds.maxAttempts || !isRetried) return { ...folded, failures, states };
     if (next?.type !== 'RETRIED' || next.force !== false) return 'impossible-transition';
     // Only the retry behind it may come now.
     return { ...folded, failures, states: new Set<State>(['PENDING']) };

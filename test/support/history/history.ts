@@ -71,6 +71,8 @@ export interface PatchCall extends Sent<null> {
 export interface ClaimCall extends Sent<readonly Handed[]> {
   readonly kind: 'claim';
   readonly worker: string;
+  /** Tags of the worker. */
+  readonly tags: readonly string[];
   readonly key: string | null;
 }
 
@@ -99,6 +101,8 @@ export interface FinalEntry extends Entry {
   readonly worker: string | null;
   /** Payload's force: of RETRIED. */
   readonly force: boolean | null;
+  /** Payload's cause: of FAILED. */
+  readonly cause: string | null;
 }
 
 /** An attempt as GET /runs/{id}/attempts shows it; times in milliseconds. */
@@ -118,6 +122,12 @@ export interface FinalRun {
   readonly attempt: number;
   readonly topic: string | null;
   readonly maxAttempts: number;
+  /** Causes of failures that are retried; null: all. */
+  readonly retryOn: readonly string[] | null;
+  readonly selector: readonly string[];
+  readonly concurrency: { readonly key: string; readonly limit: number } | null;
+  /** Milliseconds since 1970. */
+  readonly startAt: number | null;
   /** execution_summary.reclaims. */
   readonly reclaims: number;
   readonly timeline: readonly FinalEntry[];
@@ -185,6 +195,9 @@ export const VIOLATIONS = [
   'handed-to-two-workers',
   'handed-twice',
   'claim-not-recorded',
+  'ineligible-worker',
+  'before-start',
+  'over-limit',
   'report-by-another-worker',
   'attempt-hole',
   'two-live-attempts',

@@ -11,6 +11,11 @@ import type {
   State,
 } from './history.js';
 
+/** What a run is created with. */
+export type Options = Partial<
+  Pick<FinalRun, 'topic' | 'maxAttempts' | 'retryOn' | 'selector' | 'concurrency' | 'startAt'>
+> & { hears?: Hears };
+
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 interface IdealRun extends Omit<Mutable<FinalRun>, 'timeline' | 'attempts'> {
@@ -48,10 +53,9 @@ export class IdealService {
     this.#now += ms;
   }
 
-  create(options: { topic?: string | null; maxAttempts?: number; hears?: Hears } = {}): string {
+  create({ hears, ...options }: Options = {}): string {
     const mark = this.#unique('create');
     const id = this.#unique('run');
-    const { topic = null, maxAttempts = 1, hears } = options;
     const attempt: FinalAttempt = {
       attempt: 1,
       state: 'PENDING',
@@ -64,8 +68,13 @@ export class IdealService {
       mark,
       state: 'PENDING',
       attempt: 1,
-      topic,
-      maxAttempts,
+      topic: null,
+      maxAttempts: 1,
+      retryOn: null,
+      selector: [],
+      concurrency: null,
+      startAt: null,
+      ...options,
       reclaims: 0,
       failures: 0,
       timeline: [],
@@ -80,12 +89,16 @@ export class IdealService {
     return id;
   }
 
-  /** Hands the oldest pending run to the worker; undefined when there is none. */
-  claim(worker: string, hears?: Hears): { runId: string; attempt: number } | undefined {
-    const run = [...this.#runs.values()].find(({ state }) => state === 'PENDING');
+  /** Hands the oldest pending run that the worker may have to it; undefined when there is none. */
+  claim(
+    worker: string,
+    hears?: Hears,
+    tags: readonly string[] = [],
+  ): { runId: string; attempt: number } | undefined {
+    const run = [...this.#runs.values()].find((each) => this.#isClaimable(each, tags));
     const handed = run && [{ runId: run.id, attempt: run.attempt }];
     const sent = this.#sent(worker, heard(handed ?? [], hears));
-    this.history.push({ kind: 'claim', worker, key: this.#unique('claim'), ...sent });
+    this.history.push({ kind: 'claim', worker, tags, key: this.#unique('claim'), ...sent });
     if (!run) return undefined;
     this.#become(run, 'ASSIGNED');
     Object.assign(this.#current(run), { worker, assignedAt: this.#now });
@@ -93,7 +106,14 @@ export class IdealService {
   }
 
   /** Reports an event as the worker; refused when it does not have the attempt. Answers the event's mark. */
-  report(worker: string, runId: string, attempt: number, type: string, hears?: Hears): string {
+  report(
+    worker: string,
+    runId: string,
+    attempt: number,
+    type: string,
+    hears?: Hears,
+    cause = 'error',
+  ): string {
     const run = this.#get(runId);
     const holds = run.attempt === attempt && this.#current(run).worker === worker && isInExecution(run.state);
     const mark = this.#unique('event');
@@ -117,8 +137,8 @@ export class IdealService {
     }
     run.failures += 1;
     this.#become(run, 'FAILED');
-    this.#append(run, { type, mark });
-    if (run.failures < run.maxAttempts)
+    this.#append(run, { type, mark, cause });
+    if (run.failures < run.maxAttempts && (run.retryOn?.includes(cause) ?? true))
       this.#open(run, { type: 'RETRIED', msg: 'Automatic retry', force: false });
     return mark;
   }
@@ -212,6 +232,14 @@ export class IdealService {
     return attempt;
   }
 
+  #isClaimable({ state, selector, startAt, concurrency }: IdealRun, tags: readonly string[]): boolean {
+    if (state !== 'PENDING' || !selector.every((tag) => tags.includes(tag))) return false;
+    const executing = this.runs.filter(
+      (run) => isInExecution(run.state) && run.concurrency?.key === concurrency?.key,
+    );
+    return (startAt ?? 0) <= this.#now && (concurrency === null || executing.length < concurrency.limit);
+  }
+
   #become(run: IdealRun, state: State): void {
     run.state = state;
     Object.assign(this.#current(run), { state, finishedAt: isEnded(state) ? this.#now : null });
@@ -219,7 +247,15 @@ export class IdealService {
 
   #append(run: IdealRun, given: Partial<FinalEntry> & { readonly type: string }): void {
     const place = { id: run.timeline.length, t: this.#now, attempt: run.attempt };
-    const entry: FinalEntry = { mark: null, msg: '', worker: null, force: null, ...given, ...place };
+    const entry: FinalEntry = {
+      mark: null,
+      msg: '',
+      worker: null,
+      force: null,
+      cause: null,
+      ...given,
+      ...place,
+    };
     run.timeline.push(entry);
     if (run.topic === null) return;
     const feed = this.#feeds.get(run.topic) ?? [];

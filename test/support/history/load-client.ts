@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { State } from './history.js';
 import { untilKnown, type RecordedService, type Sender } from './recorded-service.js';
+import type { RunOptions } from './run-options.js';
 import type { SeededRandom } from './seeded-random.js';
 
 /** Topics that runs name. */
@@ -34,6 +35,8 @@ export class LoadClient {
     private readonly service: RecordedService,
     private readonly random: SeededRandom,
     private readonly quota: Quota,
+    /** The options of a run that it creates. */
+    private readonly draw: (random: SeededRandom) => RunOptions = () => ({}),
   ) {
     this.#loop = this.#work();
   }
@@ -58,9 +61,11 @@ export class LoadClient {
     const mark = this.#unique('run');
     const key = random.chance(75) ? mark : null;
     const backoff = random.chance(10) ? { backoff_s: 1, max_backoff_s: 1 } : {};
+    const { retry_on: retryOn, ...options } = this.draw(random);
     const body = {
       priority: random.int(-2, 2),
-      retry_policy: { max_attempts: random.int(1, 3), ...backoff },
+      retry_policy: { max_attempts: random.int(1, 3), ...backoff, retry_on: retryOn },
+      ...options,
       ...(random.chance(80) ? { event_delivery: { topic: random.pick(TOPICS) } } : {}),
     };
     const send = (server: number) => this.service.create({ actor: this.name, server }, { mark, key, body });

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Call, Entry, EventCall, Handed, Outcome, State } from './history.js';
+import type { Call, ClaimCall, Entry, EventCall, Handed, Outcome, State } from './history.js';
 import type { Wire, WireAnswer, WireRequest } from './wire.js';
 
 /** A run that is created, as the body says. */
@@ -88,25 +88,35 @@ export class RecordedService {
 
   async claim(
     { actor, server }: Sender,
-    { worker, key, waitS }: { readonly worker: string; readonly key: string; readonly waitS: number },
+    {
+      worker,
+      tags,
+      key,
+      waitS,
+    }: Pick<ClaimCall, 'worker' | 'tags'> & { readonly key: string; readonly waitS: number },
   ): Promise<Outcome<readonly Handed[]>> {
     const query = waitS > 0 ? `?wait=${waitS}` : '';
     const sent = { method: 'POST', path: `/workers/${worker}/claim${query}`, timeoutMs: waitS * 1000 + 2000 };
     const made = await this.#record(server, keyed(sent, key), (answer): readonly Handed[] =>
       answer.ops.map((op: { id: string; attempt: number }) => ({ runId: op.id, attempt: op.attempt })),
     );
-    this.history.push({ kind: 'claim', actor, worker, key, ...made });
+    this.history.push({ kind: 'claim', actor, worker, tags, key, ...made });
     return made.outcome;
   }
 
   async heartbeat(
     { actor, server }: Sender,
-    { worker, running, timeoutMs }: { worker: string; running: readonly string[]; timeoutMs: number },
+    {
+      worker,
+      tags,
+      running,
+      timeoutMs,
+    }: Pick<ClaimCall, 'worker' | 'tags'> & { running: readonly string[]; timeoutMs: number },
   ): Promise<Outcome<null>> {
     const body = {
       worker_id: worker,
       resources: { cpu_cores: 4, ram_mb: 4096, gpus: [] },
-      tags: [],
+      tags,
       running_ops: running.map((id) => ({ id, image: 'load', inputs: {}, constraints: {} })),
     };
     const sent = { method: 'POST', path: '/workers/heartbeat', body, timeoutMs };

@@ -2,8 +2,19 @@ import assert from 'node:assert/strict';
 import { IdealService } from './ideal-service.js';
 import { runOf, storyOf, type Story } from './spoil.js';
 
-/** Run 'failing' fails, is retried, and completes; run 'lost' is reclaimed and cancelled; both name the topic t. */
-export function scene(): { story: Story; failing: string; lost: string; note: string; started: string } {
+/**
+ * Run 'failing' fails, is retried, and completes; run 'lost' is reclaimed and cancelled; both name the topic t. Then 'first'
+ * and 'second' of one key, which lets one run execute, on a worker with the tag that they need. 'first' fails for good.
+ */
+export function scene(): {
+  story: Story;
+  failing: string;
+  lost: string;
+  note: string;
+  started: string;
+  first: string;
+  second: string;
+} {
   const service = new IdealService();
   const failing = service.create({ topic: 't', maxAttempts: 2 });
   const lost = service.create({ topic: 't' });
@@ -23,7 +34,14 @@ export function scene(): { story: Story; failing: string; lost: string; note: st
   service.reclaim(lost);
   service.note(lost, 'does not hear');
   service.cancel(lost);
-  return { story: storyOf(service), failing, lost, note, started };
+  const options = { concurrency: { key: 'k', limit: 1 }, selector: ['gpu'], startAt: service.now } as const;
+  const first = service.create({ ...options, maxAttempts: 2, retryOn: ['oom'] });
+  const second = service.create(options);
+  service.claim('w3', 'hears', ['gpu']);
+  service.report('w3', first, 1, 'FAILED', 'hears', 'exit');
+  service.claim('w3', 'hears', ['gpu']);
+  service.report('w3', second, 1, 'COMPLETED');
+  return { story: storyOf(service), failing, lost, note, started, first, second };
 }
 
 /** What it answers. */

@@ -8,6 +8,7 @@ export interface WorkerHabits {
   readonly heartbeatMs: number;
   /** Runs that it executes at once. */
   readonly capacity: number;
+  readonly tags: readonly string[];
 }
 
 /** How often of a hundred an execution fails. */
@@ -35,7 +36,7 @@ export class SimulatedWorker {
     readonly id: string,
     private readonly service: RecordedService,
     private readonly random: SeededRandom,
-    private readonly habits: WorkerHabits,
+    readonly habits: WorkerHabits,
   ) {
     this.start();
   }
@@ -91,12 +92,12 @@ export class SimulatedWorker {
   }
 
   async #heartbeats(life: number): Promise<void> {
-    const { heartbeatMs } = this.habits;
+    const { heartbeatMs, tags } = this.habits;
     for (let server = this.random.int(0, 1); await this.#lives(life);) {
       const began = performance.now();
       await this.service.heartbeat(
         { actor: this.id, server },
-        { worker: this.id, running: [...this.#running.keys()], timeoutMs: heartbeatMs * 0.6 },
+        { worker: this.id, tags, running: [...this.#running.keys()], timeoutMs: heartbeatMs * 0.6 },
       );
       // Whether it was heard or not, the next one goes to another server, in its time.
       server += 1;
@@ -113,7 +114,10 @@ export class SimulatedWorker {
       const key = this.#unique('claim');
       const waitS = this.random.chance(50) ? this.random.int(1, 2) : 0;
       const send = (server: number) =>
-        this.service.claim({ actor: this.id, server }, { worker: this.id, key, waitS });
+        this.service.claim(
+          { actor: this.id, server },
+          { worker: this.id, tags: this.habits.tags, key, waitS },
+        );
       const outcome = await untilKnown(send, this.random.int(0, 1), () => life === this.#life);
       if (!(await this.#lives(life))) return;
       const handed = outcome.kind === 'answered' ? outcome.value : [];
@@ -130,7 +134,10 @@ export class SimulatedWorker {
     const notes = random.int(0, 2);
     const longestStepMs = LONGEST_STEP_MS * (random.chance(SLOW_RUNS) ? SLOWER : 1);
     const end = random.chance(FAILURES) ? 'FAILED' : 'COMPLETED';
-    const payload = end === 'FAILED' ? { error_message: 'by chance' } : { outputs: { run: run.runId } };
+    const payload =
+      end === 'FAILED'
+        ? { error_message: 'by chance', cause: random.pick(['error', 'exit']) }
+        : { outputs: { run: run.runId } };
     const steps: readonly [type: string, msg: string | number, payload: object][] = [
       ['STARTED', 'started', { worker_id: this.id }],
       ...Array.from({ length: notes }, (_, i): [string, number, object] => ['PROGRESS', (i + 1) * 30, {}]),

@@ -3,11 +3,12 @@ import { CHAOS_SETTINGS } from './chaos-deployment.js';
 import type { RecordedService } from './recorded-service.js';
 import { SeededRandom } from './seeded-random.js';
 import { SimulatedWorker } from './simulated-worker.js';
+import { WORKER_TAGS } from './run-options.js';
 
 const TIMEOUT_MS = CHAOS_SETTINGS.workerTimeout * 1000;
 const HABITS = { heartbeatMs: TIMEOUT_MS / 5, capacity: 3 } as const;
 
-/** Workers of which some die, some stand still for longer than the timeout, and some start again under their id. */
+/** Workers, every second one with tags, of which some die, some stand still for longer than the timeout, and some start again under their id. */
 export class WorkerCrew {
   /** What befell workers, by name. */
   readonly mishaps = { deaths: 0, freezes: 0, restarts: 0 };
@@ -21,7 +22,7 @@ export class WorkerCrew {
     private readonly seed: number,
     size: number,
   ) {
-    for (let i = 0; i < size; i += 1) this.#hire();
+    for (let i = 0; i < size; i += 1) this.#hire(i % 2 === 0 ? WORKER_TAGS : []);
   }
 
   /** One mishap after the other, until the time is over. */
@@ -54,10 +55,12 @@ export class WorkerCrew {
     await Promise.all([...this.#workers, ...this.#gone].map((worker) => worker.stop()));
   }
 
-  #hire(): void {
+  #hire(tags: readonly string[]): void {
     this.#serial += 1;
     const id = `worker-${this.#serial}`;
-    this.#workers.push(new SimulatedWorker(id, this.service, SeededRandom.for(this.seed, id), HABITS));
+    this.#workers.push(
+      new SimulatedWorker(id, this.service, SeededRandom.for(this.seed, id), { ...HABITS, tags }),
+    );
   }
 
   #replace(worker: SimulatedWorker): void {
@@ -65,7 +68,7 @@ export class WorkerCrew {
     worker.die();
     this.#gone.push(worker);
     this.#workers.splice(this.#workers.indexOf(worker), 1);
-    this.#hire();
+    this.#hire(worker.habits.tags);
   }
 
   async #freeze(worker: SimulatedWorker, ms: number): Promise<void> {

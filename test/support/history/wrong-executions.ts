@@ -34,6 +34,39 @@ export const WRONG_EXECUTIONS: readonly Wrong[] = [
     },
   ],
   [
+    'ineligible-worker',
+    'a run was handed to a worker without its tags',
+    ({ story, first }) => {
+      runOf(story, first).selector.push('eu');
+    },
+  ],
+  [
+    'before-start',
+    'a run was assigned before its start',
+    ({ story, first }) => {
+      const run = runOf(story, first);
+      const assignedAt = run.attempts[0]?.assignedAt;
+      assert.ok(typeof assignedAt === 'number');
+      run.startAt = assignedAt + 1;
+    },
+  ],
+  [
+    'over-limit',
+    'two runs of a key that lets one execute were in execution at once',
+    ({ story, first, second }) => {
+      const [one, other] = [first, second].map((id) => runOf(story, id).attempts[0]);
+      assert.ok(one && other?.assignedAt);
+      one.finishedAt = other.assignedAt;
+    },
+  ],
+  [
+    'impossible-transition',
+    'a failure that the policy does not name was retried',
+    ({ story, failing }) => {
+      runOf(story, failing).retryOn = ['oom'];
+    },
+  ],
+  [
     'report-by-another-worker',
     'a report was taken from a worker that does not have the attempt',
     ({ story, started }) => {
