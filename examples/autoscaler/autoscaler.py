@@ -19,6 +19,9 @@ LEAST, MOST = setting("MIN_WORKERS", 0), setting("MAX_WORKERS", 4)
 RUNS_A_WORKER = setting("RUNS_PER_WORKER", 1)  # strategy direct: runs that a worker takes at a time
 SIZE = {"cpu": setting("WORKER_CPU", os.cpu_count() or 1), "ram_mb": setting("WORKER_RAM_MB", 4096)}
 VRAM_MB, GPUS = setting("WORKER_VRAM_MB", 0), setting("WORKER_GPUS", 0)  # of each GPU; how many of them
+TAGS = {tag.strip() for tag in os.environ.get("SERVICE_WORKER_TAGS", "").split(",") if tag.strip()}
+CAPABILITIES = set(setting("WORKER_CAPABILITIES", "env,command,secrets,registry").split(","))
+ONLY_TAGGED = setting("ONLY_TAGGED", 0)  # 1: runs without a selector are left to other workers
 INTERVAL, IDLE = setting("INTERVAL", 5.0), setting("IDLE_SECONDS", 60.0)
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("AUTOSCALER_")}
 
@@ -37,16 +40,28 @@ def runs_in_one_worker(shape):
     return min(room, default=math.inf)
 
 
+def is_ours(entry):
+    """Whether workers like ours may get runs with these requirements."""
+    selector = set(entry["selector"])
+    return selector <= TAGS and CAPABILITIES.issuperset(entry["capabilities"]) and (selector or not ONLY_TAGGED)
+
+
 def wanted(report):
-    """Workers that are enough for all runs that can start now or have started."""
+    """Workers that are enough for all of our runs that can start now or have started."""
     demand = report["demand"]
-    if report["strategy"] == "fit":
+    ours = [entry for entry in demand["selectors"] if is_ours(entry)]
+    runs = sum(one["ready"]["runs"] - one["held_back"] + one["in_execution"]["runs"] for one in ours)
+    if report["strategy"] != "fit":
+        needed = runs / RUNS_A_WORKER
+    elif len(ours) == len(demand["selectors"]):
         load = [(shape["ready"] + shape["in_execution"], runs_in_one_worker(shape)) for shape in demand["shapes"]]
         needed = sum(runs / room for runs, room in load if room > 0)
         if any(runs and room for runs, room in load):  # also for runs that ask for nothing
             needed = max(needed, 1)
-    else:
-        needed = (demand["ready"]["runs"] + demand["in_execution"]["runs"]) / RUNS_A_WORKER
+    else:  # shapes have the runs of others as well
+        sizes = {**SIZE, "vram_mb": VRAM_MB * GPUS}
+        load = {name: sum(one[stage][name] for one in ours for stage in ("ready", "in_execution")) for name in sizes}
+        needed = max([load[name] / sizes[name] for name in sizes if sizes[name] > 0] + [min(runs, 1)])
     return min(MOST, max(LEAST, math.ceil(needed)))
 
 

@@ -60,9 +60,12 @@ for (const pool of ['memory', 'shared']) {
           ready: NONE,
           waiting: NONE,
           in_execution: NONE,
+          held_back: 0,
           oldest_pending_at: null,
           shapes: [],
           other: null,
+          selectors: [],
+          other_selectors: null,
         },
         supply: {
           workers: { active: 0, idle: 0, reserved: 0, draining: 0, stale: 0 },

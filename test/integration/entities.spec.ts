@@ -11,6 +11,7 @@ import { openTestDatabase, type TestDatabase } from '../support/test-database.js
 const NAMED_ONLY = [
   'api_keys_by_created',
   'definitions_latest',
+  'requirement_demand_largest',
   'restricted_queue_avoiding',
   'restricted_queue_by_key',
   'restricted_queue_claimable',

@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import type { DataSource } from 'typeorm';
 import { CountDemand1795000000009 } from '../../migrations/009-count-demand.js';
 import { RestrictQueue1795000000022 } from '../../migrations/022-restrict-queue.js';
+import { CountDemandByRequirements1795000000025 } from '../../migrations/025-count-demand-by-requirements.js';
 import { MIGRATIONS } from '../../migrations/all.js';
 import { connectDatabase } from '../../src/database/connect.js';
 import { migrate } from '../../src/database/migrate.js';
@@ -13,8 +14,9 @@ import { changeOn, claimOn, createOn, eventCommand, journalOn } from '../support
 import { until } from '../support/service-process.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
-/** Without those that depend on the migration. */
-const INDEPENDENT = MIGRATIONS.filter((migration) => migration !== RestrictQueue1795000000022);
+/** Those that depend on the migration. */
+const DEPENDENT = new Set([RestrictQueue1795000000022, CountDemandByRequirements1795000000025]);
+const INDEPENDENT = MIGRATIONS.filter((migration) => !DEPENDENT.has(migration));
 const FAILED = eventCommand({ type: 'FAILED', msg: '' });
 const BACK_OFF = { maxAttempts: 1000, backoffS: 3600 };
 

@@ -1,60 +1,23 @@
 import assert from 'node:assert/strict';
 import { FAILURE_CAUSES } from '../../src/runs/machine/run-event.js';
 import { RUN_STATES } from '../../src/runs/machine/run-state.js';
+import { CAPACITY_REPORT, RUN_EXPLANATION } from './report-shapes.js';
+import {
+  free,
+  integer,
+  listOf,
+  message,
+  objectOf,
+  oneOf,
+  orNull,
+  positive,
+  text,
+  timestamp,
+  uuid,
+  uuidV7,
+  type Check,
+} from './shape-checks.js';
 import type { TestAnswer } from './test-app.js';
-
-/** Says at which path a value is not what it must be, by throwing. */
-type Check = (value: unknown, path: string) => void;
-
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
-const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
-
-const text: Check = (value, path) => assert.equal(typeof value, 'string', `${path} is a string`);
-const integer: Check = (value, path) => assert.ok(Number.isSafeInteger(value), `${path} is an integer`);
-const positive: Check = (value, path) =>
-  assert.ok(Number.isSafeInteger(value) && Number(value) > 0, `${path} is a positive integer`);
-const uuid: Check = (value, path) => assert.match(String(value), UUID, `${path} is a UUID`);
-const uuidV7: Check = (value, path) => assert.match(String(value), UUID_V7, `${path} is a UUID v7`);
-const timestamp: Check = (value, path) => assert.match(String(value), TIMESTAMP, `${path} is a timestamp`);
-const free: Check = (value, path) =>
-  assert.ok(typeof value === 'object' && value !== null && !Array.isArray(value), `${path} is an object`);
-const message: Check = (value, path) =>
-  assert.ok(typeof value === 'string' || Number.isSafeInteger(value), `${path} is a string or an integer`);
-
-const orNull =
-  (check: Check): Check =>
-  (value, path) => {
-    if (value !== null) check(value, path);
-  };
-
-const oneOf =
-  (...values: readonly unknown[]): Check =>
-  (value, path) =>
-    assert.ok(values.includes(value), `${path} is one of ${values.join(', ')}`);
-
-const listOf =
-  (check: Check): Check =>
-  (value, path) => {
-    assert.ok(Array.isArray(value), `${path} is a list`);
-    value.forEach((item, i) => check(item, `${path}[${i}]`));
-  };
-
-/** An object that has every key of `always`, may have those of `sometimes`, and has no other. */
-const objectOf =
-  (always: Readonly<Record<string, Check>>, sometimes: Readonly<Record<string, Check>> = {}): Check =>
-  (value, path) => {
-    free(value, path);
-    const entries = Object.entries(Object(value));
-    const given = new Set(entries.map(([key]) => key));
-    const missing = Object.keys(always).filter((key) => !given.has(key));
-    assert.deepEqual(missing, [], `${path} has all its fields`);
-    for (const [key, item] of entries) {
-      const check = always[key] ?? sometimes[key];
-      assert.ok(check, `${path}.${key} is a documented field`);
-      check(item, `${path}.${key}`);
-    }
-  };
 
 const SUMMARY_OF_ATTEMPT = {
   worker_id: text,
@@ -175,138 +138,6 @@ const CLAIMED_OPS = objectOf({
       { traceparent: text, tracestate: text },
     ),
   ),
-});
-
-const RUN_EXPLANATION = objectOf({
-  run_id: uuidV7,
-  state: oneOf(...RUN_STATES),
-  attempt: integer,
-  strategy: text,
-  summary: text,
-  deadline: orNull(
-    objectOf({ budget: oneOf('start_within_s', 'attempt_s'), at: timestamp, remaining_ms: integer }),
-  ),
-  queue: orNull(
-    objectOf({
-      position: orNull(integer),
-      position_is_exact: oneOf(true, false),
-      priority: integer,
-      queued_at: timestamp,
-      waiting_ms: integer,
-      not_before: orNull(timestamp),
-      start_at: orNull(timestamp),
-      passed_over_at: orNull(timestamp),
-      reserved_for: orNull(text),
-      avoided_worker: orNull(text),
-    }),
-  ),
-  requirements: orNull(objectOf({ selector: listOf(text), capabilities: listOf(text) })),
-  concurrency: orNull(
-    objectOf({
-      key: text,
-      limit: positive,
-      executing: integer,
-      holders: listOf(
-        objectOf({ run_id: uuidV7, state: oneOf('ASSIGNED', 'RUNNING'), worker_id: orNull(text) }),
-      ),
-    }),
-  ),
-  holder: orNull(
-    objectOf({
-      worker_id: orNull(text),
-      is_active: oneOf(true, false),
-      draining: oneOf(true, false),
-      last_heartbeat_at: orNull(timestamp),
-      silent_ms: orNull(integer),
-      assigned_at: orNull(timestamp),
-      started_at: orNull(timestamp),
-      reported_running: oneOf(true, false),
-    }),
-  ),
-  ended: orNull(
-    objectOf({
-      at: timestamp,
-      event: orNull(text),
-      msg: orNull(message),
-      worker_id: orNull(text),
-      cause: orNull(oneOf(...FAILURE_CAUSES)),
-      exit_code: orNull(integer),
-      error_message: orNull(text),
-    }),
-  ),
-  workers: listOf(
-    objectOf({
-      id: text,
-      can_take_now: oneOf(true, false),
-      could_ever: oneOf(true, false),
-      draining: oneOf(true, false),
-      obstacles: listOf(
-        objectOf(
-          { resource: text, needed: integer, free: integer, total: integer },
-          { missing: listOf(text) },
-        ),
-      ),
-    }),
-  ),
-  counts: orNull(
-    objectOf({ active: integer, draining: integer, stale: integer, able_now: integer, able_ever: integer }),
-  ),
-});
-
-const DEMAND_SUM = objectOf({
-  runs: integer,
-  cpu: integer,
-  ram_mb: integer,
-  vram_mb: integer,
-  gpus: integer,
-});
-const DEMAND_NUMBERS = { pending: integer, ready: integer, waiting: integer, in_execution: integer };
-const SUPPLY_SUM = objectOf({ total: integer, free: integer });
-
-const CAPACITY_REPORT = objectOf({
-  at: timestamp,
-  strategy: text,
-  demand: objectOf({
-    pending: DEMAND_SUM,
-    ready: DEMAND_SUM,
-    waiting: DEMAND_SUM,
-    in_execution: DEMAND_SUM,
-    oldest_pending_at: orNull(timestamp),
-    shapes: listOf(
-      objectOf({
-        cpu: integer,
-        ram_mb: integer,
-        vram_mb: integer,
-        ...DEMAND_NUMBERS,
-        placeable: oneOf(true, false, null),
-        can_start_now: orNull(integer),
-      }),
-    ),
-    other: orNull(objectOf(DEMAND_NUMBERS)),
-  }),
-  supply: objectOf({
-    workers: objectOf({
-      active: integer,
-      idle: integer,
-      reserved: integer,
-      draining: integer,
-      stale: integer,
-    }),
-    cpu: SUPPLY_SUM,
-    ram_mb: SUPPLY_SUM,
-    vram_mb: SUPPLY_SUM,
-    gpus: SUPPLY_SUM,
-    sizes: listOf(
-      objectOf({
-        cpu_cores: integer,
-        ram_mb: integer,
-        gpus: listOf(integer),
-        workers: integer,
-        idle: integer,
-      }),
-    ),
-    other: orNull(objectOf({ sizes: integer, workers: integer, idle: integer })),
-  }),
 });
 
 const REFUSED_ITEM = objectOf({

@@ -13,7 +13,13 @@ import {
   RunRequirementsEntity,
 } from './restricted-queue.entity.js';
 import { RunCountsEntity } from './run-counts.entity.js';
-import { RunDemandChangeEntity, RunDemandEntity, RunDemandSumsEntity } from './run-demand.entity.js';
+import {
+  RequirementDemandChangeEntity,
+  RequirementDemandEntity,
+  RunDemandChangeEntity,
+  RunDemandEntity,
+  RunDemandSumsEntity,
+} from './run-demand.entity.js';
 import { RunLogEntity, RunLogRemovalEntity, RunLogRowEntity } from './run-log.entity.js';
 import { RunEntity } from './run.entity.js';
 import { SecretEntity } from './secret.entity.js';
@@ -38,6 +44,8 @@ export const ENTITIES = [
   RunDemandEntity,
   RunDemandChangeEntity,
   RunDemandSumsEntity,
+  RequirementDemandEntity,
+  RequirementDemandChangeEntity,
   RunLogEntity,
   RunLogRowEntity,
   RunLogRemovalEntity,

@@ -49,3 +49,45 @@ export class RunDemandSumsEntity {
   @Column('bigint', { name: 'waiting_vram_mb' }) waitingVramMb: string;
   @Column('bigint', { name: 'waiting_gpus' }) waitingGpus: string;
 }
+
+/** What the rows of the tables below count. */
+abstract class RequirementDemandColumns {
+  /** What a worker must have: `tag:NAME` and `capability:NAME`. */
+  @Column('text', { array: true }) required: string[];
+  /** Ready runs that claims do not read, because runs before them take what the limit of their key leaves. */
+  @Column('bigint', { name: 'held_back', default: 0 }) heldBack: string;
+  @Column('bigint', { name: 'ready_runs', default: 0 }) readyRuns: string;
+  @Column('bigint', { name: 'ready_cpu', default: 0 }) readyCpu: string;
+  @Column('bigint', { name: 'ready_ram_mb', default: 0 }) readyRamMb: string;
+  @Column('bigint', { name: 'ready_vram_mb', default: 0 }) readyVramMb: string;
+  @Column('bigint', { name: 'ready_gpus', default: 0 }) readyGpus: string;
+  @Column('bigint', { name: 'waiting_runs', default: 0 }) waitingRuns: string;
+  @Column('bigint', { name: 'waiting_cpu', default: 0 }) waitingCpu: string;
+  @Column('bigint', { name: 'waiting_ram_mb', default: 0 }) waitingRamMb: string;
+  @Column('bigint', { name: 'waiting_vram_mb', default: 0 }) waitingVramMb: string;
+  @Column('bigint', { name: 'waiting_gpus', default: 0 }) waitingGpus: string;
+}
+
+/**
+ * A row of `requirement_demand`: pending runs with the same requirements, without those in `requirement_demand_changes`. The
+ * nil UUID: runs with a concurrency key and without requirements. The largest UUID: the sums of all rows.
+ */
+@Entity('requirement_demand')
+@Index('requirement_demand_largest', { synchronize: false })
+export class RequirementDemandEntity extends RequirementDemandColumns {
+  @PrimaryColumn('uuid', { name: 'requirement_id', primaryKeyConstraintName: 'requirement_demand_pkey' })
+  requirementId: string;
+}
+
+/** A row of `requirement_demand_changes`: changes of these counts that one connection committed in one second. */
+@Entity('requirement_demand_changes')
+export class RequirementDemandChangeEntity extends RequirementDemandColumns {
+  @PrimaryColumn('timestamptz', { primaryKeyConstraintName: 'requirement_demand_changes_pkey' }) since: Date;
+  /** Process id of the connection's backend. */
+  @PrimaryColumn('integer', { primaryKeyConstraintName: 'requirement_demand_changes_pkey' }) slot: number;
+  @PrimaryColumn('uuid', {
+    name: 'requirement_id',
+    primaryKeyConstraintName: 'requirement_demand_changes_pkey',
+  })
+  requirementId: string;
+}

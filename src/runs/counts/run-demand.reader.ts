@@ -4,6 +4,8 @@ import { execute, rows, type SqlExecutor } from '../../database/sql.js';
 import { QueueReader } from '../queue/queue.reader.js';
 import type { HeldRun, Shape } from '../scheduling-strategy.js';
 import { HeldRunRepository } from '../storage/held-run.repository.js';
+import { jsonSum, PENDING_SUMS, sumsOf, type DemandSum } from './demand-sums.js';
+import { readRequirementDemand, type DemandByRequirements } from './requirement-demand.js';
 import { RunCountsRepository } from './run-counts.repository.js';
 
 export interface RunNumbers {
@@ -17,12 +19,6 @@ export interface RunNumbers {
 
 export interface ShapeDemand extends RunNumbers, Shape {}
 
-export interface DemandSum extends Shape {
-  readonly runs: number;
-  /** Runs that ask for GPU memory; each takes it from one GPU. */
-  readonly gpus: number;
-}
-
 /** What the runs that have not ended ask for. */
 export interface RunDemand {
   /** The database's time. */
@@ -34,28 +30,6 @@ export interface RunDemand {
   readonly inExecution: DemandSum;
 }
 
-/** What a run adds to each of the sums. */
-const MEASURES = {
-  runs: '1',
-  cpu: 'cpu',
-  ram_mb: 'ram_mb',
-  vram_mb: 'vram_mb',
-  gpus: 'sign(vram_mb)',
-} as const;
-
-type Stage = 'ready' | 'waiting' | 'in_execution';
-
-/** The expression of each sum of the stage, over rows that have its number of runs of a shape. */
-function sumsOf(stage: Stage): { readonly name: string; readonly sum: string }[] {
-  return Object.entries(MEASURES).map(([measure, each]) => ({
-    name: `${stage}_${measure}`,
-    sum: `coalesce(sum(${stage} * ${each}), 0)`,
-  }));
-}
-
-/** Sums over pending runs, which `run_demand_sums` holds. */
-export const PENDING_SUMS = [...sumsOf('ready'), ...sumsOf('waiting')];
-
 const SUMS_OF_ALL = [
   ...PENDING_SUMS.map(
     ({ name, sum }) => `(select ${name} from run_demand_sums) + (select ${sum} from recent) as ${name}`,
@@ -63,15 +37,10 @@ const SUMS_OF_ALL = [
   ...sumsOf('in_execution').map(({ name, sum }) => `(select ${sum} from held) as ${name}`),
 ].join(',\n                ');
 
-/** A `DemandSum` of the columns of `sums s`. */
-function jsonSum(stage: Stage): string {
-  return `json_build_object('runs', s.${stage}_runs, 'cpu', s.${stage}_cpu, 'ramMb', s.${stage}_ram_mb,
-                                'vramMb', s.${stage}_vram_mb, 'gpus', s.${stage}_gpus)`;
-}
-
 /** What the runs that have not ended ask for, and what the workers hold. */
 export interface DemandSnapshot {
   readonly demand: RunDemand;
+  readonly byRequirements: DemandByRequirements;
   /** When the oldest pending run was created; null when none is. */
   readonly oldestPendingAt: Date | null;
   /** The runs that the workers hold, by worker; a worker that holds none is absent. */
@@ -90,7 +59,10 @@ export class RunDemandReader {
     private readonly queue: QueueReader,
   ) {}
 
-  /** Reads one snapshot, so a run that is claimed meanwhile is either pending or held. @param limit shapes at most */
+  /**
+   * Reads one snapshot, so a run that is claimed meanwhile is either pending or held.
+   * @param limit shapes, and requirements, at most
+   */
   read(workerIds: readonly string[], limit: number): Promise<DemandSnapshot> {
     return this.dataSource.transaction('REPEATABLE READ', async (manager) => {
       // Statistics lag behind a queue that grows by a million, so the planner would choose sequential scans.
@@ -102,6 +74,7 @@ export class RunDemandReader {
       const pending = demand.ready.runs + demand.waiting.runs;
       return {
         demand,
+        byRequirements: await readRequirementDemand(manager, limit),
         oldestPendingAt: await this.counts.findOldestPending(manager, pending),
         held: await this.heldRuns.findHeld(manager, workerIds),
         reserved: new Set(await this.queue.listReservedWorkers(manager)),

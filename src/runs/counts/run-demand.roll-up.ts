@@ -3,7 +3,8 @@ import { DataSource, type EntityManager } from 'typeorm';
 import { inBatches } from '../../database/in-batches.js';
 import { execute, rows } from '../../database/sql.js';
 import { whenAlone } from '../../database/advisory-locks.js';
-import { PENDING_SUMS } from './run-demand.reader.js';
+import { PENDING_SUMS } from './demand-sums.js';
+import { removeEmptyRequirementDemand, rollUpRequirementDemand } from './requirement-demand.js';
 
 export const ROWS_PER_BATCH = 2000;
 
@@ -12,7 +13,7 @@ export const SETTLED_MS = 10_000;
 
 const ROLL_UP_LOCK = '6031175942280515';
 
-/** Rolls up the changes of demand into the counts of their shapes and into the sums. */
+/** Rolls up the changes of demand into the counts of their shapes and requirements, and into the sums. */
 @Injectable()
 export class RunDemandRollUp {
   constructor(private readonly dataSource: DataSource) {}
@@ -24,7 +25,11 @@ export class RunDemandRollUp {
       this.#alone((manager) => this.#batch(manager, before)),
     );
     if (removed > 0) await this.#alone((manager) => this.#removeEmpty(manager));
-    return removed;
+    const restricted = await inBatches(ROWS_PER_BATCH, stop, () =>
+      this.#alone((manager) => rollUpRequirementDemand(manager, before, ROWS_PER_BATCH)),
+    );
+    if (restricted > 0) await this.#alone(removeEmptyRequirementDemand);
+    return removed + restricted;
   }
 
   async #alone(work: (manager: EntityManager) => Promise<number>): Promise<number> {

@@ -2,11 +2,11 @@ import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import { QueryInteger } from '../../common/http/validation/dto-decorators.js';
 
-/** Default number of listed shapes of runs and sizes of workers. */
+/** Default number of listed shapes and requirements of runs, and of sizes of workers. */
 export const DEFAULT_SHAPES = 100;
 
 export class CapacityQueryDto {
-  /** Most shapes of runs, and sizes of workers, that are listed; the others are added up. */
+  /** Most shapes and requirements of runs, and sizes of workers, that are listed; the others are added up. */
   @IsOptional()
   @QueryInteger({ min: 1, max: 500 })
   @ApiProperty({ required: false, default: DEFAULT_SHAPES })
@@ -33,7 +33,7 @@ export class DemandNumbersDto {
   @ApiProperty({ type: 'integer' }) pending: number;
   /** Those that may be claimed now. @example 110 */
   @ApiProperty({ type: 'integer' }) ready: number;
-  /** Those that wait for the end of their back-off. @example 8 */
+  /** Those that wait for the end of their back-off or for their `start_at`. @example 8 */
   @ApiProperty({ type: 'integer' }) waiting: number;
   /** Runs that are ASSIGNED or RUNNING. @example 2 */
   @ApiProperty({ type: 'integer' }) in_execution: number;
@@ -47,28 +47,62 @@ export class DemandShapeDto extends DemandNumbersDto {
   @ApiProperty({ type: 'integer' }) ram_mb: number;
   /** GPU memory in MB, on one GPU. @example 0 */
   @ApiProperty({ type: 'integer' }) vram_mb: number;
-  /** Whether any worker that accepts runs could execute such a run when idle; null: no such worker, or unknown. */
+  /**
+   * Whether any worker that accepts runs could execute such a run when idle, whatever its tags and capabilities; null: no
+   * such worker, or unknown.
+   */
   @ApiProperty({ type: 'boolean', nullable: true, example: true }) placeable: boolean | null;
   /** How many of the ready runs fit the free resources if no other shape is queued; null as for `placeable`. */
   @ApiProperty({ type: 'integer', nullable: true, example: 3 }) can_start_now: number | null;
+}
+
+@ApiSchema({ name: 'DemandSelector', description: 'Runs that require the same of a worker.' })
+export class DemandSelectorDto {
+  /** Tags that the worker must have. */
+  @ApiProperty({ type: [String], example: ['gpu', 'eu'] }) selector: string[];
+  /** Capabilities that it must announce. */
+  @ApiProperty({ type: [String], example: ['env'] }) capabilities: string[];
+  /** All that are PENDING: `ready` and `waiting` together. */
+  @ApiProperty({ type: DemandSumDto }) pending: DemandSumDto;
+  /** Those that wait for a worker or for runs of their concurrency key. */
+  @ApiProperty({ type: DemandSumDto }) ready: DemandSumDto;
+  /** Those that wait for the end of their back-off or for their `start_at`. */
+  @ApiProperty({ type: DemandSumDto }) waiting: DemandSumDto;
+  /** Runs that are ASSIGNED or RUNNING. */
+  @ApiProperty({ type: DemandSumDto }) in_execution: DemandSumDto;
+  /** How many of the ready runs wait for other runs of their concurrency key: more workers do not start them. @example 0 */
+  @ApiProperty({ type: 'integer' }) held_back: number;
+  /** Workers that accept runs and have the tags and capabilities. @example 4 */
+  @ApiProperty({ type: 'integer' }) workers: number;
+  /** Workers of them without assigned runs. @example 1 */
+  @ApiProperty({ type: 'integer' }) idle: number;
 }
 
 @ApiSchema({ name: 'Demand', description: 'The constraints of runs that have not ended.' })
 export class DemandDto {
   /** All that are PENDING: `ready` and `waiting` together. */
   @ApiProperty({ type: DemandSumDto }) pending: DemandSumDto;
-  /** Those that may be claimed now. */
+  /** Those that may be claimed now; with `held_back`. */
   @ApiProperty({ type: DemandSumDto }) ready: DemandSumDto;
-  /** Those that wait for the end of their back-off. */
+  /** Those that wait for the end of their back-off or for their `start_at`. */
   @ApiProperty({ type: DemandSumDto }) waiting: DemandSumDto;
   /** Runs that are ASSIGNED or RUNNING. */
   @ApiProperty({ type: DemandSumDto }) in_execution: DemandSumDto;
+  /** How many of the ready runs wait for other runs of their concurrency key. @example 0 */
+  @ApiProperty({ type: 'integer' }) held_back: number;
   /** When the oldest run that is PENDING was created; null when none is. */
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) oldest_pending_at: string | null;
   /** Those with the most pending runs first, then those with the most in execution; `limit` of them at most. */
   @ApiProperty({ type: [DemandShapeDto] }) shapes: DemandShapeDto[];
   /** Runs of the shapes that are left out there, together; null when none is. */
   @ApiProperty({ type: DemandNumbersDto, nullable: true }) other: DemandNumbersDto | null;
+  /**
+   * Runs by what they require of a worker: first those that require nothing, if there are any, then those with the most
+   * pending runs and those with the most in execution, `limit` of them at most.
+   */
+  @ApiProperty({ type: [DemandSelectorDto] }) selectors: DemandSelectorDto[];
+  /** Runs with requirements that are left out there, together; null when none is. */
+  @ApiProperty({ type: DemandNumbersDto, nullable: true }) other_selectors: DemandNumbersDto | null;
 }
 
 @ApiSchema({ name: 'SupplySum', description: 'The total and the free amount of a resource.' })
