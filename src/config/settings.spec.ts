@@ -19,7 +19,7 @@ function problemsOf(argv: readonly string[], env: NodeJS.ProcessEnv = {}): reado
   return assert.fail('the settings were accepted');
 }
 
-function valuesOf({ secretsKeys: _, ...settings }: Settings): object {
+function valuesOf({ secretsKeys: _secretsKeys, ...settings }: Settings): object {
   return Object.fromEntries(Object.entries(settings).filter(([field]) => !BUDGETS.has(field)));
 }
 
