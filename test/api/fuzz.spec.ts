@@ -6,6 +6,7 @@ import { ApiDescription, type AnswerParts } from '../support/fuzz/api-document.j
 import { Draw } from '../support/fuzz/draw.js';
 import { KnownThings } from '../support/fuzz/known-things.js';
 import { drawRequest, type DrawnRequest } from '../support/fuzz/request-draw.js';
+import { newSecretsKey } from '../support/secrets.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';
 import { atDepth, testSeed } from '../support/depth.js';
 
@@ -24,6 +25,7 @@ const BULK: ReadonlySet<string> = new Set(['createRuns', 'reportEvents', 'cancel
 const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
   upsertDefinition: /^input_specs.*\.default must be /,
   sendHeartbeat: /^resources\.gpus\[\d+\]\.id must not repeat /,
+  putSecret: /^value[ .]/,
   createApiKey: /^(?:expires_at must |worker_ids must be given with )/,
   readFeed: /^$/,
   putLogChunk: /^lines must not be empty unless /,
@@ -38,7 +40,7 @@ describe('requests drawn from the API description', () => {
   let api: ApiDescription;
 
   before(async () => {
-    service = await startTestApp();
+    service = await startTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
     api = new ApiDescription((await service.send('GET', '/docs-json', { key: null })).body);
   });
   after(() => service.close());

@@ -112,7 +112,7 @@ describe('docker/compose.yaml', () => {
     for (const [name, { environment = {} }] of services) {
       for (const [variable, value] of Object.entries(environment)) {
         if (!/KEY|PASSWORD|SECRET|DATABASE_URL/.test(variable)) continue;
-        const rest = value.replaceAll(/\$\{\w+:\?[^}]+\}/g, '');
+        const rest = value.replaceAll(/\$\{\w+:(?:\?[^}]+|-)\}/g, '');
         assert.notEqual(rest, value, `${name}: ${variable}`);
         assert.match(
           rest,
@@ -175,6 +175,7 @@ describe('docker/compose.yaml', () => {
         settings.apiKeys.map(({ scope }) => scope),
         ['admin', 'worker', 'metrics'],
       );
+      assert.equal(settings.secretsKeys.length, 1);
       assert.ok(keys.includes(`LONGSHORE_METRICS_KEY=${settings.apiKeys[2]?.key}\n`));
       const knownToWorker = new Set<string>(WORKER_SETTINGS.map(({ env }) => env));
       const ofWorker = read.services['worker']?.environment ?? {};

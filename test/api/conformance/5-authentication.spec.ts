@@ -28,6 +28,11 @@ const REQUESTS: readonly (readonly [method: string, path: string, scopes: readon
   ['GET', '/api-keys', []],
   ['POST', '/api-keys', []],
   ['DELETE', '/api-keys/x', []],
+  ['PUT', '/secrets/x', []],
+  ['GET', '/secrets', []],
+  ['DELETE', '/secrets/x', []],
+  ['POST', '/secrets/rotate', []],
+  ['GET', '/runs/x/secrets', ['worker']],
   ['GET', '/metrics', ['client', 'worker']],
 ];
 

@@ -14,12 +14,13 @@ const KINDS = [
   'event',
   'attempt',
   'chunk',
+  'secret',
 ] as const;
 type Kind = (typeof KINDS)[number];
 
 /** What parameters and fields of a name stand for, by the operation's path where that decides. */
 const MEANINGS: readonly (readonly [name: string, path: RegExp, kind: Kind])[] = [
-  ['id', /^\/runs\/\{id\}\/logs\/\{chunk\}$/, 'held-run'],
+  ['id', /^\/runs\/\{id\}\/(?:logs\/\{chunk\}|secrets)$/, 'held-run'],
   ['id', /^\/runs/, 'run'],
   ['run_id', /^/, 'run'],
   ['starting_after', /^/, 'run'],
@@ -27,12 +28,14 @@ const MEANINGS: readonly (readonly [name: string, path: RegExp, kind: Kind])[] =
   ['id', /^\/api-keys/, 'api-key'],
   ['id', /^\/definitions/, 'definition'],
   ['name', /^\/definitions/, 'definition'],
+  ['name', /^\/secrets/, 'secret'],
   ['op_definition', /^/, 'definition'],
   ['version', /^/, 'version'],
   ['worker_id', /^/, 'worker'],
   ['X-Worker-Id', /^/, 'worker'],
   ['topic', /^/, 'topic'],
   ['after', /^\/feed/, 'cursor'],
+  ['after', /^\/secrets/, 'secret'],
   ['Last-Event-ID', /^/, 'cursor'],
   ['X-Run-Attempt', /^/, 'attempt'],
   ['chunk', /^/, 'chunk'],
@@ -55,6 +58,7 @@ export class KnownThings {
     event: ['STARTED', 'PROGRESS', 'COMPLETED', 'FAILED', 'CANCELLED', 'RETRIED', 'RECLAIMED', 'NOTE'],
     attempt: ['1'],
     chunk: ['0'],
+    secret: ['secret-1', 'secret-2'],
   };
 
   /** A thing that a field of this name may mean, or undefined when nothing is known. */
