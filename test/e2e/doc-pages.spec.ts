@@ -176,6 +176,15 @@ describe('whoever follows a page in a fresh checkout', { timeout: 280_000 }, () 
     }
   });
 
+  test('stores a secret, uses it in a run that prints it, and rotates the keys', async () => {
+    const shell = await open();
+    const printed = await follow(shell, 'docs/secrets.md');
+    for (const said of [/"name":"database-password"/, /The password is \*\*\*/, /"remaining":0/]) {
+      assert.match(printed, said);
+    }
+    assert.doesNotMatch(printed, /correct horse battery/);
+  });
+
   test('reads the log of a run, and the metrics', async () => {
     const shell = await open();
     await shell.run(START_SERVICE);
