@@ -7,6 +7,11 @@ import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Settings } from '../config/settings.js';
 import { readPage, type Page } from '../database/read-page.js';
 import {
+  mergeExecutionOptions,
+  toExecutionOptionsDto,
+  toStoredExecutionOptions,
+} from '../runs/http/dto/execution-options.dto.js';
+import {
   toEventDeliveryDto,
   toRetryPolicyDto,
   toStoredOptions,
@@ -106,12 +111,14 @@ export class DefinitionsService {
   ): Promise<AnsweredRun> {
     const definition = await this.#row(id, version);
     const outcome = completeInputs(new Map(Object.entries(definition.inputSpecs)), body.inputs ?? {});
-    if ('problems' in outcome) {
+    const merged = mergeExecutionOptions(toExecutionOptionsDto(definition), body);
+    if ('problems' in outcome || 'problems' in merged) {
       // The definition may have been replaced since the request was first sent.
       const { idempotency } = options;
       const earlier = idempotency ? await this.runs.findReplay(idempotency) : null;
       if (earlier) return earlier;
-      throw new InvalidInputs(outcome.problems);
+      if ('problems' in outcome) throw new InvalidInputs(outcome.problems);
+      throw new InvalidRequest(VALIDATION_FAILED, 'problems' in merged ? merged.problems : []);
     }
     return this.runs.create(
       {
@@ -120,9 +127,11 @@ export class DefinitionsService {
         inputs: outcome.inputs,
         outputs: body.outputs,
         constraints: { ram_mb: definition.ramMb, vram_mb: definition.vramMb, cpu: definition.cpu },
-        retry_policy: toRetryPolicyDto(definition),
+        retry_policy: { ...toRetryPolicyDto(definition), ...body.retry_policy },
         timeouts: toTimeoutsDto(definition),
         event_delivery: toEventDeliveryDto(definition),
+        ...merged,
+        start_at: body.start_at,
         definition: { id: definition.id, version: definition.version },
       },
       options,
@@ -144,8 +153,17 @@ export class DefinitionsService {
 }
 
 /** Bytes of what a definition declares, as JSON. */
-function bytesOf({ image, inputSpecs, outputSpecs, topic, attributes }: DefinitionRow): number {
-  return Buffer.byteLength(stringifyJson({ image, inputSpecs, outputSpecs, topic, attributes }));
+function bytesOf({
+  image,
+  inputSpecs,
+  outputSpecs,
+  topic,
+  attributes,
+  container,
+  selector,
+}: DefinitionRow): number {
+  const declared = { image, inputSpecs, outputSpecs, topic, attributes, container, selector };
+  return Buffer.byteLength(stringifyJson(declared));
 }
 
 function toRow(body: CreateDefinitionDto): DefinitionRow {
@@ -161,13 +179,9 @@ function toRow(body: CreateDefinitionDto): DefinitionRow {
     ),
     outputSpecs: toSpecs(body.output_specs, ({ type }) => JSON.stringify({ type })),
     ...toStoredOptions(body),
+    ...toStoredExecutionOptions(body),
     topic: delivery?.topic ?? null,
     attributes: delivery?.attributes ?? null,
-    container: null,
-    selector: null,
-    concurrencyKey: null,
-    concurrencyLimit: null,
-    retryOn: null,
   };
 }
 

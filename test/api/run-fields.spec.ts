@@ -9,20 +9,39 @@ import {
   RetryPolicyInputDto,
   TimeoutsInputDto,
 } from '../../src/runs/http/dto/run-options.dto.js';
+import { ConcurrencyInputDto } from '../../src/runs/http/dto/execution-options.dto.js';
 import { CreateRunDto } from '../../src/runs/http/dto/run-requests.dto.js';
 import { CREATION_TIMES, INITIAL_VALUES } from '../../src/runs/machine/run.js';
 import { RUNS } from '../../src/runs/storage/run-columns.js';
 import { RunSteps } from '../support/run-steps.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';
 
+/** What the worker needs to know of the container. */
+const CONTAINER = {
+  env: { A: '1' },
+  command: ['c', ''],
+  args: ['a'],
+  secrets: { B: 'secret' },
+  image_pull_secret: 'login',
+};
 /** Every field that a client can set, with a value that is not its default. A new field of a DTO belongs here. */
 const OPTIONS = {
   constraints: { ram_mb: 1, vram_mb: 2, cpu: 3 },
-  retry_policy: { max_attempts: 4, backoff_s: 5, max_backoff_s: 6 },
+  retry_policy: { max_attempts: 4, backoff_s: 5, max_backoff_s: 6, retry_on: ['oom', 'exit:1-2'] },
   timeouts: { start_within_s: 7000, attempt_s: 8000 },
   event_delivery: { topic: 'topic', attributes: { a: 'b' } },
+  ...CONTAINER,
+  selector: ['gpu', 'eu'],
+  concurrency: { key: 'key', limit: 12 },
 };
-const BODY = { image: 'registry/image:1', priority: 9, inputs: { in: 10 }, outputs: { out: 11 }, ...OPTIONS };
+const BODY = {
+  image: 'registry/image:1',
+  priority: 9,
+  inputs: { in: 10 },
+  outputs: { out: 11 },
+  start_at: '2020-01-31T09:00:00.250Z',
+  ...OPTIONS,
+};
 const HEADERS = {
   traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
   tracestate: 'vendor=value',
@@ -63,8 +82,8 @@ describe('a field of a run', () => {
   };
 
   const fromDefinition = (): Promise<Record<string, unknown>> => {
-    const { priority, inputs, outputs } = BODY;
-    return create('/definitions/full/runs', { priority, inputs, outputs });
+    const { priority, inputs, outputs, start_at } = BODY;
+    return create('/definitions/full/runs', { priority, inputs, outputs, start_at });
   };
 
   it('is set by this test if a request can set it', () => {
@@ -74,6 +93,7 @@ describe('a field of a run', () => {
       [RetryPolicyInputDto, OPTIONS.retry_policy],
       [TimeoutsInputDto, OPTIONS.timeouts],
       [EventDeliveryInputDto, OPTIONS.event_delivery],
+      [ConcurrencyInputDto, OPTIONS.concurrency],
     ];
     for (const [dto, body] of dtos) assert.deepEqual(Object.keys(body).toSorted(), fieldsOf(dto), dto.name);
   });
@@ -116,7 +136,11 @@ describe('a field of a run', () => {
   });
 
   it('reaches the worker', async () => {
-    await runs.emptyQueue();
+    await runs.heartbeat('w', {
+      tags: OPTIONS.selector,
+      capabilities: ['env', 'command', 'secrets', 'registry'],
+    });
+    while ((await runs.claim()).length > 0);
     await create('/runs', BODY);
     const [op] = await runs.claim();
     const { image, inputs, constraints } = BODY;
@@ -126,6 +150,7 @@ describe('a field of a run', () => {
       inputs,
       constraints: { ...constraints, gpu_id: null },
       attempt: 1,
+      ...CONTAINER,
       ...HEADERS,
     });
   });

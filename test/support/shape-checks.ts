@@ -39,6 +39,13 @@ export const listOf =
     value.forEach((item, i) => check(item, `${path}[${i}]`));
   };
 
+export const mapOf =
+  (check: Check): Check =>
+  (value, path) => {
+    free(value, path);
+    for (const [key, item] of Object.entries(Object(value))) check(item, `${path}.${key}`);
+  };
+
 /** An object that has every key of `always`, may have those of `sometimes`, and has no other. */
 export const objectOf =
   (always: Readonly<Record<string, Check>>, sometimes: Readonly<Record<string, Check>> = {}): Check =>

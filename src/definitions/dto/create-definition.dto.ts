@@ -9,6 +9,10 @@ import {
 } from '../../common/http/validation/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import {
+  ExecutionOptionsInputDto,
+  RunExecutionOptionsInputDto,
+} from '../../runs/http/dto/execution-options.dto.js';
+import {
   ConstraintsInputDto,
   EventDeliveryInputDto,
   IMAGE_REFERENCE,
@@ -26,7 +30,7 @@ const NAME = {
 } as const;
 
 @ApiSchema({ name: 'OpDefinitionCreate', description: 'A version of a definition to create or replace.' })
-export class CreateDefinitionDto {
+export class CreateDefinitionDto extends ExecutionOptionsInputDto {
   /** Name of the definition. @example word-count */
   @IsText(NAME)
   id: string;
@@ -70,8 +74,13 @@ export class CreateDefinitionDto {
   event_delivery?: EventDeliveryInputDto;
 }
 
-@ApiSchema({ name: 'DefinitionRunCreate', description: 'A run to create from a definition.' })
-export class CreateDefinitionRunDto {
+@ApiSchema({
+  name: 'DefinitionRunCreate',
+  description:
+    'A run to create from a definition. An option that is given replaces that of the definition; `env` and `secrets` are ' +
+    'merged variable by variable, `retry_policy` field by field.',
+})
+export class CreateDefinitionRunDto extends RunExecutionOptionsInputDto {
   /** Inputs that the definition declares; its defaults fill in the rest. @example {"text": "to be or not to be"} */
   @OptionalField()
   @JsonObject()
@@ -86,4 +95,9 @@ export class CreateDefinitionRunDto {
   @OptionalField()
   @JsonObject()
   outputs?: JsonObjectValue;
+
+  /** How often a failed attempt is repeated. */
+  @OptionalField()
+  @Nested(() => RetryPolicyInputDto)
+  retry_policy?: RetryPolicyInputDto;
 }

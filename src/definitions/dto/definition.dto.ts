@@ -2,6 +2,7 @@ import { ApiProperty, ApiSchema, getSchemaPath, ApiExtraModels } from '@nestjs/s
 import { IsOptional } from 'class-validator';
 import type { DefinitionEntity } from '../../database/entities/definition.entity.js';
 import { QueryInteger, QueryString } from '../../common/http/validation/dto-decorators.js';
+import { ExecutionOptionsDto, toExecutionOptionsDto } from '../../runs/http/dto/execution-options.dto.js';
 import {
   ConstraintsDto,
   EventDeliveryDto,
@@ -18,7 +19,7 @@ export const DEFAULT_LIMIT = 100;
 
 @ApiSchema({ name: 'OpDefinition', description: 'A version of a definition: a template for runs.' })
 @ApiExtraModels(InputSpecDto, OutputSpecDto)
-export class DefinitionDto {
+export class DefinitionDto extends ExecutionOptionsDto {
   /** Name of the definition. */
   id: string;
   version: string;
@@ -111,6 +112,7 @@ export function toDefinitionDto(row: DefinitionEntity): DefinitionDto {
     retry_policy: toRetryPolicyDto(row),
     ...(timeouts && { timeouts }),
     event_delivery: toEventDeliveryDto(row),
+    ...toExecutionOptionsDto(row),
     createdAt: row.createdAt.toISOString(),
     updatedAt: row.updatedAt.toISOString(),
   };

@@ -3,29 +3,37 @@ import {
   toStoredOptions,
   type ConstraintsInputDto,
   type EventDeliveryDto,
-  type RetryPolicyInputDto,
+  type RequestedRetryPolicy,
   type TimeoutsDto,
 } from './dto/run-options.dto.js';
+import {
+  readStartTime,
+  toStoredExecutionOptions,
+  type RequestedExecutionOptions,
+} from './dto/execution-options.dto.js';
 import { newId } from '../storage/new-id.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
-import { NO_OPTIONS, type NewRun } from '../machine/run.js';
+import type { NewRun } from '../machine/run.js';
+import { requirementIdOf, requirementsOf } from '../requirements.js';
 
 /** A request to create a run; absent fields take the documented defaults. */
-export interface RunRequest {
+export interface RunRequest extends RequestedExecutionOptions {
   readonly image: string;
   readonly priority?: number | undefined;
   readonly inputs?: JsonObject | undefined;
   readonly outputs?: JsonObject | undefined;
   readonly constraints?: ConstraintsInputDto | undefined;
-  readonly retry_policy?: RetryPolicyInputDto | undefined;
+  readonly retry_policy?: RequestedRetryPolicy | undefined;
   readonly timeouts?: TimeoutsDto | undefined;
+  readonly start_at?: string | undefined;
   readonly event_delivery?: EventDeliveryDto | null | undefined;
   readonly definition?: { readonly id: string; readonly version: string } | undefined;
 }
 
 /** The run that a request asks for, with new ids. @param trace the trace that the run belongs to */
 export function newRun(request: RunRequest, trace: TraceContext | null): NewRun {
-  const { event_delivery: delivery, definition } = request;
+  const { event_delivery: delivery, definition, start_at: startAt } = request;
+  const options = toStoredExecutionOptions(request);
   return {
     id: newId(),
     attemptId: newId(),
@@ -34,11 +42,13 @@ export function newRun(request: RunRequest, trace: TraceContext | null): NewRun 
     inputs: request.inputs ?? {},
     outputsTemplate: request.outputs ?? {},
     ...toStoredOptions(request),
+    ...options,
+    requirementId: requirementIdOf(requirementsOf(options.selector, options.container)),
+    startAt: startAt === undefined ? null : readStartTime(startAt),
     topic: delivery?.topic ?? null,
     attributes: delivery?.attributes ?? null,
     definitionId: definition?.id ?? null,
     definitionVersion: definition?.version ?? null,
-    ...NO_OPTIONS,
     traceparent: trace?.traceparent ?? null,
     tracestate: trace?.tracestate ?? null,
   };

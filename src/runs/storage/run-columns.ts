@@ -7,7 +7,14 @@ import { CHANGING_FIELDS, FIXED_FIELDS } from '../machine/run.js';
 export const RUNS = new EntityTable(RunEntity);
 
 /** The columns of free size. */
-export const JSON_FIELDS = ['inputs', 'outputsTemplate', 'attributes', 'outputs'] as const;
+export const JSON_FIELDS = [
+  'inputs',
+  'outputsTemplate',
+  'attributes',
+  'outputs',
+  'container',
+  'selector',
+] as const;
 
 export const QUEUE = new EntityTable(QueueEntryEntity);
 
@@ -37,7 +44,7 @@ export const WRITTEN_BY = 'r.xmin as "writtenBy"';
 export const RUN_BYTES = `coalesce(r.size, ${jsonBytes('r')}) + coalesce(octet_length(r.error_message), 0)`;
 
 /** Bytes of a run in the answer of a claim, at most. Measured only in rows from before migration 016. */
-export const CLAIM_BYTES = `coalesce(r.size, ${jsonBytes('r', ['inputs'])}) + octet_length(r.image)`;
+export const CLAIM_BYTES = `coalesce(r.size, ${jsonBytes('r', ['inputs', 'container'])}) + octet_length(r.image)`;
 
 /** Bytes of the JSON columns of a row of `runs`, or of values for one. */
 export function jsonBytes(alias: string, columns: readonly Field<RunEntity>[] = JSON_FIELDS): string {

@@ -29,13 +29,15 @@ import {
 
 /** Fields that a claim returns besides those of `Run`. */
 const SHORT_FIELDS = ['image', 'traceparent', 'tracestate'] as const;
-const CLAIMED_FIELDS = [...SHORT_FIELDS, 'inputs'] as const;
+/** Those whose sizes requests choose. */
+const LARGE_FIELDS = ['inputs', 'container'] as const;
+const CLAIMED_FIELDS = [...SHORT_FIELDS, ...LARGE_FIELDS] as const;
 export type ClaimedFields = Pick<RunRecord, (typeof CLAIMED_FIELDS)[number]>;
 
 /** A run that a claim got and that its worker still holds. */
 export type HeldByClaim = Run &
   ClaimedFields & {
-    /** False: the inputs are not read, and null, because those of the claims before come to too many bytes. */
+    /** False: inputs and container are not read, and null, because those of the claims before come to too many bytes. */
     readonly isRead: boolean;
   };
 
@@ -188,8 +190,8 @@ export class RunRepository {
   }
 
   /**
-   * Those of the runs that are in execution on one of these workers. The inputs of the first claim's runs are read, and
-   * those of the next claims up to `maxBytes` together.
+   * Those of the runs that are in execution on one of these workers. The inputs and containers of the first claim's runs are
+   * read, and those of the next claims up to `maxBytes` together.
    * @param claimed ids of the runs of each claim
    */
   listHeldBy(
@@ -201,7 +203,7 @@ export class RunRepository {
     return rows(
       manager,
       `select ${MACHINE_COLUMNS}, ${RUNS.select('r', SHORT_FIELDS)}, r.is_read as "isRead",
-              case when r.is_read then r.inputs end as inputs
+              ${LARGE_FIELDS.map((field) => `case when r.is_read then r.${RUNS.column(field)} end as "${field}"`).join(', ')}
          from (
            select r.*,
                   sum(r.bytes) over (order by r.claim) <= $4::bigint or r.claim = min(r.claim) over () as is_read

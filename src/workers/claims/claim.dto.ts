@@ -28,6 +28,18 @@ export class WorkerOpRunDto {
   @ApiProperty({ type: ConstraintsDto }) constraints: ConstraintsDto;
   /** The attempt that was claimed, from 1; sent back in `X-Run-Attempt`. */
   @ApiProperty({ type: 'integer' }) attempt: number;
+  /** Environment variables of the container; absent without any. */
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
+  env?: Readonly<Record<string, string>>;
+  /** Replaces the entrypoint of the image; without `args`, its arguments are dropped as well. Absent: it does not. */
+  command?: string[];
+  /** Replaces the arguments of the image; absent: it does not. */
+  args?: string[];
+  /** Names of secrets by the environment variable for the value; absent without any. */
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
+  secrets?: Readonly<Record<string, string>>;
+  /** Name of the secret with the login for the registry of the image; absent without one. */
+  image_pull_secret?: string;
   /** Trace context of the run (W3C Trace Context), for its container; absent without a trace. */
   @ApiProperty({ type: 'string', required: false }) traceparent?: string;
   @ApiProperty({ type: 'string', required: false }) tracestate?: string;
@@ -43,6 +55,7 @@ export function toWorkerOpRunDto({
   run,
   image,
   inputs,
+  container,
   traceparent,
   tracestate,
 }: ClaimedRun): WorkerOpRunDto {
@@ -52,6 +65,7 @@ export function toWorkerOpRunDto({
     inputs,
     constraints: { ram_mb: run.ramMb, vram_mb: run.vramMb, cpu: run.cpu, gpu_id: run.gpuId },
     attempt: run.attempt,
+    ...container,
     ...(traceparent !== null && { traceparent }),
     ...(traceparent !== null && tracestate && { tracestate }),
   };

@@ -1,6 +1,7 @@
 const FORM = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])([01]\d|2[0-3]):([0-5]\d))$/;
 
-/** Later years have five digits. */
+/** Times that are printed with a year of four digits, and that PostgreSQL reads as they are printed. */
+const START = Date.parse('0001-01-01T00:00:00.000Z');
 const END = Date.parse('9999-12-31T23:59:59.999Z');
 
 /** Parses an ISO 8601 date and time with zone (`2030-01-31T09:00:00+02:00`), to the millisecond; null for anything else. */
@@ -13,5 +14,5 @@ export function readTimestamp(text: string): Date | null {
   if (Number.isNaN(asUtc) || !new Date(asUtc).toISOString().startsWith(`${date}T${time}`)) return null;
   const offset = (Number(hours) * 60 + Number(minutes)) * 60_000;
   const moment = asUtc - (sign === '-' ? -offset : offset);
-  return moment <= END ? new Date(moment) : null;
+  return moment >= START && moment <= END ? new Date(moment) : null;
 }

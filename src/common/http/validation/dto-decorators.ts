@@ -4,7 +4,9 @@ import { Transform, Type } from 'class-transformer';
 import type { TransformFnParams, TransformMetadata } from 'class-transformer';
 import { IsBoolean, IsIn, IsObject, IsOptional, ValidateBy, ValidateNested } from 'class-validator';
 import { isCleanText, lengthWithin } from '@longshore/common/json/text';
+import { isJsonObject } from '@longshore/common/json/json-value';
 import { PassByReference } from './free-form-json.js';
+import { keyPath } from './problems.js';
 import type { DtoClass } from './field-checks.js';
 
 /** Bounds of an integer, both inclusive. */
@@ -29,6 +31,14 @@ export interface TextShape {
 export interface SizeLimit {
   readonly min?: number;
   readonly max?: number;
+}
+
+/** What an object of strings may hold. */
+export interface TextMapShape extends Pick<SizeLimit, 'max'> {
+  readonly keys?: TextShape;
+  readonly values?: TextShape;
+  /** Most bytes of all names and values in UTF-8. */
+  readonly maxBytes?: number;
 }
 
 /** A query parameter's text, and the values it is limited to. */
@@ -180,6 +190,44 @@ export function IsTextList(
   );
 }
 
+/** A field that holds an object whose values are strings, passed on unchanged and by reference. */
+export function IsTextMap(shape: TextMapShape = {}): PropertyDecorator {
+  const { max, values = {} } = shape;
+  return applyDecorators(
+    PassByReference(),
+    ValidateBy({
+      name: 'isTextMap',
+      validator: {
+        validate: (value: unknown) => textMapProblem(value, shape) === undefined,
+        defaultMessage: (args) => textMapProblem(args?.value, shape, '$property') ?? '',
+      },
+    }),
+    ApiProperty({
+      type: 'object',
+      additionalProperties: { type: 'string', ...schemaText(values) },
+      ...defined({ maxProperties: max }),
+    }),
+  );
+}
+
+/** Why a value is not an object of strings of this shape, in words; undefined: it is one. @param path of the value */
+export function textMapProblem(
+  value: unknown,
+  { keys = {}, values = {}, max = Infinity, maxBytes = Infinity }: TextMapShape,
+  path = '',
+): string | undefined {
+  if (!isJsonObject(value)) return `${path} must be an object`;
+  const entries = Object.entries(value);
+  if (entries.length > max) return `${path} must be an object of at most ${max} entries`;
+  let bytes = 0;
+  for (const [key, item] of entries) {
+    if (!hasShape(key, keys)) return `${keyPath(path, key)} must have as name ${describeText(keys)}`;
+    if (!hasShape(item, values)) return `${keyPath(path, key)} must be ${describeText(values)}`;
+    bytes += Buffer.byteLength(key) + Buffer.byteLength(item);
+  }
+  return bytes > maxBytes ? `${path} must have at most ${maxBytes} bytes of names and values` : undefined;
+}
+
 /** A query parameter that is a plain decimal integer (`10`, never `1.5`, `1e2`, `0x1`, ` 1`). */
 export function QueryInteger(range: IntegerRange = {}): PropertyDecorator {
   return applyDecorators(Transform(readDecimal), IsJsonInteger(range));
@@ -214,7 +262,7 @@ function schemaText({ min, max, pattern }: TextShape): object {
   return defined({ minLength: min, maxLength: max, pattern: pattern?.source });
 }
 
-function hasShape(text: unknown, { min = 0, max = Infinity, pattern }: TextShape): boolean {
+function hasShape(text: unknown, { min = 0, max = Infinity, pattern }: TextShape): text is string {
   return (
     typeof text === 'string' &&
     isCleanText(text) &&

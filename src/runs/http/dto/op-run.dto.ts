@@ -14,6 +14,7 @@ import {
   toRetryPolicyDto,
   toTimeoutsDto,
 } from './run-options.dto.js';
+import { ExecutionOptionsDto, toExecutionOptionsDto } from './execution-options.dto.js';
 
 @ApiSchema({
   name: 'ExecutionSummary',
@@ -51,7 +52,7 @@ export class ExecutionSummaryDto {
 }
 
 @ApiSchema({ name: 'OpRun', description: 'A run of a container image.' })
-export class OpRunDto {
+export class OpRunDto extends ExecutionOptionsDto {
   /** UUID version 7. @example 019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b */
   id: string;
   @ApiProperty({ enum: RUN_STATES, enumName: 'RunState', enumSchema: { description: 'State of a run.' } })
@@ -84,6 +85,9 @@ export class OpRunDto {
   timeouts?: TimeoutsDto;
   @ApiProperty({ type: EventDeliveryDto, nullable: true })
   event_delivery: EventDeliveryDto | null;
+  /** Before this time the run is not assigned; null: at any time. */
+  @ApiProperty({ type: 'string', format: 'date-time', nullable: true })
+  start_at: string | null;
   /** Definition that the run was made from; null for one made directly. */
   @ApiProperty({ type: 'string', nullable: true })
   op_definition: string | null;
@@ -115,6 +119,8 @@ export function toOpRunDto(run: RunRecord, events: TimelineEventDto[]): OpRunDto
     retry_policy: toRetryPolicyDto(run),
     ...(timeouts && { timeouts }),
     event_delivery: toEventDeliveryDto(run),
+    ...toExecutionOptionsDto(run),
+    start_at: run.startAt?.toISOString() ?? null,
     op_definition: run.definitionId,
     op_definition_version: run.definitionVersion,
     ...(run.traceparent !== null && { traceparent: run.traceparent }),

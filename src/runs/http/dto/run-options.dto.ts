@@ -1,15 +1,21 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { ValidateBy } from 'class-validator';
 import {
   IsJsonInteger,
+  Check,
   IsText,
-  JsonObject,
+  IsTextList,
+  IsTextMap,
   OptionalField,
   type IntegerRange,
   type TextShape,
 } from '../../../common/http/validation/dto-decorators.js';
-import { isJsonObject } from '@longshore/common/json/json-value';
 import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
+import {
+  isRetryOnEntry,
+  MAX_RETRY_ON_ENTRIES,
+  RETRY_ON_FORM,
+  RETRY_ON_PATTERN,
+} from '../../machine/retry-on.js';
 import type { Run } from '../../machine/run.js';
 
 /** A container image as runs and definitions name it. */
@@ -98,6 +104,19 @@ export class RetryPolicyInputDto {
   @OptionalField()
   @IsJsonInteger(BACKOFF)
   max_backoff_s?: number;
+
+  /**
+   * Failures that are retried: causes (`error`, `exit`, `oom`, `timeout`, `image`) and exit codes (`exit:75`,
+   * `exit:100-110`). All unless given; none with an empty list. @example ["oom", "exit:75"]
+   */
+  @OptionalField()
+  @IsTextList({ pattern: RETRY_ON_PATTERN, form: RETRY_ON_FORM }, { max: MAX_RETRY_ON_ENTRIES })
+  @Check(
+    'isRetryOn',
+    (value) => Array.isArray(value) && value.every(isRetryOnEntry),
+    'must have ranges of exit codes from the smaller to the larger one',
+  )
+  retry_on?: string[];
 }
 
 @ApiSchema({ name: 'RetryPolicy', description: 'When a failed attempt is retried automatically.' })
@@ -111,6 +130,9 @@ export class RetryPolicyDto {
   /** Longest such wait in seconds; absent: no bound but a day. */
   @ApiProperty({ type: 'integer' })
   max_backoff_s?: number;
+  /** Failures that are retried; null: all. */
+  @ApiProperty({ type: 'array', items: { type: 'string' }, nullable: true })
+  retry_on: string[] | null;
 }
 
 @ApiSchema({ name: 'TimeoutsInput', description: TIMEOUTS_DESCRIPTION })
@@ -151,16 +173,7 @@ export class EventDeliveryInputDto {
 
   /** Labels for readers of the feed. */
   @OptionalField()
-  @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
-  @JsonObject()
-  @ValidateBy({
-    name: 'isTextMap',
-    validator: {
-      validate: (value: unknown) =>
-        isJsonObject(value) && Object.values(value).every((item) => typeof item === 'string'),
-      defaultMessage: () => '$property must be an object whose values are strings',
-    },
-  })
+  @IsTextMap()
   attributes?: Record<string, string>;
 }
 
@@ -174,14 +187,19 @@ export class EventDeliveryDto {
   attributes?: Record<string, string>;
 }
 
+/** A retry policy of a request, or of a definition as it is shown. */
+export type RequestedRetryPolicy = {
+  readonly [F in keyof RetryPolicyDto]?: RetryPolicyDto[F] | null | undefined;
+};
+
 /** The options of a run or a definition that a request may leave out. */
 interface RequestedOptions {
   readonly constraints?: ConstraintsInputDto | undefined;
-  readonly retry_policy?: RetryPolicyInputDto | undefined;
+  readonly retry_policy?: RequestedRetryPolicy | undefined;
   readonly timeouts?: TimeoutsInputDto | undefined;
 }
 
-type StoredRetryPolicy = Pick<Run, 'maxAttempts' | 'backoffS' | 'maxBackoffS'>;
+type StoredRetryPolicy = Pick<Run, 'maxAttempts' | 'backoffS' | 'maxBackoffS' | 'retryOn'>;
 type StoredTimeouts = Pick<Run, 'startWithinS' | 'attemptTimeoutS'>;
 
 /** The columns that hold the options, with the documented defaults. */
@@ -197,17 +215,24 @@ export function toStoredOptions({
     maxAttempts: policy?.max_attempts ?? 1,
     backoffS: policy?.backoff_s ?? 0,
     maxBackoffS: policy?.max_backoff_s ?? 0,
+    retryOn: policy?.retry_on?.join(',') ?? null,
     startWithinS: timeouts?.start_within_s ?? null,
     attemptTimeoutS: timeouts?.attempt_s ?? null,
   };
 }
 
 /** Leaves out pauses of 0. */
-export function toRetryPolicyDto({ maxAttempts, backoffS, maxBackoffS }: StoredRetryPolicy): RetryPolicyDto {
+export function toRetryPolicyDto({
+  maxAttempts,
+  backoffS,
+  maxBackoffS,
+  retryOn,
+}: StoredRetryPolicy): RetryPolicyDto {
   return {
     max_attempts: maxAttempts,
     ...(backoffS !== 0 && { backoff_s: backoffS }),
     ...(maxBackoffS !== 0 && { max_backoff_s: maxBackoffS }),
+    retry_on: retryOn === null ? null : retryOn.split(',').filter((entry) => entry !== ''),
   };
 }
 

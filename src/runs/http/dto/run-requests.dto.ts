@@ -18,9 +18,10 @@ import {
   RetryPolicyInputDto,
   TimeoutsInputDto,
 } from './run-options.dto.js';
+import { RunExecutionOptionsInputDto } from './execution-options.dto.js';
 
 @ApiSchema({ name: 'OpRunCreate', description: 'A run to create.' })
-export class CreateRunDto {
+export class CreateRunDto extends RunExecutionOptionsInputDto {
   /** Container image. @example longshore/word-count */
   @IsText(IMAGE_REFERENCE)
   image: string;
