@@ -60,7 +60,7 @@ describe('the value of a secret', () => {
     assert.equal((await put('db', { kind: 'opaque', value: VALUE })).status, 500);
     await service.dataSource.query('alter table moved rename to secrets');
 
-    const id = await heldRun(service, { secrets: { PASSWORD: 'db' }, image_pull_secret: 'login' });
+    const id = await heldRun(service.send, { secrets: { PASSWORD: 'db' }, image_pull_secret: 'login' });
     const read = await service.send('GET', `/runs/${id}/secrets`, { key: KEYS.worker, headers: fence() });
     assert.equal(read.body.env.PASSWORD, VALUE);
     assert.deepEqual(read.body.registry, LOGIN);
