@@ -20,8 +20,8 @@ const RETRY = { firstMs: 500, maxMs: 15_000 };
 /** How long a service that cannot give secrets is asked again, in milliseconds. */
 const SECRETS_MS = 60_000;
 
-/** What the service says without a key for its secrets. It is permanent, unless processes of the service differ. */
-const NOT_CONFIGURED = 'Secrets are not configured';
+/** What the service says when it cannot decrypt. It is permanent, unless processes of the service differ. */
+const UNAVAILABLE = /Secrets are not configured|Secret '.*' cannot be decrypted/;
 
 const NO_SECRETS: RunSecrets = { env: {}, registry: null };
 
@@ -54,7 +54,7 @@ export class RunRequests {
   /**
    * Reads the values of the run's secrets, without a request if it uses none. Keep them in memory only.
    * @throws Stopped when the attempt is lost or the execution is stopped
-   * @throws RunFault when one does not exist, or the service cannot give them for {@link SECRETS_MS}
+   * @throws RunFault when one does not exist, or the service cannot decrypt it for {@link SECRETS_MS}
    * @throws Refused when the service refuses them for another reason
    */
   async getSecrets(attempt: number | null): Promise<RunSecrets> {
@@ -66,8 +66,8 @@ export class RunRequests {
     const answer = await this.untilAnswered('the secrets of the run', async () => {
       const given = await api.getSecrets(id, { workerId, attempt });
       const isLate = clock.nowMs() >= untilMs;
-      if (given.kind === 'unreachable' && given.reason.includes(NOT_CONFIGURED) && isLate)
-        throw new RunFault(`The service could not give the run's secrets: ${NOT_CONFIGURED}`);
+      if (given.kind === 'unreachable' && isLate && UNAVAILABLE.test(given.reason))
+        throw new RunFault(`The service could not give the run's secrets: ${given.reason}`);
       // A process of an older version does not know the route.
       const isUnknownRoute = given.kind === 'refused' && given.status === 404 && !namesOne(given, names);
       if (!isUnknownRoute || isLate) return given;

@@ -9,6 +9,8 @@ export const MASK = '***';
 /** Shorter values, and shorter lines of a value, are not masked, in characters. */
 const MIN_LENGTH = 4;
 
+const HASHES = 2 ** 16;
+
 const SCALAR = /[^\s"{}[\],:]+/y;
 
 /**
@@ -21,15 +23,16 @@ export class SecretMask {
   readonly longest: number;
   /** By the first {@link MIN_LENGTH} units; the longest first. */
   private readonly byStart = new Map<string, string[]>();
-  /** Units with which a text begins that is replaced. */
-  private readonly firstUnits = new Set<number>();
+  /** 1 for the hashes of these first units: most positions of a text need no more than a look at it. */
+  private readonly filter: Uint8Array;
 
   constructor(values: readonly string[]) {
     const texts = [...new Set(values.flatMap(formsOf))].toSorted((a, b) => b.length - a.length);
     this.longest = texts[0]?.length ?? 0;
+    this.filter = new Uint8Array(this.longest === 0 ? 0 : HASHES);
     for (const text of texts) {
       const start = text.slice(0, MIN_LENGTH);
-      this.firstUnits.add(text.charCodeAt(0));
+      this.filter[hashOf(start)] = 1;
       this.byStart.set(start, [...(this.byStart.get(start) ?? []), text]);
     }
   }
@@ -73,8 +76,11 @@ export class SecretMask {
   begin(text: string, end: number): { readonly masked: string; readonly rest: string } {
     let masked = '';
     let done = 0;
-    for (let at = 0; at < end; at++) {
-      const length = this.lengthAt(text, at);
+    let hash = 0;
+    for (let last = 0; last < Math.min(text.length, end + MIN_LENGTH - 1); last++) {
+      hash = addUnit(hash, text.charCodeAt(last));
+      const at = last - MIN_LENGTH + 1;
+      const length = at >= 0 && this.filter[hash] === 1 ? this.lengthAt(text, at) : 0;
       if (length === 0) continue;
       if (at >= done) masked += text.slice(done, at) + MASK;
       done = Math.max(done, at + length);
@@ -88,10 +94,18 @@ export class SecretMask {
 
   /** Length of the longest text to replace that begins there; 0: none. */
   private lengthAt(text: string, at: number): number {
-    if (!this.firstUnits.has(text.charCodeAt(at))) return 0;
     const candidates = this.byStart.get(text.slice(at, at + MIN_LENGTH)) ?? [];
     return candidates.find((candidate) => text.startsWith(candidate, at))?.length ?? 0;
   }
+}
+
+/** The hash of the last {@link MIN_LENGTH} units, given that of the units before. */
+function addUnit(hash: number, unit: number): number {
+  return ((hash << (16 / MIN_LENGTH)) ^ unit) & (HASHES - 1);
+}
+
+function hashOf(text: string): number {
+  return text.split('').reduce((hash, unit) => addUnit(hash, unit.charCodeAt(0)), 0);
 }
 
 /** Masks nothing. */

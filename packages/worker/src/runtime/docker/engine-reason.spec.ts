@@ -12,7 +12,7 @@ describe('a container that does not start', { timeout: 30_000 }, () => {
   });
   afterEach(() => engine.stop());
 
-  const badCommand = 'the command of the image cannot be executed';
+  const badCommand = 'its command cannot be executed';
   for (const [title, status, words, name, reason] of [
     [
       'a command that is not in the image against the run',

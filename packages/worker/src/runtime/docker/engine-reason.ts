@@ -19,7 +19,7 @@ const START_REASONS: readonly (readonly [RegExp, string])[] = [
   [/no such image/i, 'the worker does not have the image'],
   [
     /executable file not found|exec format error|attempted to invoke a command that was not|exec: /i,
-    'the command of the image cannot be executed',
+    'its command cannot be executed',
   ],
   [/argument list too long/i, 'its environment and arguments are too large'],
   [/no command specified/i, 'the image has no command'],
