@@ -4,7 +4,7 @@
 It executes SERVICE_WORKER_COMMAND for one run at a time. Settings are environment variables, as that page lists them.
 The program stays in the worker's process group: who kills the worker by force kills the group, as supervisors do.
 """
-import http.client, json, os, queue, random, shlex, shutil, signal, socket, subprocess, tempfile, threading, time
+import http.client, json, os, queue, random, re, shlex, shutil, signal, socket, subprocess, tempfile, threading, time
 import urllib.parse, uuid
 from collections import deque
 
@@ -14,6 +14,7 @@ CONNECTION = http.client.HTTPSConnection if PLACE.scheme == "https" else http.cl
 COMMAND, PULL = (shlex.split(os.environ.get(f"SERVICE_WORKER_{name}", "")) for name in ("COMMAND", "PULL_COMMAND"))
 TICK, DRAIN = float(os.environ.get("SERVICE_WORKER_TICK", 2)), float(os.environ.get("SERVICE_WORKER_DRAIN", 30))
 TERMINAL = {"COMPLETED", "FAILED", "CANCELLED"}
+CAPABILITIES = ["env", "command", "secrets"]  # not "registry": it pulls no images with a login
 NOT_FROM_LOGS = TERMINAL | {"STARTED", "RETRIED", "RECLAIMED"}
 timeout = 60.0  # the service's word replaces it
 registered, stopping, claiming, current = threading.Event(), threading.Event(), threading.Event(), None
@@ -89,7 +90,7 @@ def heartbeat():
         attempt, begun, lost = current, time.monotonic(), []
         named = [attempt.op] if attempt and not attempt.told else []
         ops = [{**{k: op[k] for k in ("id", "image", "constraints", "attempt")}, "inputs": {}} for op in named]
-        body = {"worker_id": ME, "resources": resources, "tags": [], "running_ops": ops}
+        body = {"worker_id": ME, "resources": resources, "tags": [], "capabilities": CAPABILITIES, "running_ops": ops}
         # Waits only for a run to be lost. Together with the limit of the answer it is a third of the worker timeout.
         wait = min(20, int(timeout / 6)) if tells and named else 0
         query, begin = (f"?wait={wait}", hold) if wait else ("", lambda connection: None)
@@ -110,6 +111,25 @@ def heartbeat():
         time.sleep(max(0, begun + min(0.5, timeout / 6) - time.monotonic()))  # at most two a second
 
 
+def masking(values):
+    """Makes a function that replaces the values of secrets, and their lines, in texts and JSON."""
+    lines = [text for value in values for line in (value, *value.splitlines()) for text in (line, line.strip())]
+    texts = {form for line in lines for form in (line, json.dumps(line)[1:-1], json.dumps(line, ensure_ascii=False)[1:-1])}
+    texts = sorted((text for text in texts if len(text) >= 4 and text.strip()), key=len, reverse=True)
+    pattern = re.compile("|".join(map(re.escape, texts)) or r"(?!)")
+
+    def mask(value):
+        if isinstance(value, dict):
+            return {mask(name): mask(item) for name, item in value.items()}
+        if isinstance(value, list):
+            return [mask(item) for item in value]
+        if isinstance(value, str):
+            return pattern.sub("***", value)
+        return mask(str(value)) if pattern.search(json.dumps(value)) else value
+
+    return mask
+
+
 class Attempt:
     """One claimed run, from the claim's answer to the answer to its final event."""
 
@@ -117,6 +137,7 @@ class Attempt:
         self.op, self.path, self.number = op, "/runs/" + op["id"], op["attempt"]
         self.child, self.why, self.ended, self.key, self.sent = None, None, threading.Event(), uuid.uuid4(), 0
         self.told = False  # whether a heartbeat has heard that it is lost
+        self.fence, self.mask = {"X-Worker-Id": ME, "X-Run-Attempt": str(self.number)}, masking([])
 
     def stop(self, why):
         """Ends the program: `lost`, the attempt is not ours any more, or `drain`, there is no time left."""
@@ -128,9 +149,8 @@ class Attempt:
     def report(self, type, msg, payload=None):
         """Sends an event until it is taken or refused. Answers the status; 0 when the attempt is lost."""
         self.sent += 1
-        headers = {"X-Worker-Id": ME, "X-Run-Attempt": str(self.number), "Prefer": "return=minimal",
-                   "Idempotency-Key": f"{self.key}:{self.sent}"}
-        body = {"type": type, "msg": msg, **({} if payload is None else {"payload": payload})}
+        headers = {**self.fence, "Prefer": "return=minimal", "Idempotency-Key": f"{self.key}:{self.sent}"}
+        body = {"type": type, **self.mask({"msg": msg, **({} if payload is None else {"payload": payload})})}
         status, told = until_known("POST", self.path + "/events", body, headers, goes_on=lambda: self.why != "lost")
         if status == 409 or (status == 400 and "Run is already in terminal state" in told):
             self.stop("lost")
@@ -167,7 +187,7 @@ class Attempt:
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return
         is_event = isinstance(kind, str) and type(msg) in (str, int) and isinstance(payload, (dict, type(None)))
-        if is_event and kind not in NOT_FROM_LOGS:
+        if is_event and kind not in NOT_FROM_LOGS and self.mask(kind) == kind:
             self.report(kind, msg, payload)
 
     def execute(self):
@@ -180,7 +200,7 @@ class Attempt:
             # A pull command that fails stands for an image that cannot be had.
             cause = "image" if isinstance(error, subprocess.CalledProcessError) else "error"
             kind, msg = "FAILED", "A step failed"
-            payload = {"error_message": f"{type(error).__name__}: {error}"[:4000], "cause": cause}
+            payload = {"error_message": self.mask(f"{type(error).__name__}: {error}")[:4000], "cause": cause}
         self.ended.set()
         shutil.rmtree(folder, ignore_errors=True)
         if self.why == "drain":
@@ -189,6 +209,25 @@ class Attempt:
             # What is refused for what it says is told plainly.
             self.report("FAILED", "Refused", {"error_message": "The service refused the end of the run", "cause": "error"})
 
+    def secrets(self):
+        """The values of the run's secrets by variable, from now on masked. They are in memory alone."""
+        names, until, status, answer = self.op.get("secrets", {}), time.monotonic() + 60, 200, {"env": {}}
+        while names and self.why is None:
+            status, answer, asked = call("GET", self.path + "/secrets", headers=self.fence, limit=10)
+            is_missing = status == 404 and any(f"'{name}'" in answer for name in names.values())
+            # Another 404: a process of the service is older.
+            is_refused = is_missing or (400 <= status < 500 and status not in (404, 408, 425, 429))
+            is_off = status == 404 or (status == 503 and re.search("Secrets are not configured|cannot be decrypted", answer))
+            if status == 409:
+                self.stop("lost")
+            if status == 200 or is_refused or (is_off and time.monotonic() > until):
+                break
+            time.sleep(max(asked, random.uniform(0.5, 1)))
+        if status != 200:
+            raise RuntimeError(f"the service does not give the secrets: {status} {answer}")
+        self.mask = masking(answer["env"].values())
+        return answer["env"]
+
     def work(self, inputs, outputs):
         """Prepares and executes the program. Answers the final event, or Nones when there is nothing to report."""
         status, run = until_known("GET", self.path + "?include_events=false", goes_on=lambda: self.why is None)
@@ -196,6 +235,10 @@ class Attempt:
             raise RuntimeError(f"the service does not show the run: {status} {run}")
         if not self.shows_ours(run):
             return None, None, None
+        if "image_pull_secret" in self.op:
+            why = {"error_message": "This worker does not support image_pull_secret", "cause": "infrastructure"}
+            return "FAILED", "Not supported", why
+        secrets = self.secrets()
         if PULL:
             subprocess.run([*PULL, self.op["image"]], check=True)
         with open(inputs, "w") as file:
@@ -206,8 +249,10 @@ class Attempt:
         if self.why or not 200 <= self.report("STARTED", f"Started by worker '{ME}'", {"worker_id": ME}) < 300:
             raise RuntimeError("the service did not take the start of the run")
         env = {name: value for name, value in os.environ.items() if not name.startswith(("SERVICE_", "TRACE"))}
+        env.update({**self.op.get("env", {}), **secrets})
         env.update((name.upper(), self.op[name]) for name in ("traceparent", "tracestate") if name in self.op)
-        self.child = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
+        command = [*(self.op.get("command") or COMMAND), *(self.op.get("args") or [])]
+        self.child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
                                       env={**env, "SERVICE_INPUT_PATH": inputs, "SERVICE_OUTPUT_PATH": outputs})
         if self.why:  # it was asked to stop before there was a program
             self.stop(self.why)
@@ -216,7 +261,7 @@ class Attempt:
         forwarder = threading.Thread(target=lambda: [self.forward(line) for line in iter(lines.get, None)])
         forwarder.start()
         for line in self.child.stdout:
-            tail.append(line)
+            tail.append(self.mask(line))
             if line.startswith("{"):
                 lines.put(line)
         lines.put(None)

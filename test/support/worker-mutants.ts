@@ -55,13 +55,13 @@ export const MUTANTS: readonly Mutant[] = [
     mistake: 'reports carry no fencing headers',
     scenario: 'partition',
     says: /second worker's COMPLETED was refused/,
-    change: ['{"X-Worker-Id": ME, "X-Run-Attempt": str(self.number), ', '{'],
+    change: ['{**self.fence, ', '{'],
   },
   {
     mistake: 'reports do not say which attempt they are about',
     scenario: 'headers',
     says: /X-Run-Attempt \(none\)/,
-    change: ['"X-Run-Attempt": str(self.number), ', ''],
+    change: [', "X-Run-Attempt": str(self.number)}', '}'],
   },
   {
     mistake: 'each repetition of a claim has a new key',
@@ -257,6 +257,24 @@ export const MUTANTS: readonly Mutant[] = [
     scenario: 'several-runs',
     says: /did not name a run of a claim's answer/,
     change: ['claim?wait={wait}&max=1', 'claim?wait={wait}'],
+  },
+  {
+    mistake: 'values of secrets are reported as they are',
+    scenario: 'secrets',
+    says: /in an event should be \*\*\*/,
+    change: ['        self.mask = masking(answer["env"].values())\n', ''],
+  },
+  {
+    mistake: 'the program gets the secrets alone',
+    scenario: 'environment',
+    says: /find the variables of the run as they are/,
+    change: ['{**self.op.get("env", {}), **secrets}', 'secrets'],
+  },
+  {
+    mistake: 'args replace nothing',
+    scenario: 'command',
+    says: /arguments should be as they are/,
+    change: [', *(self.op.get("args") or [])]', ']'],
   },
   {
     mistake: 'chunks of a log count from 1',

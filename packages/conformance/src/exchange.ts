@@ -23,7 +23,7 @@ export interface Exchange {
 }
 
 /** What a request is about, as far as the kit tells them apart. */
-export type ExchangeKind = 'heartbeat' | 'claim' | 'event' | 'run' | 'log' | 'other';
+export type ExchangeKind = 'heartbeat' | 'claim' | 'event' | 'run' | 'secrets' | 'log' | 'other';
 
 /** Tells what a request is about. */
 export function kindOf({ method, path }: Exchange): ExchangeKind {
@@ -31,6 +31,7 @@ export function kindOf({ method, path }: Exchange): ExchangeKind {
   if (method === 'POST' && /^\/workers\/.+\/claim$/.test(path)) return 'claim';
   if (method === 'POST' && /^\/runs\/[^/]+\/events$/.test(path)) return 'event';
   if (method === 'GET' && /^\/runs\/[^/]+$/.test(path)) return 'run';
+  if (method === 'GET' && /^\/runs\/[^/]+\/secrets$/.test(path)) return 'secrets';
   if (method === 'PUT' && /^\/runs\/[^/]+\/logs\/[^/]+$/.test(path)) return 'log';
   return 'other';
 }
@@ -68,6 +69,12 @@ export function claimedRuns(exchange: Exchange): string[] {
 /** Ids of the runs that a heartbeat names. */
 export function namedRuns(exchange: Exchange): string[] {
   return kindOf(exchange) === 'heartbeat' ? idsIn(exchange.body, 'running_ops') : [];
+}
+
+/** Capabilities that a heartbeat announces. */
+export function capabilitiesOf(heartbeat: Exchange): unknown[] {
+  const named = isJsonObject(heartbeat.body) ? heartbeat.body['capabilities'] : null;
+  return Array.isArray(named) ? named : [];
 }
 
 /** A header as one text; undefined when it was not sent. */

@@ -6,7 +6,16 @@ import type { ProgramInputs } from './program-traces.js';
 /** A run as the service shows it. */
 export type Run = Schemas['OpRun'];
 
-export type RunExtras = Partial<Pick<Schemas['OpRunCreate'], 'retry_policy' | 'outputs'>>;
+export type RunExtras = Partial<Pick<Schemas['OpRunCreate'], 'retry_policy' | 'outputs'>> & ContainerExtras;
+
+/** What a run changes about its program. */
+export interface ContainerExtras {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly command?: readonly string[];
+  readonly args?: readonly string[];
+  readonly secrets?: Readonly<Record<string, string>>;
+  readonly image_pull_secret?: string;
+}
 
 /** An entry of a timeline. */
 export type TimelineEntry = Run['events'][number];
@@ -21,8 +30,8 @@ export class KitRuns {
   private readonly created: string[] = [];
 
   constructor(
-    baseUrl: string,
-    apiKey: string,
+    private readonly baseUrl: string,
+    private readonly apiKey: string,
     /** How long anything may take, in milliseconds. */
     private readonly limitMs: number,
   ) {
@@ -42,6 +51,16 @@ export class KitRuns {
     if (data === undefined) throw new Error(`the kit could not create a run: ${error.detail}`);
     this.created.push(data.id);
     return data.id;
+  }
+
+  /** Stores a secret. @param value a login is a JSON object */
+  async putSecret(name: string, value: string, kind: 'opaque' | 'registry' = 'opaque'): Promise<void> {
+    const { ok, status } = await fetch(`${this.baseUrl}/secrets/${name}`, {
+      method: 'PUT',
+      headers: { 'X-API-Key': this.apiKey, 'Content-Type': 'application/json' },
+      body: JSON.stringify({ kind, value }),
+    });
+    if (!ok) throw new Error(`the kit could not store a secret: ${status}`);
   }
 
   /** The run with the newest of its timeline. */

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -55,6 +55,7 @@ export class KitService {
         SERVICE_PORT: '0',
         SERVICE_DATA_DIR: join(base, 'data'),
         SERVICE_API_KEYS: `admin:${adminKey},worker:${workerKey}`,
+        SERVICE_SECRETS_KEY: randomBytes(32).toString('base64'),
         SERVICE_WORKER_TIMEOUT: String(workerTimeoutS),
         SERVICE_REAPER_INTERVAL: String(REAPER_INTERVAL_S),
       },

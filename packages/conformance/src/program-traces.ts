@@ -8,6 +8,8 @@ export interface ProgramInputs {
   readonly mark: string;
   /** Lines that it prints. */
   readonly print?: readonly string[];
+  /** Variables whose values it prints: in a line, in two pieces, in an event, and in its outputs. */
+  readonly print_env?: readonly string[];
   readonly sleep_s?: number;
   /** A file that it waits for. */
   readonly gate?: string;
@@ -28,6 +30,9 @@ export interface ProgramStart {
   /** Where it found its inputs. */
   readonly inputPath: string;
   readonly traceparent?: string;
+  /** Its variables whose names begin with `KIT_`. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly args: readonly string[];
 }
 
 /** Prefix of the workers' API keys, by which the program recognises one. */
@@ -59,7 +64,7 @@ export class ProgramTraces {
     const imagesDir = join(base, 'images');
     await mkdir(folder, { recursive: true });
     await writeFile(join(folder, STARTS_FILE), '');
-    const program = `#!/bin/sh\nexec '${process.execPath}' '${SCRIPT}' '${folder}'\n`;
+    const program = `#!/bin/sh\nexec '${process.execPath}' '${SCRIPT}' '${folder}' "$@"\n`;
     const command = join(base, 'program');
     const pullCommand = join(base, 'pull');
     await writeExecutable(command, program);

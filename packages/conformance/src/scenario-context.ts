@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { eventTypeOf, kindOf, runOf, type Exchange } from './exchange.js';
+import { capabilitiesOf, eventTypeOf, kindOf, runOf, type Exchange } from './exchange.js';
 import type { FaultProxy } from './fault-proxy.js';
 import { check } from './scenario.js';
 import type { KitRuns } from './kit-runs.js';
@@ -107,6 +107,17 @@ export class ScenarioContext {
       const reported = eventTypeOf(asked);
       return reported !== null && runOf(asked) === runId && (type === undefined || reported === type);
     });
+  }
+
+  /** Whether the newest heartbeat of the worker announces the capability. */
+  announces(capability: string): boolean {
+    const newest = this.proxy.exchanges.findLast((asked) => kindOf(asked) === 'heartbeat');
+    return newest !== undefined && capabilitiesOf(newest).includes(capability);
+  }
+
+  /** Folders in which a worker may leave files. */
+  get workerFolders(): readonly string[] {
+    return [this.parts.env['TMPDIR'] ?? '', join(this.parts.base, 'state')];
   }
 
   /** Waits for something. @throws RuleViolation when it takes too long */

@@ -1,5 +1,6 @@
 import type { Scenario } from '../scenario.js';
 import { CLAIMS } from './claims.js';
+import { CONTAINERS } from './containers.js';
 import { FAULTS } from './faults.js';
 import { HEARTBEATS } from './heartbeats.js';
 import { LIVENESS } from './liveness.js';
@@ -11,6 +12,7 @@ import { SHUTDOWN } from './shutdown.js';
 /** All scenarios in the order in which they run. */
 export const SCENARIOS: readonly Scenario[] = [
   ...ORDINARY,
+  ...CONTAINERS,
   ...LIVENESS,
   ...HEARTBEATS,
   ...POLLS,
