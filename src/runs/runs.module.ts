@@ -20,8 +20,12 @@ import { RunCountsRollUp } from './counts/run-counts.roll-up.js';
 import { RunDemandReader } from './counts/run-demand.reader.js';
 import { RunDemandRollUp } from './counts/run-demand.roll-up.js';
 import { AvoidingRuns } from './queue/avoiding-runs.js';
+import { ConcurrencyKeys } from './queue/concurrency-keys.js';
 import { LowWaterMarks } from './queue/low-water-marks.js';
 import { QueueRepository } from './queue/queue.repository.js';
+import { RestrictedQueueRepository } from './queue/restricted-queue.repository.js';
+import { RestrictedRuns } from './queue/restricted-runs.js';
+import { RunRequirementsRepository } from './queue/run-requirements.repository.js';
 import { JournalMetrics } from './journal/journal-metrics.js';
 import { JournalInstrumentation } from './journal/journal-instrumentation.js';
 import { ClaimReplays } from './journal/claim-replays.js';
@@ -75,6 +79,14 @@ const EXPORTS = [
       inject: [Notifications],
       useFactory: (notifications: Notifications) => new AvoidingRuns(notifications),
     },
+    {
+      provide: RestrictedRuns,
+      inject: [Notifications],
+      useFactory: (notifications: Notifications) => new RestrictedRuns(notifications),
+    },
+    RunRequirementsRepository,
+    ConcurrencyKeys,
+    RestrictedQueueRepository,
     QueueRepository,
     IdempotencyRepository,
     IdempotencyRetentionJob,

@@ -4,9 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { execute } from '../../src/database/sql.js';
 import { AvoidingRuns, type AvoidingRunsFound } from '../../src/runs/queue/avoiding-runs.js';
-import { LowWaterMarks } from '../../src/runs/queue/low-water-marks.js';
-import { QueueRepository } from '../../src/runs/queue/queue.repository.js';
-import { createOn, journalOn } from '../support/journal.js';
+import { createOn, journalOn, queueWith } from '../support/journal.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 /** Runs that avoid a worker, of three shapes that no claimant can hold, and one shape that it can. */
@@ -63,7 +61,7 @@ describe('a queue with many runs that avoid a worker', () => {
   });
 
   test('has its first other run at the head', async () => {
-    const queue = new QueueRepository(new LowWaterMarks());
+    const queue = queueWith();
     const found = await database.dataSource.transaction((manager) => queue.lockHead(manager, 2));
     assert.deepEqual(
       found.map(({ id }) => id),

@@ -9,9 +9,9 @@ import { execute, rows } from '../../src/database/sql.js';
 import { createLog } from '../../src/common/logging/logger.js';
 import { LowWaterMarks } from '../../src/runs/queue/low-water-marks.js';
 import { formatQueueNotification, parseQueueNotification } from '../../src/runs/queue/queue-notifications.js';
-import { QueueRepository } from '../../src/runs/queue/queue.repository.js';
+import type { QueueRepository } from '../../src/runs/queue/queue.repository.js';
 import type { QueuedRun } from '../../src/runs/scheduling-strategy.js';
-import { createOn, journalOn } from '../support/journal.js';
+import { createOn, journalOn, queueWith } from '../support/journal.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 const FIRST = Date.parse('2026-01-01T00:00:00.000Z');
@@ -26,7 +26,7 @@ class Process {
 
   private constructor(notifications: Pick<Notifications, 'subscribe' | 'isListening'>) {
     this.marks = new LowWaterMarks(notifications, () => this.time);
-    this.queue = new QueueRepository(this.marks);
+    this.queue = queueWith(this.marks);
   }
 
   static async start(
@@ -104,7 +104,7 @@ describe('low-water marks of the queue', () => {
         assert.equal((await claim(process, 200)).length, 200);
       }
       const withMarks = await blocksOf(database, process.queue);
-      const without = await blocksOf(database, new QueueRepository(new LowWaterMarks()));
+      const without = await blocksOf(database, queueWith());
       assert.ok(withMarks < 400, `${withMarks} blocks`);
       assert.ok(without > 10 * withMarks, `${without} blocks without marks, ${withMarks} with them`);
     } finally {

@@ -14,8 +14,12 @@ import { EventRepository } from '../../src/runs/events/event.repository.js';
 import { HeldRunRepository } from '../../src/runs/storage/held-run.repository.js';
 import { IdempotencyRepository } from '../../src/runs/idempotency/idempotency.repository.js';
 import { AvoidingRuns } from '../../src/runs/queue/avoiding-runs.js';
+import { ConcurrencyKeys } from '../../src/runs/queue/concurrency-keys.js';
 import { LowWaterMarks } from '../../src/runs/queue/low-water-marks.js';
 import { QueueRepository } from '../../src/runs/queue/queue.repository.js';
+import { RestrictedQueueRepository } from '../../src/runs/queue/restricted-queue.repository.js';
+import { RestrictedRuns } from '../../src/runs/queue/restricted-runs.js';
+import { RunRequirementsRepository } from '../../src/runs/queue/run-requirements.repository.js';
 import type { Claim, ClaimedRun } from '../../src/runs/journal/claim.js';
 import { ClaimReplays } from '../../src/runs/journal/claim-replays.js';
 import { ClaimAllocator } from '../../src/runs/journal/claim-allocator.js';
@@ -34,6 +38,13 @@ import { RunViews } from '../../src/runs/storage/run-views.js';
 import type { ClaimContext } from '../../src/runs/scheduling-strategy.js';
 import { DirectStrategy } from '../../src/workers/strategies/direct.strategy.js';
 
+/** The SQL of both queues. */
+export function queueWith(marks = new LowWaterMarks(), restricted = new RestrictedRuns()): QueueRepository {
+  const keys = new ConcurrencyKeys();
+  const requirements = new RunRequirementsRepository();
+  return new QueueRepository(marks, new RestrictedQueueRepository(requirements, keys, restricted));
+}
+
 /** A journal as one server process has it. */
 export function journalOn(
   dataSource: DataSource,
@@ -42,7 +53,8 @@ export function journalOn(
   const settings = { ...loadSettings([], {}), ...given };
   const registry = new Registry();
   const runs = new RunRepository();
-  const queue = new QueueRepository(new LowWaterMarks());
+  const restricted = new RestrictedRuns();
+  const queue = queueWith(new LowWaterMarks(), restricted);
   const events = new EventRepository();
   const idempotency = new IdempotencyRepository();
   const writer = new GroupWriter(runs, queue, events, idempotency, new FeedRepository({ feedEnabled: true }));
@@ -50,7 +62,7 @@ export function journalOn(
     queue,
     runs,
     new HeldRunRepository(),
-    new CandidateSelector(queue, new AvoidingRuns(), settings),
+    new CandidateSelector(queue, new AvoidingRuns(), restricted, settings),
     new ClaimReplays(idempotency, runs, settings),
   );
   const views = new RunViews(runs, events, settings);

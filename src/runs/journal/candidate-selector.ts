@@ -1,9 +1,11 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { Settings } from '../../config/settings.js';
-import type { Run } from '../machine/run.js';
-import { AvoidingRuns, type AvoidingRunsFound } from '../queue/avoiding-runs.js';
+import { isRestricted, type Run } from '../machine/run.js';
+import { AvoidingRuns } from '../queue/avoiding-runs.js';
+import type { LockedHead } from '../queue/queue-head.js';
 import { QueueRepository } from '../queue/queue.repository.js';
+import { RestrictedRuns, type RestrictedRun } from '../queue/restricted-runs.js';
 import type {
   Assignment,
   Claimant,
@@ -15,7 +17,8 @@ import type {
 } from '../scheduling-strategy.js';
 import { CONTENDED, NOTHING, WITHHELD, type ClaimOutcome } from './claim.js';
 import { withinBytes } from './claim-bytes.js';
-import { chooseEligible, isEligible } from './eligibility.js';
+import { chooseEligible } from './eligibility.js';
+import { KeyRoom } from './key-room.js';
 
 /** How often a strategy chooses again after other transactions took runs that it had chosen. */
 const ROUNDS = 3;
@@ -35,8 +38,21 @@ export interface Selection {
   readonly candidates: readonly Candidate[];
   /** True when there might be more candidates: other transactions hold them, or they exceed the bytes of the answers. */
   readonly isContended: boolean;
-  /** True when the queue of a FIFO strategy has runs that avoid a worker: it is not empty for all. */
+  /** True when there are runs that not every claim gets: the queue is not empty for all. */
   readonly isWithheld: boolean;
+}
+
+/** Runs that not every claim gets. */
+interface Withheld {
+  readonly runs: readonly QueuedRun[];
+  /** Those of them that are in the restricted queue. */
+  readonly restricted: readonly RestrictedRun[];
+  /** What their workers must have, by the id of the run. */
+  readonly required: ReadonlyMap<string, readonly string[]>;
+  /** Whether there are any, for whatever worker. */
+  readonly exist: boolean;
+  /** Those that may claim; empty unless a run avoids a claimant. */
+  readonly workers: readonly ClaimingWorker[];
 }
 
 /** Lets a strategy choose runs of the queue for claimants, and locks the chosen runs. Their bytes are bounded. */
@@ -45,6 +61,7 @@ export class CandidateSelector {
   constructor(
     private readonly queue: QueueRepository,
     private readonly avoiding: AvoidingRuns,
+    private readonly restricted: RestrictedRuns,
     @Inject(Settings) private readonly settings: Pick<Settings, 'maxAnswerBytes'>,
   ) {}
 
@@ -56,31 +73,19 @@ export class CandidateSelector {
     now: Date,
   ): Promise<Selection> {
     const { strategy } = context;
-    const { limit } = strategy.candidatesFor(claimants, now);
-    const avoiding = await this.avoiding.find(manager, claimants, limit + LOOK_AHEAD);
-    const workers = await workersFor(manager, context, claimants, avoiding);
-    const eligible = avoiding.runs.filter((run) =>
-      claimants.some((claimant) => isEligible(strategy, claimant, run, workers)),
-    );
-    const head = await this.queue.lockHead(manager, limit);
-    const queued = [...head, ...(await this.#lockNoted(manager, eligible.slice(0, limit)))].toSorted(
-      byQueueOrder,
-    );
-    const choice = chooseEligible(strategy, claimants, queued, workers, { now, reachable: new Set() });
-    return this.#bounded({
-      candidates: matched(choice.assignments, claimants, queued),
-      isContended: false,
-      isWithheld: avoiding.exist,
-    });
+    const withheld = await this.#findWithheld(manager, context, claimants, now, new Set());
+    const head = await this.queue.lockHead(manager, strategy.candidatesFor(claimants, now).limit);
+    const scene = { head, withheld };
+    return this.#bounded(await this.#choose(manager, context, claimants, now, scene));
   }
 
   /** The outcome of a FIFO claim that got nothing. Rows that other transactions have locked make a queue look empty. */
   async judgeEmpty(manager: EntityManager, { isWithheld }: Selection): Promise<ClaimOutcome> {
     const [isEmpty, exist] = await Promise.all([
       this.queue.isEmpty(manager),
-      isWithheld || this.avoiding.exist(manager),
+      isWithheld || this.#findUnseen(manager),
     ]);
-    // A run that avoids a worker was not looked for: its notification has not arrived yet.
+    // Runs that not every claim gets were not looked for: their notification has not arrived yet.
     if (!isEmpty || (exist && !isWithheld)) return CONTENDED;
     return exist ? WITHHELD : NOTHING;
   }
@@ -95,73 +100,124 @@ export class CandidateSelector {
     return this.#bounded(await this.#choose(manager, context, claimants, now));
   }
 
+  async #findUnseen(manager: EntityManager): Promise<boolean> {
+    const { avoiding, restricted } = await this.avoiding.findWithheld(manager);
+    if (restricted) this.restricted.expect();
+    return avoiding || restricted;
+  }
+
   /** Leaves the other chosen runs in the queue. */
   #bounded({ candidates, isContended, isWithheld }: Selection): Selection {
     const within = withinBytes(candidates, this.settings.maxAnswerBytes);
     return { candidates: within, isContended: isContended || within.length < candidates.length, isWithheld };
   }
 
+  /** @param first for a FIFO strategy: the locked head, with the runs beside it for the first round */
   async #choose(
     manager: EntityManager,
     context: ClaimContext,
     claimants: readonly Claimant[],
     now: Date,
+    first?: { readonly head: readonly LockedHead[]; readonly withheld: Withheld },
   ): Promise<Selection> {
     const { strategy } = context;
     const ids = claimants.map(({ id }) => id);
+    const held = new Map(first?.head.map((run) => [run.id, run]));
+    const room = new KeyRoom();
     const candidates: Candidate[] = [];
     const tried = new Set<string>();
     let present = claimants;
     for (let round = 1; ; round += 1) {
       // Runs that others hold may return to the queue, which is not announced.
       const isContended = candidates.length < tried.size;
+      const withheld =
+        round === 1 && first
+          ? first.withheld
+          : await this.#findWithheld(manager, context, present, now, tried);
       const query = strategy.candidatesFor(present, now);
-      const avoiding = await this.avoiding.find(manager, present, query.limit + LOOK_AHEAD);
-      const workers = await workersFor(manager, context, present, avoiding);
-      const queued = joined(await this.queue.list(manager, query, ids, [...tried]), avoiding.runs, tried);
-      if (queued.length === 0) return { candidates, isContended, isWithheld: false };
-      const reachable = await reachableWorkers(manager, context, queued);
-      const choice = chooseEligible(strategy, present, queued, workers, { now, reachable });
-      if (choice.reservations?.length) await this.queue.reserve(manager, choice.reservations);
-      if (choice.passedOver?.length) await this.queue.notePassedOver(manager, choice.passedOver, now);
+      const listed = first?.head ?? (await this.queue.list(manager, query, ids, [...tried]));
+      const isWithheld = withheld.exist;
+      const misplaced = listed.filter(isRestricted);
+      if (misplaced.length > 0) {
+        await this.queue.restrict(manager, misplaced);
+        return { candidates, isContended: true, isWithheld };
+      }
+      const queued = joined(listed, withheld.runs, tried);
+      if (queued.length === 0) return { candidates, isContended, isWithheld };
+      room.see(withheld.restricted);
+      const reachable = first ? new Set<string>() : await reachableWorkers(manager, context, queued);
+      const scene = { workers: withheld.workers, required: withheld.required, room };
+      const choice = chooseEligible(strategy, present, queued, scene, { now, reachable });
+      if (!first && choice.reservations?.length) {
+        await this.queue.reserve(manager, choice.reservations, queued);
+      }
+      if (!first && choice.passedOver?.length) {
+        const passedOver = new Set(choice.passedOver);
+        const runs = queued.filter(({ id }) => passedOver.has(id));
+        await this.queue.notePassedOver(manager, runs, now);
+      }
       const wanted = matched(choice.assignments, present, queued);
-      if (wanted.length === 0) return { candidates, isContended, isWithheld: false };
-      const locked = await this.#lock(manager, wanted);
+      if (wanted.length === 0) return { candidates, isContended, isWithheld };
+      const locked = await this.#lock(manager, wanted, held, room);
       candidates.push(...locked);
       for (const { run } of wanted) tried.add(run.id);
-      if (locked.length === wanted.length) return { candidates, isContended, isWithheld: false };
-      if (round === ROUNDS) return { candidates, isContended: true, isWithheld: false };
+      if (locked.length === wanted.length) return { candidates, isContended, isWithheld };
+      if (round === ROUNDS) return { candidates, isContended: true, isWithheld };
       present = present.map((claimant, i) =>
         withRuns(
           claimant,
           locked.filter(({ claim }) => claim === i),
+          first !== undefined,
         ),
       );
     }
   }
 
-  /** Those of the listed runs that could be locked. */
-  async #lockNoted(manager: EntityManager, listed: readonly QueuedRun[]): Promise<(QueuedRun & LockedRun)[]> {
-    if (listed.length === 0) return [];
-    const notes = new Map(
-      listed.map(({ id, passedOverAt, reservedFor }) => [id, { passedOverAt, reservedFor }]),
-    );
-    const locked = await this.queue.lockAll(
-      manager,
-      listed.map(({ id }) => id),
-    );
-    return locked.flatMap((run) => {
-      const note = notes.get(run.id);
-      return note ? [{ ...run, ...note }] : [];
-    });
+  /** The runs that not every claim gets: those that avoid a worker, and those of the restricted queue. */
+  async #findWithheld(
+    manager: EntityManager,
+    context: ClaimContext,
+    claimants: readonly Claimant[],
+    now: Date,
+    tried: ReadonlySet<string>,
+  ): Promise<Withheld> {
+    const query = context.strategy.candidatesFor(claimants, now);
+    const [avoiding, restricted] = await Promise.all([
+      this.avoiding.find(manager, claimants, query.limit + LOOK_AHEAD),
+      this.restricted.list(manager, claimants, query, [...tried]),
+    ]);
+    const runs = [...avoiding.runs, ...restricted.runs];
+    return {
+      runs,
+      restricted: restricted.runs,
+      required: new Map(restricted.runs.map(({ id, required }) => [id, required])),
+      exist: avoiding.exist || restricted.exist,
+      workers: await workersFor(manager, context, claimants, runs),
+    };
   }
 
-  /** The candidates that could be locked, with their runs as they are now. */
-  async #lock(manager: EntityManager, wanted: readonly Candidate<Run>[]): Promise<Candidate[]> {
-    const ids = wanted.map(({ run }) => run.id);
-    const locked = new Map((await this.queue.lockAll(manager, ids)).map((run) => [run.id, run]));
-    return wanted.flatMap((candidate): Candidate[] => {
+  /**
+   * The candidates that could be locked, with their runs as they are now: their keys first, which must have room.
+   * @param held runs that are locked already
+   */
+  async #lock(
+    manager: EntityManager,
+    wanted: readonly Candidate<Run>[],
+    held: ReadonlyMap<string, LockedRun>,
+    room: KeyRoom,
+  ): Promise<Candidate[]> {
+    const keys = new Set(wanted.flatMap(({ run: { concurrencyKey: key } }) => key ?? []));
+    const unlocked = [...keys].filter((key) => !room.isLocked(key));
+    if (unlocked.length > 0) room.lock(await this.queue.restricted.keys.lock(manager, unlocked));
+    const open = wanted.filter(
+      ({ run }) => run.concurrencyKey === null || (room.isLocked(run.concurrencyKey) && room.take(run)),
+    );
+    const runs = open.flatMap(({ run }) => (held.has(run.id) ? [] : [run]));
+    const locked = new Map(held);
+    for (const run of await this.queue.lockAll(manager, runs)) locked.set(run.id, run);
+    return open.flatMap((candidate): Candidate[] => {
       const run = locked.get(candidate.run.id);
+      if (!run) room.release(candidate.run);
       return run ? [{ ...candidate, run }] : [];
     });
   }
@@ -172,7 +228,7 @@ async function workersFor(
   manager: EntityManager,
   context: ClaimContext,
   claimants: readonly Claimant[],
-  { runs }: AvoidingRunsFound,
+  runs: readonly Run[],
 ): Promise<readonly ClaimingWorker[]> {
   if (runs.length === 0) return [];
   const ids = new Set<string | null>(claimants.map(({ id }) => id));
@@ -224,8 +280,9 @@ function matched<R extends Run>(
   });
 }
 
-function withRuns(claimant: Claimant, candidates: readonly Candidate[]): Claimant {
-  const { held, max } = claimant;
+/** @param isFifo the strategy knows no limit but `max`, and gives the claimant no more in a further round */
+function withRuns(claimant: Claimant, candidates: readonly Candidate[], isFifo: boolean): Claimant {
+  const { held, max = isFifo && candidates.length > 0 ? candidates.length : undefined } = claimant;
   const added = candidates.map(({ run, worker, gpuId }): HeldRun => {
     const { id: runId, cpu, ramMb, vramMb } = run;
     return { runId, workerId: worker.id, cpu, ramMb, vramMb, gpuId };

@@ -2,6 +2,8 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { decide } from '../machine/decide.js';
 import { isRejected } from '../machine/run-command.js';
+import { isRestricted } from '../machine/run.js';
+import type { AdmittedRun } from '../queue/concurrency-keys.js';
 import { QueueRepository } from '../queue/queue.repository.js';
 import type { Claimant, ClaimContext, HeldRun } from '../scheduling-strategy.js';
 import { HeldRunRepository } from '../storage/held-run.repository.js';
@@ -33,8 +35,15 @@ export class ClaimAllocator {
     private readonly replays: ClaimReplays,
   ) {}
 
-  /** Serves claims, in a fixed number of statements per context. @returns one outcome per claim, in order */
-  async serve(manager: EntityManager, claims: readonly Claim[], now: Date): Promise<ClaimOutcome[]> {
+  /**
+   * Serves claims, in a fixed number of statements per context.
+   * @returns one outcome per claim, in order, and runs that became claimable because the claims changed their keys
+   */
+  async serve(
+    manager: EntityManager,
+    claims: readonly Claim[],
+    now: Date,
+  ): Promise<{ readonly outcomes: ClaimOutcome[]; readonly admitted: readonly AdmittedRun[] }> {
     const outcomes = claims.map(() => REFUSED);
     const open = await this.replays.answer(manager, claims, outcomes);
     for (const context of new Set(open.map((at) => claims[at]?.context))) {
@@ -42,9 +51,11 @@ export class ClaimAllocator {
       const indexes = open.filter((at) => claims[at]?.context === context);
       await this.#serveBatch(manager, { context, claims, indexes, outcomes, now });
     }
+    const taken = outcomes.flatMap(({ kind, runs }) => (kind === 'served' ? runs.map(({ run }) => run) : []));
+    const admitted = await this.queue.restricted.admitAfter(manager, taken);
     await this.replays.store(manager, claims, outcomes);
     await this.replays.recheck(manager, claims, outcomes);
-    return outcomes;
+    return { outcomes, admitted };
   }
 
   async #serveBatch(manager: EntityManager, batch: Batch): Promise<void> {
@@ -66,6 +77,7 @@ export class ClaimAllocator {
     const claimants = served.flatMap((at): Claimant[] => {
       const worker = workers.get(workerOf(at));
       if (!worker) return [];
+      claims[at]?.onWorker?.(worker);
       const max = claims[at]?.max;
       return [
         {
@@ -113,7 +125,12 @@ export class ClaimAllocator {
     if (decided.length === 0) return assigned;
     const runs = decided.map(({ run }) => run);
     const ids = runs.map(({ id }) => id);
-    const [, written] = await Promise.all([this.queue.remove(manager, ids), this.runs.assign(manager, runs)]);
+    const restricted = runs.filter(isRestricted);
+    const [, , written] = await Promise.all([
+      restricted.length < runs.length && this.queue.remove(manager, ids),
+      restricted.length > 0 && this.queue.restricted.take(manager, restricted),
+      this.runs.assign(manager, runs),
+    ]);
     const rowOf = new Map(written.map((row) => [row.id, row]));
     for (const { claim, run } of decided) {
       const row = rowOf.get(run.id);

@@ -1,7 +1,7 @@
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { Caller } from '../../auth/access.js';
 import type { Run } from '../machine/run.js';
-import type { ClaimContext } from '../scheduling-strategy.js';
+import type { ClaimContext, ClaimingWorker } from '../scheduling-strategy.js';
 import type { ClaimedFields } from '../storage/run.repository.js';
 import type { Idempotency } from './idempotency-ledger.js';
 
@@ -14,6 +14,8 @@ export interface Claim {
   readonly caller?: Pick<Caller, 'id'> | undefined;
   /** Payload for SERVED_CHANNEL if this claim is served and its key is stored. */
   readonly announcement?: string | null;
+  /** Called with the worker when the claim is served: what it has may matter to a claim that waits. */
+  readonly onWorker?: (worker: ClaimingWorker) => void;
   /** False when the caller has disconnected; called when runs are assigned. */
   readonly stillWanted: () => boolean;
 }

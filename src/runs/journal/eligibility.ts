@@ -1,4 +1,6 @@
-import type { Run } from '../machine/run.js';
+import { isRestricted, type Run } from '../machine/run.js';
+import { requirementList } from '../requirements.js';
+import { KeyRoom } from './key-room.js';
 import type {
   Assignment,
   Choice,
@@ -37,28 +39,51 @@ export function isEligible(
   return true;
 }
 
-/** The strategy's choice among the runs that each claimant may get. Runs that avoid a worker make it choose per claimant. */
+/** What claims see of the queues beyond the plain runs. */
+export interface ClaimScene {
+  /** Those that may claim: active and not draining; empty unless a run avoids a claimant. */
+  readonly workers: readonly ClaimingWorker[];
+  /** What the worker of a run must have, as `requirementList`, by the id of the run; absent: nothing. */
+  readonly required: ReadonlyMap<string, readonly string[]>;
+  readonly room: KeyRoom;
+}
+
+/**
+ * The strategy's choice among the runs that each claimant may get. Runs with requirements or a key, and runs that avoid a
+ * worker, make it choose per claimant; it chooses again without the runs that a full key leaves out.
+ */
 export function chooseEligible(
   strategy: SchedulingStrategy,
   claimants: readonly Claimant[],
   candidates: readonly QueuedRun[],
-  workers: Iterable<ClaimingWorker>,
+  { workers, required, room }: ClaimScene,
   context: ChoiceContext,
 ): Choice {
-  if (candidates.every(({ avoidedWorker }) => avoidedWorker === null)) {
+  if (candidates.every((run) => run.avoidedWorker === null && !isRestricted(run))) {
     return strategy.choose(claimants, candidates, context);
   }
   const assignments: Assignment[] = [];
   const reservations = new Map<string, Reservation>();
   const passedOver = new Set<string>();
   const taken = new Set<string>();
+  const left = room.copy();
+  const meets = requirementCheck(required);
   for (const [claim, claimant] of claimants.entries()) {
     const open = candidates.filter(
-      (run) => !taken.has(run.id) && isEligible(strategy, claimant, run, workers),
+      (run) =>
+        !taken.has(run.id) &&
+        left.has(run) &&
+        meets(claimant, run) &&
+        (run.avoidedWorker === null ||
+          isEligible(
+            strategy,
+            claimant,
+            run,
+            workers.filter((worker) => meets(worker, run)),
+          )),
     );
-    const choice = strategy.choose([claimant], open, context);
-    for (const { claim: index, runId, gpuId } of choice.assignments) {
-      if (index !== 0) continue;
+    const choice = chooseWithin(strategy, claimant, open, left, context);
+    for (const { runId, gpuId } of choice.assignments) {
       assignments.push({ claim, runId, gpuId });
       taken.add(runId);
     }
@@ -69,5 +94,51 @@ export function chooseEligible(
     assignments,
     reservations: [...reservations.values()].filter(({ runId }) => !taken.has(runId)),
     passedOver: [...passedOver].filter((runId) => !taken.has(runId)),
+  };
+}
+
+/** The choice for one claimant, which takes no more runs of a key than it has room for. They are taken from `left`. */
+function chooseWithin(
+  strategy: SchedulingStrategy,
+  claimant: Claimant,
+  candidates: readonly QueuedRun[],
+  left: KeyRoom,
+  context: ChoiceContext,
+): Choice {
+  const byId = new Map(candidates.map((run) => [run.id, run]));
+  for (let open = candidates; ;) {
+    const choice = strategy.choose([claimant], open, context);
+    const room = left.copy();
+    const full = new Set<string>();
+    const chosen = new Map<string, Assignment>();
+    for (const assignment of choice.assignments) {
+      const run = byId.get(assignment.runId);
+      if (!run || assignment.claim !== 0) continue;
+      if (room.take(run)) chosen.set(run.id, assignment);
+      else if (run.concurrencyKey !== null) full.add(run.concurrencyKey);
+    }
+    if (full.size === 0) {
+      for (const id of chosen.keys()) {
+        const run = byId.get(id);
+        if (run) left.take(run);
+      }
+      return { ...choice, assignments: [...chosen.values()] };
+    }
+    // Each round leaves out runs of one more key at least.
+    open = open.filter(({ id, concurrencyKey: key }) => key === null || !full.has(key) || chosen.has(id));
+  }
+}
+
+/** Whether a worker has what the worker of a run must have. */
+function requirementCheck(
+  required: ReadonlyMap<string, readonly string[]>,
+): (worker: ClaimingWorker, run: Run) => boolean {
+  const lists = new Map<ClaimingWorker, ReadonlySet<string>>();
+  return (worker, run) => {
+    const names = required.get(run.id);
+    if (names === undefined || names.length === 0) return true;
+    const has = lists.get(worker) ?? new Set(requirementList(worker));
+    lists.set(worker, has);
+    return names.every((name) => has.has(name));
   };
 }

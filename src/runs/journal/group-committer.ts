@@ -5,6 +5,7 @@ import { Pipeline } from '../../database/pipeline.js';
 import type { StatementTracer } from '../../database/statement-tracer.js';
 import { FeedTails } from '../../feed/cache/feed-tails.js';
 import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
+import type { AdmittedRun } from '../queue/concurrency-keys.js';
 import { RunViews } from '../storage/run-views.js';
 import { ClaimAllocator } from './claim-allocator.js';
 import { bytesOfGroup } from './claim-bytes.js';
@@ -39,8 +40,10 @@ export class GroupCommitter {
       const group = new RunGroup(now, locked);
       const outcomes = commands.map((pending) => decidePending(group, pending, keys));
       pipeline.also(this.writer.write(manager, group, keys.unused));
-      const assigned = await this.#serveClaims(manager, commands, outcomes, group);
-      pipeline.also(this.writer.announce(manager, group, assigned, announceFree));
+      const entered = await this.writer.writeRestricted(manager, group);
+      const { assigned, admitted } = await this.#serveClaims(manager, commands, outcomes, group);
+      const claimable = [...entered, ...admitted];
+      pipeline.also(this.writer.announce(manager, group, assigned, claimable, announceFree));
       await this.#addViews(manager, commands, outcomes);
       const { feedEntries } = group;
       const appended = this.writer.appendToFeeds(manager, feedEntries);
@@ -64,19 +67,19 @@ export class GroupCommitter {
     }
   }
 
-  /** Serves the claims of a group. @returns ids of the assigned runs */
+  /** Serves the claims of a group. @returns ids of the assigned runs, and runs that became claimable by their keys */
   async #serveClaims(
     manager: EntityManager,
     commands: readonly PendingCommand[],
     outcomes: CommandOutcome<Result>[],
     { now, countDelta }: RunGroup,
-  ): Promise<ReadonlySet<string>> {
+  ): Promise<{ readonly assigned: ReadonlySet<string>; readonly admitted: readonly AdmittedRun[] }> {
     const claims = commands.flatMap((pending, at) =>
       pending.kind === 'claim' ? [{ at, claim: pending.claim }] : [],
     );
     const assigned = new Set<string>();
-    if (claims.length === 0) return assigned;
-    const served = await this.allocator.serve(
+    if (claims.length === 0) return { assigned, admitted: [] };
+    const { outcomes: served, admitted } = await this.allocator.serve(
       manager,
       claims.map(({ claim }) => claim),
       now,
@@ -88,7 +91,7 @@ export class GroupCommitter {
       for (const { run } of outcome.runs) assigned.add(run.id);
       if (outcome.kind === 'served') countDelta.move('PENDING', 'ASSIGNED', outcome.runs.length);
     }
-    return assigned;
+    return { assigned, admitted };
   }
 
   /** Adds views of runs, up to a number of bytes, to the effects of replays and of changes that want one. */

@@ -7,6 +7,7 @@ import { addRunCounts } from '../counts/run-counts.repository.js';
 import { EventRepository } from '../events/event.repository.js';
 import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
 import type { LockedRun } from '../machine/run.js';
+import type { AdmittedRun } from '../queue/concurrency-keys.js';
 import { QueueRepository } from '../queue/queue.repository.js';
 import { RunRepository } from '../storage/run.repository.js';
 import { putTimers, removeTimers } from '../timeouts/run-timers.js';
@@ -65,17 +66,29 @@ export class GroupWriter {
     ]);
   }
 
-  /** Notifies other processes and adds to the counts. @param assigned ids of the runs that claims of the group got */
+  /** Writes what the group changes in the restricted queue. @returns runs that claims may read now */
+  async writeRestricted(manager: EntityManager, { restricted }: RunGroup): Promise<readonly AdmittedRun[]> {
+    return restricted ? this.queue.restricted.write(manager, restricted) : [];
+  }
+
+  /**
+   * Notifies other processes and adds to the counts.
+   * @param assigned ids of the runs that claims of the group got
+   * @param admitted runs of the restricted queue that became claimable
+   */
   async announce(
     manager: EntityManager,
     { now, toEnqueue, freedWorkers, deprivedWorkers, countDelta }: RunGroup,
     assigned: ReadonlySet<string>,
+    admitted: readonly AdmittedRun[],
     announceFree: boolean,
   ): Promise<void> {
     // Workers that lose a run other than by reporting its end wait for that, whatever the strategy.
     const freed = announceFree ? freedWorkers : deprivedWorkers;
     const claimable = toEnqueue.filter(({ id }) => !assigned.has(id)).length;
+    const restricted = admitted.filter(({ id }) => !assigned.has(id));
     await Promise.all([
+      restricted.length > 0 && this.queue.restricted.announce(manager, restricted),
       claimable > 0 && this.queue.announce(manager, toEnqueue, claimable),
       !countDelta.isEmpty && addRunCounts(manager, countDelta, now),
       freed.length > 0 && this.queue.announceFreeWorkers(manager, freed),

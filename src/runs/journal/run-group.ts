@@ -10,6 +10,7 @@ import { isInExecution } from '../machine/run-state.js';
 import {
   CHANGING_FIELDS,
   createRun,
+  isRestricted,
   type ChangingField,
   type EndedAttempt,
   type LockedRun,
@@ -19,6 +20,7 @@ import {
   type TimelineEntry,
 } from '../machine/run.js';
 import { isClaimable, timerOf } from '../machine/timers.js';
+import type { RestrictedChange } from '../queue/restricted-queue.repository.js';
 import { RunNotFound, RunRejected } from '../run.errors.js';
 import type { RunTimer } from '../timeouts/run-timers.js';
 
@@ -95,8 +97,35 @@ export class RunGroup {
     );
   }
 
-  /** Runs that enter the queue or change in it. */
+  /** Runs that enter the plain queue or change in it. */
   get toEnqueue(): Run[] {
+    return this.#entering.filter((run) => !isRestricted(run));
+  }
+
+  /** Ids of runs that leave the plain queue. */
+  get toDequeue(): string[] {
+    return this.#leaving.flatMap((run) => (isRestricted(run) ? [] : [run.id]));
+  }
+
+  /** What changes in the restricted queue and for the keys of runs; null: nothing. */
+  get restricted(): RestrictedChange | null {
+    const entering = this.#entering.filter(isRestricted);
+    const leaving = this.#leaving.filter(isRestricted);
+    const keys = new Map<string, number>();
+    const add = ({ concurrencyKey: key }: Run, executing: number): void => {
+      if (key !== null) keys.set(key, (keys.get(key) ?? 0) + executing);
+    };
+    for (const run of [...entering, ...leaving]) add(run, 0);
+    for (const [id, after] of this.#after) {
+      const before = this.#before.get(id);
+      if (!before || after.concurrencyKey === null) continue;
+      const executing = Number(isInExecution(after.state)) - Number(isInExecution(before.state));
+      if (executing !== 0) add(after, executing);
+    }
+    return entering.length + leaving.length + keys.size === 0 ? null : { entering, leaving, keys };
+  }
+
+  get #entering(): Run[] {
     const entering = this.changed.filter((run) => {
       const before = this.#before.get(run.id);
       if (!isClaimable(run)) return false;
@@ -106,11 +135,10 @@ export class RunGroup {
     return [...this.created.filter(isClaimable), ...entering];
   }
 
-  /** Ids of runs that leave the queue. */
-  get toDequeue(): string[] {
-    return this.changed.flatMap((run) => {
+  get #leaving(): Run[] {
+    return this.changed.filter((run) => {
       const before = this.#before.get(run.id);
-      return !isClaimable(run) && before && isClaimable(before) ? [run.id] : [];
+      return before && isClaimable(before) && !isClaimable(run);
     });
   }
 

@@ -66,6 +66,14 @@ export type Run = Pick<RunRecord, (typeof FIXED_FIELDS)[number] | ChangingField>
   readonly outputs?: JsonObject | null;
 };
 
+/** Whether not every claim may get the run at any time, so that it waits in the restricted queue. */
+export function isRestricted({
+  requirementId,
+  concurrencyKey,
+}: Pick<Run, 'requirementId' | 'concurrencyKey'>): boolean {
+  return requirementId !== null || concurrencyKey !== null;
+}
+
 /** A run as it is locked for commands. */
 export type LockedRun = Run & {
   /** What feeds show with its events; null: it has none, or they are too large to be read for every command. */

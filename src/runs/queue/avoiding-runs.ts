@@ -4,6 +4,7 @@ import type { Notifications } from '../../database/notifications.js';
 import { rows } from '../../database/sql.js';
 import type { ClaimingWorker, QueuedRun } from '../scheduling-strategy.js';
 import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
+import { RESTRICTED_EXIST } from './restricted-runs.js';
 import { parseQueueNotification, QUEUE_CHANNEL } from './queue-notifications.js';
 
 /** Distinct shapes of runs that one scan passes, the smallest first. */
@@ -57,7 +58,8 @@ const LIST = `with recursive shapes as (
          join ${RUNS.name} r on r.id = first.run_id
         order by q.priority desc, q.created_at, q.run_id`;
 
-const EXISTS = `select exists (select from ${QUEUE.name} where avoided_worker is not null) as found`;
+const EXISTS = `select exists (select from ${QUEUE.name} where avoided_worker is not null) as avoiding,
+              ${RESTRICTED_EXIST} as restricted`;
 
 /** What a claim finds of the runs that avoid a worker. */
 export interface AvoidingRunsFound {
@@ -112,16 +114,15 @@ export class AvoidingRuns implements OnModuleInit, OnModuleDestroy {
       claimants.map(({ gpus }) => gpus.reduce((most, { vramMb }) => Math.max(most, vramMb), 0)),
     ]);
     if (runs.length > 0) return { runs, exist: true };
-    const exist = await this.exist(manager);
+    const { avoiding: exist } = await this.findWithheld(manager);
     if (!exist && isListening && version === this.#version) this.#mayExist = false;
     return { runs, exist };
   }
 
-  /** Whether there are any, notified or not. */
-  async exist(manager: EntityManager): Promise<boolean> {
-    const [row] = await rows<{ found: boolean }>(manager, EXISTS);
-    const exist = row?.found === true;
-    if (exist) this.#mayExist = true;
-    return exist;
+  /** Whether there are any, notified or not, and whether the restricted queue has any runs. */
+  async findWithheld(manager: EntityManager): Promise<{ avoiding: boolean; restricted: boolean }> {
+    const [found] = await rows<{ avoiding: boolean; restricted: boolean }>(manager, EXISTS);
+    if (found?.avoiding) this.#mayExist = true;
+    return found ?? { avoiding: false, restricted: false };
   }
 }

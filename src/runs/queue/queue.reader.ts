@@ -4,7 +4,7 @@ import { currentTime, rows } from '../../database/sql.js';
 import type { QueueEntryEntity } from '../../database/entities/queue.entity.js';
 import { EventRepository, type TimelineRow } from '../events/event.repository.js';
 import type { QueuedRun } from '../scheduling-strategy.js';
-import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
+import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RESTRICTED, RUNS } from '../storage/run-columns.js';
 import type { RunRecord } from '../machine/run.js';
 import { type AttemptRow, RunRepository } from '../storage/run.repository.js';
 
@@ -59,6 +59,10 @@ export class QueueReader {
       manager,
       `select distinct reserved_for as "workerId"
          from ${QUEUE.name}
+        where reserved_for is not null
+        union
+       select reserved_for
+         from ${RESTRICTED.name}
         where reserved_for is not null`,
     );
     return found.map(({ workerId }) => workerId);
@@ -68,12 +72,9 @@ export class QueueReader {
   listReserved(manager: EntityManager, workerIds: readonly string[]): Promise<QueuedRun[]> {
     return rows(
       manager,
-      `select ${MACHINE_COLUMNS}, ${QUEUE_NOTES}
-         from ${QUEUE.name} q
-         join ${RUNS.name} r on r.id = q.run_id
-        where q.reserved_for is not null
-          and q.reserved_for = any($1::text[])
-        order by q.priority desc, q.created_at, q.run_id`,
+      `select *
+         from (${reservedIn(QUEUE.name)} union all ${reservedIn(RESTRICTED.name)}) reserved
+        order by priority desc, "createdAt", id`,
       [workerIds],
     );
   }
@@ -89,6 +90,10 @@ export class QueueReader {
       manager,
       `select ${QUEUE.select('q', ENTRY_FIELDS)}
          from ${QUEUE.name} q
+        where q.run_id = $1::uuid
+        union all
+       select ${RESTRICTED.select('q', ENTRY_FIELDS)}
+         from ${RESTRICTED.name} q
         where q.run_id = $1::uuid`,
       [runId],
     );
@@ -97,20 +102,35 @@ export class QueueReader {
       manager,
       `select least(count(*), $4::integer)::integer as count
          from (
-           (select 1
-              from ${QUEUE.name}
-             where priority > $1::integer
-             limit $4::integer)
+           ${ahead(QUEUE.name)}
             union all
-           (select 1
-              from ${QUEUE.name}
-             where priority = $1::integer
-               and (created_at, run_id) < ($2::timestamptz, $3::uuid)
-             limit $4::integer)
+           ${ahead(RESTRICTED.name)}
          ) before`,
       [entry.priority, entry.createdAt.toISOString(), runId, MAX_COUNTED],
     );
     const count = before?.count ?? 0;
     return { ...entry, position: Math.min(count + 1, MAX_COUNTED), isExact: count < MAX_COUNTED };
   }
+}
+
+/** Runs of a queue before a place, as many as are counted. */
+function ahead(queue: string): string {
+  return `(select 1
+              from ${queue}
+             where priority > $1::integer
+             limit $4::integer)
+            union all
+           (select 1
+              from ${queue}
+             where priority = $1::integer
+               and (created_at, run_id) < ($2::timestamptz, $3::uuid)
+             limit $4::integer)`;
+}
+
+function reservedIn(queue: string): string {
+  return `select ${MACHINE_COLUMNS}, ${QUEUE_NOTES}
+         from ${queue} q
+         join ${RUNS.name} r on r.id = q.run_id
+        where q.reserved_for is not null
+          and q.reserved_for = any($1::text[])`;
 }

@@ -1,14 +1,21 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { execute, rows, unnestRows, plainArray } from '../../database/sql.js';
+import { execute, rows, plainArray, UnnestColumns } from '../../database/sql.js';
 import { LowWaterMarks, WHOLE_QUEUE } from './low-water-marks.js';
 import { findHeads, lockHeads, type LockedHead } from './queue-head.js';
+import { RestrictedQueueRepository } from './restricted-queue.repository.js';
+import { UNLIMITED } from './restricted-runs.js';
 import { formatQueueNotification, QUEUE_CHANNEL, FREE_WORKERS_CHANNEL } from './queue-notifications.js';
-import { CLAIM_BYTES, MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
-import type { Run } from '../machine/run.js';
+import {
+  CLAIM_BYTES,
+  MACHINE_COLUMNS,
+  QUEUE,
+  QUEUE_NOTES,
+  RESTRICTED,
+  RUNS,
+} from '../storage/run-columns.js';
+import { isRestricted, type Run } from '../machine/run.js';
 import type { CandidateQuery, LockedRun, QueuedRun, Reservation, Shape } from '../scheduling-strategy.js';
-
-const UNLIMITED = { cpu: 2 ** 31 - 1, ramMb: 2 ** 31 - 1, vramMb: 2 ** 31 - 1 } as const;
 
 const PLACE = QUEUE.except('passedOverAt', 'reservedFor');
 const NEW_ENTRIES = QUEUE.unnest(PLACE);
@@ -19,12 +26,69 @@ const PUT = `insert into ${QUEUE.name} (${QUEUE.columns(PLACE)})
           set priority = excluded.priority,
               avoided_worker = excluded.avoided_worker`;
 
-/** SQL of the table `run_queue`: one narrow row per claimable run. Its order: priority descending, age, id. */
+const TABLES = { plain: QUEUE.name, restricted: RESTRICTED.name } as const;
+type QueueKind = keyof typeof TABLES;
+
+/** A statement for each of the queues. */
+function ofEach<T>(statement: (table: string) => T): Readonly<Record<QueueKind, T>> {
+  return { plain: statement(TABLES.plain), restricted: statement(TABLES.restricted) };
+}
+
+const LOCK_ALL = ofEach(
+  (table) => `select ${MACHINE_COLUMNS}, ${CLAIM_BYTES} as bytes
+         from ${table} q
+         join ${RUNS.name} r on r.id = q.run_id
+        where q.run_id = any($1::uuid[])
+        order by q.run_id
+          for update skip locked`,
+);
+
+const RESERVE = ofEach((table) => {
+  const source = new UnnestColumns<'run_id' | 'worker_id'>([
+    { key: 'run_id', name: 'run_id', type: 'uuid' },
+    { key: 'worker_id', name: 'worker_id', type: 'text' },
+  ]);
+  const sql = `with free as (
+         select q.run_id, v.worker_id
+           from ${table} q
+           join ${source.sql} on v.run_id = q.run_id
+          order by q.run_id
+            for update of q skip locked
+       )
+       update ${table} q
+          set reserved_for = free.worker_id
+         from free
+        where q.run_id = free.run_id`;
+  return { sql, source };
+});
+
+const NOTE_PASSED_OVER = ofEach(
+  (table) => `with free as (
+         select run_id
+           from ${table}
+          where run_id = any($1::uuid[])
+            and passed_over_at is null
+          order by run_id
+            for update skip locked
+       )
+       update ${table} q
+          set passed_over_at = $2::timestamptz
+         from free
+        where q.run_id = free.run_id`,
+);
+
+/**
+ * SQL of the table `run_queue`: one narrow row per claimable run that every worker may get. Its order: priority descending,
+ * age, id. What claims do with chosen runs, it does in the restricted queue as well.
+ */
 @Injectable()
 export class QueueRepository {
   readonly #removed = new WeakSet<EntityManager>();
 
-  constructor(private readonly marks: LowWaterMarks) {}
+  constructor(
+    private readonly marks: LowWaterMarks,
+    readonly restricted: RestrictedQueueRepository,
+  ) {}
 
   /** Puts pending runs into the queue; takes over priority and avoided worker of those that are in it. */
   async put(manager: EntityManager, pending: readonly Run[]): Promise<void> {
@@ -127,18 +191,34 @@ export class QueueRepository {
     );
   }
 
-  /** Locks those of the runs that are still in the queue; skips those that others have locked. */
-  lockAll(manager: EntityManager, runIds: readonly string[]): Promise<LockedRun[]> {
-    return rows<LockedRun>(
-      manager,
-      `select ${MACHINE_COLUMNS}, ${CLAIM_BYTES} as bytes
-         from ${QUEUE.name} q
-         join ${RUNS.name} r on r.id = q.run_id
-        where q.run_id = any($1::uuid[])
-        order by q.run_id
-          for update skip locked`,
-      [plainArray(runIds)],
+  /** Locks those of the runs that are still in their queue; skips those that others have locked. */
+  async lockAll(manager: EntityManager, runs: readonly Run[]): Promise<LockedRun[]> {
+    const locked = ofQueues(runs).map(([queue, ids]) =>
+      rows<LockedRun>(manager, LOCK_ALL[queue], [plainArray(ids)]),
     );
+    return (await Promise.all(locked)).flat();
+  }
+
+  /** Moves runs that a process of the version before put into this queue; skips those that others have locked. */
+  async restrict(manager: EntityManager, runs: readonly Run[]): Promise<void> {
+    const moved = await rows<{ id: string }>(
+      manager,
+      `delete from ${QUEUE.name}
+        where run_id = any(array(
+                select run_id
+                  from ${QUEUE.name}
+                 where run_id = any($1::uuid[])
+                 order by run_id
+                   for update skip locked
+              ))
+    returning run_id as id`,
+      [plainArray(runs.map(({ id }) => id))],
+    );
+    const ids = new Set(moved.map(({ id }) => id));
+    const entering = runs.filter(({ id }) => ids.has(id));
+    const keys = new Map(entering.flatMap(({ concurrencyKey: key }) => (key === null ? [] : [[key, 0]])));
+    const claimable = await this.restricted.write(manager, { entering, leaving: [], keys });
+    if (claimable.length > 0) await this.restricted.announce(manager, claimable);
   }
 
   /** Serializes, until the transaction ends, the claims that depend on the free capacity of these workers. */
@@ -155,48 +235,42 @@ export class QueueRepository {
     );
   }
 
-  /** Sets or ends reservations; skips rows that others have locked. */
-  async reserve(manager: EntityManager, reservations: readonly Reservation[]): Promise<void> {
-    const source = unnestRows(
-      { run_id: 'uuid', worker_id: 'text' },
-      reservations.map(({ runId, workerId }) => ({ run_id: runId, worker_id: workerId })),
-    );
-    await execute(
-      manager,
-      `with free as (
-         select q.run_id, v.worker_id
-           from ${QUEUE.name} q
-           join ${source.sql} on v.run_id = q.run_id
-          order by q.run_id
-            for update of q skip locked
-       )
-       update ${QUEUE.name} q
-          set reserved_for = free.worker_id
-         from free
-        where q.run_id = free.run_id`,
-      source.params,
-    );
+  /** Sets or ends reservations of these runs; skips rows that others have locked. */
+  async reserve(
+    manager: EntityManager,
+    reservations: readonly Reservation[],
+    runs: readonly Run[],
+  ): Promise<void> {
+    const workerOf = new Map(reservations.map(({ runId, workerId }) => [runId, workerId]));
+    const named = runs.filter(({ id }) => workerOf.has(id));
+    const written = ofQueues(named).map(([queue, ids]) => {
+      const { sql, source } = RESERVE[queue];
+      return execute(
+        manager,
+        sql,
+        source.params(ids.map((id) => ({ run_id: id, worker_id: workerOf.get(id) ?? null }))),
+      );
+    });
+    await Promise.all(written);
   }
 
   /** Records when runs were first passed over; skips rows that others have locked. */
-  async notePassedOver(manager: EntityManager, runIds: readonly string[], at: Date): Promise<void> {
-    await execute(
-      manager,
-      `with free as (
-         select run_id
-           from ${QUEUE.name}
-          where run_id = any($1::uuid[])
-            and passed_over_at is null
-          order by run_id
-            for update skip locked
-       )
-       update ${QUEUE.name} q
-          set passed_over_at = $2::timestamptz
-         from free
-        where q.run_id = free.run_id`,
-      [runIds, at.toISOString()],
+  async notePassedOver(manager: EntityManager, runs: readonly Run[], at: Date): Promise<void> {
+    const written = ofQueues(runs).map(([queue, ids]) =>
+      execute(manager, NOTE_PASSED_OVER[queue], [ids, at.toISOString()]),
     );
+    await Promise.all(written);
   }
+}
+
+/** The ids of the runs of each queue; a queue without any is left out. */
+function ofQueues(runs: readonly Run[]): [QueueKind, string[]][] {
+  const [plain, restricted] = [runs.filter((run) => !isRestricted(run)), runs.filter(isRestricted)];
+  const all: [QueueKind, readonly Run[]][] = [
+    ['plain', plain],
+    ['restricted', restricted],
+  ];
+  return all.flatMap(([queue, those]) => (those.length === 0 ? [] : [[queue, those.map(({ id }) => id)]]));
 }
 
 /** The first $1 runs of the queue that fit into the shape. */

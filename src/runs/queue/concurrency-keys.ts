@@ -1,0 +1,195 @@
+import { Injectable } from '@nestjs/common';
+import type { EntityManager } from 'typeorm';
+import { ConcurrencyKeyEntity } from '../../database/entities/restricted-queue.entity.js';
+import { EntityTable } from '../../database/entity-table.js';
+import { execute, rows, unnestRows } from '../../database/sql.js';
+import type { Run } from '../machine/run.js';
+import { RESTRICTED } from '../storage/run-columns.js';
+
+export const KEYS = new EntityTable(ConcurrencyKeyEntity);
+
+/** Runs of one kind and key that claims see at once, at most. */
+const MAX_ADMITTED = 100;
+
+/** Kinds of runs of one key that are admitted at once, at most. */
+const MAX_KINDS = 1_000;
+
+/** A run of the restricted queue that claims may read now and could not before. */
+export interface AdmittedRun {
+  readonly id: string;
+  readonly requirementId: string;
+}
+
+// The kinds of a key are enumerated by one index step each, and of each the first runs are read: the cost does not depend
+// on the number of runs.
+const ADMIT = `with recursive kind as (
+         select k.key, k.executing, q.alike, q.concurrency_limit, 1 as n
+           from ${KEYS.name} k
+          cross join lateral (${firstKind('k.key', '')}) q
+          where k.key = any($1::text[])
+          union all
+         select s.key, s.executing, q.alike, q.concurrency_limit, s.n + 1
+           from kind s
+          cross join lateral (${firstKind('s.key', 'and r.alike > s.alike')}) q
+          where s.n < ${MAX_KINDS}
+       ),
+       wanted as materialized (
+         select first.run_id
+           from kind s
+          cross join lateral (
+            select r.run_id
+              from ${RESTRICTED.name} r
+             where r.concurrency_key = s.key
+               and r.alike = s.alike
+             order by r.priority desc, r.created_at, r.run_id
+             limit greatest(0, least(s.concurrency_limit - s.executing, ${MAX_ADMITTED}))
+          ) first
+       ),
+       changed as (
+         select coalesce(present.run_id, w.run_id) as run_id, w.run_id is not null as is_admitted
+           from (
+             select r.run_id
+               from ${RESTRICTED.name} r
+              where r.concurrency_key = any($1::text[])
+                and r.is_admitted
+           ) present
+           full join wanted w on w.run_id = present.run_id
+          where present.run_id is null or w.run_id is null
+       ),
+       written as (
+         update ${RESTRICTED.name} q
+            set is_admitted = c.is_admitted
+           from changed c
+          where q.run_id = c.run_id
+      returning q.run_id, q.requirement_id, q.is_admitted
+       )
+       select run_id as id, requirement_id as "requirementId"
+         from written
+        where is_admitted`;
+
+/**
+ * SQL of the table `concurrency_keys`: how many runs of each key are in execution. A transaction that changes the state of
+ * a run with a key, or its place in the queue, holds the row of the key until it ends; so the number is exact whenever a
+ * run is assigned. Transactions wait for keys in alphabetical order and after they have locked runs; claims do not wait.
+ */
+@Injectable()
+export class ConcurrencyKeys {
+  /** Locks the keys and adds to their numbers of runs in execution. */
+  async add(manager: EntityManager, changes: ReadonlyMap<string, number>): Promise<void> {
+    const source = unnestRows(
+      { key: 'text', executing: 'integer' },
+      [...changes].map(([key, executing]) => ({ key, executing })),
+    );
+    await execute(
+      manager,
+      `insert into ${KEYS.name} as k (key, executing)
+       select v.key, v.executing
+         from ${source.sql}
+        order by v.key
+           on conflict (key) do update
+          set executing = greatest(0, k.executing + excluded.executing)`,
+      source.params,
+    );
+  }
+
+  /** Locks those of the keys that no other transaction holds. @returns how many runs of each are in execution */
+  async lock(manager: EntityManager, keys: readonly string[]): Promise<ReadonlyMap<string, number>> {
+    const found = await rows<{ key: string; executing: number }>(
+      manager,
+      `select key, executing
+         from ${KEYS.name}
+        where key = any($1::text[])
+        order by key
+          for update skip locked`,
+      [keys],
+    );
+    return new Map(found.map(({ key, executing }) => [key, executing]));
+  }
+
+  /**
+   * Admits as many runs of these keys to claims as there is room for, the first of each kind, and no others. The
+   * transaction holds the keys.
+   * @returns the runs that were not admitted before
+   */
+  admit(manager: EntityManager, keys: readonly string[]): Promise<AdmittedRun[]> {
+    return rows(manager, ADMIT, [keys]);
+  }
+
+  /**
+   * Corrects the numbers of keys after a key, and removes keys without runs. Such deviations come from processes of the
+   * version before, which do not count.
+   * @returns the last key that was looked at (null: there are no more), the corrected keys and the runs that they admit
+   */
+  async reconcile(
+    manager: EntityManager,
+    after: string,
+    limit: number,
+  ): Promise<{
+    readonly last: string | null;
+    readonly corrected: number;
+    readonly removed: number;
+    readonly admitted: readonly AdmittedRun[];
+  }> {
+    const looked = await rows<{ key: string }>(
+      manager,
+      `select key
+         from ${KEYS.name}
+        where key > $1::text
+        order by key
+        limit $2::integer`,
+      [after, limit],
+    );
+    const keys = [
+      ...(
+        await this.lock(
+          manager,
+          looked.map(({ key }) => key),
+        )
+      ).keys(),
+    ];
+    const last = looked.length < limit ? null : (looked.at(-1)?.key ?? null);
+    if (keys.length === 0) return { last, corrected: 0, removed: 0, admitted: [] };
+    const corrected = await execute(
+      manager,
+      `update ${KEYS.name} k
+          set executing = t.executing
+         from (
+           select c.key, count(r.id)::integer as executing
+             from unnest($1::text[]) as c (key)
+             left join runs r
+               on r.concurrency_key = c.key
+              and r.state in ('ASSIGNED', 'RUNNING')
+            group by c.key
+         ) t
+        where k.key = t.key
+          and k.executing <> t.executing`,
+      [keys],
+    );
+    const admitted = await this.admit(manager, keys);
+    const removed = await execute(
+      manager,
+      `delete from ${KEYS.name} k
+        where k.key = any($1::text[])
+          and k.executing = 0
+          and not exists (select from ${RESTRICTED.name} q where q.concurrency_key = k.key)`,
+      [keys],
+    );
+    return { last, corrected, removed, admitted };
+  }
+}
+
+/** The number of these runs with each key. */
+export function countByKey(runs: Iterable<Pick<Run, 'concurrencyKey'>>): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { concurrencyKey: key } of runs) if (key !== null) counts.set(key, (counts.get(key) ?? 0) + 1);
+  return counts;
+}
+
+function firstKind(key: string, condition: string): string {
+  return `select r.alike, r.concurrency_limit
+                from ${RESTRICTED.name} r
+               where r.concurrency_key = ${key}
+                 ${condition}
+               order by r.alike
+               limit 1`;
+}

@@ -1,0 +1,122 @@
+import { Injectable } from '@nestjs/common';
+import type { EntityManager } from 'typeorm';
+import { execute, plainArray } from '../../database/sql.js';
+import type { Run } from '../machine/run.js';
+import { RESTRICTED } from '../storage/run-columns.js';
+import { ConcurrencyKeys, countByKey, type AdmittedRun } from './concurrency-keys.js';
+import { MAX_NAMED, RESTRICTED_CHANNEL } from './restricted-notifications.js';
+import { RestrictedRuns } from './restricted-runs.js';
+import { NO_REQUIREMENTS, REQUIREMENTS, RunRequirementsRepository } from './run-requirements.repository.js';
+
+/** Bytes of a notification, at most. */
+const NOTIFICATION_BYTES = 7_500;
+
+const PLACE = RESTRICTED.except('passedOverAt', 'reservedFor', 'alike', 'isAdmitted');
+const NEW_ENTRIES = RESTRICTED.unnest(PLACE);
+const PUT = `insert into ${RESTRICTED.name} (${RESTRICTED.columns([...PLACE, 'alike', 'isAdmitted'])})
+       select ${RESTRICTED.columns(PLACE, 'v')},
+              hashtextextended(
+                concat_ws(' ', v.requirement_id, v.concurrency_limit, v.cpu, v.ram_mb, v.vram_mb, v.avoided_worker), 0
+              ),
+              v.concurrency_key is null
+         from ${NEW_ENTRIES.sql}
+           on conflict (run_id) do update
+          set priority = excluded.priority,
+              avoided_worker = excluded.avoided_worker,
+              alike = excluded.alike`;
+
+/** What a group changes in the restricted queue. */
+export interface RestrictedChange {
+  /** Runs that enter the queue or change in it. */
+  readonly entering: readonly Run[];
+  readonly leaving: readonly Run[];
+  /** Keys whose runs change, and by how many the number of those in execution changes. */
+  readonly keys: ReadonlyMap<string, number>;
+}
+
+/** SQL of the table `restricted_queue`: the pending runs that have requirements on their worker, or a concurrency key. */
+@Injectable()
+export class RestrictedQueueRepository {
+  constructor(
+    private readonly requirements: RunRequirementsRepository,
+    readonly keys: ConcurrencyKeys,
+    private readonly claimable: RestrictedRuns,
+  ) {}
+
+  /**
+   * Writes the change. The caller has locked the runs; then come their requirements, their keys and the queue.
+   * @returns runs that claims may read now: those without a key that entered, and those that their keys admit
+   */
+  async write(manager: EntityManager, { entering, leaving, keys }: RestrictedChange): Promise<AdmittedRun[]> {
+    this.claimable.expect();
+    await this.requirements.ensure(manager, entering);
+    const [, , , admitted] = await Promise.all([
+      keys.size > 0 && this.keys.add(manager, keys),
+      leaving.length > 0 && this.remove(manager, leaving),
+      entering.length > 0 && this.put(manager, entering),
+      keys.size > 0 ? this.keys.admit(manager, [...keys.keys()]) : [],
+    ]);
+    const free = entering.filter(({ concurrencyKey }) => concurrencyKey === null);
+    return [
+      ...free.map(({ id, requirementId }) => ({ id, requirementId: requirementId ?? NO_REQUIREMENTS })),
+      ...admitted,
+    ];
+  }
+
+  /** Those with a key are not admitted yet, or stay as they are. */
+  async put(manager: EntityManager, entering: readonly Run[]): Promise<void> {
+    const params = NEW_ENTRIES.params(entering, {
+      runId: ({ id }) => id,
+      requirementId: ({ requirementId }) => requirementId ?? NO_REQUIREMENTS,
+    });
+    await execute(manager, PUT, params);
+  }
+
+  async remove(manager: EntityManager, runs: readonly Run[]): Promise<void> {
+    await execute(
+      manager,
+      `delete from ${RESTRICTED.name}
+        where run_id = any($1::uuid[])`,
+      [plainArray(runs.map(({ id }) => id))],
+    );
+  }
+
+  /** Removes runs that claims got, and counts them for their keys, which the transaction holds. */
+  async take(manager: EntityManager, assigned: readonly Run[]): Promise<void> {
+    const executing = countByKey(assigned);
+    await Promise.all([
+      this.remove(manager, assigned),
+      executing.size > 0 && this.keys.add(manager, executing),
+    ]);
+  }
+
+  /** Adapts what the keys of taken runs admit. @returns runs that claims may read now */
+  async admitAfter(manager: EntityManager, taken: readonly Run[]): Promise<AdmittedRun[]> {
+    const keys = [...countByKey(taken).keys()];
+    return keys.length === 0 ? [] : this.keys.admit(manager, keys);
+  }
+
+  /** Notifies every process, at the commit, of runs that became claimable, and of what their workers must have. */
+  async announce(manager: EntityManager, runs: readonly AdmittedRun[]): Promise<void> {
+    const ids = [...new Set(runs.map(({ requirementId }) => requirementId))];
+    await execute(
+      manager,
+      `select pg_notify('${RESTRICTED_CHANNEL}', case
+                when octet_length(p.full) <= ${NOTIFICATION_BYTES} then p.full
+                else json_build_object('count', $1::integer)::text
+              end)
+         from (
+           select json_build_object('count', $1::integer, 'required', json_agg(x.required))::text as full
+             from (
+               select required
+                 from ${REQUIREMENTS.name}
+                where id = any($2::uuid[])
+                union all
+               select '{}'
+                where $3::boolean
+             ) x
+         ) p`,
+      [runs.length, plainArray(ids.length > MAX_NAMED ? [] : ids), ids.includes(NO_REQUIREMENTS)],
+    );
+  }
+}

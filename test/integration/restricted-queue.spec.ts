@@ -1,0 +1,224 @@
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { v7 as uuidv7 } from 'uuid';
+import { ENTITIES } from '../../src/database/entities/all.js';
+import { execute, rows } from '../../src/database/sql.js';
+import type { ClaimOutcome } from '../../src/runs/journal/claim.js';
+import type { RunJournal } from '../../src/runs/journal/run-journal.js';
+import type { NewRun, Run } from '../../src/runs/machine/run.js';
+import { requirementIdOf } from '../../src/runs/requirements.js';
+import type { ClaimContext, ClaimingWorker, SchedulingStrategy } from '../../src/runs/scheduling-strategy.js';
+import { DirectStrategy } from '../../src/workers/strategies/direct.strategy.js';
+import { FitStrategy } from '../../src/workers/strategies/fit.strategy.js';
+import { changeOn, createOn, eventCommand, journalOn } from '../support/journal.js';
+import { checkKeys } from '../support/concurrency-keys.js';
+import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
+
+/** Chooses the youngest runs: as an extension might. */
+const YOUNGEST: SchedulingStrategy = {
+  name: 'youngest',
+  candidatesFor: () => ({ limit: 50 }),
+  obstacles: () => [],
+  choose: (claimants, candidates) => ({
+    assignments: claimants
+      .flatMap(({ max = 1 }, claim) => Array.from({ length: max }, () => claim))
+      .flatMap((claim, at) => {
+        const run = candidates.at(-1 - at);
+        return run ? [{ claim, runId: run.id, gpuId: null }] : [];
+      }),
+  }),
+};
+
+const COMPLETED = eventCommand({ type: 'COMPLETED', msg: '' });
+
+/** The fields of a run with a selector. */
+const selecting = (...selector: string[]): Partial<NewRun> => ({
+  selector,
+  requirementId: requirementIdOf({ tags: selector, capabilities: [] }),
+});
+
+const keyed = (key: string, limit: number): Partial<NewRun> => ({
+  concurrencyKey: key,
+  concurrencyLimit: limit,
+});
+
+/** The workers are named by what they have: `gpu+linux` has two tags, `plain` none. */
+function workerOf(id: string): ClaimingWorker {
+  const tags = id === 'plain' ? [] : id.split('+');
+  return { id, cpuCores: 8, ramMb: 8192, gpus: [], tags, capabilities: id.includes('env') ? ['env'] : [] };
+}
+
+function contextOf(strategy: SchedulingStrategy): ClaimContext {
+  return {
+    strategy,
+    findClaiming: (ids) => Promise.resolve(new Map(ids.map((id) => [id, workerOf(id)]))),
+    listClaiming: () => Promise.resolve(['plain', 'gpu', 'gpu+linux'].map(workerOf)),
+  };
+}
+
+function idsOf({ runs }: ClaimOutcome): string[] {
+  return runs.map(({ run }) => run.id);
+}
+
+for (const strategy of [new DirectStrategy(), new FitStrategy(300), YOUNGEST]) {
+  describe(`a claim by ${strategy.name}`, () => {
+    let database: TestDatabase;
+    let journal: RunJournal;
+    const context = contextOf(strategy);
+
+    before(async () => {
+      database = await openTestDatabase({ entities: ENTITIES });
+      ({ journal } = journalOn(database.dataSource));
+    });
+    beforeEach(async () => {
+      await execute(database.dataSource, 'delete from restricted_queue');
+      await execute(database.dataSource, 'delete from run_queue');
+    });
+    after(() => database.close());
+
+    const claim = (workerId: string, max = 1, on = journal): Promise<ClaimOutcome> =>
+      on.claim({ workerId, max, context, stillWanted: () => true });
+    const create = (...given: Partial<NewRun>[]): Promise<Run> =>
+      createOn(journal, Object.assign({}, ...given));
+
+    test('gives a run to a worker that has all its tags, and to no other', async () => {
+      const { id } = await create(selecting('gpu', 'linux'));
+      assert.deepEqual(idsOf(await claim('plain')), []);
+      assert.deepEqual(idsOf(await claim('gpu')), []);
+      assert.deepEqual(idsOf(await claim('gpu+linux+x')), [id]);
+    });
+
+    test('gives a run that needs a capability to no worker without it', async () => {
+      const container = { env: { A: '1' } };
+      const { id } = await create({
+        container,
+        requirementId: requirementIdOf({ tags: [], capabilities: ['env'] }),
+      });
+      assert.deepEqual(idsOf(await claim('gpu')), []);
+      assert.deepEqual(idsOf(await claim('env')), [id]);
+    });
+
+    test('serves several claims at once, each with runs that its worker may get', async () => {
+      const gpu = await create(selecting('gpu'));
+      const linux = await create(selecting('linux'));
+      const any = await create();
+      const [a, b, c] = await Promise.all([claim('plain'), claim('linux'), claim('gpu')]);
+      const got = [a, b, c].flatMap(idsOf);
+      // The strategy may give the plain run to any of them; what is left goes to the next claim.
+      for (const worker of ['plain', 'linux', 'gpu', 'linux', 'gpu']) got.push(...idsOf(await claim(worker)));
+      assert.deepEqual(got.toSorted(), [gpu.id, linux.id, any.id].toSorted());
+    });
+
+    test('gives no more runs of a key than the limit, until one ends', async () => {
+      const key = uuidv7();
+      for (let i = 0; i < 5; i += 1) await create(keyed(key, 2));
+      const first = await claim('plain', 5);
+      assert.equal(first.runs.length, 2);
+      assert.equal((await claim('plain', 5)).runs.length, 0);
+      await changeOn(journal, idsOf(first)[0] ?? '', COMPLETED);
+      assert.equal((await claim('plain', 5)).runs.length, 1);
+      assert.equal((await claim('plain', 5)).runs.length, 0);
+      await checkKeys(database.dataSource);
+    });
+
+    test('applies the limit of the run to be assigned, and counts every run with the key', async () => {
+      const key = uuidv7();
+      await create(keyed(key, 5), { cpu: 1 });
+      await create(keyed(key, 1), { cpu: 2 });
+      await create(keyed(key, 2), { cpu: 3 });
+      const first = await claim('plain', 1);
+      const rest = await claim('plain', 5);
+      const limits = [...first.runs, ...rest.runs].map(({ run }) => run.concurrencyLimit ?? 0);
+      for (const [i, limit] of limits.entries()) assert.ok(i < limit, `${limit} after ${i} runs`);
+      await checkKeys(database.dataSource);
+    });
+
+    test('passes the runs of a full key and gives the run behind them', async () => {
+      const key = uuidv7();
+      for (let i = 0; i < 3; i += 1) await create(keyed(key, 1));
+      const behind = [await create(), await create(keyed(uuidv7(), 1)), await create(selecting('gpu'))];
+      const got = idsOf(await claim('gpu', 10));
+      if (strategy !== YOUNGEST) assert.equal(got.length, 4);
+      for (let i = 0; i < 4; i += 1) got.push(...idsOf(await claim('gpu')));
+      assert.equal(got.length, 4);
+      assert.ok(behind.every(({ id }) => got.includes(id)));
+    });
+
+    test('counts a run of a key that is assigned again after its worker was lost', async () => {
+      const key = uuidv7();
+      const { id } = await create(keyed(key, 1), selecting('gpu'));
+      const next = await create(keyed(key, 1), selecting('gpu'));
+      await claim('gpu');
+      const reclaim = {
+        type: 'reclaim',
+        workerId: 'gpu',
+        attempt: 1,
+        lastHeartbeatAt: null,
+        maxReclaims: 5,
+        nextAttempt: { id: uuidv7(), jitter: 1 },
+      } as const;
+      await changeOn(journal, id, reclaim);
+      await checkKeys(database.dataSource);
+      const got = idsOf(await claim('gpu', 5));
+      assert.equal(got.length, 1);
+      assert.ok([id, next.id].includes(got[0] ?? ''));
+      await checkKeys(database.dataSource);
+    });
+  });
+}
+
+describe('the restricted queue', () => {
+  let database: TestDatabase;
+  let journal: RunJournal;
+  const context = contextOf(new DirectStrategy());
+
+  before(async () => {
+    database = await openTestDatabase({ entities: ENTITIES });
+    ({ journal } = journalOn(database.dataSource));
+  });
+  after(() => database.close());
+
+  test('is in the order of the queue: runs of both are claimed by priority, then age', async () => {
+    const runs = [
+      await createOn(journal, { priority: 1 }),
+      await createOn(journal, { priority: 2, ...selecting('gpu') }),
+      await createOn(journal, { priority: 2 }),
+      await createOn(journal, { priority: 3, ...keyed('k', 1) }),
+      await createOn(journal, { priority: 1, ...selecting('linux') }),
+    ];
+    const order: number[] = [];
+    for (let i = 0; i < 5; i += 1) {
+      const { runs: got } = await journal.claim({ workerId: 'gpu+linux', context, stillWanted: () => true });
+      order.push(runs.findIndex(({ id }) => id === got[0]?.run.id));
+    }
+    assert.deepEqual(order, [3, 1, 2, 0, 4]);
+  });
+
+  test('takes over a run that a process of the version before put into the plain queue', async () => {
+    const { id } = await createOn(journal, selecting('gpu'));
+    await execute(
+      database.dataSource,
+      `with moved as (delete from restricted_queue where run_id = $1::uuid returning *)
+       insert into run_queue (run_id, priority, created_at, cpu, ram_mb, vram_mb)
+       select run_id, priority, created_at, cpu, ram_mb, vram_mb from moved`,
+      [id],
+    );
+    const claim = (workerId: string): Promise<ClaimOutcome> =>
+      journal.claim({ workerId, context, stillWanted: () => true });
+    assert.equal((await claim('plain')).kind, 'contended');
+    assert.equal((await claim('plain')).kind, 'withheld');
+    assert.deepEqual(
+      (await claim('gpu')).runs.map(({ run }) => run.id),
+      [id],
+    );
+  });
+
+  test('finds the requirements of a worker by the tag that leads the fewest other lists', async () => {
+    for (let i = 0; i < 30; i += 1) await createOn(journal, selecting('shared', `team-${i}`));
+    const leads = await rows<{ lead: string; count: number }>(
+      database.dataSource,
+      `select lead, count(*)::integer as count from run_requirements group by lead having count(*) > 1`,
+    );
+    assert.deepEqual(leads, []);
+  });
+});
