@@ -8,6 +8,7 @@ const MEASURES: Readonly<Record<string, string>> = {
   vram_mb: 'vram_mb',
   gpus: 'sign(vram_mb)',
 };
+const COLUMN_NAME = /cpu|ram_mb|vram_mb/;
 const SUMS = ['ready', 'waiting'].flatMap((stage) =>
   Object.keys(MEASURES).map((measure) => `${stage}_${measure}`),
 );
@@ -26,6 +27,15 @@ function addTo(columns: readonly string[], select: string): string {
             on conflict (since, slot, requirement_id) do update
            set required = greatest(d.required, excluded.required),
                ${columns.map((name) => `${name} = d.${name} + excluded.${name}`).join(',\n               ')};`;
+}
+
+/** The columns that one run adds to in a stage. */
+function presentRows(alias: string, stage: 'ready' | 'waiting', heldBack: string): string {
+  const values = SUMS.map((name) => {
+    const measure = MEASURES[name.slice(stage.length + 1)];
+    return name.startsWith(stage) && measure ? `${measure.replace(COLUMN_NAME, `${alias}.$&`)}::bigint` : '0';
+  });
+  return [heldBack, ...values].map((value, i) => `${value} as ${COLUMNS[i] ?? ''}`).join(', ');
 }
 
 /**
@@ -129,7 +139,7 @@ export class CountDemandByRequirements1795000000025 implements MigrationInterfac
           date_trunc('second', now()), pg_backend_pid(), run.requirement_id,
           required_by(run.selector, run.container),
           ${Object.values(MEASURES)
-            .map((value) => `change * ${value.replace(/cpu|ram_mb|vram_mb/, 'run.$&')}::bigint`)
+            .map((value) => `change * ${value.replace(COLUMN_NAME, 'run.$&')}::bigint`)
             .join(', ')}
         )`,
         )}
@@ -173,6 +183,21 @@ export class CountDemandByRequirements1795000000025 implements MigrationInterfac
         for each statement execute function count_no_restricted_runs();
       create trigger count_emptied_restricted_runs after truncate on runs
         for each statement execute function count_no_restricted_runs();
+
+      insert into requirement_demand_changes (since, slot, requirement_id, required, ${COLUMNS.join(', ')})
+      select date_trunc('second', now()), pg_backend_pid(), requirement_id, max(required), ${COLUMNS.map((name) => `sum(${name})`).join(', ')}
+        from (
+               select q.requirement_id, coalesce(n.required, '{}') as required, ${presentRows('q', 'ready', '(not q.is_admitted)::integer')}
+                 from restricted_queue q
+                 left join run_requirements n on n.id = q.requirement_id
+                union all
+               select r.requirement_id, required_by(r.selector, r.container), ${presentRows('r', 'waiting', '0')}
+                 from run_deadlines d
+                 join runs r on r.id = d.run_id
+                where r.not_before is not null
+                  and r.requirement_id is not null
+             ) present
+       group by requirement_id;
     `);
   }
 
