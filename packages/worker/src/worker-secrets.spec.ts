@@ -95,6 +95,7 @@ test('reports FAILED with the name of a secret that does not exist', async () =>
   const { harness, run } = await refusedSecrets(404, "Secret 'api-token' not found");
   await harness.untilState(run, 'FAILED');
   assertFailed(run, 'error', "The service refused the run's secrets (404): Secret 'api-token' not found");
+  assert.equal(harness.service.callsOf('getSecrets').length, 1);
   await harness.end();
 });
 

@@ -18,6 +18,7 @@ test('replaces every occurrence of a value of 4 characters and more, and no shor
 test('replaces the longer of two values that begin alike, and all of two that overlap', () => {
   assert.equal(new SecretMask(['abcd', 'abcdefgh']).text('abcdefgh abcdef'), '*** ***ef');
   assert.equal(new SecretMask(['abcdef', 'defghi']).text('<abcdefghi>'), '<***>');
+  assert.equal(new SecretMask(['outer-inner-outer', 'inner']).text('<outer-inner-outer>'), '<***>');
 });
 
 test('replaces each line of a value, without the spaces around it, and no blank line', () => {

@@ -164,6 +164,15 @@ describe('image pull', { timeout: 60_000 }, () => {
       assert.deepEqual(log.warnings[0]?.fields, { image, reason: 'unauthorized: *** (Basic ***)' });
     });
 
+    it('fails when the engine does not mark the pulled image as private', async () => {
+      engine.images.add(image);
+      engine.answerNext(`POST /images/${image}/tag`, refuse(500, 'no space left on device'));
+      await assert.rejects(
+        runtime().pull(image, NEVER, login),
+        /^EngineFault: .* could not be pulled with its login/,
+      );
+    });
+
     it('keeps the pulled image from runs without it while the registry cannot be reached', async () => {
       engine.images.add(image);
       await runtime().pull(image, NEVER, login);
