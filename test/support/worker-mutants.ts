@@ -277,6 +277,12 @@ export const MUTANTS: readonly Mutant[] = [
     change: [', *(self.op.get("args") or [])]', ']'],
   },
   {
+    mistake: 'a run with a login is executed without it',
+    scenario: 'capabilities',
+    says: /started 0 time\(s\), not 1/,
+    change: ['if "image_pull_secret" in self.op:', 'if False:'],
+  },
+  {
     mistake: 'chunks of a log count from 1',
     scenario: 'completes',
     says: /first chunk of a log was sent as number 1/,

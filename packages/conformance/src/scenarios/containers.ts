@@ -1,9 +1,9 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isJsonObject } from '@longshore/common/json/json-value';
-import { eventTypeOf, headerOf, kindOf, runOf, type Exchange } from '../exchange.js';
+import { claimedRuns, eventTypeOf, headerOf, kindOf, payloadOf, runOf, type Exchange } from '../exchange.js';
 import { IMAGES } from '../program-traces.js';
-import type { ContainerExtras } from '../kit-runs.js';
+import { describe, TERMINAL, type ContainerExtras } from '../kit-runs.js';
 import { check, checkCause, type Scenario } from '../scenario.js';
 import type { ScenarioContext } from '../scenario-context.js';
 
@@ -19,6 +19,14 @@ const UNMASKED = ['kit-secret-value', '-and-more', 'kit-first-line', 'second\\',
 
 /** A shell in the program's place, which then becomes it. */
 const SHELL = ['/bin/sh', '-c', 'KIT_BY=command exec "$0" "$@"'];
+
+/** Fields by the capability that they need. */
+const FIELDS: Readonly<Record<string, ContainerExtras>> = {
+  env: { env: { KIT_A: 'a' } },
+  command: { args: ['a'] },
+  secrets: { secrets: { KIT_A: 'kit-none' } },
+  registry: { image_pull_secret: 'kit-none' },
+};
 
 /** Runs that change something about their program. A worker passes those whose capability it does not announce. */
 export const CONTAINERS: readonly Scenario[] = [
@@ -165,6 +173,33 @@ export const CONTAINERS: readonly Scenario[] = [
       await context.checkStarts('secrets-lost', 0);
     },
   },
+  {
+    name: 'capabilities',
+    promise: 'a run that needs what the worker does not announce is not executed, not even if it gets it',
+    async run(context) {
+      const { runs, proxy } = context;
+      await context.startWorker();
+      for (const [capability, extras] of Object.entries(FIELDS)) {
+        if (context.announces(capability)) continue;
+        const id = await runs.create(IMAGES.plain, { mark: capability }, extras);
+        await context.checkAnotherRun();
+        const run = await runs.get(id);
+        check(run.state === 'PENDING', `a run that needs ${capability} should wait; ${describe(run)}`);
+        await runs.cancel(id);
+        // As from a service that knows no capabilities.
+        proxy.faults = { onAnswer: (asked) => alteredClaim(asked, extras) };
+        const given = await runs.create(IMAGES.plain, { mark: `${capability}-given` });
+        await context.until('the worker reports the end', () =>
+          context.reportsOf(given).some((asked) => TERMINAL.has(eventTypeOf(asked) ?? '')),
+        );
+        proxy.faults = {};
+        await context.checkStarts(`${capability}-given`, 0);
+        for (const report of context.reportsOf(given, 'FAILED')) {
+          check(payloadOf(report)['cause'] === 'infrastructure', 'the cause should be infrastructure');
+        }
+      }
+    },
+  },
 ];
 
 function secretOf(variable: string): string {
@@ -210,4 +245,17 @@ async function checkNoFiles({ workerFolders }: ScenarioContext): Promise<void> {
       );
     }
   }
+}
+
+/** A claim's answer whose only run has more fields. */
+function alteredClaim(
+  asked: Exchange,
+  extras: ContainerExtras,
+): { readonly kind: 'alter'; readonly body: unknown } | null {
+  if (claimedRuns(asked).length !== 1 || !isJsonObject(asked.answer?.body)) return null;
+  const { ops } = asked.answer.body;
+  return {
+    kind: 'alter',
+    body: { ops: Array.isArray(ops) ? ops.map((op) => Object.assign({}, op, extras)) : [] },
+  };
 }
