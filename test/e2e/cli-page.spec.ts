@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { Cli } from '../support/cli.js';
 import { DocBlocks } from '../support/doc-blocks.js';
@@ -13,7 +14,8 @@ describe('the commands of docs/cli.md', { timeout: 300_000 }, () => {
   let blocks: DocBlocks;
 
   before(async () => {
-    cli = await Cli.make({ SERVICE_PORT: '0' });
+    const key = randomBytes(32).toString('base64');
+    cli = await Cli.make({ SERVICE_PORT: '0', SERVICE_SECRETS_KEY: key });
     blocks = await DocBlocks.read('docs/cli.md');
   });
   after(async () => {
@@ -40,6 +42,7 @@ describe('the commands of docs/cli.md', { timeout: 300_000 }, () => {
       /^outputs +\{"words":6,/m,
       /^it failed: exit code 1$/m,
       /^words\/1 created$/m,
+      /^hub-token created$/m,
       /^\S{36} revoked$/m,
       /"state":"COMPLETED"/,
       /^removed .*config\.json$/m,
@@ -50,10 +53,10 @@ describe('the commands of docs/cli.md', { timeout: 300_000 }, () => {
 
   test('are all that the command line has', async () => {
     const { stdout } = await cli.shell(
-      'for group in "" run def workers feed keys; do longshore complete -- $group ""; done',
+      'for group in "" run def workers feed keys secrets; do longshore complete -- $group ""; done',
     );
     const text = blocks.names.flatMap((name) => blocks.all(name)).join('');
-    const groups = new Set(['run', 'def', 'workers', 'feed', 'keys']);
+    const groups = new Set(['run', 'def', 'workers', 'feed', 'keys', 'secrets']);
     const commands = stdout.split('\n').flatMap((line) => /^([a-z]+)\t/.exec(line)?.[1] ?? []);
     assert.ok(commands.length > 20, stdout);
     for (const name of commands.filter((command) => !groups.has(command))) {

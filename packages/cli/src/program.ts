@@ -12,6 +12,7 @@ import { addRunChanges } from './commands/run-change.js';
 import { addRunCreate } from './commands/run-create.js';
 import { addRunReading } from './commands/run-read.js';
 import { addRunWatching } from './commands/run-watch.js';
+import { addSecrets } from './commands/secrets.js';
 import { addWorkers } from './commands/workers.js';
 
 const AFTERWORD = `
@@ -45,6 +46,7 @@ export function makeProgram(context: CliContext): Command {
   addCapacity(program, context);
   addFeed(program, context);
   addKeys(program, context);
+  addSecrets(program, context);
   addLogin(program, context);
   tab(program, { completionCommandName: 'completion' });
   return program;

@@ -29,13 +29,11 @@ describe('the flags of a new run', () => {
   test('say nothing by default', async () => assert.deepEqual(await optionsOf('i'), {}));
 
   test('give every field that a run may have', async () => {
-    const flags = [
-      ...['-e', 'A=1', '--env', 'B=x=y', '--secret', 'TOKEN=hub', '--image-pull-secret', 'registry'],
-      ...['--command', 'sh', '--command', '-e', '--arg', '-c', '--selector', 'gpu,eu', '--selector', 'large'],
-      ...['--concurrency-key', 'db', '--concurrency-limit', '3', '--start-at', '2030-01-02T03:04:05.678Z'],
-      ...['--retry-on', 'oom, exit:75', '--retry-on', 'image'],
-    ];
-    assert.deepEqual(await optionsOf('i', ...flags, '--', 'exit 1', '--env'), {
+    const flags =
+      '-e A=1 --env B=x=y --secret TOKEN=hub --image-pull-secret registry --command sh --command -e --arg -c ' +
+      '--selector gpu,eu --selector large --concurrency-key db --concurrency-limit 3 ' +
+      '--start-at 2030-01-02T03:04:05.678Z --retry-on oom,exit:75 --retry-on image';
+    assert.deepEqual(await optionsOf('i', ...flags.split(' '), '--', 'exit 1', '--env'), {
       env: { A: '1', B: 'x=y' },
       command: ['sh', '-e'],
       args: ['-c', 'exit 1', '--env'],

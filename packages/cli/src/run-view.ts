@@ -1,5 +1,6 @@
 import type { Schemas } from '@longshore/client';
 import { jsonText, stringifyJson } from '@longshore/common/json/json-text';
+import { shellWords } from './run-options.js';
 import { colourOfState, oneLine, paint } from './style.js';
 import { ago, type Column, formatFields } from './table.js';
 
@@ -26,8 +27,13 @@ export const RUN_COLUMNS: readonly Column<Run>[] = [
   { title: 'IMAGE', text: ({ image }) => image, isElastic: true },
 ];
 
-/** All fields of a run, one per line. */
-export function runDetails(run: Run, colours: boolean): string {
+/** The other runs in execution that have the key of a run; undefined without any. */
+export function holdersText(concurrency: Schemas['RunExplanation']['concurrency']): string | undefined {
+  return concurrency?.holders.map(({ run_id: id }) => id).join(', ') || undefined;
+}
+
+/** All fields of a run, one per line. @param holders the other runs that hold its concurrency key */
+export function runDetails(run: Run, colours: boolean, holders?: string): string {
   const { execution_summary: summary, constraints: needs, retry_policy: retries, timeouts } = run;
   const limits = [
     timeouts?.start_within_s === undefined ? '' : `start within ${timeouts.start_within_s} s`,
@@ -44,6 +50,8 @@ export function runDetails(run: Run, colours: boolean): string {
       ['priority', String(run.priority)],
       ['needs', `${needs.cpu} cpu, ${needs.ram_mb} MB RAM, ${needs.vram_mb} MB GPU memory`],
       ['limits', limits.length === 0 ? undefined : limits.join(', ')],
+      ...optionFields(run),
+      ['key held by', holders],
       ['topic', run.event_delivery === null ? undefined : oneLine(run.event_delivery.topic)],
       ['worker', summary.worker_id],
       ['created', run.createdAt],
@@ -61,6 +69,33 @@ export function runDetails(run: Run, colours: boolean): string {
     ],
     colours,
   );
+}
+
+/** What a run says of its container and of where and when it may execute, each where it says something. */
+function optionFields(run: Run): readonly (readonly [string, string | undefined])[] {
+  const { env, command, args, secrets, selector, concurrency, retry_policy: retries } = run;
+  return [
+    ['env', pairs(env)],
+    ['command', words(command)],
+    ['args', words(args)],
+    ['secrets', pairs(secrets)],
+    ['pull secret', run.image_pull_secret ?? undefined],
+    ['selector', selector.length === 0 ? undefined : selector.map(oneLine).join(', ')],
+    [
+      'concurrency',
+      concurrency === null ? undefined : `${oneLine(concurrency.key)}, at most ${concurrency.limit}`,
+    ],
+    ['starts at', run.start_at ?? undefined],
+    ['retries on', retries.retry_on?.join(', ')],
+  ];
+}
+
+function words(list: readonly string[] | null): string | undefined {
+  return list === null ? undefined : shellWords(list);
+}
+
+function pairs(object: Readonly<Record<string, string>>): string | undefined {
+  return words(Object.entries(object).map(([name, value]) => `${name}=${value}`)) || undefined;
 }
 
 /** An event of a timeline on one line. */

@@ -88,6 +88,30 @@ const explained = {
   workers: [],
 } as const;
 
+test('an explanation names what workers lack, and the runs that hold the concurrency key', () => {
+  const lacking = { resource: 'tags', needed: 1, free: 0, total: 0, missing: ['gpu'] };
+  const worker = { id: 'w', can_take_now: false, could_ever: false, draining: false, obstacles: [lacking] };
+  const holders = ['a', 'b'].map((id) => ({ run_id: id, state: 'RUNNING' as const, worker_id: 'w' }));
+  const text = explanationText(
+    {
+      ...explained,
+      workers: [worker],
+      requirements: { selector: ['gpu', 'eu'], capabilities: ['env'] },
+      concurrency: { key: 'disk', limit: 2, executing: 2, holders },
+    },
+    { columns: 200, colours: false },
+  );
+  for (const told of [
+    /^needs tags +gpu, eu$/m,
+    /^needs capabilities +env$/m,
+    /^concurrency key +disk: 2 of 2 in execution$/m,
+    /^key held by +a, b$/m,
+    /^w +no +no +tags: lacks gpu$/m,
+  ]) {
+    assert.match(text, told);
+  }
+});
+
 test('the counts of an explanation agree with its rows: draining workers are named apart', () => {
   const worker = { id: 'w', can_take_now: false, could_ever: true, draining: true, obstacles: [] };
   const counts = { active: 1, draining: 1, stale: 0, able_now: 0, able_ever: 0 };
@@ -198,6 +222,11 @@ describe('the progress line', () => {
   });
 });
 
+const codeOf = (status: number, body: unknown = { detail: 'no' }): number =>
+  refusalOf(body, { status, headers: new Headers() }, 'http://host').exitCode;
+const isForNow = (headers: Record<string, string>, body: unknown): boolean =>
+  answersLater(body, { status: 503, headers: new Headers(headers) });
+
 describe('a refusal', () => {
   test('is one line with every error', () => {
     const body = { detail: 'Request validation failed', errors: ['a must be b', 'c must\nbe d'] };
@@ -205,24 +234,17 @@ describe('a refusal', () => {
   });
 
   test('ends with the code of its kind', () => {
-    const codeOf = (
-      status: number,
-      headers: Record<string, string> = {},
-      body: unknown = { detail: 'no' },
-    ): number => refusalOf(body, { status, headers: new Headers(headers) }, 'http://host').exitCode;
     assert.deepEqual(
       [400, 404, 401, 403, 429].map((status) => codeOf(status)),
       [1, 1, 3, 3, 3],
     );
-    assert.equal(codeOf(404, {}, '<html>'), 3);
+    assert.equal(codeOf(404, '<html>'), 3);
   });
 
   test('of a feature that is not configured is final, and one for now is not', () => {
-    const answers = (headers: Record<string, string>, body: unknown): boolean =>
-      answersLater(body, { status: 503, headers: new Headers(headers) });
     const body = { detail: 'Secrets are not configured' };
-    assert.equal(answers({}, body), false);
-    assert.equal(answers({ 'Retry-After': '1' }, body), true);
-    assert.equal(answers({}, '<html>'), true);
+    assert.equal(isForNow({}, body), false);
+    assert.equal(isForNow({ 'Retry-After': '1' }, body), true);
+    assert.equal(isForNow({}, '<html>'), true);
   });
 });

@@ -61,6 +61,13 @@ export const ROUTES: readonly PageRoute[] = [
     page: lazyPage(() => import('./pages/keys/keys-page.js')),
   },
   {
+    path: '/secrets',
+    title: 'Secrets',
+    scopes: [],
+    nav: { icon: 'secrets', shortcut: 's' },
+    page: lazyPage(() => import('./pages/secrets/secrets-page.js')),
+  },
+  {
     path: '/audit',
     title: 'Audit',
     scopes: [],

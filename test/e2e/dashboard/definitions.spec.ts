@@ -54,6 +54,7 @@ describe('the pages of definitions', { skip: NO_BROWSER }, () => {
     await page.getByRole('button', { name: 'Copy the command' }).waitFor();
     await page.getByRole('main').getByRole('button', { name: 'New definition' }).last().click();
     const dialog = page.getByRole('dialog', { name: 'New definition' });
+    await dialog.getByRole('button', { name: 'Edit as JSON' }).click();
     const text = dialog.getByLabel('Definition as JSON');
     await text.fill('{');
     await dialog.getByRole('button', { name: 'Store' }).click();
@@ -246,6 +247,7 @@ describe('the pages of definitions', { skip: NO_BROWSER }, () => {
     await page.getByRole('button', { name: 'New version' }).click();
     const dialog = page.getByRole('dialog', { name: 'New version of train' });
     await dialog.getByText('This version exists and will be replaced.').waitFor();
+    await dialog.getByRole('button', { name: 'Edit as JSON' }).click();
     const text = dialog.getByLabel('Definition as JSON');
     await text.fill((await text.inputValue()).replace('"2.0"', '"3.0"'));
     await dialog.getByText('will be replaced').waitFor({ state: 'detached' });

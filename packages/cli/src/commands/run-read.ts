@@ -9,7 +9,7 @@ import {
   type ServiceFlags,
 } from '../command-kit.js';
 import { tags } from '../run-options.js';
-import { RUN_COLUMNS, runDetails } from '../run-view.js';
+import { holdersText, isTerminal, RUN_COLUMNS, runDetails } from '../run-view.js';
 import { colourOfState, oneLine, paint } from '../style.js';
 import { type Column, formatFields, formatTable, span, type TableStyle } from '../table.js';
 
@@ -51,7 +51,16 @@ function addGet(parent: Command, context: CliContext): void {
       const params = { path: { id } };
       const run = await session.ask((init) => session.client.GET('/runs/{id}', { params, ...init }));
       const { output } = context;
-      await (flags.json ? output.json(run) : output.write(runDetails(run, output.colours)));
+      if (flags.json) {
+        await output.json(run);
+        return;
+      }
+      // Whoever holds the key changes: the run itself does not say it.
+      const hasKey = run.concurrency !== null && !isTerminal(run.state);
+      const explained = hasKey
+        ? await session.ask((init) => session.client.GET('/runs/{id}/explain', { params, ...init }))
+        : undefined;
+      await output.write(runDetails(run, output.colours, holdersText(explained?.concurrency ?? null)));
     },
   );
 }
@@ -144,7 +153,7 @@ const COLUMNS: readonly Column<Worker>[] = [
 
 /** Why a run is in its state: a sentence, then the facts, then the error. */
 export function explanationText(explained: Explanation, style: TableStyle): string {
-  const { queue, deadline, holder, ended, counts, workers } = explained;
+  const { queue, deadline, holder, ended, counts, workers, requirements, concurrency } = explained;
   const facts = formatFields(
     [
       ['state', paint(explained.state, colourOfState(explained.state), style.colours)],
@@ -157,7 +166,17 @@ export function explanationText(explained: Explanation, style: TableStyle): stri
           : `${queue.position_is_exact ? '' : 'beyond '}${queue.position}`,
       ],
       ['waiting', queue === null ? undefined : span(queue.waiting_ms)],
-      ['back-off until', queue?.not_before ?? undefined],
+      ['starts at', queue?.start_at ?? undefined],
+      ['back-off until', queue?.start_at ? undefined : (queue?.not_before ?? undefined)],
+      ['needs tags', listed(requirements?.selector)],
+      ['needs capabilities', listed(requirements?.capabilities)],
+      [
+        'concurrency key',
+        concurrency === null
+          ? undefined
+          : `${oneLine(concurrency.key)}: ${concurrency.executing} of ${concurrency.limit} in execution`,
+      ],
+      ['key held by', holdersText(concurrency)],
       ['kept free for it', queue?.reserved_for ?? undefined],
       [
         'deadline',
@@ -186,9 +205,15 @@ export function explanationText(explained: Explanation, style: TableStyle): stri
   return `${oneLine(explained.summary)}\n\n${facts}${failure}${table}`;
 }
 
+function listed(words: readonly string[] = []): string | undefined {
+  return words.length === 0 ? undefined : words.map(oneLine).join(', ');
+}
+
 function because({ obstacles, draining }: Worker): string {
-  const reasons = obstacles.map(
-    ({ resource, needed, free, total }) => `${resource}: needs ${needed}, free ${free} of ${total}`,
+  const reasons = obstacles.map(({ resource, needed, free, total, missing }) =>
+    missing === undefined
+      ? `${resource}: needs ${needed}, free ${free} of ${total}`
+      : `${resource}: lacks ${missing.join(', ')}`,
   );
   return [...(draining ? ['draining'] : []), ...reasons].join('; ') || '-';
 }

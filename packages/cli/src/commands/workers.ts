@@ -53,6 +53,7 @@ export const WORKER_COLUMNS: readonly Column<Worker>[] = [
   { title: 'GPUS', text: ({ resources }) => String(resources.gpus.length) },
   { title: 'RUNS', text: ({ running_ops: runs }) => String(runs.length) },
   { title: 'TAGS', text: ({ tags }) => tags.join(',') || '-', isElastic: true },
+  { title: 'CAPABILITIES', text: ({ capabilities }) => capabilities?.join(',') || '-', isElastic: true },
 ];
 
 function stateOf({ is_active: isActive, draining }: Worker): string {

@@ -1,4 +1,10 @@
-import type { InputHTMLAttributes, ReactNode, SelectHTMLAttributes, TextareaHTMLAttributes } from 'react';
+import type {
+  InputHTMLAttributes,
+  ReactNode,
+  Ref,
+  SelectHTMLAttributes,
+  TextareaHTMLAttributes,
+} from 'react';
 import { classNames } from '../lib/class-names.js';
 import styles from './inputs.module.css';
 
@@ -21,6 +27,15 @@ export function TextInput({ onChange, mono = false, className, ...rest }: TextIn
       onChange={(event) => onChange(event.target.value)}
     />
   );
+}
+
+interface PasswordInputProps extends Omit<InputHTMLAttributes<HTMLInputElement>, 'value' | 'type'> {
+  readonly ref: Ref<HTMLInputElement>;
+}
+
+/** A value that is not shown, and that nothing but the browser's own control keeps: read it from the element. */
+export function PasswordInput(props: PasswordInputProps) {
+  return <input autoComplete="off" spellCheck={false} {...props} type="password" className={styles.input} />;
 }
 
 interface TextAreaProps extends Without<TextareaHTMLAttributes<HTMLTextAreaElement>> {

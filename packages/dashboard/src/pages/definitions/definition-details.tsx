@@ -1,15 +1,24 @@
 import { Link } from 'wouter';
 import { CopyButton } from '../../components/copy-button.js';
+import { JsonTree } from '../../components/json-tree.js';
 import { Time } from '../../components/time.js';
-import { formatDuration, formatMb } from '../../lib/format.js';
+import { formatCount, formatDuration, formatMb } from '../../lib/format.js';
+import { containerOf } from '../../run-form/container-of.js';
 import styles from './definition-page.module.css';
 import type { Definition } from './definition-view.js';
 
 /** Everything that a version says. */
 export function DefinitionDetails({ definition }: { readonly definition: Definition }) {
+  const container = containerOf(definition);
   return (
     <div className={styles.details}>
       <Facts definition={definition} />
+      {container !== undefined && (
+        <section>
+          <h2>Container</h2>
+          <JsonTree label="container" value={container} />
+        </section>
+      )}
       <section>
         <h2>Inputs</h2>
         <Inputs definition={definition} />
@@ -52,8 +61,23 @@ function Facts({ definition }: { readonly definition: Definition }) {
           {retries.backoff_s !== undefined &&
             retries.backoff_s > 0 &&
             `, back-off ${formatDuration(retries.backoff_s * 1000)}`}
+          {retries.retry_on && `, after ${retries.retry_on.join(', ') || 'no failure'}`}
         </dd>
       </div>
+      {definition.selector.length > 0 && (
+        <div>
+          <dt>Selector</dt>
+          <dd>{definition.selector.join(', ')}</dd>
+        </div>
+      )}
+      {definition.concurrency !== null && (
+        <div>
+          <dt>Concurrency</dt>
+          <dd>
+            {definition.concurrency.key}, at most {formatCount(definition.concurrency.limit)}
+          </dd>
+        </div>
+      )}
       <div>
         <dt>Time budgets</dt>
         <dd>

@@ -10,8 +10,15 @@ import { Field } from '../../components/field.js';
 import { TextArea } from '../../components/inputs.js';
 import { DefinitionLink } from '../../components/named-links.js';
 import { showToast } from '../../components/toast-store.js';
+import { Advanced, FormRows } from '../../run-form/form-rows.js';
+import { fillForm } from '../../run-form/form-values.js';
+import { DEFINITION_OPTIONS } from '../../run-form/run-fields.js';
+import { useRunForm } from '../../run-form/use-run-form.js';
+import { DEFINITION_FIELDS, DEFINITION_ROWS } from './definition-fields.js';
 import styles from './edit-definition.module.css';
 import { readJsonObject } from './run-inputs.js';
+
+type JsonObject = Readonly<Record<string, unknown>>;
 
 interface Props {
   readonly isOpen: boolean;
@@ -23,7 +30,7 @@ interface Props {
   readonly known: readonly string[];
 }
 
-/** Stores a version of a definition, entered as JSON. */
+/** Stores a version of a definition, entered in a form or as JSON. */
 export function EditDefinitionDialog({ isOpen, onClose, title, ...form }: Props) {
   return (
     <Dialog isOpen={isOpen} onClose={onClose} title={title} width="wide">
@@ -33,16 +40,84 @@ export function EditDefinitionDialog({ isOpen, onClose, title, ...form }: Props)
 }
 
 function EditForm({ start, known, onClose }: Omit<Props, 'isOpen' | 'title'>) {
+  const [json, setJson] = useState<string>();
+  const [isTried, setTried] = useState(false);
+  // Members that no field enters; the fields change the others.
+  const [base, setBase] = useState<JsonObject>(() => ({ ...start }));
+  const storing = useStore(onClose);
+  const form = useRunForm(DEFINITION_FIELDS, fillForm(DEFINITION_FIELDS, base), storing.error, storing.reset);
+  const whole = json === undefined ? undefined : readJsonObject(json);
+  const problem = whole !== undefined && 'problem' in whole ? whole.problem : undefined;
+  const named = whole === undefined ? form.values : 'value' in whole ? whole.value : {};
+
+  const turn = (): void => {
+    if (whole === undefined) {
+      const body = form.read(base);
+      if (body !== undefined) setJson(JSON.stringify(body, null, 2));
+    } else if ('value' in whole) {
+      const body = { ...Object(whole.value) };
+      setBase(body);
+      form.set(fillForm(DEFINITION_FIELDS, body));
+      setJson(undefined);
+    } else setTried(true);
+  };
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    setTried(true);
+    const body = whole === undefined ? form.read(base) : 'value' in whole ? whole.value : undefined;
+    if (body !== undefined && !storing.isPending) storing.mutate(body);
+  };
+  return (
+    <form className={styles.form} onSubmit={submit} noValidate>
+      <div className={styles.turn}>
+        <Button size="small" kind="quiet" onClick={turn}>
+          {json === undefined ? 'Edit as JSON' : 'Edit as a form'}
+        </Button>
+      </div>
+      {json === undefined ? (
+        <>
+          <FormRows rows={DEFINITION_ROWS} focus="id" {...form} />
+          <Advanced rows={DEFINITION_OPTIONS} {...form} />
+        </>
+      ) : (
+        <Field label="Definition as JSON" error={isTried ? problem : undefined}>
+          {(control) => (
+            <TextArea
+              {...control}
+              className={styles.text}
+              value={json}
+              onChange={(text) => {
+                setJson(text);
+                storing.reset();
+              }}
+              rows={22}
+              data-autofocus
+            />
+          )}
+        </Field>
+      )}
+      <p className={styles.note} role="status">
+        {known.includes(nameOf(named)) && 'This version exists and will be replaced.'}
+      </p>
+      <p className={styles.error} role="alert">
+        {storing.isError && (json === undefined ? form.rest : describeError(storing.error))}
+      </p>
+      <div className={styles.buttons}>
+        <Button onClick={onClose}>Back</Button>
+        <Button kind="primary" type="submit" isBusy={storing.isPending}>
+          Store
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+/** Stores what is entered and opens its page. */
+function useStore(onClose: () => void) {
   const api = useApi();
   const queries = useQueryClient();
   const [, navigate] = useLocation();
-  const [text, setText] = useState(() => JSON.stringify(start, null, 2));
-  const [isTried, setTried] = useState(false);
-  const read = readJsonObject(text);
-  const problem = 'problem' in read ? read.problem : undefined;
-  const replaced = 'value' in read ? nameOf(read.value) : '';
-
-  const storing = useMutation({
+  return useMutation({
     // The service says what is wrong with it, field by field.
     mutationFn: (value: unknown) =>
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what people enter; the service checks it
@@ -54,39 +129,6 @@ function EditForm({ start, known, onClose }: Omit<Props, 'isOpen' | 'title'>) {
       navigate(`/definitions/${encodeURIComponent(id)}?version=${encodeURIComponent(version)}`);
     },
   });
-  const submit = (event: FormEvent): void => {
-    event.preventDefault();
-    setTried(true);
-    if ('value' in read && !storing.isPending) storing.mutate(read.value);
-  };
-  return (
-    <form className={styles.form} onSubmit={submit} noValidate>
-      <Field label="Definition as JSON" error={isTried ? problem : undefined}>
-        {(control) => (
-          <TextArea
-            {...control}
-            className={styles.text}
-            value={text}
-            onChange={setText}
-            rows={22}
-            data-autofocus
-          />
-        )}
-      </Field>
-      <p className={styles.note} role="status">
-        {known.includes(replaced) && 'This version exists and will be replaced.'}
-      </p>
-      <p className={styles.error} role="alert">
-        {storing.isError && describeError(storing.error)}
-      </p>
-      <div className={styles.buttons}>
-        <Button onClick={onClose}>Back</Button>
-        <Button kind="primary" type="submit" isBusy={storing.isPending}>
-          Store
-        </Button>
-      </div>
-    </form>
-  );
 }
 
 function nameOf(value: unknown): string {

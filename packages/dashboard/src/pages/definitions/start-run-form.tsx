@@ -3,13 +3,17 @@ import { useState, type FormEvent } from 'react';
 import { useLocation } from 'wouter';
 import { ApiError, describeError } from '../../api/api-error.js';
 import { unwrap } from '../../api/unwrap.js';
-import { useApi } from '../../api/use-api.js';
+import { useApi, type Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/button.js';
 import { Field } from '../../components/field.js';
 import { TextArea, TextInput } from '../../components/inputs.js';
 import { DefinitionLink } from '../../components/named-links.js';
 import { RunLink } from '../../components/run-link.js';
 import { showToast } from '../../components/toast-store.js';
+import { Advanced } from '../../run-form/form-rows.js';
+import { placeErrors } from '../../run-form/form-values.js';
+import { RUN_OPTIONS } from '../../run-form/run-fields.js';
+import { useRunForm } from '../../run-form/use-run-form.js';
 import { useShortcut } from '../../shell/shortcuts.js';
 import type { Definition } from './definition-view.js';
 import { hintOf, InputControl } from './input-control.js';
@@ -17,6 +21,8 @@ import { newIdempotencyKey } from './idempotency-key.js';
 import { sortRefusal } from './run-inputs.js';
 import styles from './start-run-form.module.css';
 import { useRunDraft } from './use-run-draft.js';
+
+const OPTIONS = RUN_OPTIONS.flat();
 
 /** Asks for what a version declares and starts a run with it. */
 export function StartRunForm({ definition }: { readonly definition: Definition }) {
@@ -28,26 +34,32 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
   const [idempotencyKey, setIdempotencyKey] = useState(newIdempotencyKey);
 
   const start = useMutation({
-    mutationFn: () => {
+    mutationFn: (body: Schemas['DefinitionRunCreate']) => {
       // A request whose answer was lost may be sent again and starts no second run.
       const header = { 'Idempotency-Key': idempotencyKey };
       const params = { path: { name }, query: { version }, header };
-      return unwrap(api.POST('/definitions/{name}/runs', { params, body: draft.body }));
+      return unwrap(api.POST('/definitions/{name}/runs', { params, body }));
     },
     onSuccess: ({ id }) => {
       showToast('good', createdMessage(id, definition));
       navigate(`/runs/${id}`);
     },
   });
-  const change = (apply: () => void): void => {
-    apply();
+  const edited = (): void => {
     start.reset();
     setIdempotencyKey(newIdempotencyKey());
+  };
+  const options = useRunForm(OPTIONS, {}, start.error, edited);
+  const change = (apply: () => void): void => {
+    apply();
+    edited();
   };
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     setTried(true);
-    if (draft.isComplete && !start.isPending) start.mutate();
+    const given = options.read();
+    if (draft.isComplete && given !== undefined && !start.isPending)
+      start.mutate({ ...draft.body, ...given });
   };
   useShortcut('j', 'Inputs as JSON, or as a form', () => change(draft.turn));
 
@@ -58,7 +70,11 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
     ['inputs', 'priority', 'outputs'],
   );
   const own = isTried ? draft.problems : NO_PROBLEMS;
-  const isPlaced = refused.rest.length === 0 && refused.inputs.size + refused.fields.size > 0;
+  const { rest } = placeErrors(
+    refused.rest,
+    OPTIONS.map(({ path }) => path),
+  );
+  const isPlaced = start.error instanceof ApiError && start.error.errors.length > 0 && rest.length === 0;
   return (
     <form className={styles.form} onSubmit={submit} noValidate>
       {names.length > 0 && (
@@ -140,6 +156,7 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
           )}
         </Field>
       </details>
+      <Advanced rows={RUN_OPTIONS} {...options} note="What is left empty is as the definition says." />
       <p className={styles.error} role="alert">
         {start.isError && !isPlaced && describeError(start.error)}
         {start.isError && isPlaced && 'The service refused some items, see above.'}

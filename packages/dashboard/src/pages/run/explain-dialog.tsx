@@ -35,7 +35,11 @@ function Reasons({
       <dl className={styles.facts}>
         <div>
           <dt>Place in the queue</dt>
-          <dd>{typeof queue?.position === 'number' ? formatCount(queue.position) : 'in back-off'}</dd>
+          <dd>
+            {typeof queue?.position === 'number' && formatCount(queue.position)}
+            {typeof queue?.position !== 'number' &&
+              (queue?.start_at ? 'not before its start' : 'in back-off')}
+          </dd>
         </div>
         <div>
           <dt>Queued</dt>
@@ -83,7 +87,10 @@ function Reasons({
   );
 }
 
-function describe({ resource, needed, free, total }: Obstacle): string {
+function describe({ resource, needed, free, total, missing }: Obstacle): string {
+  if (resource === 'tags') return `lacks the tags ${missing?.join(', ')}`;
+  if (resource === 'capabilities') return `lacks the capabilities ${missing?.join(', ')}`;
+  if (resource === 'concurrency') return `waits for the concurrency key: ${formatCount(total)} may execute`;
   const names: Readonly<Record<string, string>> = { cpu: 'CPU cores', ram_mb: 'RAM', vram_mb: 'GPU memory' };
   if (resource === 'reserved') return 'is kept free for another run';
   const size = resource.endsWith('_mb') ? formatMb : formatCount;

@@ -24,13 +24,21 @@ const RUN: Schemas['OpRun'] = {
   outputs: { upload: 'https://example.com' },
   priority: 7,
   constraints: { cpu: 2, ram_mb: 512, vram_mb: 256, gpu_id: 1 },
-  retry_policy: { max_attempts: 3, backoff_s: 5, max_backoff_s: 60 },
+  retry_policy: { max_attempts: 3, backoff_s: 5, max_backoff_s: 60, retry_on: ['oom'] },
   timeouts: { start_within_s: 60, attempt_s: 90 },
   event_delivery: { topic: 'training', attributes: { team: 'blue' } },
   events: [],
   execution_summary: {},
   op_definition: 'train',
   op_definition_version: '1',
+  env: { MODE: 'fast' },
+  command: ['sh'],
+  args: ['-c', 'exit 0'],
+  secrets: { TOKEN: 'hub-token' },
+  image_pull_secret: 'registry',
+  selector: ['gpu'],
+  concurrency: { key: 'disk', limit: 2 },
+  start_at: '2026-01-02T00:00:00.000Z',
   createdAt: '2026-01-01T00:00:00.000Z',
   updatedAt: '2026-01-01T00:00:00.000Z',
 };
@@ -40,8 +48,8 @@ function assertCopied(schema: string, copy: object, original: object): void {
   const [values, expected] = [new Map(Object.entries(copy)), new Map(Object.entries(original))];
   const { properties } = DOCUMENT.components.schemas[schema] ?? assert.fail(`no schema ${schema}`);
   for (const [name, { anyOf = [] }] of Object.entries(properties)) {
-    // Chosen by the scheduler; accepted and ignored in a request.
-    if (name === 'gpu_id') continue;
+    // Chosen by the scheduler, accepted and ignored in a request; and a run that is started again starts now.
+    if (name === 'gpu_id' || name === 'start_at') continue;
     assert.ok(expected.get(name) !== undefined, `give the run of this test a value for ${schema}.${name}`);
     const nested = anyOf
       .find(({ $ref }) => $ref !== undefined)

@@ -21,6 +21,7 @@ export function copyOfRun(run: Run, edited: EditedFields): RunCreate {
     retry_policy: run.retry_policy,
     timeouts: run.timeouts ?? null,
     event_delivery: run.event_delivery,
+    ...optionsOf(run),
   };
 }
 
@@ -29,7 +30,18 @@ export function copyOfDefinitionRun(
   run: Run,
   { inputs, priority }: Pick<EditedFields, 'inputs' | 'priority'>,
 ): Required<Schemas['DefinitionRunCreate']> {
-  return { inputs, priority, outputs: outputsTemplate(run) };
+  return {
+    inputs,
+    priority,
+    outputs: outputsTemplate(run),
+    retry_policy: run.retry_policy,
+    ...optionsOf(run),
+  };
+}
+
+/** The options of the run; the new one starts as soon as it can. */
+function optionsOf({ env, command, args, secrets, image_pull_secret, selector, concurrency }: Run) {
+  return { env, command, args, secrets, image_pull_secret, selector, concurrency, start_at: null };
 }
 
 /** The outputs that the run was created with; a completed run has its results in their place. */

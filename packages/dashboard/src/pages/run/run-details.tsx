@@ -1,8 +1,11 @@
+import { JsonTree } from '../../components/json-tree.js';
 import { Tabs } from '../../components/tabs.js';
 import { useUrlFilters } from '../../hooks/use-url-filters.js';
 import { formatCount } from '../../lib/format.js';
+import { containerOf } from '../../run-form/container-of.js';
 import { useShortcut } from '../../shell/shortcuts.js';
 import { AttemptList } from './attempt-list.js';
+import { KeyHolders } from './key-holders.js';
 import { LogPanel } from './log/log-panel.js';
 import { RunData } from './run-data.js';
 import { RunFacts } from './run-facts.js';
@@ -13,7 +16,7 @@ import { TimelinePanel } from './timeline/timeline-panel.js';
 import { useAttempts, useTimeline } from './use-run.js';
 
 const FILTERS = ['attempt', 'tab', 'search', 'type', 'order'] as const;
-const TABS = ['log', 'timeline', 'data'] as const;
+const TABS = ['log', 'timeline', 'data', 'container'] as const;
 
 /** What is below the header of a run: how it stands, its facts, its attempts, and the log, timeline or data of one. */
 export function RunDetails({ run }: { readonly run: Run }) {
@@ -27,6 +30,7 @@ export function RunDetails({ run }: { readonly run: Run }) {
   const chosen =
     attempt === run.current_attempt ? undefined : attempts?.find((one) => one.attempt === attempt);
   const shown = chosen ?? run;
+  const container = containerOf(run);
   const show = (name: (typeof TABS)[number]): void => setFilters({ tab: name === 'log' ? '' : name });
 
   useShortcut('l', 'Show the log', () => show('log'));
@@ -38,6 +42,7 @@ export function RunDetails({ run }: { readonly run: Run }) {
       <div className={styles.facts}>
         <RunFacts run={run} />
       </div>
+      {run.concurrency !== null && !isEnded(run) && <KeyHolders run={run} concurrency={run.concurrency} />}
       <AttemptList
         run={run}
         attempts={attempts}
@@ -58,6 +63,7 @@ export function RunDetails({ run }: { readonly run: Run }) {
               label: events === undefined ? 'Timeline' : `Timeline (${formatCount(events.length)})`,
             },
             { value: 'data', label: 'Inputs and outputs' },
+            ...(container === undefined ? [] : [{ value: 'container' as const, label: 'Container' }]),
           ]}
         >
           {tab === 'log' && (
@@ -82,6 +88,7 @@ export function RunDetails({ run }: { readonly run: Run }) {
               onChange={setFilters}
             />
           )}
+          {tab === 'container' && <JsonTree label="container" value={container ?? {}} maxHeight={560} />}
           {tab === 'data' && <RunData inputs={shown.inputs} outputs={shown.outputs} />}
         </Tabs>
       </div>

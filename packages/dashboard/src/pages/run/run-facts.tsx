@@ -68,6 +68,34 @@ export function RunFacts({ run }: { readonly run: Run }) {
       <Fact name="Needs">
         <span title={needsOf(run)}>{needsOf(run)}</span>
       </Fact>
+      {run.selector.length > 0 && (
+        <Fact name="Selector">
+          <PageLink
+            page="/runs"
+            query={{ selector: run.selector.join(',') }}
+            text={run.selector.join(', ')}
+          />
+        </Fact>
+      )}
+      {run.concurrency !== null && (
+        <Fact name={`Concurrency key, limit ${formatCount(run.concurrency.limit)}`}>
+          <PageLink
+            page="/runs"
+            query={{ concurrency_key: run.concurrency.key }}
+            text={run.concurrency.key}
+          />
+        </Fact>
+      )}
+      {run.start_at && (
+        <Fact name="Starts at">
+          <Time at={run.start_at} />
+        </Fact>
+      )}
+      {policy.retry_on && (
+        <Fact name="Retried after">
+          <span title={policy.retry_on.join(', ')}>{policy.retry_on.join(', ') || 'no failure'}</span>
+        </Fact>
+      )}
       <Fact name="Must start within">{budget(timeouts?.start_within_s)}</Fact>
       <Fact name="May run for">{budget(timeouts?.attempt_s)}</Fact>
       <Fact name="Changed">

@@ -3,25 +3,18 @@ import { Button } from '../../components/button.js';
 import { Duration } from '../../components/duration.js';
 import { WorkerLink } from '../../components/named-links.js';
 import { Time } from '../../components/time.js';
-import { unwrap } from '../../api/unwrap.js';
-import { useApi, type Schemas } from '../../api/use-api.js';
-import { useLive } from '../../api/use-live.js';
+import type { Schemas } from '../../api/use-api.js';
 import { classNames } from '../../lib/class-names.js';
 import { ExplainDialog } from './explain-dialog.js';
 import styles from './run-standing.module.css';
-import { isEnded, type Run } from './run-view.js';
+import type { Run } from './run-view.js';
+import { useExplanation } from './use-run.js';
 
 /** How a run stands, in plain words: why it waits, who has it, or how it ended. Its height stays the same. */
 export function RunStanding({ run }: { readonly run: Run }) {
-  const api = useApi();
   const [isOpen, setOpen] = useState(false);
-  const { id, state, current_attempt: attempt } = run;
-  const { data } = useLive({
-    queryKey: ['runs', id, 'explain', isEnded(run) ? `${state} ${attempt}` : 'now'],
-    queryFn: ({ signal }) => unwrap(api.GET('/runs/{id}/explain', { params: { path: { id } }, signal })),
-    everyMs: isEnded(run) ? false : 2000,
-  });
-  const fits = data?.state === state && data.attempt === attempt ? data : undefined;
+  const { state } = run;
+  const fits = useExplanation(run);
   const isBad = state === 'FAILED';
   return (
     <div className={classNames(styles.standing, isBad && styles.bad)} role={isBad ? 'alert' : 'status'}>
@@ -52,6 +45,13 @@ function Words({ run, explanation }: WordsProps) {
   const worker = summary.worker_id === undefined ? null : <WorkerLink id={summary.worker_id} />;
   switch (state) {
     case 'PENDING':
+      if (explanation?.queue?.start_at) {
+        return (
+          <>
+            Starts <Time at={explanation.queue.start_at} /> at the earliest.
+          </>
+        );
+      }
       if (explanation?.queue?.not_before) {
         return (
           <>

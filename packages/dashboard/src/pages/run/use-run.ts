@@ -8,11 +8,12 @@ import {
 import { useEffect, useMemo } from 'react';
 import { ApiError } from '../../api/api-error.js';
 import { unwrap, unwrapPages } from '../../api/unwrap.js';
-import { useApi } from '../../api/use-api.js';
+import { useApi, type Schemas } from '../../api/use-api.js';
 import { useLive } from '../../api/use-live.js';
 import { isEnded, type Attempt, type Run, type RunEvent } from './run-view.js';
 
 const EVERY_MS = 1000;
+const EXPLAINED_EVERY_MS = 2000;
 /** A run that has ended is looked at now and then: it may be retried, or removed by retention. */
 const ENDED_EVERY_MS = 30_000;
 
@@ -47,6 +48,18 @@ export function useAttempts({ id, state, current_attempt: current }: Run): UseQu
       ),
     everyMs: false,
   });
+}
+
+/** Why a run is in its state; undefined until the answer for its present state and attempt is there. */
+export function useExplanation(run: Run): Schemas['RunExplanation'] | undefined {
+  const api = useApi();
+  const { id, state, current_attempt: attempt } = run;
+  const { data } = useLive({
+    queryKey: ['runs', id, 'explain', isEnded(run) ? `${state} ${attempt}` : 'now'],
+    queryFn: ({ signal }) => unwrap(api.GET('/runs/{id}/explain', { params: { path: { id } }, signal })),
+    everyMs: isEnded(run) ? false : EXPLAINED_EVERY_MS,
+  });
+  return data?.state === state && data.attempt === attempt ? data : undefined;
 }
 
 /** Begins to read the timeline of a run before the run itself is there. */

@@ -7,6 +7,8 @@ const WORDS: Readonly<Record<RunFilter, string>> = {
   op_definition: 'Definition',
   image: 'Image',
   topic: 'Topic',
+  selector: 'Selector',
+  concurrency_key: 'Concurrency key',
   from: 'Created from',
   to: 'Created to',
 };

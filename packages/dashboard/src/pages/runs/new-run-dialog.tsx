@@ -1,6 +1,5 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { useId, useRef, useState } from 'react';
-import { ApiError, describeError } from '../../api/api-error.js';
+import { useId, useRef } from 'react';
 import { unwrap } from '../../api/unwrap.js';
 import { useApi, type Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/button.js';
@@ -10,34 +9,24 @@ import { TextArea, TextInput } from '../../components/inputs.js';
 import { RunLink } from '../../components/run-link.js';
 import { showToast } from '../../components/toast-store.js';
 import { newKey } from '../../lib/new-key.js';
-import styles from './new-run-dialog.module.css';
+import { Advanced, FormRows } from '../../run-form/form-rows.js';
+import { readForm, textOf, type FormValues } from '../../run-form/form-values.js';
 import {
-  EMPTY_FORM,
-  placeErrors,
-  problemOfInputs,
-  readForm,
-  type FieldErrors,
-  type NewRunField,
-  type NewRunForm,
-} from './new-run-form.js';
+  IMAGE,
+  INPUTS,
+  PRIORITY,
+  RESOURCE_ROW,
+  RETRY_ROW,
+  RUN_OPTIONS,
+  TIMEOUT_ROW,
+  TOPIC,
+} from '../../run-form/run-fields.js';
+import { useRunForm } from '../../run-form/use-run-form.js';
+import styles from './new-run-dialog.module.css';
 
-/** Fields of one line each, with what holds when they are left empty. */
-const ROWS: readonly (readonly (readonly [field: NewRunField, label: string, hint: string])[])[] = [
-  [
-    ['priority', 'Priority', 'Higher goes first; default 0'],
-    ['max_attempts', 'Attempts', 'Attempts that may fail; default 1'],
-    ['backoff_s', 'Retry pause in s', 'Doubled each time; default 0'],
-  ],
-  [
-    ['cpu', 'CPUs', 'Any unless given'],
-    ['ram_mb', 'RAM in MB', 'Any unless given'],
-    ['vram_mb', 'GPU memory in MB', 'No GPU unless given'],
-  ],
-  [
-    ['start_within_s', 'Start within, in s', 'Else the run fails; default: no limit'],
-    ['attempt_s', 'Attempt timeout in s', 'Longest attempt; default: no limit'],
-  ],
-];
+const ROWS = [[PRIORITY], RETRY_ROW, RESOURCE_ROW, TIMEOUT_ROW, [TOPIC]];
+const FIELDS = [IMAGE, INPUTS, ...ROWS.flat(), ...RUN_OPTIONS.flat()];
+const EMPTY: FormValues = { inputs: '{}' };
 
 interface Props {
   readonly isOpen: boolean;
@@ -46,28 +35,27 @@ interface Props {
   readonly images: readonly string[];
 }
 
-/** Creates a run of an image. */
+/** Creates a run of an image. What was entered stays while the dialog is closed. */
 export function NewRunDialog({ isOpen, onClose, images }: Props) {
   const formId = useId();
-  const [form, setForm] = useState<NewRunForm>(EMPTY_FORM);
-  const [errors, setErrors] = useState<FieldErrors>({});
-  const create = useCreateRun(() => {
-    setForm(EMPTY_FORM);
-    onClose();
-  });
-  const refused = create.error instanceof ApiError ? placeErrors(create.error.errors) : undefined;
-  const shown: FieldErrors = { ...refused?.fields, ...errors };
-  const rest = restOf(create.error, refused);
-
-  const change = (field: NewRunField) => (value: string) => {
-    setForm((now) => ({ ...now, [field]: value }));
-    setErrors((now) => ({ ...now, [field]: undefined }));
-    create.reset();
-  };
+  const create = useCreateRun();
+  const form = useRunForm(FIELDS, EMPTY, create.error, () => create.reset());
+  const { values, errors, onChange } = form;
   const submit = (): void => {
-    const read = readForm(form);
-    setErrors('errors' in read ? read.errors : {});
-    if ('body' in read) create.mutate(read.body);
+    const body = form.read();
+    const image = textOf(values, 'image').trim();
+    if (image === '') form.setError('image', 'Name a container image.');
+    else if (body !== undefined) {
+      create.mutate(
+        { inputs: {}, ...body, image },
+        {
+          onSuccess: () => {
+            form.set(EMPTY);
+            onClose();
+          },
+        },
+      );
+    }
   };
   return (
     <Dialog
@@ -93,7 +81,7 @@ export function NewRunDialog({ isOpen, onClose, images }: Props) {
           if (!create.isPending) submit();
         }}
       >
-        <Field label="Image" error={shown.image}>
+        <Field label={IMAGE.label} error={errors['image']}>
           {(control) => (
             <>
               <TextInput
@@ -104,8 +92,8 @@ export function NewRunDialog({ isOpen, onClose, images }: Props) {
                 list={`${formId}-images`}
                 placeholder="longshore/word-count"
                 autoComplete="off"
-                value={form.image}
-                onChange={change('image')}
+                value={textOf(values, 'image')}
+                onChange={(text) => onChange('image', text)}
               />
               <datalist id={`${formId}-images`}>
                 {images.map((image) => (
@@ -117,58 +105,34 @@ export function NewRunDialog({ isOpen, onClose, images }: Props) {
             </>
           )}
         </Field>
-        <Field
-          label="Inputs"
-          hint="A JSON object; the container reads it from its input file."
-          error={shown.inputs}
-        >
+        <Field label={INPUTS.label} hint={INPUTS.hint} error={errors['inputs']}>
           {(control) => (
             <TextArea
               {...control}
               rows={7}
-              value={form.inputs}
-              onChange={change('inputs')}
+              value={textOf(values, 'inputs')}
+              onChange={(text) => onChange('inputs', text)}
               onKeyDown={(event) => {
                 if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) submit();
               }}
               onBlur={() => {
-                const problem = problemOfInputs(form.inputs);
-                if (problem !== undefined) setErrors((now) => ({ ...now, inputs: problem }));
+                const read = readForm([INPUTS], values);
+                if ('errors' in read) form.setError('inputs', read.errors['inputs'] ?? '');
               }}
             />
           )}
         </Field>
-        {ROWS.map((row) => (
-          <div key={row[0]?.[0]} className={styles.row}>
-            {row.map(([field, label, hint]) => (
-              <Field key={field} label={label} hint={hint} error={shown[field]}>
-                {(control) => (
-                  <TextInput
-                    {...control}
-                    inputMode="numeric"
-                    autoComplete="off"
-                    value={form[field]}
-                    onChange={change(field)}
-                  />
-                )}
-              </Field>
-            ))}
-          </div>
-        ))}
-        <Field label="Topic" hint="The feed of the run's events; optional." error={shown.topic}>
-          {(control) => (
-            <TextInput {...control} autoComplete="off" value={form.topic} onChange={change('topic')} />
-          )}
-        </Field>
+        <FormRows rows={ROWS} {...form} />
+        <Advanced rows={RUN_OPTIONS} {...form} />
         <p role="alert" className={styles.error}>
-          {rest}
+          {form.rest}
         </p>
       </form>
     </Dialog>
   );
 }
 
-function useCreateRun(onCreated: () => void) {
+function useCreateRun() {
   const api = useApi();
   const queries = useQueryClient();
   // The same body after a lost answer is the same run, not a second one.
@@ -188,16 +152,7 @@ function useCreateRun(onCreated: () => void) {
           Created run <RunLink id={id} />.
         </>,
       );
-      onCreated();
       await queries.invalidateQueries({ queryKey: ['runs'] });
     },
   });
-}
-
-/** What no field shows. */
-function restOf(error: unknown, refused: ReturnType<typeof placeErrors> | undefined): string {
-  if (error === null) return '';
-  if (refused === undefined) return describeError(error);
-  if (error instanceof ApiError && error.errors.length === 0) return error.detail;
-  return refused.rest.join('\n');
 }

@@ -6,9 +6,10 @@ import { Field } from '../../components/field.js';
 import { TextInput } from '../../components/inputs.js';
 import { serviceNow } from '../../lib/clock.js';
 import { formatCount } from '../../lib/format.js';
+import { fromLocalInput, toLocalInput } from '../../lib/local-time.js';
 import { ExactInput } from './exact-input.js';
 import styles from './run-filter-bar.module.css';
-import { fromLocalInput, toLocalInput, type RunFilters } from './run-filters.js';
+import type { RunFilters } from './run-filters.js';
 import { RUN_STATES, type Run } from './run-view.js';
 
 const PRESETS = [
@@ -17,6 +18,19 @@ const PRESETS = [
   ['day', 24 * 60],
   ['week', 7 * 24 * 60],
 ] as const;
+
+/** Filters by a text, each with the values that a run offers. */
+const TEXTS = [
+  ['op_definition', 'Definition', ({ op_definition: definition }) => [definition]],
+  ['image', 'Image', ({ image }) => [image]],
+  ['topic', 'Topic', ({ event_delivery: feed }) => [feed?.topic]],
+  ['selector', 'Selector', ({ selector }) => selector],
+  ['concurrency_key', 'Concurrency key', ({ concurrency }) => [concurrency?.key]],
+] as const satisfies readonly (readonly [
+  keyof RunFilters,
+  string,
+  (run: Run) => readonly (string | null | undefined)[],
+])[];
 
 interface Props {
   readonly filters: RunFilters;
@@ -36,9 +50,6 @@ export function RunFilterBar({ filters, onChange, isOpen, runs = [] }: Props) {
   });
   const counts = overview?.runs;
   const all = counts && Object.values(counts).reduce((sum, count) => sum + count, 0);
-  const definitions = distinct(runs.map(({ op_definition: definition }) => definition));
-  const images = distinct(runs.map(({ image }) => image));
-  const topics = distinct(runs.map(({ event_delivery: feed }) => feed?.topic));
   return (
     <div role="search" aria-label="Filter runs">
       <div className={styles.states} role="group" aria-label="State">
@@ -57,36 +68,18 @@ export function RunFilterBar({ filters, onChange, isOpen, runs = [] }: Props) {
       </div>
       {isOpen && (
         <div id="run-filters" className={styles.fields}>
-          <Field label="Definition">
-            {(control) => (
-              <ExactInput
-                control={control}
-                value={filters.op_definition}
-                suggestions={definitions}
-                onChange={(definition) => onChange({ op_definition: definition })}
-              />
-            )}
-          </Field>
-          <Field label="Image">
-            {(control) => (
-              <ExactInput
-                control={control}
-                value={filters.image}
-                suggestions={images}
-                onChange={(image) => onChange({ image })}
-              />
-            )}
-          </Field>
-          <Field label="Topic">
-            {(control) => (
-              <ExactInput
-                control={control}
-                value={filters.topic}
-                suggestions={topics}
-                onChange={(topic) => onChange({ topic })}
-              />
-            )}
-          </Field>
+          {TEXTS.map(([name, label, valuesOf]) => (
+            <Field key={name} label={label}>
+              {(control) => (
+                <ExactInput
+                  control={control}
+                  value={filters[name]}
+                  suggestions={distinct(runs.flatMap(valuesOf))}
+                  onChange={(text) => onChange({ [name]: text })}
+                />
+              )}
+            </Field>
+          ))}
           {(['from', 'to'] as const).map((bound) => (
             <Field key={bound} label={bound === 'from' ? 'Created from' : 'Created to'}>
               {(control) => (

@@ -65,7 +65,11 @@ function Details({ worker }: { readonly worker: Worker }) {
         </div>
         <div>
           <dt>Tags</dt>
-          <dd>{worker.tags.length === 0 ? <span className="muted">none</span> : worker.tags.join(', ')}</dd>
+          <dd>{listed(worker.tags)}</dd>
+        </div>
+        <div>
+          <dt>Capabilities</dt>
+          <dd>{listed(worker.capabilities)}</dd>
         </div>
       </dl>
       <section>
@@ -101,4 +105,8 @@ function Details({ worker }: { readonly worker: Worker }) {
       </section>
     </div>
   );
+}
+
+function listed(words: readonly string[] = []) {
+  return words.length === 0 ? <span className="muted">none</span> : words.join(', ');
 }

@@ -1,0 +1,146 @@
+import { readFile } from 'node:fs/promises';
+import { text as readAll } from 'node:stream/consumers';
+import type { Schemas } from '@longshore/client';
+import type { Command } from 'commander';
+import { usageError } from '../cli-error.js';
+import { callsService, type CliContext, openSession, printList, type ServiceFlags } from '../command-kit.js';
+import { ago, type Column } from '../table.js';
+import { askSecret } from './login.js';
+
+type Secret = Schemas['Secret'];
+
+const PAGE = 1000;
+const COLUMNS: readonly Column<Secret>[] = [
+  { title: 'NAME', text: ({ name }) => name },
+  { title: 'KIND', text: ({ kind }) => kind },
+  { title: 'AGE', text: ({ created_at: t }) => ago(t) },
+  { title: 'CHANGED', text: ({ updated_at: t }) => ago(t) },
+];
+
+/** `secrets ...` */
+export function addSecrets(program: Command, context: CliContext): void {
+  const parent = program
+    .command('secrets')
+    .helpCommand(false)
+    .description('secrets of runs, by their names; needs a key with the scope admin');
+  addList(parent, context);
+  addSet(parent, context);
+  addDelete(parent, context);
+  addRotate(parent, context);
+}
+
+function addList(parent: Command, context: CliContext): void {
+  const command = parent.command('list').description('list names, kinds and times; never values');
+  callsService(command, 'secrets list').action(async (flags: ServiceFlags) => {
+    const session = await openSession(flags, context);
+    await printList(session, flags, {
+      columns: COLUMNS,
+      empty: 'no secrets',
+      page: (after) => {
+        const query = { limit: PAGE, ...(after === undefined ? {} : { after }) };
+        return session.ask((init) => session.client.GET('/secrets', { params: { query }, ...init }));
+      },
+      cursorOf: ({ name }) => name,
+    });
+  });
+}
+
+interface SetFlags extends ServiceFlags {
+  readonly file?: string;
+  readonly server?: string;
+  readonly username?: string;
+}
+
+function addSet(parent: Command, context: CliContext): void {
+  const command = parent
+    .command('set')
+    .description('create or replace a secret; the value or password comes from standard input or a file')
+    .argument('<name>', 'name of the secret')
+    .option('-f, --file <file>', 'read the value from this file, to its last byte')
+    .option('--server <host>', 'a login for this registry, for --image-pull-secret')
+    .option('--username <name>', 'user of the login; its password is the value');
+  callsService(
+    command,
+    'secrets set hub-token < token.txt',
+    'secrets set tls-key --file key.pem',
+    'secrets set registry --server ghcr.io --username ada < password.txt',
+  ).action(async (name: string, flags: SetFlags) => {
+    const { server, username } = flags;
+    if ((server === undefined) !== (username === undefined)) {
+      throw usageError('a login needs both --server and --username');
+    }
+    const value = await readValue(flags, context);
+    const body: Schemas['SecretInput'] =
+      server === undefined || username === undefined
+        ? { kind: 'opaque', value }
+        : { kind: 'registry', value: { server, username, password: value } };
+    const session = await openSession(flags, context);
+    const { secret, isNew } = await session.ask(async (init) => {
+      const params = { path: { name } };
+      const { data, error, response } = await session.client.PUT('/secrets/{name}', {
+        params,
+        body,
+        ...init,
+      });
+      return { ...(data && { data: { secret: data, isNew: response.status === 201 } }), error, response };
+    });
+    const { output } = context;
+    await (flags.json
+      ? output.json(secret)
+      : output.line(`${secret.name} ${isNew ? 'created' : 'replaced'}`));
+  });
+}
+
+function addDelete(parent: Command, context: CliContext): void {
+  const command = parent
+    .command('delete')
+    .description('delete a secret; runs that need it fail')
+    .argument('<name>', 'name of the secret');
+  callsService(command, 'secrets delete hub-token').action(async (name: string, flags: ServiceFlags) => {
+    const session = await openSession(flags, context);
+    await session.ask(async (init) => {
+      const params = { path: { name } };
+      const { error, response } = await session.client.DELETE('/secrets/{name}', { params, ...init });
+      return { data: response.status, error, response };
+    });
+    if (!flags.json) await context.output.line(`${name} deleted`);
+  });
+}
+
+function addRotate(parent: Command, context: CliContext): void {
+  const command = parent
+    .command('rotate')
+    .description('encrypt every secret with the first key of SERVICE_SECRETS_KEY');
+  callsService(command, 'secrets rotate').action(async (flags: ServiceFlags) => {
+    const session = await openSession(flags, context);
+    const { output } = context;
+    let rotated = 0;
+    for (;;) {
+      const done = await session.ask((init) => session.client.POST('/secrets/rotate', { ...init }));
+      rotated += done.rotated;
+      if (done.remaining > 0 && done.rotated > 0) continue;
+      await (flags.json
+        ? output.json({ ...done, rotated })
+        : output.line(`${rotated} encrypted anew, ${done.remaining} left`));
+      return;
+    }
+  });
+}
+
+/** The value: never an argument, which process lists show. @throws CliError when it cannot be read or is empty */
+async function readValue({ file }: SetFlags, context: CliContext): Promise<string> {
+  const value = await (file === undefined ? readGiven(context) : readFile(file, 'utf8')).catch(
+    (error: unknown) => {
+      if (file === undefined) throw error;
+      throw usageError(`cannot read ${file}: ${error instanceof Error ? error.message : String(error)}`);
+    },
+  );
+  if (value === '') throw usageError('no value was given');
+  return value;
+}
+
+/** From a terminal without echo; from a pipe without the line feed that commands such as `echo` add. */
+async function readGiven(context: CliContext): Promise<string> {
+  const { stdin } = context;
+  return stdin.isTTY === true ? askSecret('Value: ', context) : (await readAll(stdin)).replace(/\r?\n$/, '');
+}

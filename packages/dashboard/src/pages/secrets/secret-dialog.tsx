@@ -1,0 +1,154 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useRef, useState, type FormEvent } from 'react';
+import { unwrap } from '../../api/unwrap.js';
+import { useApi, type Schemas } from '../../api/use-api.js';
+import { Button } from '../../components/button.js';
+import { Dialog } from '../../components/dialog.js';
+import { Field } from '../../components/field.js';
+import { PasswordInput, Select, TextInput } from '../../components/inputs.js';
+import { showToast } from '../../components/toast-store.js';
+import { placeErrors } from '../../run-form/form-values.js';
+import { ApiError, describeError } from '../../api/api-error.js';
+import styles from './secrets-page.module.css';
+import { KINDS, type Secret, type SecretKind } from './secret-view.js';
+
+const PATHS = ['name', 'kind', 'value.server', 'value.username', 'value.password', 'value'];
+
+interface Props {
+  readonly isOpen: boolean;
+  readonly onClose: () => void;
+  /** The secret that gets another value; a new one without. */
+  readonly replaced?: Secret;
+}
+
+/** Creates a secret, or replaces the value of one. */
+export function SecretDialog({ isOpen, onClose, replaced }: Props) {
+  return (
+    <Dialog
+      isOpen={isOpen}
+      onClose={onClose}
+      title={replaced === undefined ? 'New secret' : `Replace ${replaced.name}`}
+    >
+      <SecretForm replaced={replaced} onClose={onClose} />
+    </Dialog>
+  );
+}
+
+interface FormProps {
+  readonly replaced: Secret | undefined;
+  readonly onClose: () => void;
+}
+
+function SecretForm({ replaced, onClose }: FormProps) {
+  const [name, setName] = useState(replaced?.name ?? '');
+  const [kind, setKind] = useState<SecretKind>(replaced?.kind ?? 'opaque');
+  const [login, setLogin] = useState({ server: '', username: '' });
+  const [problem, setProblem] = useState<string>();
+  // The value is in the controls of the browser alone: not in the state of React, nor among the variables of the mutation.
+  const typed = useRef<HTMLInputElement>(null);
+  const file = useRef<HTMLInputElement>(null);
+  const storing = useStore(name.trim(), onClose, async () => {
+    const value = (await file.current?.files?.[0]?.text()) ?? typed.current?.value ?? '';
+    return kind === 'opaque' ? { kind, value } : { kind, value: { ...login, password: value } };
+  });
+  const { error } = storing;
+  const lines = error instanceof ApiError ? error.errors : [];
+  const refused = placeErrors(lines, PATHS);
+  const errors = refused.fields;
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    const hasValue = (typed.current?.value ?? '') !== '' || (file.current?.files?.length ?? 0) > 0;
+    setProblem(hasValue ? undefined : 'Enter the value, or choose a file.');
+    if (hasValue && !storing.isPending) storing.mutate();
+  };
+  const label = kind === 'registry' ? 'Password or token' : 'Value';
+  return (
+    <form className={styles.form} onSubmit={submit} noValidate autoComplete="off">
+      {replaced === undefined && (
+        <Field label="Name" hint="Runs refer to it by this name." error={errors['name']}>
+          {(control) => (
+            <TextInput
+              {...control}
+              mono
+              value={name}
+              onChange={setName}
+              autoComplete="off"
+              spellCheck={false}
+              data-autofocus
+            />
+          )}
+        </Field>
+      )}
+      <Field label="Kind" error={errors['kind']}>
+        {(control) => <Select {...control} value={kind} options={KINDS} onChange={setKind} />}
+      </Field>
+      {kind === 'registry' && (
+        <>
+          <Field
+            label="Server"
+            hint="Such as ghcr.io or registry.example.com:5000"
+            error={errors['value.server']}
+          >
+            {(control) => (
+              <TextInput
+                {...control}
+                mono
+                autoComplete="off"
+                value={login.server}
+                onChange={(server) => setLogin({ ...login, server })}
+              />
+            )}
+          </Field>
+          <Field label="User name" error={errors['value.username']}>
+            {(control) => (
+              <TextInput
+                {...control}
+                autoComplete="off"
+                value={login.username}
+                onChange={(username) => setLogin({ ...login, username })}
+              />
+            )}
+          </Field>
+        </>
+      )}
+      <Field
+        label={label}
+        hint="Nobody can read it again, here or in the API."
+        error={problem ?? errors['value.password'] ?? errors['value']}
+      >
+        {(control) => (
+          <PasswordInput {...control} ref={typed} data-autofocus={replaced !== undefined || undefined} />
+        )}
+      </Field>
+      <Field label="Or the content of a file" hint="For values of several lines, such as keys.">
+        {(control) => <input {...control} ref={file} type="file" className={styles.file} />}
+      </Field>
+      <p className={styles.error} role="alert">
+        {error !== null && (lines.length === 0 ? describeError(error) : refused.rest.join('\n'))}
+      </p>
+      <div className={styles.buttons}>
+        <Button onClick={onClose}>Back</Button>
+        <Button kind="primary" type="submit" isBusy={storing.isPending}>
+          {replaced === undefined ? 'Create' : 'Replace'}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+/** Sends the secret. @param read the kind and the value, read when they are sent and kept nowhere */
+function useStore(name: string, onStored: () => void, read: () => Promise<Schemas['SecretInput']>) {
+  const api = useApi();
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: async () => {
+      const params = { path: { name } };
+      await unwrap(api.PUT('/secrets/{name}', { params, body: await read() }));
+    },
+    onSuccess: async () => {
+      onStored();
+      showToast('good', `The secret ${name} is stored.`);
+      await queries.invalidateQueries({ queryKey: ['secrets'] });
+    },
+  });
+}

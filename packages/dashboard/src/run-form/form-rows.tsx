@@ -1,0 +1,111 @@
+import { useState, type ReactNode } from 'react';
+import { Field, type ControlProps } from '../components/field.js';
+import { TextArea, TextInput } from '../components/inputs.js';
+import {
+  pairsOf,
+  textOf,
+  type FieldErrors,
+  type FieldValue,
+  type FormField,
+  type FormValues,
+} from './form-values.js';
+import { PairRows } from './pair-rows.js';
+import type { FieldRows } from './run-fields.js';
+import styles from './run-form.module.css';
+
+/** What fields show and how they change. */
+export interface FormState {
+  readonly values: FormValues;
+  readonly errors: FieldErrors;
+  readonly onChange: (path: string, value: FieldValue) => void;
+}
+
+interface RowsProps extends FormState {
+  readonly rows: FieldRows;
+  /** The field that has the focus first in a dialog. */
+  readonly focus?: string;
+}
+
+/** Rows of fields, side by side where there is room. */
+export function FormRows({ rows, focus, ...state }: RowsProps) {
+  return rows.map((row) => (
+    <div key={row[0]?.path} className={styles.row}>
+      {row.map((field) => (
+        <FormControl key={field.path} field={field} hasFocus={field.path === focus} {...state} />
+      ))}
+    </div>
+  ));
+}
+
+interface AdvancedProps extends FormState {
+  readonly rows: FieldRows;
+  /** What holds for all of its fields. */
+  readonly note?: string;
+}
+
+/** The part of a form that few runs need. It opens by itself where something is wrong in it. */
+export function Advanced({ rows, note, ...state }: AdvancedProps) {
+  const [isOpen, setOpen] = useState(false);
+  const hasError = rows.flat().some(({ path }) => state.errors[path] !== undefined);
+  return (
+    <details
+      className={styles.advanced}
+      open={isOpen || hasError}
+      onToggle={(event) => setOpen(event.currentTarget.open)}
+    >
+      <summary>Advanced: environment, command, secrets, selector, concurrency, retries by cause</summary>
+      <div className={styles.fields}>
+        {note !== undefined && <p className="muted">{note}</p>}
+        <FormRows rows={rows} {...state} />
+      </div>
+    </details>
+  );
+}
+
+interface ControlOfProps extends FormState {
+  readonly field: FormField;
+  readonly hasFocus: boolean;
+}
+
+function FormControl({ field, hasFocus, values, errors, onChange }: ControlOfProps) {
+  const { path, kind, label, hint } = field;
+  const change = (value: FieldValue): void => onChange(path, value);
+  if (kind === 'pairs') {
+    return (
+      <PairRows
+        label={label}
+        hint={hint}
+        error={errors[path]}
+        pairs={pairsOf(values, path)}
+        onChange={change}
+      />
+    );
+  }
+  return (
+    <Field label={label} hint={hint} error={errors[path]}>
+      {(control) => controlOf(field, { ...control, ...(hasFocus && FIRST) }, textOf(values, path), change)}
+    </Field>
+  );
+}
+
+const FIRST = { 'data-autofocus': true };
+
+function controlOf(
+  { kind }: FormField,
+  control: ControlProps,
+  value: string,
+  onChange: (text: string) => void,
+): ReactNode {
+  const shared = { ...control, value, onChange };
+  if (kind === 'object') return <TextArea {...shared} rows={5} />;
+  if (kind === 'words') return <TextArea {...shared} rows={2} className={styles.words} />;
+  if (kind === 'time') return <TextInput {...shared} type="datetime-local" step={1} />;
+  return (
+    <TextInput
+      {...shared}
+      autoComplete="off"
+      spellCheck={false}
+      {...(kind === 'integer' ? { inputMode: 'numeric' } : { mono: true })}
+    />
+  );
+}

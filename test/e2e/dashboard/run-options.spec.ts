@@ -1,0 +1,198 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Locator } from 'playwright-core';
+import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser.js';
+import { RunSteps } from '../../support/run-steps.js';
+import { startService, type ServiceProcess } from '../../support/service-process.js';
+import { senderTo, type Send } from '../../support/test-app.js';
+
+/** What a run may say besides its image, inputs and resources. */
+const OPTIONS = {
+  env: { MODE: 'fast', TEXT: 'two words' },
+  command: ['sh', '-c'],
+  args: ['echo "a\nb"'],
+  secrets: { TOKEN: 'hub-token' },
+  image_pull_secret: 'registry',
+  selector: ['gpu', 'eu'],
+  concurrency: { key: 'disk', limit: 2 },
+};
+
+const addPair = async (form: Locator, label: string, row: number, name: string, value: string) => {
+  await form.getByRole('button', { name: `${label}: add a row` }).click();
+  await form.getByLabel(`${label}: name ${row}`).fill(name);
+  await form.getByLabel(`${label}: value ${row}`).fill(value);
+};
+
+const fillOptions = async (form: Locator): Promise<void> => {
+  await form.getByText('Advanced').click();
+  await addPair(form, 'Environment variables', 1, 'MODE', 'fast');
+  await addPair(form, 'Environment variables', 2, 'GONE', 'x');
+  await addPair(form, 'Environment variables', 3, 'TEXT', 'two words');
+  await form.getByRole('button', { name: 'Environment variables: remove row 2' }).click();
+  await addPair(form, 'Secrets', 1, 'TOKEN', 'hub-token');
+  await form.getByLabel('Command').fill('sh\n-c\n');
+  await form.getByLabel('Arguments').fill(JSON.stringify(OPTIONS.args));
+  await form.getByLabel('Image pull secret').fill('registry');
+  await form.getByLabel('Selector').fill('gpu, eu');
+  await form.getByLabel('Concurrency key').fill('disk');
+  await form.getByLabel('Concurrency limit').fill('2');
+  await form.getByLabel('Retry only after').fill('oom, exit:75');
+};
+
+const assertOptions = (body: typeof OPTIONS, retryOn: readonly string[] | null): void => {
+  for (const [name, value] of Object.entries(OPTIONS)) {
+    assert.deepEqual(Object.entries(body).find(([field]) => field === name)?.[1], value, name);
+  }
+  const { retry_policy: policy }: { retry_policy?: { retry_on?: unknown } } = Object(body);
+  assert.deepEqual(policy?.retry_on, retryOn);
+};
+
+describe('what runs say of their container, worker, key and start', { skip: NO_BROWSER }, () => {
+  let service: ServiceProcess;
+  let send: Send;
+  let steps: RunSteps;
+
+  before(async () => {
+    service = await startService();
+    send = senderTo(service.url, service.adminKey);
+    steps = new RunSteps(send);
+  });
+  after(() => service?.stop());
+
+  const show = (path: string, options: Partial<PageOptions> = {}) =>
+    openPage({ url: service.url, path, apiKey: service.adminKey, ...options });
+
+  test('are entered in the form of a new run, and refused at their fields', async () => {
+    const opened = await show('/runs');
+    const { page } = opened;
+    await page.getByRole('button', { name: 'New run' }).first().click();
+    const dialog = page.getByRole('dialog', { name: 'New run' });
+    await dialog.getByLabel('Image', { exact: true }).fill('made/here');
+    await fillOptions(dialog);
+    await dialog.getByLabel('Start at').fill('2001-02-03T04:05:06');
+    const name = dialog.getByLabel('Environment variables: name 1');
+    await name.fill('SERVICE_MODE');
+    await dialog.getByLabel('Concurrency limit').fill('0');
+    await dialog.getByLabel('Retry only after').fill('rain');
+    await dialog.getByRole('button', { name: 'Create run' }).click();
+    await dialog.getByRole('group', { name: 'Environment variables' }).getByText(/^env/).waitFor();
+    await dialog.getByText(/^concurrency\.limit must/).waitFor();
+    await dialog.getByText(/^retry_policy\.retry_on/).waitFor();
+    await opened.checkAccessibility();
+    await name.fill('MODE');
+    await dialog.getByLabel('Concurrency limit').fill('2');
+    await dialog.getByLabel('Retry only after').fill('oom, exit:75');
+    await dialog.getByRole('button', { name: 'Create run' }).click();
+    await page.getByText(/^Created run/).waitFor();
+    opened.expectErrors(/400/);
+    const { body } = await send('GET', '/runs?image=made%2Fhere');
+    assertOptions(body.data[0], ['oom', 'exit:75']);
+    assert.equal(body.data[0].start_at, new Date('2001-02-03T04:05:06').toISOString());
+    await opened.close();
+  });
+
+  test('are entered in the form of a definition, as fields or as JSON', async () => {
+    const opened = await show('/definitions');
+    const { page } = opened;
+    await page.getByRole('main').getByRole('button', { name: 'New definition' }).first().click();
+    const dialog = page.getByRole('dialog', { name: 'New definition' });
+    assert.equal(await page.evaluate('document.activeElement.value'), '');
+    await page.keyboard.type('full');
+    await dialog.getByLabel('Image', { exact: true }).fill('i');
+    await dialog.getByLabel('Inputs').fill('');
+    await dialog.getByLabel('CPUs').fill('2');
+    await dialog.getByLabel('Topic').fill('orders');
+    await addPair(dialog, 'Attributes of events', 1, 'team', 'blue');
+    await fillOptions(dialog);
+    await dialog.getByRole('button', { name: 'Edit as JSON' }).click();
+    const json = dialog.getByLabel('Definition as JSON');
+    const entered = JSON.parse(await json.inputValue());
+    assertOptions(entered, ['oom', 'exit:75']);
+    await json.fill(JSON.stringify({ ...entered, version: '1 0' }));
+    await dialog.getByRole('button', { name: 'Edit as a form' }).click();
+    assert.equal(await dialog.getByLabel('CPUs').inputValue(), '2');
+    await dialog.getByRole('button', { name: 'Store' }).click();
+    await dialog.getByText(/^version must be a name/).waitFor();
+    assert.equal(await dialog.getByLabel('Version').getAttribute('aria-invalid'), 'true');
+    opened.expectErrors(/400/);
+    await dialog.getByLabel('Version').fill('1');
+    await dialog.getByRole('button', { name: 'Store' }).click();
+    await page.waitForURL('**/definitions/full?version=1');
+    const { body } = await send('GET', '/definitions/full');
+    assertOptions(body, ['oom', 'exit:75']);
+    assert.deepEqual(body.event_delivery, { topic: 'orders', attributes: { team: 'blue' } });
+    await page.getByText('disk, at most 2').waitFor();
+    await page.getByRole('heading', { name: 'Container' }).waitFor();
+    await opened.close();
+  });
+
+  test('are entered for a run of a definition, where they win over its own', async () => {
+    await send('POST', '/definitions', { body: { id: 'base', version: '1', image: 'i', ...OPTIONS } });
+    const opened = await show('/definitions/base?tab=start');
+    const { page } = opened;
+    const form = page.getByRole('tabpanel');
+    await form.getByText('Advanced').click();
+    await addPair(form, 'Environment variables', 1, 'MODE', 'slow');
+    await form.getByLabel('Concurrency key').fill('other');
+    await form.getByLabel('Retry only after').fill('rain');
+    await form.getByRole('button', { name: 'Start base 1' }).click();
+    await form.getByText(/^retry_policy\.retry_on/).waitFor();
+    opened.expectErrors(/400/);
+    await form.getByLabel('Retry only after').fill('image');
+    await form.getByRole('button', { name: 'Start base 1' }).click();
+    await page.waitForURL(/\/runs\/[0-9a-f-]{36}$/);
+    const run = await steps.get(page.url().split('/').at(-1) ?? '');
+    assert.deepEqual(run.env, { ...OPTIONS.env, MODE: 'slow' });
+    assert.deepEqual(run.concurrency, { key: 'other', limit: 1 });
+    assert.deepEqual(run.retry_policy.retry_on, ['image']);
+    assert.deepEqual(run.selector, OPTIONS.selector);
+    await opened.close();
+  });
+
+  test('are shown on the page of a run, with the other runs that hold its key, and copied by Run again', async () => {
+    const concurrency = { key: 'shown', limit: 1 };
+    const holder = await steps.create({ concurrency, priority: 9 });
+    await steps.heartbeat('w');
+    assert.equal((await steps.claim('w'))[0]?.id, holder.id);
+    const run = await steps.create({
+      ...OPTIONS,
+      concurrency,
+      start_at: '2001-02-03T04:05:06Z',
+      retry_policy: { max_attempts: 2, retry_on: ['oom'] },
+    });
+    const opened = await show(`/runs/${run.id}`);
+    const { page } = opened;
+    const facts = page.getByRole('main').locator('dl').first();
+    for (const text of ['gpu, eu', 'shown', 'oom']) await facts.getByText(text, { exact: true }).waitFor();
+    await page.getByText('Others that execute').getByTitle(holder.id).waitFor();
+    await page.getByRole('tab', { name: 'Container' }).click();
+    for (const text of ['hub-token', 'two words', 'registry']) await page.getByText(text).first().waitFor();
+    await opened.checkAccessibility();
+    await page.getByRole('button', { name: 'Run again' }).click();
+    await page.getByRole('button', { name: 'Start a new run' }).click();
+    await page.waitForURL(
+      (url) => /\/runs\/[0-9a-f-]{36}$/.test(url.pathname) && !url.pathname.endsWith(run.id),
+    );
+    const again = await steps.get(page.url().split('/').at(-1) ?? '');
+    for (const field of [...Object.keys(OPTIONS), 'retry_policy']) {
+      assert.deepEqual(again[field], run[field], field);
+    }
+    assert.equal(again.start_at, null);
+    await opened.close();
+  });
+
+  test('can be entered by everybody: both themes, three widths', async () => {
+    for (const theme of THEMES) {
+      for (const width of WIDTHS) {
+        const opened = await show('/runs', { theme, width });
+        await opened.page.getByRole('button', { name: 'New run' }).first().click();
+        const dialog = opened.page.getByRole('dialog', { name: 'New run' });
+        await dialog.getByText('Advanced').click();
+        await addPair(dialog, 'Environment variables', 1, 'A', '1');
+        await opened.checkAccessibility();
+        await opened.checkWidth();
+        await opened.close();
+      }
+    }
+  });
+});
