@@ -9,13 +9,9 @@ export type Run = Schemas['OpRun'];
 export type RunExtras = Partial<Pick<Schemas['OpRunCreate'], 'retry_policy' | 'outputs'>> & ContainerExtras;
 
 /** What a run changes about its program. */
-export interface ContainerExtras {
-  readonly env?: Readonly<Record<string, string>>;
-  readonly command?: readonly string[];
-  readonly args?: readonly string[];
-  readonly secrets?: Readonly<Record<string, string>>;
-  readonly image_pull_secret?: string;
-}
+export type ContainerExtras = Partial<
+  Pick<Schemas['OpRunCreate'], 'env' | 'command' | 'args' | 'secrets' | 'image_pull_secret'>
+>;
 
 /** An entry of a timeline. */
 export type TimelineEntry = Run['events'][number];
