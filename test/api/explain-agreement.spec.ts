@@ -22,13 +22,31 @@ interface Resources {
   readonly gpus: readonly { readonly id: number; readonly vram_mb: number; readonly tags: [] }[];
 }
 
+/** What a run says beyond its constraints. */
+interface Options {
+  readonly selector?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly concurrency?: { readonly key: string; readonly limit: number };
+}
+
 type Step =
-  | { readonly do: 'create'; readonly constraints: Constraints; readonly priority: number }
+  | {
+      readonly do: 'create';
+      readonly constraints: Constraints;
+      readonly priority: number;
+      readonly options?: Options;
+    }
   | { readonly do: 'claim' | 'drain' | 'resume'; readonly worker: string }
   | { readonly do: 'end'; readonly nth: number };
 
+interface WorkerKind {
+  readonly resources: Resources;
+  readonly tags: readonly string[];
+  readonly capabilities: readonly string[];
+}
+
 interface Story {
-  readonly workers: readonly Resources[];
+  readonly workers: readonly WorkerKind[];
   readonly steps: readonly Step[];
 }
 
@@ -41,15 +59,38 @@ const resources: fc.Arbitrary<Resources> = fc.record({
     .array(fc.integer({ min: 0, max: 8 }), { maxLength: 2 })
     .map((all) => all.map((vramMb, id) => ({ id, vram_mb: vramMb, tags: [] }))),
 });
+const tags = fc.subarray(['gpu', 'eu']);
+const workerKind: fc.Arbitrary<WorkerKind> = fc.record({
+  resources,
+  tags,
+  capabilities: fc.subarray(['env', 'else']),
+});
+const options: fc.Arbitrary<Options> = fc.oneof(
+  fc.constant({}),
+  fc.record(
+    {
+      selector: tags,
+      env: fc.constant({ A: 'a' }),
+      concurrency: fc.record({
+        key: fc.constantFrom('k', 'l'),
+        limit: fc.integer({ min: 1, max: 2 }),
+      }),
+    },
+    { requiredKeys: [] },
+  ),
+);
 const anyWorker = fc.constantFrom(...WORKERS);
 const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 5, arbitrary: fc.record({ do: fc.constant('create'), constraints, priority: amount(2) }) },
+  {
+    weight: 5,
+    arbitrary: fc.record({ do: fc.constant('create'), constraints, priority: amount(2), options }),
+  },
   { weight: 5, arbitrary: fc.record({ do: fc.constant('claim'), worker: anyWorker }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('end'), nth: fc.nat({ max: 5 }) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constantFrom('drain', 'resume'), worker: anyWorker }) },
 );
 const story: fc.Arbitrary<Story> = fc.record({
-  workers: fc.array(resources, { minLength: WORKERS.length, maxLength: WORKERS.length }),
+  workers: fc.array(workerKind, { minLength: WORKERS.length, maxLength: WORKERS.length }),
   steps: fc.array(step, { minLength: 15, maxLength: 25 }),
 });
 
@@ -61,7 +102,11 @@ const creation = (cpu: number, priority: number): Step => ({
 
 /** A worker is kept free for the run that wants all of it, and later gets it. */
 const KEEPING: Story = {
-  workers: [4, 1, 1].map((cores) => ({ cpu_cores: cores, ram_mb: 1, gpus: [] })),
+  workers: [4, 1, 1].map((cores) => ({
+    resources: { cpu_cores: cores, ram_mb: 1, gpus: [] },
+    tags: [],
+    capabilities: [],
+  })),
   steps: [
     creation(1, 2),
     creation(4, 1),
@@ -111,8 +156,21 @@ for (const scheduler of ['direct', 'fit']) {
     async function compareCapacity(pending: readonly any[], told: readonly any[]): Promise<void> {
       const { demand, supply } = bodyOf(await service.send('GET', '/capacity'), 'CapacityReport');
       assert.equal(demand.ready.runs, pending.length);
-      for (const [i, { constraints: asked }] of pending.entries()) {
-        const { counts } = told[i];
+      const ready = demand.selectors.map((one: any) => one.ready.runs);
+      assert.equal(
+        ready.reduce((sum: number, runs: number) => sum + runs, 0),
+        pending.length,
+      );
+      for (const [i, { constraints: asked, concurrency }] of pending.entries()) {
+        const { counts, requirements } = told[i];
+        const { workers } = demand.selectors.find(
+          (one: any) =>
+            one.selector.join() === requirements.selector.toSorted().join() &&
+            one.capabilities.join() === requirements.capabilities.join(),
+        );
+        assert.ok(workers >= counts.able_ever, 'workers that match');
+        if (requirements.selector.length + requirements.capabilities.length > 0 || concurrency) continue;
+        assert.equal(workers, counts.active - counts.draining);
         const shape = demand.shapes.find((one: any) =>
           (['cpu', 'ram_mb', 'vram_mb'] as const).every((name) => one[name] === asked[name]),
         );
@@ -156,10 +214,14 @@ for (const scheduler of ['direct', 'fit']) {
       await fc.assert(
         fc.asyncProperty(story, async ({ workers, steps: told }) => {
           await endEverything();
-          for (const [i, id] of WORKERS.entries()) await steps.heartbeat(id, { resources: workers[i] });
+          for (const [i, id] of WORKERS.entries()) await steps.heartbeat(id, { ...workers[i] });
           for (const one of told) {
             if (one.do === 'create') {
-              await steps.create({ constraints: one.constraints, priority: one.priority });
+              await steps.create({
+                constraints: one.constraints,
+                priority: one.priority,
+                ...one.options,
+              });
             } else if (one.do === 'claim') {
               await claimAsExplained(one.worker);
             } else if (one.do === 'end') {

@@ -275,14 +275,14 @@ describe('the counts of pending runs by their requirements', () => {
       database.dataSource,
       'insert into run_deadlines (run_id, due_at) select id, not_before from runs',
     );
-    const before = await read();
+    const earlier = await read();
     await database.dataSource.transaction(async ({ queryRunner }) => {
       assert.ok(queryRunner);
       const migration = new CountDemandByRequirements1795000000025();
       await migration.down(queryRunner);
       await migration.up(queryRunner);
     });
-    assert.equal(before.largest.length, 2);
-    assert.deepEqual(await read(), before);
+    assert.equal(earlier.largest.length, 2);
+    assert.deepEqual(await read(), earlier);
   });
 });

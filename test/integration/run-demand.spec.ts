@@ -4,14 +4,19 @@ import { after, afterEach, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { v7 as uuidv7 } from 'uuid';
 import { execute, rows } from '../../src/database/sql.js';
+import { readRequirementDemand } from '../../src/runs/counts/requirement-demand.js';
 import { readDemand, type RunDemand } from '../../src/runs/counts/run-demand.reader.js';
 import { RunDemandRollUp } from '../../src/runs/counts/run-demand.roll-up.js';
+import type { Claim } from '../../src/runs/journal/claim.js';
 import type { RunJournal } from '../../src/runs/journal/run-journal.js';
 import type { RunCommand } from '../../src/runs/machine/run-command.js';
+import type { NewRun } from '../../src/runs/machine/run.js';
 import { RUN_STATES, type RunState } from '../../src/runs/machine/run-state.js';
+import { requirementIdOf, requirementsOf } from '../../src/runs/requirements.js';
 import { RunRetention } from '../../src/runs/retention/run-retention.js';
 import { RunRetentionRepository } from '../../src/runs/retention/run-retention.repository.js';
-import { claimOn, createOn, eventCommand, freshRun, journalOn } from '../support/journal.js';
+import type { ClaimContext } from '../../src/runs/scheduling-strategy.js';
+import { claimOf, claimOn, createOn, eventCommand, freshRun, journalOn } from '../support/journal.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 import { atDepth, testSeed } from '../support/depth.js';
 
@@ -24,6 +29,18 @@ const SHAPES = [
   { cpu: 1, ramMb: 500, vramMb: 8000 },
 ] as const;
 
+/** What runs require of a worker, and their keys. */
+const OPTIONS: readonly Partial<NewRun>[] = [
+  {},
+  {},
+  { concurrencyKey: 'k', concurrencyLimit: 1 },
+  { selector: ['gpu'] },
+  { selector: ['gpu'], container: { env: { A: 'a' } }, concurrencyKey: 'k', concurrencyLimit: 2 },
+].map((options) => ({
+  ...options,
+  requirementId: requirementIdOf(requirementsOf(options.selector ?? null, options.container ?? null)),
+}));
+
 /** Later than anything that the tests do. */
 const MUCH_LATER = new Date('2100-01-01T00:00:00.000Z');
 
@@ -34,6 +51,7 @@ interface Step {
   readonly journal: number;
   readonly run: number;
   readonly shape: number;
+  readonly options: number;
   readonly backsOff: boolean;
   readonly what: What;
 }
@@ -57,6 +75,7 @@ function anyStep(): fc.Arbitrary<Step> {
     journal: fc.nat({ max: 1 }),
     run: fc.nat({ max: 7 }),
     shape: fc.nat({ max: SHAPES.length - 1 }),
+    options: fc.nat({ max: OPTIONS.length - 1 }),
     backsOff: fc.boolean(),
     what: fc.oneof(
       { weight: 4, arbitrary: fc.constant<What>('create') },
@@ -78,7 +97,8 @@ describe('the counts of pending runs by what they ask for', () => {
   });
   afterEach(async () => {
     await database.dataSource.query(
-      'truncate runs, run_queue, run_deadlines, events, attempts, run_counts, idempotency_keys',
+      `truncate runs, run_queue, restricted_queue, run_requirements, concurrency_keys, run_deadlines, events, attempts,
+                run_counts, idempotency_keys`,
     );
     await rollUp().runOnce(MUCH_LATER);
     assert.equal(await rowsKept(), 0);
@@ -112,17 +132,59 @@ describe('the counts of pending runs by what they ask for', () => {
     );
     const queued = await rows<object>(
       database.dataSource,
-      `select run_id as id from run_queue except select id from runs where state = 'PENDING' and not_before is null`,
+      `select run_id as id from run_queue
+        union all
+       select run_id from restricted_queue
+       except
+       select id from runs where state = 'PENDING' and not_before is null`,
     );
     assert.deepEqual(queued, []);
     return byShape(found);
+  }
+
+  /** What counting the tables says of runs with requirements: ready, waiting, in execution, held back. */
+  async function countedByRequirements(): Promise<object[]> {
+    return rows<object>(
+      database.dataSource,
+      `select array_remove(array['capability:env', 'tag:gpu'], case when container is null then 'capability:env' end)
+                as required,
+              count(*) filter (where state = 'PENDING' and not_before is null)::integer as ready,
+              count(*) filter (where state = 'PENDING' and not_before is not null)::integer as waiting,
+              count(*) filter (where state in ('ASSIGNED', 'RUNNING') and worker_id is not null)::integer as "inExecution",
+              count(*) filter (where not is_admitted)::integer as "heldBack"
+         from runs
+         left join restricted_queue q on q.run_id = id
+        where runs.requirement_id is not null
+          and (state = 'PENDING' or state in ('ASSIGNED', 'RUNNING') and worker_id is not null)
+        group by 1
+        order by 1`,
+    );
+  }
+
+  async function toldByRequirements(): Promise<object[]> {
+    const { largest } = await readRequirementDemand(database.dataSource, 100);
+    return largest
+      .map(({ required, ready, waiting, inExecution, heldBack }) => ({
+        required,
+        ready: ready.runs,
+        waiting: waiting.runs,
+        inExecution: inExecution.runs,
+        heldBack,
+      }))
+      .toSorted((a, b) => (a.required.join() < b.required.join() ? -1 : 1));
   }
 
   const rowsKept = async (): Promise<number> =>
     (
       await rows<object>(
         database.dataSource,
-        'select from run_demand_changes union all select from run_demand',
+        `select from run_demand_changes
+          union all
+         select from run_demand
+          union all
+         select from requirement_demand_changes
+          union all
+         select from requirement_demand where requirement_id <> 'ffffffff-ffff-ffff-ffff-ffffffffffff'`,
       )
     ).length;
 
@@ -160,7 +222,11 @@ describe('the counts of pending runs by what they ask for', () => {
         const carryOut = (step: Step): Promise<unknown> => {
           const on = journal(step.journal);
           const id = ids[step.run % ids.length] ?? '';
-          const given = { ...SHAPES[step.shape], ...(step.backsOff ? BACK_OFF : { maxAttempts: 2 }) };
+          const given = {
+            ...SHAPES[step.shape],
+            ...OPTIONS[step.options],
+            ...(step.backsOff ? BACK_OFF : { maxAttempts: 2 }),
+          };
           switch (step.what) {
             case 'create': {
               const fresh = freshRun(given);
@@ -170,7 +236,7 @@ describe('the counts of pending runs by what they ask for', () => {
             case 'poison':
               return on.create(freshRun({ ...given, image: 'a\u0000b' }));
             case 'claim':
-              return claimOn(on, 'w');
+              return on.claim(claimOfAble(step.options));
             case 'elapse':
               return elapse(on, id);
             case 'reclaim':
@@ -195,10 +261,14 @@ describe('the counts of pending runs by what they ask for', () => {
           if (inExecution > 0) seen.add('in execution');
         }
         assert.deepEqual(byShape(shapes), await counted());
+        const told = await toldByRequirements();
+        if (told.length > 0) seen.add('with requirements');
+        assert.deepEqual(told, await countedByRequirements());
       }),
       { numRuns: SCENES, seed: testSeed(20_261_122) },
     );
-    assert.deepEqual([...seen].toSorted(), ['fulfilled', 'in execution', 'ready', 'rejected', 'waiting']);
+    const all = ['fulfilled', 'in execution', 'ready', 'rejected', 'waiting', 'with requirements'];
+    assert.deepEqual([...seen].toSorted(), all);
   });
 
   test('never lose a run from sight while several processes move runs and sum the counts up', async () => {
@@ -238,6 +308,17 @@ describe('the counts of pending runs by what they ask for', () => {
     assert.deepEqual(byShape((await read()).shapes), await counted());
   });
 });
+
+/** A claim of a worker that has, for some of the options, all that runs require. */
+function claimOfAble(options: number): Claim {
+  const claim = claimOf('w');
+  const able = { tags: ['gpu'], capabilities: ['env'] };
+  const findClaiming: ClaimContext['findClaiming'] = async (ids, executor) => {
+    const found = await claim.context.findClaiming(ids, executor);
+    return new Map([...found].map(([id, worker]) => [id, { ...worker, ...able }]));
+  };
+  return options % 2 === 0 ? claim : { ...claim, context: { ...claim.context, findClaiming } };
+}
 
 function byShape(shapes: readonly object[]): object[] {
   return shapes.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
