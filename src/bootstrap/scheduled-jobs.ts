@@ -3,6 +3,7 @@ import { ClosedLogCheck } from '../run-logs/log-notifications.js';
 import { LogRemovalJob } from '../run-logs/log-removal.job.js';
 import { RUN_TIMEOUTS, RunTimeoutsJob } from '../runs/timeouts/run-timeouts.job.js';
 import { IdempotencyRetentionJob } from '../runs/idempotency/idempotency-retention.job.js';
+import { RestrictedQueueJob } from '../runs/queue/restricted-queue.job.js';
 import { RunRetention } from '../runs/retention/run-retention.js';
 import { RunCountsRollUp } from '../runs/counts/run-counts.roll-up.js';
 import { RunDemandRollUp } from '../runs/counts/run-demand.roll-up.js';
@@ -97,6 +98,17 @@ export function scheduledJobs({
       },
       RunDemandRollUp,
       async (rollUp, { now, stop }) => rollUp.runOnce(await now(), stop),
+    ),
+    scheduledJob(
+      {
+        name: 'restricted_queue_cleanup',
+        does: 'removes concurrency keys and requirements that no run uses, and corrects counts of keys',
+        ...every(MINUTE),
+        processes: 'one',
+        level: 'debug',
+      },
+      RestrictedQueueJob,
+      (job, { stop }) => job.runOnce(stop),
     ),
     scheduledJob(
       {

@@ -23,6 +23,7 @@ import { AvoidingRuns } from './queue/avoiding-runs.js';
 import { ConcurrencyKeys } from './queue/concurrency-keys.js';
 import { LowWaterMarks } from './queue/low-water-marks.js';
 import { QueueRepository } from './queue/queue.repository.js';
+import { RestrictedQueueJob } from './queue/restricted-queue.job.js';
 import { RestrictedQueueRepository } from './queue/restricted-queue.repository.js';
 import { RestrictedRuns } from './queue/restricted-runs.js';
 import { RunRequirementsRepository } from './queue/run-requirements.repository.js';
@@ -87,6 +88,7 @@ const EXPORTS = [
     RunRequirementsRepository,
     ConcurrencyKeys,
     RestrictedQueueRepository,
+    RestrictedQueueJob,
     QueueRepository,
     IdempotencyRepository,
     IdempotencyRetentionJob,

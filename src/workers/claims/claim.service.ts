@@ -4,7 +4,8 @@ import type { Caller } from '../../auth/access.js';
 import { JournalOverloaded } from '../../runs/run.errors.js';
 import { NOTHING, type ClaimOutcome } from '../../runs/journal/claim.js';
 import type { Idempotency } from '../../runs/journal/idempotency-ledger.js';
-import type { ClaimContext, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
+import { requirementList } from '../../runs/requirements.js';
+import type { ClaimContext, ClaimingWorker, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { WorkerPool, type PooledWorker } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 import type { WaitFor } from './claim-instrumentation.js';
@@ -63,7 +64,17 @@ export class ClaimService {
     const { workerId, max, waitMs, idempotency, caller, signal } = request;
     const hasKey = idempotency !== undefined;
     const stillWanted = (): boolean => !signal.aborted;
-    const claim = { workerId, max, context: this.#context, idempotency, caller, stillWanted };
+    const worker: { id: string; has: readonly string[] | null } = { id: workerId, has: null };
+    const onWorker = (claiming: ClaimingWorker): void => void (worker.has = requirementList(claiming));
+    const claim = {
+      workerId,
+      max,
+      context: this.#context,
+      idempotency,
+      caller,
+      stillWanted,
+      ...(waitMs > 0 && { onWorker }),
+    };
     const endsAt = performance.now() + waitMs;
     const capacity = waitMs > 0 ? this.waiting.listenForCapacity(workerId) : null;
     let pauseMs = FIRST_PAUSE_MS;
@@ -98,7 +109,7 @@ export class ClaimService {
           if (!(await waitFor(this.waiting.waitForWorker(workerId, leftMs, signal)))) return outcome;
           continue;
         }
-        wakeUp = await waitFor(this.waiting.wait(version, capacity, leftMs, signal));
+        wakeUp = await waitFor(this.waiting.wait(version, capacity, leftMs, signal, worker));
         if (wakeUp === null) {
           if (signal.aborted || !hasKey) return outcome;
           // Another request with this key may have been served in the meantime: try once more.

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { NotificationListener } from '../../database/notifications.js';
-import { FREE_WORKERS_CHANNEL } from '../../runs/queue/queue-notifications.js';
+import { FREE_WORKERS_CHANNEL, QUEUE_CHANNEL } from '../../runs/queue/queue-notifications.js';
+import { RESTRICTED_CHANNEL } from '../../runs/queue/restricted-notifications.js';
 import { DirectStrategy } from '../strategies/direct.strategy.js';
 import { FitStrategy } from '../strategies/fit.strategy.js';
 import { WaitingClaims, type WakeUp } from './waiting-claims.js';
@@ -15,13 +16,15 @@ const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve)
 /** Waiting claims with their notifications, and the names of the woken claims in order. */
 function setUp(strategy: 'direct' | 'fit' = 'direct') {
   let notify: NotificationListener = nothing;
+  let notifyRestricted: NotificationListener = nothing;
   let notifyCapacity: NotificationListener = nothing;
   let create: () => void = nothing;
   const claims = new WaitingClaims(
     {
       subscribe: (channel, listener) => {
         if (channel === FREE_WORKERS_CHANNEL) notifyCapacity = listener;
-        else notify = listener;
+        else if (channel === QUEUE_CHANNEL) notify = listener;
+        else if (channel === RESTRICTED_CHANNEL) notifyRestricted = listener;
         return () => undefined;
       },
       isListening: () => true,
@@ -37,9 +40,16 @@ function setUp(strategy: 'direct' | 'fit' = 'direct') {
   );
   const woken: { name: string; wakeUp: WakeUp }[] = [];
   const ended: string[] = [];
-  const wait = (name: string, since = claims.version, signal = new AbortController().signal): void => {
+  const wait = (
+    name: string,
+    since = claims.version,
+    signal = new AbortController().signal,
+    has: readonly string[] | null = null,
+  ): void => {
     const capacity = claims.listenForCapacity(name);
-    const waiting = claims.wait(since, capacity, LONG_MS, signal).finally(() => capacity?.close());
+    const waiting = claims
+      .wait(since, capacity, LONG_MS, signal, { id: name, has })
+      .finally(() => capacity?.close());
     void waiting.then((wakeUp) => (wakeUp ? woken.push({ name, wakeUp }) : ended.push(name)));
   };
   return {
@@ -50,6 +60,8 @@ function setUp(strategy: 'direct' | 'fit' = 'direct') {
     tick,
     names: () => woken.map(({ name }) => name),
     notify: (payload: string | null) => notify(payload),
+    notifyRestricted: (payload: object) => notifyRestricted(JSON.stringify(payload)),
+    waitWith: (name: string, has: readonly string[]) => wait(name, undefined, undefined, has),
     notifyCapacity: (worker: string) => notifyCapacity(worker),
     create: () => create(),
     /** Wakes every waiting claim, so that no timer is left. */
@@ -66,6 +78,45 @@ describe('waiting claims', () => {
     it.notify('2');
     await it.tick();
     assert.deepEqual(it.names(), ['a', 'b']);
+    it.close();
+  });
+
+  test('are woken for a run with requirements if their worker has what it needs', async () => {
+    const it = setUp();
+    it.waitWith('plain', []);
+    it.waitWith('gpu', ['tag:gpu']);
+    it.waitWith('both', ['tag:gpu', 'tag:linux']);
+    it.notifyRestricted({ count: 1, required: [['tag:gpu', 'tag:linux']] });
+    await it.tick();
+    assert.deepEqual(it.names(), ['both']);
+    it.close();
+  });
+
+  test('are woken in growing numbers for a run with requirements that are unknown', async () => {
+    const it = setUp();
+    for (let i = 0; i < 40; i += 1) it.waitWith(`w${i}`, []);
+    it.notifyRestricted({ count: 1 });
+    let settled = 0;
+    for (let rounds = 0; rounds < 7; rounds += 1) {
+      await it.tick();
+      const fresh = it.woken.slice(settled);
+      settled = it.woken.length;
+      for (const { wakeUp } of fresh) wakeUp.settle('withheld', 0);
+    }
+    assert.equal(it.woken.length, 40);
+    it.close();
+  });
+
+  test('of a worker are woken when its heartbeat has other tags', async () => {
+    const it = setUp();
+    const worker = { id: 'a', cpuCores: 1, ramMb: 1, gpus: [], capabilities: [] };
+    assert.equal(it.claims.noteHeartbeat({ ...worker, tags: [] }), false);
+    it.waitWith('a', []);
+    it.waitWith('b', []);
+    assert.equal(it.claims.noteHeartbeat({ ...worker, tags: [] }), false);
+    assert.equal(it.claims.noteHeartbeat({ ...worker, tags: ['gpu'] }), true);
+    await it.tick();
+    assert.deepEqual(it.names(), ['a']);
     it.close();
   });
 

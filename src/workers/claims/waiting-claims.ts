@@ -9,7 +9,11 @@ import {
   QUEUE_CHANNEL,
   FREE_WORKERS_CHANNEL,
 } from '../../runs/queue/queue-notifications.js';
-import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
+import {
+  parseRestrictedNotification,
+  RESTRICTED_CHANNEL,
+} from '../../runs/queue/restricted-notifications.js';
+import type { ClaimingWorker, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 
 /** Claims in the first wave when not every worker can execute every run; each further wave is eight times as large. */
@@ -21,12 +25,26 @@ const MAX_REPLACEMENTS = 64;
 /** Longest wait of a claim whose worker is unknown, stale or draining, in milliseconds. */
 const MAX_REFUSED_WAIT_MS = 10_000;
 
+/** Channel that announces, by id, workers whose tags or capabilities have changed. */
+export const CHANGED_WORKERS_CHANNEL = 'longshore_changed_workers';
+
+/** Workers whose last tags and capabilities are remembered; the least recently seen is forgotten. */
+const MAX_REMEMBERED = 20_000;
+
+/** The worker of a claim. */
+export interface WaitingWorker {
+  readonly id: string;
+  /** What it has, as `requirementList`; null: unknown. */
+  readonly has: readonly string[] | null;
+}
+
 /** A claim's permission to try again. The claim settles it, so that other claims are woken for the remaining runs. */
 export interface WakeUp {
   settle(outcome: ClaimOutcome['kind'] | 'gone', runs: number): void;
 }
 
 interface Waiter {
+  readonly worker: WaitingWorker | null;
   /** Version of the queue before the claim's last try. */
   readonly version: number;
   readonly wake: (wakeUp: WakeUp) => void;
@@ -40,10 +58,12 @@ interface Wave {
   /** Woken claims that have not settled. */
   unsettled: number;
   size: number;
-  /** Woken claims that were refused: each doubles the number of claims that are woken instead. */
+  /** Woken claims that were refused or got nothing: each doubles the number of claims that are woken instead. */
   refused: number;
-  /** Whether some of the runs may avoid a worker: that one claim gets none does not mean that none is left. */
-  readonly mayAvoid: boolean;
+  /** Whether not every claim may get the runs: that one claim gets none does not mean that none is left. */
+  readonly isSelective: boolean;
+  /** What the worker of one of the runs must have; null: unknown, or nothing. */
+  readonly required: readonly (readonly string[])[] | null;
 }
 
 const NO_WAVE: WakeUp = { settle: () => undefined };
@@ -83,6 +103,8 @@ export class CapacityListener {
 @Injectable()
 export class WaitingClaims implements OnModuleDestroy {
   readonly #waiters = new Set<Waiter>();
+  /** Tags and capabilities in the last heartbeat of each worker to this process, as text. */
+  readonly #offers = new Map<string, string>();
   /** Emits `capacity:ID` when a worker's free capacity grows, `status:ID` when it reports or is resumed. */
   readonly #workers = new EventEmitter().setMaxListeners(0);
   #version = 0;
@@ -103,7 +125,7 @@ export class WaitingClaims implements OnModuleDestroy {
   }
 
   get isListening(): boolean {
-    return this.notifications.isListening(QUEUE_CHANNEL);
+    return [QUEUE_CHANNEL, RESTRICTED_CHANNEL].every((channel) => this.notifications.isListening(channel));
   }
 
   get size(): number {
@@ -126,11 +148,12 @@ export class WaitingClaims implements OnModuleDestroy {
     capacity: CapacityListener | null,
     forMs: number,
     signal: AbortSignal,
+    worker: WaitingWorker | null = null,
   ): Promise<WakeUp | null> {
     if (signal.aborted) return null;
     if (this.#version > since || capacity?.hasGrown) return NO_WAVE;
     return untilWoken<WakeUp>({ signal, forMs }, (wake) => {
-      const waiter: Waiter = { version: since, wake };
+      const waiter: Waiter = { worker, version: since, wake };
       this.#waiters.add(waiter);
       if (capacity) capacity.wake = () => wake(NO_WAVE);
       return () => {
@@ -152,6 +175,24 @@ export class WaitingClaims implements OnModuleDestroy {
     return isWoken !== null;
   }
 
+  /**
+   * Notes a heartbeat. A changed worker's claims try again, in this process; the caller tells the others.
+   * @returns whether its tags or capabilities differ from those in its heartbeat before
+   */
+  noteHeartbeat({ id, tags, capabilities }: ClaimingWorker): boolean {
+    const offer = JSON.stringify([tags, capabilities]);
+    const before = this.#offers.get(id);
+    this.#offers.delete(id);
+    this.#offers.set(id, offer);
+    if (this.#offers.size > MAX_REMEMBERED) {
+      const [oldest] = this.#offers.keys();
+      if (oldest !== undefined) this.#offers.delete(oldest);
+    }
+    const hasChanged = before !== undefined && before !== offer;
+    if (hasChanged) this.#onChangedWorker(id);
+    return hasChanged;
+  }
+
   wakeRefused(workerId: string): void {
     this.#workers.emit(`status:${workerId}`);
   }
@@ -164,33 +205,56 @@ export class WaitingClaims implements OnModuleDestroy {
     if (this.#unsubscribe.length > 0) return;
     this.#unsubscribe = [
       this.notifications.subscribe(QUEUE_CHANNEL, (payload) => this.#onQueue(payload)),
+      this.notifications.subscribe(RESTRICTED_CHANNEL, (payload) => this.#onRestricted(payload)),
+      this.notifications.subscribe(CHANGED_WORKERS_CHANNEL, (workerId) => {
+        if (workerId !== null) this.#onChangedWorker(workerId);
+      }),
       this.notifications.subscribe(FREE_WORKERS_CHANNEL, (workerId) => {
         if (workerId !== null) this.#workers.emit(`capacity:${workerId}`);
       }),
       // A claim that is woken now is committed together with the creation.
       this.journal.onCreate(() => {
-        if (this.strategy.isFifo && this.#waiters.size > 0) this.#startWave(1, 1);
+        if (this.strategy.isFifo && this.#waiters.size > 0) this.#startWave(1);
       }),
     ];
   }
 
   #onQueue(payload: string | null): void {
-    // Notifications may have been lost: every claim tries once.
-    if (payload === null) return this.#startWave(this.#waiters.size, this.#waiters.size);
+    if (payload === null) return this.#wakeAll();
     const { count: runs, mayAvoid } = parseQueueNotification(payload);
-    this.#startWave(runs, this.strategy.isFifo ? runs : Math.max(runs, FIRST_WAVE), mayAvoid);
+    this.#startWave(runs, mayAvoid);
   }
 
-  #startWave(remaining: number, size: number, mayAvoid = false): void {
+  #onRestricted(payload: string | null): void {
+    if (payload === null) return this.#wakeAll();
+    const { count, required } = parseRestrictedNotification(payload);
+    this.#startWave(count, true, required);
+  }
+
+  /** Its waiting claims try again, and every claim that tried with what the worker had before. */
+  #onChangedWorker(workerId: string): void {
     this.#version += 1;
-    this.#wake({ version: this.#version, remaining, unsettled: 0, size, refused: 0, mayAvoid }, size);
+    for (const { worker, wake } of this.#waiters) if (worker?.id === workerId) wake(NO_WAVE);
+  }
+
+  /** Notifications may have been lost: every claim tries once. */
+  #wakeAll(): void {
+    this.#version += 1;
+    for (const { wake } of this.#waiters) wake(NO_WAVE);
+  }
+
+  #startWave(remaining: number, isSelective = false, required: Wave['required'] = null): void {
+    this.#version += 1;
+    const version = this.#version;
+    const size = this.strategy.isFifo ? remaining : Math.max(remaining, FIRST_WAVE);
+    this.#wake({ version, remaining, unsettled: 0, size, refused: 0, isSelective, required }, size);
   }
 
   #wake(wave: Wave, count: number): void {
     const woken: Waiter[] = [];
     for (const waiter of this.#waiters) {
       if (woken.length >= count) break;
-      if (waiter.version < wave.version) woken.push(waiter);
+      if (waiter.version < wave.version && mayGetOne(waiter, wave)) woken.push(waiter);
     }
     wave.unsettled += woken.length;
     for (const waiter of woken) {
@@ -210,9 +274,9 @@ export class WaitingClaims implements OnModuleDestroy {
     wave.remaining -= runs;
     if (this.strategy.isFifo) {
       // The queue is empty for every worker if it is for one.
-      if (outcome === 'nothing' || (outcome === 'withheld' && !wave.mayAvoid)) wave.remaining = 0;
-      // Many refused claims in a row must not delay the run by one wake-up each.
-      if (outcome === 'refused') wave.refused += 1;
+      if (outcome === 'nothing' || (outcome === 'withheld' && !wave.isSelective)) wave.remaining = 0;
+      // Many claims in a row that get nothing must not delay the run by one wake-up each.
+      if (outcome === 'refused' || outcome === 'withheld') wave.refused += 1;
       const missing = wave.remaining - wave.unsettled;
       if (missing > 0) {
         this.#wake(wave, Math.max(missing, Math.min(2 ** wave.refused / 2, MAX_REPLACEMENTS)));
@@ -222,4 +286,10 @@ export class WaitingClaims implements OnModuleDestroy {
       this.#wake(wave, wave.size);
     }
   }
+}
+
+/** Whether the waiting claim may get one of the runs, as far as is known. */
+function mayGetOne({ worker }: Waiter, { required }: Wave): boolean {
+  const has = worker?.has;
+  return !has || required === null || required.some((names) => names.every((name) => has.includes(name)));
 }

@@ -1,0 +1,49 @@
+import { Injectable } from '@nestjs/common';
+import { DataSource, type EntityManager } from 'typeorm';
+import { paced } from '../../database/in-batches.js';
+import { ConcurrencyKeys } from './concurrency-keys.js';
+import { RestrictedQueueRepository } from './restricted-queue.repository.js';
+import { NO_REQUIREMENTS, RunRequirementsRepository } from './run-requirements.repository.js';
+
+/** Rows that one transaction looks at. */
+export const ROWS_PER_BATCH = 500;
+
+/** One batch. @returns the last row that was looked at (null: there are no more), and how many rows were changed */
+type Batch = (manager: EntityManager, after: string) => Promise<{ last: string | null; changed: number }>;
+
+/** Removes keys and requirements that no run uses, and corrects keys that a process of the version before did not count. */
+@Injectable()
+export class RestrictedQueueJob {
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly queue: RestrictedQueueRepository,
+    private readonly keys: ConcurrencyKeys,
+    private readonly requirements: RunRequirementsRepository,
+  ) {}
+
+  /** One pass in short transactions. @returns how many rows were removed or corrected */
+  async runOnce(stop?: AbortSignal): Promise<number> {
+    const keys = await this.#walk('', stop, async (manager, after) => {
+      const batch = await this.keys.reconcile(manager, after, ROWS_PER_BATCH);
+      if (batch.admitted.length > 0) await this.queue.announce(manager, batch.admitted);
+      return { last: batch.last, changed: batch.corrected + batch.removed };
+    });
+    const requirements = await this.#walk(NO_REQUIREMENTS, stop, async (manager, after) => {
+      const { last, removed } = await this.requirements.removeUnused(manager, after, ROWS_PER_BATCH);
+      return { last, changed: removed };
+    });
+    return keys + requirements;
+  }
+
+  async #walk(first: string, stop: AbortSignal | undefined, batch: Batch): Promise<number> {
+    let changed = 0;
+    for (let after: string | null = first; after !== null;) {
+      if (stop?.aborted === true) break;
+      const from: string = after;
+      const done = await paced(stop, () => this.dataSource.transaction((manager) => batch(manager, from)));
+      changed += done.changed;
+      after = done.last;
+    }
+    return changed;
+  }
+}
