@@ -73,13 +73,17 @@ export const SCENARIOS = {
     return () => must(send('POST', '/workers/heartbeat', body), 200);
   },
 
-  /** A claim. What it got is completed, and another run created in its place, while the next claims are under way. */
-  async claim({ ask, send, n }) {
+  /**
+   * A claim. What it got is completed, and another run created in its place, while the next claims are under way.
+   * With `tags` and `run` the workers have these tags and the created runs these fields.
+   */
+  async claim({ ask, send, n, options: { tags, run = {} } }) {
+    const create = JSON.stringify({ ...JSON.parse(CREATE), ...run });
     const worker = `claimant${n}`;
-    const heartbeat = () => must(send('POST', '/workers/heartbeat', heartbeatOf(worker)), 200);
+    const heartbeat = () => must(send('POST', '/workers/heartbeat', heartbeatOf(worker, tags)), 200);
     const replace = async ({ id }) => {
       await must(send('POST', `/runs/${id}/events`, COMPLETED_TEXT, MINIMAL), 204);
-      await must(send('POST', '/runs', CREATE), 201);
+      await must(send('POST', '/runs', create), 201);
     };
     let seenAt = performance.now();
     await heartbeat();
@@ -107,11 +111,11 @@ export const SCENARIOS = {
 };
 
 /** A body of POST /workers/heartbeat of a worker that runs nothing. */
-export function heartbeatOf(worker) {
+export function heartbeatOf(worker, tags = ['a']) {
   return JSON.stringify({
     worker_id: worker,
     resources: { cpu_cores: 8, ram_mb: 16_384, gpus: [] },
-    tags: ['a'],
+    tags,
     running_ops: [],
   });
 }

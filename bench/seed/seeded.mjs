@@ -20,7 +20,7 @@ export function sizesOf(usual) {
 /**
  * Starts the service on a database that holds so many finished and pending runs; the folder goes with it. Databases
  * of finished runs are kept in the folder BENCH_SEED_DIR, if it is set, and copied from there the next time.
- * @param shape `env`: settings of the service; `add`: an SQL script that adds rows before the service starts
+ * @param shape `env`: settings of the service; `add`: SQL scripts that change the rows before the service starts
  * @returns what `startService` answers, and `query(sql, params)`: rows of a statement on its database
  */
 export async function startSeeded({ finished, pending = 0, env = {}, add }) {
@@ -36,7 +36,10 @@ export async function startSeeded({ finished, pending = 0, env = {}, add }) {
     await seed(folder.path, finished, pending);
   }
   if (add !== undefined) {
-    await withDatabase(folder.path, FILLING, async (connect) => (await connect()).query(add));
+    await withDatabase(folder.path, FILLING, async (connect) => {
+      const client = await connect();
+      for (const sql of [add].flat()) await client.query(sql);
+    });
   }
   const service = await startService({ ...env, SERVICE_DATA_DIR: folder.path });
   const url = await databaseUrl(folder.path);

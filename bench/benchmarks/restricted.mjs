@@ -1,0 +1,136 @@
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { goalLine } from '../lib/figures.mjs';
+import { comparePooled } from '../lib/load.mjs';
+import { ROOT } from '../lib/root.mjs';
+import { inWords, sizesOf, startSeeded } from '../seed/seeded.mjs';
+
+export const title = 'Claims of restricted runs';
+export const about =
+  'POST /workers/{id}/claim, 100 a second from 16 workers, beside 1 M pending runs with 1,000 distinct selectors, of which the ' +
+  'workers match one. Half of the runs also have one of 10,000 concurrency keys, all of which are at their limit. Each ' +
+  'claimed run is completed and another of its kind created. Only the claim is timed. The workers without tags get plain ' +
+  'runs from the same database. In each of five rounds the service takes turns of a few seconds with one that has 1 k ' +
+  'pending plain runs; quantiles are of all claims of a round, and the last figures divide them by those of the other one.';
+export const figures = {
+  timesP50: { title: 'p50, times 1 k plain', unit: '' },
+  timesP95: { title: 'p95, times 1 k plain', unit: '' },
+  timesP99: { title: 'p99, times 1 k plain', unit: '' },
+};
+
+const PENDING = [1_000_000];
+const SELECTORS = 1_000;
+const KEYS = 10_000;
+const PLAIN = 1_000;
+const ROUNDS = 5;
+const SPELLS = 4;
+
+/** The runs in execution have no worker: the reaper must not take them from it. */
+const ENV = { SERVICE_WORKER_TIMEOUT: '86400', SERVICE_REAPER_INTERVAL: '3600' };
+
+/** One row for every size and kind of claimed run. */
+export async function measure({ seconds }) {
+  const load = { scenario: 'claim', clients: 16, seconds: Math.max(1, seconds / SPELLS), rate: 100 };
+  const reference = await startSeeded({ finished: 0, pending: PLAIN, env: ENV });
+  const plain = { label: '1 k plain', rounds: [] };
+  const rows = [plain];
+  try {
+    for (const pending of sizesOf(PENDING)) {
+      const service = await startSeeded({ finished: 0, pending, env: ENV, add: await restrict() });
+      const add = async (label, options) => {
+        const compared = await comparePooled(
+          { url: service.url, load: { ...load, options } },
+          { url: reference.url, load },
+          { rounds: ROUNDS, spells: SPELLS },
+        );
+        plain.rounds.push(...compared.map(({ besideFigures }) => besideFigures));
+        rows.push({ label, rounds: compared.map((round) => round.figures) });
+      };
+      const selector = [tagOf(7)];
+      try {
+        await add(`${inWords(pending)} restricted, one selector matches`, {
+          tags: selector,
+          run: { selector },
+        });
+        const concurrency = { key: 'open', limit: KEYS };
+        await add('the same, runs with a key that has room', {
+          tags: selector,
+          run: { selector, concurrency },
+        });
+        await add('plain runs beside them', { tags: [] });
+      } finally {
+        await service.stop();
+      }
+    }
+  } finally {
+    await reference.stop();
+  }
+  return rows;
+}
+
+/** Medians of the rounds, against 1 k plain runs. */
+export function goals(rows) {
+  return rows
+    .slice(1)
+    .map(({ label, figures: { timesP99 } }) =>
+      goalLine(`claim p99, ${label}, against 1 k plain`, timesP99.median, { atMost: 1.5 }),
+    );
+}
+
+function tagOf(n) {
+  return `tag-${n}`;
+}
+
+/**
+ * Statements that give the seeded pending runs selectors and keys, and put the first run of each key into execution.
+ */
+async function restrict() {
+  const file = join(ROOT, process.env.BENCH_DIST ?? 'dist', 'src/runs/requirements.js');
+  const { requirementIdOf, requirementList } = await import(pathToFileURL(file).href);
+  const requirements = Array.from({ length: SELECTORS }, (_, n) => {
+    const required = { tags: [tagOf(n)], capabilities: [] };
+    return `(${n}, '${requirementIdOf(required)}'::uuid, '${requirementList(required)[0]}')`;
+  });
+  return [
+    `create table requirement (n integer primary key, id uuid, element text);
+     insert into requirement values ${requirements.join(', ')};
+     insert into run_requirements (id, required, lead) select id, array[element], element from requirement`,
+    `update runs r
+        set selector = json_build_array(replace(u.element, 'tag:', '')),
+            requirement_id = u.id,
+            concurrency_key = k.key,
+            concurrency_limit = case when k.key is not null then 1 end
+       from (select id, row_number() over (order by id) as n from runs where state = 'PENDING') p
+       join requirement u on u.n = p.n % ${SELECTORS}
+      cross join lateral (
+        select case
+                 when p.n / ${SELECTORS} % 2 = 1 then 'key-' || ((hashint8extended(p.n, 1) & 1048575) % ${KEYS})
+               end as key
+      ) k
+      where r.id = p.id`,
+    `update runs r
+        set state = 'RUNNING', worker_id = 'holder', assigned_at = now(), started_at = now()
+       from (
+         select distinct on (concurrency_key) id
+           from runs
+          where concurrency_key is not null
+          order by concurrency_key, id
+       ) first
+      where r.id = first.id`,
+    `insert into concurrency_keys (key, executing)
+     select concurrency_key, 1 from runs where state = 'RUNNING'`,
+    'truncate run_queue',
+    `insert into restricted_queue (
+       run_id, priority, created_at, ram_mb, vram_mb, cpu, requirement_id, concurrency_key, concurrency_limit, alike, is_admitted
+     )
+     select id, priority, created_at, ram_mb, vram_mb, cpu, requirement_id, concurrency_key, concurrency_limit,
+            hashtextextended(concat_ws(' ', requirement_id, concurrency_limit, cpu, ram_mb, vram_mb), 0),
+            concurrency_key is null
+       from runs
+      where state = 'PENDING'`,
+    'drop table requirement',
+    ...['runs', 'run_queue', 'restricted_queue', 'run_requirements', 'concurrency_keys'].map(
+      (table) => `vacuum (freeze, analyze) ${table}`,
+    ),
+  ];
+}
