@@ -145,6 +145,50 @@ describe(
         }
       });
 
+      it('give a run that needs a capability to no worker of the old version, and to one of the new', async () => {
+        const images = await ScriptImages.make();
+        await images.add('greet', `echo "{\\"greeting\\":\\"$GREETING\\"}" >"$SERVICE_OUTPUT_PATH"`);
+        const { send, url } = places.new;
+        const start = (id: string, at: string, main?: string) =>
+          images.startWorker({ url: at, key: UPGRADE_KEY, id, ...(main === undefined ? {} : { main }) });
+        const oldWorkers = [
+          await start('old-at-new', url, old.workerMain),
+          await start('old-at-old', places.old.url, old.workerMain),
+        ];
+        const create = async (body: object): Promise<string> =>
+          (await send('POST', '/runs', { body: { image: 'greet', ...body } })).body.id;
+        const stateOf = async (id: string): Promise<string> =>
+          (await send('GET', `/runs/${id}`)).body.state;
+        const needy = await create({ env: { GREETING: 'hello' }, priority: 1 });
+        // They claim one run after the other, so each has claimed again since.
+        const plain = [];
+        for (let n = 0; n < 4; n += 1) plain.push(await create({}));
+        for (const id of plain) {
+          await until(async () => (await stateOf(id)) === 'COMPLETED', 'a run without requirements');
+        }
+        assert.equal(await stateOf(needy), 'PENDING');
+        const newWorker = await start('new-at-new', url);
+        await until(async () => (await stateOf(needy)) === 'COMPLETED', 'the run with requirements');
+        const { body: run } = await send('GET', `/runs/${needy}`);
+        assert.equal(run.execution_summary.worker_id, 'new-at-new');
+        assert.deepEqual(run.outputs, { greeting: 'hello' });
+        for (const worker of [...oldWorkers, newWorker]) await endWorker(worker);
+      });
+
+      it('assign a run at its start_at, not before, whichever of them applies its timer', async () => {
+        const worker = await register(places.old.send);
+        const claim = places.old.send('POST', `/workers/${worker}/claim?wait=20`);
+        const startAt = new Date(Date.now() + 2_000).toISOString();
+        const { body: created } = await places.new.send('POST', '/runs', {
+          body: { image: 'delayed', start_at: startAt },
+        });
+        assert.equal((await claim).body.ops[0].id, created.id);
+        const { body: run } = await places.new.send('GET', `/runs/${created.id}`);
+        const lateMs = Date.parse(run.execution_summary.assigned_at) - Date.parse(startAt);
+        assert.ok(lateMs >= 0 && lateMs < 1_000, `${lateMs} ms late`);
+        await places.new.send('POST', `/runs/${created.id}/cancel`);
+      });
+
       it('keep one pool: what is new there never empties it', async () => {
         const worker = await register(places.old.send);
         await deployment.roll(1, 'new');
