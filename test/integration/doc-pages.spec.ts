@@ -23,6 +23,7 @@ const RUN_BY = new Map([
   ['docs/cli.md', 'test/e2e/cli-page.spec.ts'],
   // This one asks that each of the page's names is run, by itself or by test/e2e/backup.spec.ts.
   ['docs/operations.md', 'test/e2e/operations-page.spec.ts'],
+  ['docs/run-options.md', 'test/api/run-options-page.spec.ts'],
   ['docs/tracing.md', 'test/e2e/tracing-page.spec.ts'],
 ]);
 
