@@ -38,11 +38,15 @@ export async function measure({ seconds }) {
     for (const pending of sizesOf(PENDING)) {
       const service = await startSeeded({ finished: 0, pending, env: ENV, add: await restrict() });
       const add = async (label, options) => {
+        const before = await countClaimed(service);
         const compared = await comparePooled(
           { url: service.url, load: { ...load, options } },
           { url: reference.url, load },
           { rounds: ROUNDS, spells: SPELLS },
         );
+        const claims = ROUNDS * SPELLS * load.seconds * load.rate;
+        if ((await countClaimed(service)) - before < claims / 2)
+          throw new Error(`${label}: most claims got no run`);
         plain.rounds.push(...compared.map(({ besideFigures }) => besideFigures));
         rows.push({ label, rounds: compared.map((round) => round.figures) });
       };
@@ -75,6 +79,13 @@ export function goals(rows) {
     .map(({ label, figures: { timesP99 } }) =>
       goalLine(`claim p99, ${label}, against 1 k plain`, timesP99.median, { atMost: 1.5 }),
     );
+}
+
+async function countClaimed({ query }) {
+  const [{ claimed }] = await query(
+    "select count(*)::integer as claimed from runs where worker_id like 'claimant%'",
+  );
+  return claimed;
 }
 
 function tagOf(n) {
