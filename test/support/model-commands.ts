@@ -47,6 +47,7 @@ const anyWorker = fc.constantFrom(REGISTERED, REGISTERED, 'b');
 const anyStarter = fc.constantFrom(HOLDER, HOLDER, HOLDER, 'b');
 const anyValue = fc.oneof(fc.string({ maxLength: 5 }), fc.integer(), fc.boolean(), fc.constant(null));
 const anyObject = fc.dictionary(fc.string({ maxLength: 4 }), anyValue, { maxKeys: 2, noNullPrototype: true });
+const anyRetryOn = fc.constantFrom(null, null, ['error'], ['oom', 'exit:0-100']);
 const anyTopic = fc.constantFrom(null, 'topic-1', 'topic-2');
 
 const create: fc.Arbitrary<Command> = fc
@@ -56,8 +57,9 @@ const create: fc.Arbitrary<Command> = fc
     attempts: fc.integer({ min: 1, max: 2 }),
     outputs: anyObject,
     topic: anyTopic,
+    retryOn: anyRetryOn,
   })
-  .map((given) => new Create(given.side, given.priority, given.attempts, given.outputs, given.topic));
+  .map((given) => new Create(given));
 
 const heartbeat: fc.Arbitrary<Command> = fc.tuple(anySide, anyWorker).map((given) => new Heartbeat(...given));
 const claim: fc.Arbitrary<Command> = fc.tuple(anySide, anyWorker).map((given) => new Claim(...given));
@@ -110,11 +112,14 @@ export async function beginSequence({ steps, prefix }: Processes, seen: Set<stri
 
 class Create implements Command {
   constructor(
-    readonly at: Side,
-    readonly priority: number,
-    readonly attempts: number,
-    readonly outputs: object,
-    readonly topic: string | null,
+    readonly given: {
+      readonly side: Side;
+      readonly priority: number;
+      readonly attempts: number;
+      readonly outputs: object;
+      readonly topic: string | null;
+      readonly retryOn: readonly string[] | null;
+    },
   ) {}
 
   check(): boolean {
@@ -122,28 +127,29 @@ class Create implements Command {
   }
 
   async run(model: Model, { steps }: Processes): Promise<void> {
-    const delivery = this.topic === null ? null : { topic: this.topic };
-    const body = await steps[this.at].create({
-      priority: this.priority,
-      outputs: this.outputs,
-      retry_policy: { max_attempts: this.attempts },
-      event_delivery: delivery,
+    const { side, priority, attempts, outputs, topic, retryOn } = this.given;
+    const body = await steps[side].create({
+      priority,
+      outputs,
+      retry_policy: { max_attempts: attempts, retry_on: retryOn },
+      event_delivery: topic === null ? null : { topic },
     });
     const fresh = freshRun({
       id: body.id,
-      priority: this.priority,
-      maxAttempts: this.attempts,
-      topic: this.topic,
+      priority,
+      maxAttempts: attempts,
+      topic,
+      retryOn: retryOn?.join(',') ?? null,
     });
-    const carried = { image: 'image', inputs: {}, outputs: this.outputs, topic: this.topic };
+    const carried = { image: 'image', inputs: {}, outputs, topic };
     const run = new ModelRun(createRun(fresh, new Date(body.createdAt)), carried);
     assert.deepEqual(body, run.expected());
     model.runs.push(run);
-    await run.compare(steps[other(this.at)].send);
+    await run.compare(steps[other(side)].send);
   }
 
   toString(): string {
-    return `create(${this.at}, priority ${this.priority}, ${this.attempts} attempts, ${this.topic ?? 'no topic'})`;
+    return `create(${JSON.stringify(this.given)})`;
   }
 }
 

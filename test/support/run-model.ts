@@ -17,6 +17,18 @@ const STATUS_OF_REJECTION: Readonly<Record<Rejection['reason'], number>> = {
   'nothing-due': 409,
 };
 
+/** Options that no run of the model has, as answers show them. */
+const DEFAULT_OPTIONS = {
+  env: {},
+  command: null,
+  args: null,
+  secrets: {},
+  image_pull_secret: null,
+  selector: [],
+  concurrency: null,
+  start_at: null,
+} as const;
+
 /** What a run was created with and the machine only carries. */
 export interface Carried {
   readonly image: string;
@@ -98,7 +110,8 @@ export class ModelRun {
       events: this.entries.map(shownEntry),
       execution_summary: { ...summaryOf(run), ...(run.reclaims > 0 && { reclaims: run.reclaims }) },
       constraints: { ram_mb: run.ramMb, vram_mb: run.vramMb, cpu: run.cpu, gpu_id: run.gpuId },
-      retry_policy: { max_attempts: run.maxAttempts },
+      retry_policy: { max_attempts: run.maxAttempts, retry_on: run.retryOn?.split(',') ?? null },
+      ...DEFAULT_OPTIONS,
       event_delivery: carried.topic === null ? null : { topic: carried.topic },
       op_definition: null,
       op_definition_version: null,

@@ -8,6 +8,7 @@ import type { Violation } from './history.js';
 import { LoadClient, TOPICS } from './load-client.js';
 import { evenQuota, waitFor } from './load-pace.js';
 import { RecordedService } from './recorded-service.js';
+import { drawOptions } from './run-options.js';
 import { SeededRandom } from './seeded-random.js';
 import { tellStory } from './tell-story.js';
 import { WorkerCrew } from './worker-crew.js';
@@ -58,7 +59,7 @@ export async function runChaos({ seed, runs, seconds }: ChaosOptions): Promise<C
     const crew = new WorkerCrew(service, seed, WORKERS);
     const clients = Array.from({ length: CLIENTS }, (_, i) => {
       const name = `client-${i}`;
-      return new LoadClient(name, service, SeededRandom.for(seed, name), quota);
+      return new LoadClient(name, service, SeededRandom.for(seed, name), quota, drawOptions);
     });
     const [injected] = await Promise.all([
       injectFaults(deployment, service, SeededRandom.for(seed, 'faults'), goesOn),
