@@ -99,7 +99,7 @@ export class SecretsController {
   })
   @ApiParam(NAME_PARAM)
   @ApiNoContentResponse({ description: 'Deleted.' })
-  @ApiErrors(404)
+  @ApiErrors(400, 404)
   delete(@Param('name') name: string, @CurrentCaller() caller: Caller): Promise<void> {
     return this.secrets.delete(name, caller);
   }
@@ -113,6 +113,7 @@ export class SecretsController {
       'Those that it encrypts already stay as they are. Names, kinds, values and times do not change.',
   })
   @ApiOkResponse({ type: SecretRotationDto, description: 'What was done.' })
+  @ApiErrors(400)
   rotate(@CurrentCaller() caller: Caller): Promise<SecretRotationDto> {
     return this.secrets.rotate(caller);
   }

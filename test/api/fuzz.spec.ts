@@ -21,9 +21,15 @@ const LENIENT = new Set(['sendHeartbeat']);
 /** Whose items are taken or refused one by one, in an answer of 200. */
 const BULK: ReadonlySet<string> = new Set(['createRuns', 'reportEvents', 'cancelRuns', 'retryRuns']);
 
+/** Names of environment variables, how far ahead a start may lie, and ranges of exit codes. */
+const RUN_OPTIONS = /^(?:runs\[\d+\]\.)?(?:env\b|secrets\b|start_at must |retry_policy\.retry_on\b)/;
+
 /** Rules about fields that no schema says, as the service words them. */
 const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
-  upsertDefinition: /^input_specs.*\.default must be /,
+  createRun: RUN_OPTIONS,
+  createRuns: RUN_OPTIONS,
+  createDefinitionRun: RUN_OPTIONS,
+  upsertDefinition: new RegExp(`${RUN_OPTIONS.source}|^input_specs.*\\.default must be `),
   sendHeartbeat: /^resources\.gpus\[\d+\]\.id must not repeat /,
   putSecret: /^value[ .]/,
   createApiKey: /^(?:expires_at must |worker_ids must be given with )/,

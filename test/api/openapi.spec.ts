@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { ApiDescription, type ApiDocument, type Operation } from '../support/fuzz/api-document.js';
 import { issueKey } from '../support/api-keys.js';
+import { newSecretsKey } from '../support/secrets.js';
 import { KEYS, startTestApp, type TestApp } from '../support/test-app.js';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -45,7 +46,7 @@ describe('the API description', () => {
   let api: ApiDescription;
 
   before(async () => {
-    service = await startTestApp();
+    service = await startTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
     document = (await service.send('GET', '/docs-json', { key: null })).body;
     api = new ApiDescription(document);
   });
