@@ -63,7 +63,7 @@ export function capacityText({ demand, supply }: Report, style: TableStyle): str
   const gpus = supply.gpus.total === 0 ? undefined : gpuText(supply);
   const sums = formatFields(
     [
-      ['pending', `${demand.pending.runs} (${demand.ready.runs} ready, ${demand.waiting.runs} in back-off)`],
+      ['pending', `${demand.pending.runs} (${demand.ready.runs} ready, ${demand.waiting.runs} waiting)`],
       ['oldest', demand.oldest_pending_at === null ? undefined : ago(demand.oldest_pending_at)],
       ['in execution', String(demand.in_execution.runs)],
       ['workers', `${workers.active} active (${workers.idle} idle, ${workers.reserved} reserved)`],
