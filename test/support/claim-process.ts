@@ -108,6 +108,11 @@ export class ClaimProcess {
     for (const worker of workers) await this.pool.heartbeat(beat(worker));
   }
 
+  /** Has a worker with these tags known to the process. */
+  async knowTagged(worker: string, ...tags: readonly string[]): Promise<void> {
+    await this.pool.heartbeat({ ...beat(worker), tags });
+  }
+
   /** A claim; answers the ids of its runs. */
   async claim(worker: string, { key, wait = 20 }: ClaimOptions = {}): Promise<string[]> {
     const idempotency: Idempotency | undefined =

@@ -241,7 +241,7 @@ function joined(
   avoiding: readonly QueuedRun[],
   except: ReadonlySet<string>,
 ): readonly QueuedRun[] {
-  if (avoiding.length === 0 && except.size === 0) return listed;
+  if (avoiding.length === 0) return listed;
   const byId = new Map([...listed, ...avoiding].map((run) => [run.id, run]));
   return [...byId.values()].filter(({ id }) => !except.has(id)).toSorted(byQueueOrder);
 }
