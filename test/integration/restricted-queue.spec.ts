@@ -144,6 +144,31 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300), YOUNGEST]) {
       assert.ok(behind.every(({ id }) => got.includes(id)));
     });
 
+    test('gives no run to two claims when another process holds a run that one of them wanted', async () => {
+      const held = await create(selecting('gpu'), { priority: 9 });
+      const plain = [await create(), await create()];
+      const got = await database.dataSource.transaction(async (manager) => {
+        await execute(manager, 'select from runs where id = $1::uuid for update', [held.id]);
+        const claims = await Promise.all([claim('gpu'), claim('plain')]);
+        return claims.flatMap(idsOf);
+      });
+      assert.deepEqual(got.toSorted(), plain.map(({ id }) => id).toSorted());
+    });
+
+    test('passes a run that a process of the version before ended and left in the queue', async () => {
+      const key = uuidv7();
+      const ended = await create(keyed(key, 1), { priority: 9 });
+      const next = await create(keyed(key, 1), { priority: 8 });
+      await execute(
+        database.dataSource,
+        `update runs set state = 'CANCELLED', finished_at = now() where id = $1::uuid`,
+        [ended.id],
+      );
+      assert.equal((await claim('plain')).kind, 'contended');
+      assert.deepEqual(idsOf(await claim('plain')), [next.id]);
+      await checkKeys(database.dataSource);
+    });
+
     test('counts a run of a key that is assigned again after its worker was lost', async () => {
       const key = uuidv7();
       const { id } = await create(keyed(key, 1), selecting('gpu'));

@@ -238,11 +238,11 @@ async function workersFor(
 /** Both lists in queue order, without the ids in `except`. */
 function joined(
   listed: readonly QueuedRun[],
-  avoiding: readonly QueuedRun[],
+  withheld: readonly QueuedRun[],
   except: ReadonlySet<string>,
 ): readonly QueuedRun[] {
-  if (avoiding.length === 0) return listed;
-  const byId = new Map([...listed, ...avoiding].map((run) => [run.id, run]));
+  if (withheld.length === 0 && except.size === 0) return listed;
+  const byId = new Map([...listed, ...withheld].map((run) => [run.id, run]));
   return [...byId.values()].filter(({ id }) => !except.has(id)).toSorted(byQueueOrder);
 }
 
