@@ -20,6 +20,11 @@ interface StoredEvent {
   readonly t: Date;
 }
 
+/** The rows of both queues. */
+const QUEUES = `select run_id, priority, created_at from run_queue
+       union all
+       select run_id, priority, created_at from restricted_queue`;
+
 /** States that a run may be in once its timeline says the given one: a claim leaves no entry. */
 const STATES_BY_FOLD: Readonly<Record<string, readonly string[]>> = { PENDING: ['PENDING', 'ASSIGNED'] };
 
@@ -33,9 +38,9 @@ export async function checkInvariants(dataSource: DataSource): Promise<void> {
     dataSource,
     `select r.id, r.state, r.attempt, r.topic, r.event_count as "eventCount", q.run_id is not null as queued
        from runs r
-       left join run_queue q on q.run_id = r.id and q.priority = r.priority and q.created_at = r.created_at`,
+       left join (${QUEUES}) q on q.run_id = r.id and q.priority = r.priority and q.created_at = r.created_at`,
   );
-  const queue = await rows<object>(dataSource, 'select run_id from run_queue');
+  const queue = await rows<object>(dataSource, QUEUES);
   assert.equal(queue.length, runs.filter(({ queued }) => queued).length, 'the queue holds runs only');
   const events = await rows<StoredEvent>(
     dataSource,

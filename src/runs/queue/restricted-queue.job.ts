@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
+import { whenAlone } from '../../database/advisory-locks.js';
 import { paced } from '../../database/in-batches.js';
 import { ConcurrencyKeys } from './concurrency-keys.js';
 import { RestrictedQueueRepository } from './restricted-queue.repository.js';
@@ -7,6 +8,8 @@ import { NO_REQUIREMENTS, RunRequirementsRepository } from './run-requirements.r
 
 /** Rows that one transaction looks at. */
 export const ROWS_PER_BATCH = 500;
+
+const CLEAN_UP_LOCK = '6031175942280522';
 
 /** One batch. @returns the last row that was looked at (null: there are no more), and how many rows were changed */
 type Batch = (manager: EntityManager, after: string) => Promise<{ last: string | null; changed: number }>;
@@ -21,7 +24,7 @@ export class RestrictedQueueJob {
     private readonly requirements: RunRequirementsRepository,
   ) {}
 
-  /** One pass in short transactions. @returns how many rows were removed or corrected */
+  /** One pass in short transactions, by one process at a time. @returns how many rows were removed or corrected */
   async runOnce(stop?: AbortSignal): Promise<number> {
     const keys = await this.#walk('', stop, async (manager, after) => {
       const batch = await this.keys.reconcile(manager, after, ROWS_PER_BATCH);
@@ -40,7 +43,10 @@ export class RestrictedQueueJob {
     for (let after: string | null = first; after !== null;) {
       if (stop?.aborted === true) break;
       const from: string = after;
-      const done = await paced(stop, () => this.dataSource.transaction((manager) => batch(manager, from)));
+      const done = await paced(stop, () =>
+        whenAlone(this.dataSource, CLEAN_UP_LOCK, (manager) => batch(manager, from)),
+      );
+      if (done === null) break;
       changed += done.changed;
       after = done.last;
     }
