@@ -20,6 +20,7 @@ import { AuditMoreActions1795000000020 } from './020-audit-more-actions.js';
 import { ExtendRuns1795000000021 } from './021-extend-runs.js';
 import { RestrictQueue1795000000022 } from './022-restrict-queue.js';
 import { AddSecrets1795000000023 } from './023-add-secrets.js';
+import { ListRunsByTagAndKey1795000000024 } from './024-list-runs-by-tag-and-key.js';
 import { CountDemandByRequirements1795000000025 } from './025-count-demand-by-requirements.js';
 
 /** Every migration, in order. One that has landed is never edited. */
@@ -46,5 +47,6 @@ export const MIGRATIONS = [
   ExtendRuns1795000000021,
   RestrictQueue1795000000022,
   AddSecrets1795000000023,
+  ListRunsByTagAndKey1795000000024,
   CountDemandByRequirements1795000000025,
 ];

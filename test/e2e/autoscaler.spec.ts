@@ -79,6 +79,26 @@ describe('the page about autoscaling', { timeout: 300_000 }, () => {
     for (const id of ids) assert.equal((await runs.get(id)).current_attempt, 1, 'no try was lost');
     assert.ok((scaler.output.match(/^started/gm) ?? []).length >= 3, scaler.output);
   });
+
+  test('starts workers with tags for the runs that ask for them, and for no others', async () => {
+    const tagged = block('worker').replace(
+      /^python3/m,
+      'SERVICE_WORKER_TAGS=gpu AUTOSCALER_ONLY_TAGGED=1 exec python3',
+    );
+    const scaler = await cli.startShell(tagged);
+    const inputs = { steps: 1, seconds: 0.1 };
+    const plain = await runs.create('longshore/progress', { inputs });
+    const elsewhere = await runs.create('longshore/progress', { inputs, selector: ['gpu', 'eu'] });
+    await sleep(1000);
+    assert.doesNotMatch(scaler.output, /started/);
+    const id = await runs.create('longshore/progress', { inputs, selector: ['gpu'] });
+    await scaler.untilOutput(/started auto-/);
+    await runs.untilState(id, 'COMPLETED');
+    assert.equal((await runs.get(elsewhere)).state, 'PENDING');
+    scaler.signal('SIGTERM');
+    assert.deepEqual(await scaler.exited, { code: 0, signal: null }, scaler.output);
+    for (const left of [plain, elsewhere]) await send('POST', `/runs/${left}/cancel`);
+  });
 });
 
 /** The names of all fields of `value`, as deep as `written` has them. */

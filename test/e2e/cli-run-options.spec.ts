@@ -76,6 +76,10 @@ describe('options of runs and secrets on the command line', { timeout: 300_000 }
     ]) {
       assert.match(stdout, shown);
     }
+    assert.match(
+      (await ok('capacity')).stdout,
+      /^cli-gpu,eu +command,env,registry,secrets +1 +0 +0 +0 +0 \(0 idle\)$/m,
+    );
     assert.equal((await ok('run', 'cancel', made.id)).stdout, `${made.id} cancelled\n`);
   });
 

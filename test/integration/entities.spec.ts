@@ -21,6 +21,8 @@ const NAMED_ONLY = [
   'run_queue_avoiding',
   'run_queue_order',
   'run_queue_passed_over',
+  'run_tags_in_lists',
+  'runs_by_concurrency_key',
   'runs_by_definition',
   'runs_by_definition_and_image',
   'runs_by_image',

@@ -16,7 +16,7 @@ const END = START + RUNS / 10;
  * Blocks that one page may touch: its rows are fetched one by one, each perhaps from a block of its own, a list of all
  * states looks at as many of each state, and the walk down an index of this size passes three levels.
  */
-const MOST_BLOCKS = { ofOneState: 2 * LIMIT + 50, ofAllStates: 5 * LIMIT + 100 };
+const MOST_BLOCKS = { ofOneState: 2 * LIMIT + 50, ofAllStates: 5 * LIMIT + 100, ofTags: 20 * LIMIT };
 
 /** What a plan may consist of: stretches of indexes, and what puts them together. */
 const NODES: ReadonlySet<string> = new Set([
@@ -27,6 +27,7 @@ const NODES: ReadonlySet<string> = new Set([
   'Function Scan',
   'Sort',
   'Incremental Sort',
+  'Memoize',
   'WindowAgg',
   'Subquery Scan',
 ]);
@@ -50,6 +51,14 @@ const FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
   ['both ends of the time', { created: { gte: new Date(START), lte: new Date(END) } }],
   ['a state and both ends', { state: 'COMPLETED', created: { gt: new Date(START), lt: new Date(END) } }],
   ['a topic and both ends', { topic: 'often', created: { gte: new Date(START), lt: new Date(END) } }],
+  ['a frequent key', { concurrencyKey: 'often', created: {} }],
+  ['a rare key', { concurrencyKey: 'rare', created: {} }],
+  ['a key that no run has', { concurrencyKey: 'never', created: {} }],
+  ['a frequent key and a state', { concurrencyKey: 'often', state: 'COMPLETED', created: {} }],
+  [
+    'a frequent key and both ends',
+    { concurrencyKey: 'often', created: { gt: new Date(START), lt: new Date(END) } },
+  ],
   ['an image that only the oldest runs have', { image: 'once', created: {} }],
   ['a state that only the oldest runs have', { state: 'FAILED', created: {} }],
   ['a frequent state and a rare image', { state: 'COMPLETED', image: 'rare', created: {} }],
@@ -65,6 +74,21 @@ const FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
   ['a frequent topic and a frequent definition', { topic: 'often', definitionId: 'often', created: {} }],
   ['an image, a topic and a rare state', { image: 'often', topic: 'often', state: 'RUNNING', created: {} }],
   ['a rare state and a frequent definition', { state: 'RUNNING', definitionId: 'often', created: {} }],
+];
+
+/** A list by tags looks up the other conditions for each run of the first tag. */
+const TAG_FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
+  ['a frequent tag', { tags: ['often'], created: {} }],
+  ['a rare tag', { tags: ['rare'], created: {} }],
+  ['a tag that no run has', { tags: ['never'], created: {} }],
+  ['a tag that only the oldest runs have', { tags: ['once'], created: {} }],
+  ['a frequent tag and a rare state', { tags: ['often'], state: 'RUNNING', created: {} }],
+  ['a rare tag and a frequent state', { tags: ['rare'], state: 'COMPLETED', created: {} }],
+  ['a tag and a state that do not meet', { tags: ['often'], state: 'PENDING', created: {} }],
+  ['a tag and both ends', { tags: ['often'], created: { gte: new Date(START), lt: new Date(END) } }],
+  ['two frequent tags', { tags: ['often', 'too'], created: {} }],
+  ['a frequent tag and a frequent topic', { tags: ['often'], topic: 'often', created: {} }],
+  ['a rare tag and a frequent one', { tags: ['rare', 'too'], created: {} }],
 ];
 
 interface Plan {
@@ -98,7 +122,7 @@ describe(`a page of a list of ${RUNS} runs`, () => {
   });
   after(() => database.close());
 
-  for (const [title, filter] of FILTERS) {
+  for (const [title, filter] of [...FILTERS, ...TAG_FILTERS]) {
     test(`under ${title} reads the index in its order and touches few blocks, wherever it lies`, async () => {
       for (const direction of ['older', 'newer'] as const) {
         for (const [where, place] of [['the end', null], ...Object.entries(places)] as const) {
@@ -115,7 +139,8 @@ describe(`a page of a list of ${RUNS} runs`, () => {
             assert.equal(node['Rows Removed by Filter'] ?? 0, 0, `${page}: no row is read in vain`);
           }
           const blocks = plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
-          const most = filter.state === undefined ? MOST_BLOCKS.ofAllStates : MOST_BLOCKS.ofOneState;
+          const ofFields = filter.state === undefined ? MOST_BLOCKS.ofAllStates : MOST_BLOCKS.ofOneState;
+          const most = filter.tags === undefined ? ofFields : MOST_BLOCKS.ofTags;
           assert.ok(blocks <= most, `${page}: ${blocks} blocks`);
         }
       }
@@ -130,7 +155,7 @@ async function fill({ dataSource }: TestDatabase): Promise<void> {
     `insert into runs (
        id, state, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims,
        max_attempts, image, inputs, outputs_template, ram_mb, vram_mb, cpu, topic, definition_id,
-       definition_version, queued_at, finished_at, created_at, updated_at
+       definition_version, concurrency_key, concurrency_limit, selector, queued_at, finished_at, created_at, updated_at
      )
      select gen_random_uuid(),
             case when n < 4000 and n % 4 = 1 then 'FAILED' when n % 1000 = 0 then 'RUNNING' when n % 2 = 0 then 'COMPLETED' else 'PENDING' end,
@@ -140,6 +165,12 @@ async function fill({ dataSource }: TestDatabase): Promise<void> {
             case when n % 5000 = 0 then 'rare' when n % 2 = 0 then 'often' end,
             case when n % 5000 = 0 then 'rare' when n % 2 = 0 then 'often' end,
             case when n % 2 = 0 then '1' end,
+            case when n % 5000 = 0 then 'rare' when n % 2 = 0 then 'often' end,
+            case when n % 2 = 0 then 1 end,
+            case when n % 5000 = 0 then '["rare", "too"]'
+                 when n < $2 / 3 and n % 4 = 2 then '["once"]'
+                 when n % 2 = 0 then '["often", "too"]'
+            end::json,
             t, case when n % 1000 <> 0 and (n % 2 = 0 or n < 4000 and n % 4 = 1) then t end, t, t
        from (
          select n, $1::timestamptz + n / 10 * interval '1 millisecond' as t
@@ -148,7 +179,7 @@ async function fill({ dataSource }: TestDatabase): Promise<void> {
     [new Date(START).toISOString(), RUNS],
   );
   await execute(dataSource, `update runs set updated_at = updated_at where state = 'COMPLETED'`);
-  await execute(dataSource, 'analyze runs');
+  await execute(dataSource, 'analyze runs, run_tags');
 }
 
 /** The plan of the very statement that the repository sends. */

@@ -5,6 +5,7 @@ import { execute, rows } from '../../src/database/sql.js';
 import type { RunJournal as Journal } from '../../src/runs/journal/run-journal.js';
 import { RunJournal } from '../../src/runs/journal/run-journal.js';
 import { RUN_STATES } from '../../src/runs/machine/run-state.js';
+import { requirementIdOf } from '../../src/runs/requirements.js';
 import { createOn, freshRun } from '../support/journal.js';
 import {
   backwards,
@@ -22,6 +23,8 @@ const RUNS = atDepth({ fast: 2_000, all: 10_000, soak: 10_000 });
 const IMAGES = ['a', 'b', 'c', 'd', 'rare'] as const;
 const TOPICS = [null, null, 't1', 't2'] as const;
 const DEFINITIONS = [null, null, null, 'def'] as const;
+const SELECTORS = [null, null, null, null, ['gpu'], ['eu', 'gpu'], ['eu'], ['gpu', 'gpu', 'us']] as const;
+const KEYS = [null, null, null, 'k1', 'k2'] as const;
 /** State of the nth run: most stay PENDING. */
 const STATES = ['PENDING', 'COMPLETED', 'PENDING', 'FAILED', 'PENDING', 'RUNNING', 'CANCELLED'] as const;
 
@@ -42,6 +45,17 @@ const FIELD_FILTERS: readonly RelativeFilter[] = [
   { topic: 't1', state: 'COMPLETED' },
   { topic: 't2', image: 'b', status: 'PENDING' },
   { op_definition: 'def', topic: 't2', state: 'FAILED', image: 'rare' },
+  { concurrency_key: 'k1' },
+  { concurrency_key: 'none' },
+  { concurrency_key: 'k2', state: 'COMPLETED' },
+  { concurrency_key: 'k1', topic: 't1', image: 'b' },
+  { selector: 'gpu' },
+  { selector: 'none' },
+  { selector: 'gpu,eu' },
+  { selector: 'eu,gpu,eu', state: 'FAILED' },
+  { selector: 'gpu', status: 'PENDING' },
+  { selector: 'gpu', image: 'a', topic: 't1' },
+  { selector: 'eu', concurrency_key: 'k1', state: 'PENDING' },
 ];
 
 const TIME_FILTERS: readonly NonNullable<Filter['created']>[] = [
@@ -89,6 +103,7 @@ describe(`the list of ${RUNS} runs that two processes created at once`, () => {
         const journal = journals[n % 2 === 0 ? 0 : 1];
         const topic = TOPICS[n % TOPICS.length];
         const definition = DEFINITIONS[n % DEFINITIONS.length];
+        const selector = SELECTORS[n % SELECTORS.length] ?? null;
         const run = await createOn(journal, {
           // Tells the processes apart.
           priority: n % 2,
@@ -96,6 +111,10 @@ describe(`the list of ${RUNS} runs that two processes created at once`, () => {
           topic: topic ?? null,
           definitionId: definition ?? null,
           definitionVersion: definition ? '1' : null,
+          selector,
+          requirementId: selector && requirementIdOf({ tags: selector, capabilities: [] }),
+          concurrencyKey: KEYS[n % KEYS.length] ?? null,
+          concurrencyLimit: KEYS[n % KEYS.length] ? 1000 : null,
         });
         const state = STATES[n % STATES.length] ?? 'PENDING';
         if (state !== 'PENDING') await journal.change(run.id, { type: 'patch', keyName: 'test', state });
@@ -106,7 +125,8 @@ describe(`the list of ${RUNS} runs that two processes created at once`, () => {
   async function stored(): Promise<ListedRun[]> {
     const found = await rows<Omit<ListedRun, 'createdAt'> & { readonly createdAt: Date }>(
       service.dataSource,
-      `select id, created_at as "createdAt", state, image, topic, definition_id as "op_definition" from runs`,
+      `select id, created_at as "createdAt", state, image, topic, definition_id as "op_definition",
+              coalesce(selector, '[]') as selector, concurrency_key from runs`,
     );
     return inOrder(found.map((run) => ({ ...run, createdAt: run.createdAt.toISOString() })));
   }
@@ -122,7 +142,13 @@ describe(`the list of ${RUNS} runs that two processes created at once`, () => {
     ...FIELD_FILTERS.map(at),
     ...TIME_FILTERS.map((created) => at({ created })),
     ...TIME_FILTERS.slice(0, 6).map((created, i) =>
-      at(i % 2 === 0 ? { created, state: 'COMPLETED' } : { created, topic: 't1', image: 'c' }),
+      at(
+        [
+          { created, state: 'COMPLETED' },
+          { created, topic: 't1', image: 'c' },
+          { created, selector: 'gpu' },
+        ][i % 3] ?? {},
+      ),
     ),
   ];
   const sends = (): TestApp['send'][] => [service.send, twin.send];
@@ -224,6 +250,9 @@ describe(`the list of ${RUNS} runs that two processes created at once`, () => {
         { image: 'b' },
         { topic: 't1' },
         { topic: 't1', state: 'PENDING' },
+        { selector: 'gpu' },
+        { selector: 'eu,gpu', state: 'COMPLETED' },
+        { concurrency_key: 'k1', state: 'PENDING' },
         { created: { gte: 0 } },
         { created: { lt: 0 }, state: 'PENDING' },
       ];

@@ -98,6 +98,17 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300), YOUNGEST]) {
       assert.deepEqual(idsOf(await claim('env')), [id]);
     });
 
+    test('gives a run to one of the claims that it serves at once, when another transaction holds a chosen run', async () => {
+      const any = await create();
+      const gpu = await create(selecting('gpu'));
+      const other = await database.open(1);
+      await other.transaction(async (manager) => {
+        await manager.query('select 1 from restricted_queue where run_id = $1 for update', [gpu.id]);
+        const outcomes = await Promise.all([claim('plain'), claim('gpu')]);
+        assert.deepEqual(outcomes.flatMap(idsOf), [any.id]);
+      });
+    });
+
     test('serves several claims at once, each with runs that its worker may get', async () => {
       const gpu = await create(selecting('gpu'));
       const linux = await create(selecting('linux'));

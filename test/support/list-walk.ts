@@ -9,6 +9,8 @@ export interface ListedRun {
   readonly image: string;
   readonly topic: string | null;
   readonly op_definition: string | null;
+  readonly selector: readonly string[];
+  readonly concurrency_key: string | null;
 }
 
 /** Filters of GET /runs by their names in the query; times are seconds since 1970. */
@@ -18,6 +20,9 @@ export interface Filter {
   readonly image?: string;
   readonly topic?: string;
   readonly op_definition?: string;
+  /** Tags, separated by commas. */
+  readonly selector?: string;
+  readonly concurrency_key?: string;
   readonly created?: Readonly<Partial<Record<'gte' | 'lte' | 'gt' | 'lt', number>>>;
 }
 
@@ -52,6 +57,8 @@ export function matches(run: ListedRun, filter: Filter): boolean {
     (filter.image === undefined || run.image === filter.image) &&
     (filter.topic === undefined || run.topic === filter.topic) &&
     (filter.op_definition === undefined || run.op_definition === filter.op_definition) &&
+    (filter.concurrency_key === undefined || run.concurrency_key === filter.concurrency_key) &&
+    (filter.selector ?? '').split(',').every((tag) => tag === '' || run.selector.includes(tag)) &&
     (['gte', 'lte', 'gt', 'lt'] as const).every((name) => {
       const seconds = filter.created?.[name];
       return seconds === undefined || PASSES[name](time, seconds * 1000);
@@ -142,6 +149,8 @@ async function readPage(
     image: run.image,
     topic: run.event_delivery?.topic ?? null,
     op_definition: run.op_definition,
+    selector: run.selector,
+    concurrency_key: run.concurrency?.key ?? null,
   }));
   return { runs, ids: runs.map((run) => run.id), hasMore: body.has_more };
 }
@@ -149,6 +158,7 @@ async function readPage(
 /** Name and value of a cursor's parameter; empty for none. */
 type Cursor = readonly [] | readonly [name: Question['direction'], id: string];
 
-interface Listed extends ListedRun {
+interface Listed extends Omit<ListedRun, 'concurrency_key'> {
+  readonly concurrency: { readonly key: string } | null;
   readonly event_delivery: { readonly topic: string } | null;
 }

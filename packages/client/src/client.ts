@@ -5,17 +5,7 @@ import type { components, paths } from './schema.js';
 export type Schemas = components['schemas'];
 
 /** A client of the service whose paths, parameters, bodies and answers are typed by the OpenAPI document. */
-export type LongshoreClient = Client<paths & SecretsPath>;
-
-/** The route of a run's secrets. */
-interface SecretsPath {
-  '/runs/{id}/secrets': {
-    get: {
-      parameters: { path: { id: string }; header?: { 'X-Worker-Id'?: string; 'X-Run-Attempt'?: number } };
-      responses: { 200: { content: { 'application/json': object } } };
-    };
-  };
-}
+export type LongshoreClient = Client<paths>;
 
 /** Where the service is and who calls it. */
 export interface LongshoreClientOptions extends Pick<ClientOptions, 'fetch'> {
@@ -40,7 +30,7 @@ export function createLongshoreClient({
   fetch,
   json,
 }: LongshoreClientOptions): LongshoreClient {
-  const client = createClient<paths & SecretsPath>({
+  const client = createClient<paths>({
     baseUrl,
     headers: { 'X-API-Key': apiKey },
     ...(fetch === undefined ? {} : { fetch }),

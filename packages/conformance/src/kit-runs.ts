@@ -26,8 +26,8 @@ export class KitRuns {
   private readonly created: string[] = [];
 
   constructor(
-    private readonly baseUrl: string,
-    private readonly apiKey: string,
+    baseUrl: string,
+    apiKey: string,
     /** How long anything may take, in milliseconds. */
     private readonly limitMs: number,
   ) {
@@ -49,14 +49,11 @@ export class KitRuns {
     return data.id;
   }
 
-  /** Stores a secret. @param value a login is a JSON object */
-  async putSecret(name: string, value: string, kind: 'opaque' | 'registry' = 'opaque'): Promise<void> {
-    const { ok, status } = await fetch(`${this.baseUrl}/secrets/${name}`, {
-      method: 'PUT',
-      headers: { 'X-API-Key': this.apiKey, 'Content-Type': 'application/json' },
-      body: JSON.stringify({ kind, value }),
-    });
-    if (!ok) throw new Error(`the kit could not store a secret: ${status}`);
+  /** Stores a secret. */
+  async putSecret(name: string, value: string): Promise<void> {
+    const params = { path: { name } };
+    const { error } = await this.client.PUT('/secrets/{name}', { params, body: { kind: 'opaque', value } });
+    if (error !== undefined) throw new Error(`the kit could not store a secret: ${error.detail}`);
   }
 
   /** The run with the newest of its timeline. */

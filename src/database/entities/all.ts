@@ -21,6 +21,7 @@ import {
   RunDemandSumsEntity,
 } from './run-demand.entity.js';
 import { RunLogEntity, RunLogRemovalEntity, RunLogRowEntity } from './run-log.entity.js';
+import { RunTagEntity } from './run-tag.entity.js';
 import { RunEntity } from './run.entity.js';
 import { SecretEntity } from './secret.entity.js';
 import {
@@ -33,6 +34,7 @@ import {
 /** The entities of all tables of the service. */
 export const ENTITIES = [
   RunEntity,
+  RunTagEntity,
   AttemptEntity,
   EventEntity,
   QueueEntryEntity,

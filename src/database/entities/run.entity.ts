@@ -37,6 +37,7 @@ export type ContainerOptions = {
 @Check('runs_start_within_s_check', 'start_within_s >= 1')
 @Check('runs_state_check', "state in ('PENDING', 'ASSIGNED', 'RUNNING', 'CANCELLED', 'COMPLETED', 'FAILED')")
 @Check('runs_vram_mb_check', 'vram_mb >= 0')
+@Index('runs_by_concurrency_key', { synchronize: false })
 @Index('runs_by_definition', { synchronize: false })
 @Index('runs_by_definition_and_image', { synchronize: false })
 @Index('runs_by_image', { synchronize: false })

@@ -58,6 +58,16 @@ export class ListRunsQueryDto {
   @QueryString()
   topic?: string;
 
+  /** Tags, separated by commas: runs whose selector has all of them. @example gpu,eu */
+  @IsOptional()
+  @QueryString()
+  selector?: string;
+
+  /** Concurrency key of the run. */
+  @IsOptional()
+  @QueryString()
+  concurrency_key?: string;
+
   /** Created at this UNIX timestamp or later, in seconds. With curl, add `-g`: it reads brackets as a pattern. */
   @ApiProperty({ ...UNIX_TIME, required: false })
   @IsOptional()

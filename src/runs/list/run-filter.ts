@@ -1,5 +1,6 @@
 import { InvalidRequest } from '../../common/http/errors/domain-error.js';
 import { clip } from '@longshore/common/json/text';
+import { MAX_TAGS } from '../http/dto/execution-options.dto.js';
 import { isRunState, type RunState } from '../machine/run-state.js';
 import {
   DEFAULT_RUN_LIMIT,
@@ -16,6 +17,9 @@ export interface RunFilter {
   readonly definitionId?: string | undefined;
   readonly image?: string | undefined;
   readonly topic?: string | undefined;
+  readonly concurrencyKey?: string | undefined;
+  /** Different tags, all of which the selector has. */
+  readonly tags?: readonly string[] | undefined;
   readonly created: Readonly<Partial<Record<CreatedBound, Date>>>;
 }
 
@@ -38,6 +42,8 @@ export function readFilter(query: ListRunsQueryDto): RunFilter {
     definitionId: query.op_definition,
     image: query.image,
     topic: query.topic,
+    concurrencyKey: query.concurrency_key,
+    tags: query.selector === undefined ? undefined : readTags(query.selector),
     created: Object.fromEntries(
       CREATED_BOUNDS.flatMap((bound) => {
         const text = query[`created[${bound}]`];
@@ -62,6 +68,14 @@ export function readPage(query: ListRunsQueryDto): RunPage {
 export function checkedState(text: string): RunState {
   if (!isRunState(text)) throw new InvalidRequest(`Invalid state '${clip(text, 64)}'`);
   return text;
+}
+
+function readTags(text: string): string[] {
+  const tags = [...new Set(text.split(','))];
+  if (tags.includes('') || tags.length > MAX_TAGS) {
+    throw new InvalidRequest(`selector must be 1 to ${MAX_TAGS} tags, separated by commas`);
+  }
+  return tags;
 }
 
 function readUnixTime(text: string): Date {

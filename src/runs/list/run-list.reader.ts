@@ -1,5 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
+import { RunTagEntity } from '../../database/entities/run-tag.entity.js';
+import { EntityTable } from '../../database/entity-table.js';
 import { InvalidRequest } from '../../common/http/errors/domain-error.js';
 import { rows } from '../../database/sql.js';
 import { toTimelineEventDto } from '../http/dto/event.dto.js';
@@ -41,6 +43,8 @@ const BOUNDS = {
  * planner, which assumes that frequent values are evenly spread, uses the index of the field.
  */
 const ONLY_BY_STATE = 'max_attempts > 0';
+
+const TAGS = new EntityTable(RunTagEntity);
 
 /** Lists runs, newest first, in pages that cost the same at any depth. */
 @Injectable()
@@ -88,35 +92,52 @@ async function findPlace(manager: EntityManager, id: string): Promise<RunPlace> 
 /**
  * Runs that pass the filter, in the order of the walk. Every index of the list has the state before the time: a list of
  * one state reads a range of one index, a list of all states merges the first runs of each state. So the cost depends on
- * the limit and not on the size of the table. A page ends early where its runs come to more bytes than it may have.
+ * the limit and not on the size of the table. A list by tags reads the range of the first tag and looks up the other
+ * conditions for each of its runs. A page ends early where its runs come to more bytes than it may have.
  */
 export function listRuns(manager: EntityManager, filter: RunFilter, walk: RunWalk): Promise<ListedRun[]> {
   const params: unknown[] = [];
   const bind: Bind = (value, type) => `$${params.push(value)}::${type}`;
-  const conditions = [...fieldConditions(filter, bind), ...timeConditions(filter, walk, bind)];
+  const fields = fieldConditions(filter, bind);
+  const times = timeConditions(filter, walk, bind);
+  const [tag, ...otherTags] = filter.tags ?? [];
   const order = walk.direction === 'older' ? 'created_at desc, id desc' : 'created_at, id';
   const limit = bind(walk.limit, 'integer');
+  // The predicate of the index of all runs, for a list without a field.
+  const ofRuns = fields.length > 0 ? fields : [ONLY_BY_STATE];
   const ofState = (columns: string, state: string): string =>
     `select ${columns}
          from ${RUNS.name} r
-        where ${[`r.state = ${state}`, ...conditions].join(' and ')}
+        where ${[`r.state = ${state}`, ...ofRuns, ...times].join(' and ')}
         order by ${order}
         limit ${limit} + 1`;
+  const stretch =
+    tag === undefined
+      ? ofState('r.created_at, r.id', 's.state')
+      : taggedStretch({
+          tag: bind(tag, 'text'),
+          otherTags: otherTags.map((one) => bind(one, 'text')),
+          fields,
+          times,
+          order,
+          limit,
+        });
+  const states = filter.state === undefined ? RUN_STATES : [filter.state];
   const found =
-    filter.state === undefined
-      ? `select r.*
+    tag === undefined && filter.state !== undefined
+      ? ofState('r.*', bind(filter.state, 'text'))
+      : `select r.*
          from (
            select stretch.id as page_id
-             from unnest(${bind(RUN_STATES, 'text[]')}) as s (state)
+             from unnest(${bind(states, 'text[]')}) as s (state)
             cross join lateral (
-              ${ofState('r.created_at, r.id', 's.state')}
+              ${stretch}
             ) stretch
             order by ${order}
             limit ${limit} + 1
          ) page
          join ${RUNS.name} r on r.id = page_id
-        order by ${order}`
-      : ofState('r.*', bind(filter.state, 'text'));
+        order by ${order}`;
   return rows(
     manager,
     `select ${RECORD_COLUMNS}, r.found
@@ -135,11 +156,39 @@ export function listRuns(manager: EntityManager, filter: RunFilter, walk: RunWal
   );
 }
 
+interface TaggedStretch {
+  readonly tag: string;
+  readonly otherTags: readonly string[];
+  readonly fields: readonly string[];
+  readonly times: readonly string[];
+  readonly order: string;
+  readonly limit: string;
+}
+
+/**
+ * SQL of the first runs of the state `s.state` with the tags. `offset 0` keeps the planner from reading all runs that fulfil
+ * a condition instead of looking up those of the tag, one by one.
+ */
+function taggedStretch({ tag, otherTags, fields, times, order, limit }: TaggedStretch): string {
+  const lookUps = [
+    ...otherTags.map((other) => `select from ${TAGS.name} o where o.run_id = t.id and o.tag = ${other}`),
+    ...(fields.length > 0
+      ? [`select from ${RUNS.name} r where r.id = t.id and ${fields.join(' and ')}`]
+      : []),
+  ];
+  return `select t.created_at, t.id
+                from (select tag, state, created_at, run_id as id from ${TAGS.name}) t
+                ${lookUps.map((one, n) => `cross join lateral (${one} offset 0) as match${n}`).join(' ')}
+               where ${[`t.tag = ${tag}`, 't.state = s.state', ...times].join(' and ')}
+               order by ${order}
+               limit ${limit} + 1`;
+}
+
 type Bind = (value: unknown, type: string) => string;
 
-/** Conditions on fields that never change; without any, the predicate of the index for this case. */
-function fieldConditions({ definitionId, image, topic }: RunFilter, bind: Bind): string[] {
-  const fields = { definition_id: definitionId, image, topic };
+/** Conditions on fields that never change. */
+function fieldConditions({ definitionId, image, topic, concurrencyKey }: RunFilter, bind: Bind): string[] {
+  const fields = { definition_id: definitionId, image, topic, concurrency_key: concurrencyKey };
   const conditions = Object.entries(fields).flatMap(([column, value]) =>
     value === undefined ? [] : [`${column} = ${bind(value, 'text')}`],
   );
@@ -147,7 +196,7 @@ function fieldConditions({ definitionId, image, topic }: RunFilter, bind: Bind):
   if (topic !== undefined && image !== undefined) {
     conditions.push(`hashtextextended(image, 0) = hashtextextended(${bind(image, 'text')}, 0)`);
   }
-  return conditions.length > 0 ? conditions : [ONLY_BY_STATE];
+  return conditions;
 }
 
 /**

@@ -8,7 +8,7 @@ import type { TerminalState } from '../machine/run-state.js';
 /**
  * Tables whose rows are removed with their run, by the column that names the run. Not among them: the audit log, which is
  * kept; idempotency keys, which expire by themselves, so that a repeated request does not create a second run; feeds (see
- * `lockDue`); logs, which a trigger on `runs` passes to the job that removes them.
+ * `lockDue`); logs, which a trigger on `runs` passes to the job that removes them; tags, which a trigger removes.
  */
 const CHILD_TABLES: Readonly<Record<string, string>> = { events: 'run_id', attempts: 'run_id' };
 

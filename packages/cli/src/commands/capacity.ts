@@ -43,13 +43,27 @@ const SIZE_COLUMNS: readonly Column<Size>[] = [
   { title: 'GPUS MB', text: ({ gpus }) => gpus.join('+') || '-' },
 ];
 
-/** The report as text: totals, shapes of runs, sizes of workers. */
+const SELECTOR_COLUMNS: readonly Column<Schemas['DemandSelector']>[] = [
+  { title: 'SELECTOR', text: ({ selector }) => selector.join(',') || '-', isElastic: true },
+  { title: 'CAPABILITIES', text: ({ capabilities }) => capabilities.join(',') || '-', isElastic: true },
+  { title: 'READY', text: ({ ready }) => String(ready.runs) },
+  { title: 'HELD BACK', text: ({ held_back: held }) => String(held) },
+  { title: 'WAITING', text: ({ waiting }) => String(waiting.runs) },
+  { title: 'IN EXECUTION', text: ({ in_execution: running }) => String(running.runs) },
+  {
+    title: 'WORKERS',
+    text: ({ workers, idle }) => `${workers} (${idle} idle)`,
+    colour: ({ workers }) => (workers === 0 ? 'red' : undefined),
+  },
+];
+
+/** The report as text: totals, shapes of runs, selectors, sizes of workers. */
 export function capacityText({ demand, supply }: Report, style: TableStyle): string {
   const { workers } = supply;
   const gpus = supply.gpus.total === 0 ? undefined : gpuText(supply);
   const sums = formatFields(
     [
-      ['pending', `${demand.pending.runs} (${demand.ready.runs} ready, ${demand.waiting.runs} in back-off)`],
+      ['pending', `${demand.pending.runs} (${demand.ready.runs} ready, ${demand.waiting.runs} waiting)`],
       ['oldest', demand.oldest_pending_at === null ? undefined : ago(demand.oldest_pending_at)],
       ['in execution', String(demand.in_execution.runs)],
       ['workers', `${workers.active} active (${workers.idle} idle, ${workers.reserved} reserved)`],
@@ -62,6 +76,9 @@ export function capacityText({ demand, supply }: Report, style: TableStyle): str
   const parts = [sums];
   if (demand.shapes.length > 0) parts.push(formatTable(SHAPE_COLUMNS, demand.shapes, style));
   if (demand.other) parts.push(`and ${demand.other.pending} pending runs of other shapes\n`);
+  if (demand.selectors.length > 0) parts.push(formatTable(SELECTOR_COLUMNS, demand.selectors, style));
+  if (demand.other_selectors)
+    parts.push(`and ${demand.other_selectors.pending} pending runs with other selectors\n`);
   if (supply.sizes.length > 0) parts.push(formatTable(SIZE_COLUMNS, supply.sizes, style));
   if (supply.other) parts.push(`and ${supply.other.workers} workers of ${supply.other.sizes} other sizes\n`);
   return parts.join('\n');

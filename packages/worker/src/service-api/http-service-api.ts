@@ -62,7 +62,7 @@ export class HttpServiceApi implements ServiceApi {
   ): Promise<Answer<HeartbeatAnswer>> {
     // An older service refuses an unknown query parameter.
     const query: { wait?: number } = waitSeconds > 0 ? { wait: waitSeconds } : {};
-    const body: Schemas['HeartbeatRequest'] & { readonly capabilities: string[] } = {
+    const body: Schemas['HeartbeatRequest'] = {
       worker_id: workerId,
       resources: {
         cpu_cores: resources.cpuCores,

@@ -33,6 +33,9 @@ const SECRETS: TextMapShape = { keys: VARIABLE_NAME, values: SECRET_NAME, max: M
 const ARGUMENT: TextShape = { max: 4096 };
 const MAX_ARGUMENTS = { max: 100 };
 
+/** Tags of a selector. */
+export const MAX_TAGS = 20;
+
 /** Days that `start_at` may lie ahead. */
 const MAX_DAYS_AHEAD = 366;
 const DAY_MS = 86_400_000;
@@ -106,7 +109,7 @@ export class ExecutionOptionsInputDto {
 
   /** Tags that a worker must have to get the run. @example ["gpu", "eu"] */
   @OptionalField()
-  @IsTextList({ min: 1, max: 128 }, { max: 20 })
+  @IsTextList({ min: 1, max: 128 }, { max: MAX_TAGS })
   selector?: string[];
 
   /** Bounds how many runs are in execution at a time. */
