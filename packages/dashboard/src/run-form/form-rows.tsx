@@ -43,21 +43,37 @@ interface AdvancedProps extends FormState {
   readonly note?: string;
 }
 
-/** The part of a form that few runs need. It opens by itself where something is wrong in it. */
+/** The part of a form that few runs need. */
 export function Advanced({ rows, note, ...state }: AdvancedProps) {
-  const [isOpen, setOpen] = useState(false);
   const hasError = rows.flat().some(({ path }) => state.errors[path] !== undefined);
   return (
+    <More
+      summary="Advanced: environment, command, secrets, selector, concurrency, retries by cause"
+      hasError={hasError}
+    >
+      {note !== undefined && <p className="muted">{note}</p>}
+      <FormRows rows={rows} {...state} />
+    </More>
+  );
+}
+
+interface MoreProps {
+  readonly summary: string;
+  readonly hasError: boolean;
+  readonly children: ReactNode;
+}
+
+/** A part of a form that is closed at first. An error opens it; it stays open when the error is gone. */
+export function More({ summary, hasError, children }: MoreProps) {
+  const [isOpen, setOpen] = useState(false);
+  return (
     <details
-      className={styles.advanced}
+      className={styles.more}
       open={isOpen || hasError}
       onToggle={(event) => setOpen(event.currentTarget.open)}
     >
-      <summary>Advanced: environment, command, secrets, selector, concurrency, retries by cause</summary>
-      <div className={styles.fields}>
-        {note !== undefined && <p className="muted">{note}</p>}
-        <FormRows rows={rows} {...state} />
-      </div>
+      <summary>{summary}</summary>
+      <div className={styles.fields}>{children}</div>
     </details>
   );
 }

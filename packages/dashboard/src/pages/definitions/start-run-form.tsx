@@ -10,7 +10,7 @@ import { TextArea, TextInput } from '../../components/inputs.js';
 import { DefinitionLink } from '../../components/named-links.js';
 import { RunLink } from '../../components/run-link.js';
 import { showToast } from '../../components/toast-store.js';
-import { Advanced } from '../../run-form/form-rows.js';
+import { Advanced, More } from '../../run-form/form-rows.js';
 import { placeErrors } from '../../run-form/form-values.js';
 import { RUN_OPTIONS } from '../../run-form/run-fields.js';
 import { useRunForm } from '../../run-form/use-run-form.js';
@@ -138,8 +138,10 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
           />
         )}
       </Field>
-      <details className={styles.more} open={own.outputs !== undefined || undefined}>
-        <summary>Template of outputs</summary>
+      <More
+        summary="Template of outputs"
+        hasError={(own.outputs ?? refused.fields.get('outputs')) !== undefined}
+      >
         <Field
           label="Outputs as JSON"
           hint="Initial content of the output file; optional."
@@ -155,7 +157,7 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
             />
           )}
         </Field>
-      </details>
+      </More>
       <Advanced rows={RUN_OPTIONS} {...options} note="What is left empty is as the definition says." />
       <p className={styles.error} role="alert">
         {start.isError && !isPlaced && describeError(start.error)}

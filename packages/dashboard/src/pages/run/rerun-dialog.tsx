@@ -103,11 +103,14 @@ function RerunForm({ id, run, onClose, onBusy }: FormProps) {
   return (
     <form id={id} onSubmit={submit} className={styles.form} noValidate>
       {definition === null ? (
-        <p>A new run of the same image, with the same retries, timeouts, outputs template and topic.</p>
+        <p>
+          A new run of the same image, with the same retries, timeouts, environment, command, secrets,
+          selector, concurrency key, outputs template and topic. It starts as soon as it can.
+        </p>
       ) : (
         <p>
-          A new run of the definition <strong>{definition}</strong> {version}: image, needs, retries and topic
-          come from there.
+          A new run of the definition <strong>{definition}</strong> {version}: image, needs, timeouts and
+          topic come from there, everything else from this run. It starts as soon as it can.
         </p>
       )}
       <Field label="Inputs" error={shown(typed.inputs.error)}>
