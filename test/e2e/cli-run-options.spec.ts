@@ -76,6 +76,15 @@ describe('options of runs and secrets on the command line', { timeout: 300_000 }
     ]) {
       assert.match(stdout, shown);
     }
+    for (const filter of [
+      ['--selector', 'eu', '--selector', 'cli-gpu'],
+      ['--concurrency-key', 'cli-disk'],
+    ]) {
+      assert.deepEqual(
+        jsonLines(await ok('run', 'list', ...filter, '--json')).map(({ id }) => id),
+        [made.id],
+      );
+    }
     assert.match(
       (await ok('capacity')).stdout,
       /^cli-gpu,eu +command,env,registry,secrets +1 +0 +0 +0 +0 \(0 idle\)$/m,

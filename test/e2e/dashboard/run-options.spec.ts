@@ -181,6 +181,30 @@ describe('what runs say of their container, worker, key and start', { skip: NO_B
     await opened.close();
   });
 
+  test('filter the list of runs by selector and concurrency key', async () => {
+    const { id } = await steps.create({
+      selector: ['filter-a', 'filter-b'],
+      concurrency: { key: 'filter', limit: 1 },
+    });
+    await steps.create({ selector: ['filter-a'] });
+    const opened = await show('/runs');
+    const { page } = opened;
+    await page.getByRole('row').nth(2).waitFor();
+    await page.keyboard.press('f');
+    await page.getByLabel('Selector').fill('filter-a,filter-b');
+    await page.keyboard.press('Enter');
+    await page.getByLabel('Concurrency key').fill('filter');
+    await page.keyboard.press('Enter');
+    await page.getByRole('button', { name: 'Remove the filter Concurrency key: filter' }).waitFor();
+    await page
+      .getByRole('row')
+      .filter({ has: page.getByTitle(id) })
+      .waitFor();
+    await page.waitForFunction(`document.querySelectorAll('[role=row]').length === 2`);
+    assert.equal(new URL(page.url()).search, '?selector=filter-a%2Cfilter-b&concurrency_key=filter');
+    await opened.close();
+  });
+
   test('can be entered by everybody: both themes, three widths', async () => {
     for (const theme of THEMES) {
       for (const width of WIDTHS) {
