@@ -42,7 +42,11 @@ export function requirementList({ tags, capabilities }: Requirements): string[] 
 
 /** The same id for equal requirements in every process; null when there are none: any worker may get the run. */
 export function requirementIdOf(requirements: Requirements): string | null {
-  const list = requirementList(requirements);
+  return idOfRequirementList(requirementList(requirements));
+}
+
+/** As `requirementIdOf`. @param list as `requirementList` */
+export function idOfRequirementList(list: readonly string[]): string | null {
   return list.length === 0 ? null : uuidV5(JSON.stringify(list), NAMESPACE);
 }
 

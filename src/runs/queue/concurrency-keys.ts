@@ -18,6 +18,8 @@ const MAX_KINDS = 1_000;
 export interface AdmittedRun {
   readonly id: string;
   readonly requirementId: string;
+  /** Whether it avoids a worker. */
+  readonly avoids: boolean;
 }
 
 // The kinds of a key are enumerated by one index step each, and of each the first runs are read: the cost does not depend
@@ -61,9 +63,9 @@ const ADMIT = `with recursive kind as (
             set is_admitted = c.is_admitted
            from changed c
           where q.run_id = c.run_id
-      returning q.run_id, q.requirement_id, q.is_admitted
+      returning q.run_id, q.requirement_id, q.is_admitted, q.avoided_worker is not null as avoids
        )
-       select run_id as id, requirement_id as "requirementId"
+       select run_id as id, requirement_id as "requirementId", avoids
          from written
         where is_admitted`;
 

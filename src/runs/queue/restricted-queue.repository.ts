@@ -58,7 +58,11 @@ export class RestrictedQueueRepository {
     ]);
     const free = entering.filter(({ concurrencyKey }) => concurrencyKey === null);
     return [
-      ...free.map(({ id, requirementId }) => ({ id, requirementId: requirementId ?? NO_REQUIREMENTS })),
+      ...free.map(({ id, requirementId, avoidedWorker }) => ({
+        id,
+        requirementId: requirementId ?? NO_REQUIREMENTS,
+        avoids: avoidedWorker !== null,
+      })),
       ...admitted,
     ];
   }
@@ -103,10 +107,10 @@ export class RestrictedQueueRepository {
       manager,
       `select pg_notify('${RESTRICTED_CHANNEL}', case
                 when octet_length(p.full) <= ${NOTIFICATION_BYTES} then p.full
-                else json_build_object('count', $1::integer)::text
+                else json_build_object('count', $1::integer, 'avoids', $4::boolean)::text
               end)
          from (
-           select json_build_object('count', $1::integer, 'required', json_agg(x.required))::text as full
+           select json_build_object('count', $1::integer, 'avoids', $4::boolean, 'required', json_agg(x.required))::text as full
              from (
                select required
                  from ${REQUIREMENTS.name}
@@ -116,7 +120,12 @@ export class RestrictedQueueRepository {
                 where $3::boolean
              ) x
          ) p`,
-      [runs.length, plainArray(ids.length > MAX_NAMED ? [] : ids), ids.includes(NO_REQUIREMENTS)],
+      [
+        runs.length,
+        plainArray(ids.length > MAX_NAMED ? [] : ids),
+        ids.length <= MAX_NAMED && ids.includes(NO_REQUIREMENTS),
+        runs.some(({ avoids }) => avoids),
+      ],
     );
   }
 }

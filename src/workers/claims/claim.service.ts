@@ -93,7 +93,7 @@ export class ClaimService {
         if (kind === 'postponed' && !mayRetry) throw new JournalOverloaded('SERVICE_MAX_ANSWER_BYTES');
         if (kind === 'served' || kind === 'replayed' || !mayRetry) {
           // Replayed runs are not those that the claim was woken for.
-          wakeUp?.settle(kind, kind === 'served' ? runs.length : 0);
+          wakeUp?.settle(kind, kind === 'served' ? runs.map(({ run }) => run) : []);
           return outcome;
         }
         if (isContended) {
@@ -102,7 +102,7 @@ export class ClaimService {
           pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
           continue;
         }
-        wakeUp?.settle(kind, 0);
+        wakeUp?.settle(kind, []);
         wakeUp = null;
         if (kind === 'refused') {
           // Runs must not wake this claim in the place of one that may take them.
@@ -119,7 +119,7 @@ export class ClaimService {
       }
     } finally {
       capacity?.close();
-      wakeUp?.settle('gone', 0);
+      wakeUp?.settle('gone', []);
     }
   }
 }

@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import type { NotificationListener } from '../../database/notifications.js';
 import { FREE_WORKERS_CHANNEL, QUEUE_CHANNEL } from '../../runs/queue/queue-notifications.js';
 import { RESTRICTED_CHANNEL } from '../../runs/queue/restricted-notifications.js';
+import { requirementIdOf } from '../../runs/requirements.js';
 import { DirectStrategy } from '../strategies/direct.strategy.js';
 import { FitStrategy } from '../strategies/fit.strategy.js';
 import { WaitingClaims, type WakeUp } from './waiting-claims.js';
@@ -10,6 +11,9 @@ import { WaitingClaims, type WakeUp } from './waiting-claims.js';
 const LONG_MS = 60_000;
 
 const nothing = (): undefined => undefined;
+
+const PLAIN = { requirementId: null, concurrencyKey: null };
+const GPU = { requirementId: requirementIdOf({ tags: ['gpu'], capabilities: [] }), concurrencyKey: null };
 
 const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
@@ -101,9 +105,48 @@ describe('waiting claims', () => {
       await it.tick();
       const fresh = it.woken.slice(settled);
       settled = it.woken.length;
-      for (const { wakeUp } of fresh) wakeUp.settle('withheld', 0);
+      for (const { wakeUp } of fresh) wakeUp.settle('withheld', []);
     }
     assert.equal(it.woken.length, 40);
+    it.close();
+  });
+
+  test('are woken instead of one that took another run than those it was woken for', async () => {
+    const it = setUp();
+    for (const name of ['a', 'b']) it.waitWith(name, ['tag:gpu']);
+    it.notifyRestricted({ count: 1, avoids: false, required: [['tag:gpu']] });
+    await it.tick();
+    it.woken[0]?.wakeUp.settle('served', [PLAIN]);
+    await it.tick();
+    assert.deepEqual(it.names(), ['a', 'b']);
+    for (const name of ['c', 'd']) it.waitWith(name, ['tag:gpu']);
+    it.notify('1 0:1');
+    await it.tick();
+    it.woken[2]?.wakeUp.settle('served', [GPU]);
+    await it.tick();
+    assert.deepEqual(it.names(), ['a', 'b', 'c', 'd']);
+    it.close();
+  });
+
+  test('are not woken for a run that is gone for a worker that could have got it', async () => {
+    const it = setUp();
+    for (const name of ['a', 'b', 'c']) it.waitWith(name, ['tag:gpu']);
+    it.notifyRestricted({ count: 1, avoids: false, required: [['tag:gpu']] });
+    await it.tick();
+    it.woken[0]?.wakeUp.settle('withheld', []);
+    await it.tick();
+    assert.deepEqual(it.names(), ['a']);
+    it.close();
+  });
+
+  test('are woken one after the other for a run that may avoid a worker', async () => {
+    const it = setUp();
+    for (const name of ['a', 'b']) it.waitWith(name, ['tag:gpu']);
+    it.notifyRestricted({ count: 1, avoids: true, required: [['tag:gpu']] });
+    await it.tick();
+    it.woken[0]?.wakeUp.settle('withheld', []);
+    await it.tick();
+    assert.deepEqual(it.names(), ['a', 'b']);
     it.close();
   });
 
@@ -136,10 +179,10 @@ describe('waiting claims', () => {
       for (const name of ['a', 'b', 'c']) it.wait(name);
       it.notify('1');
       await it.tick();
-      it.woken[0]?.wakeUp.settle(outcome, 0);
+      it.woken[0]?.wakeUp.settle(outcome, []);
       await it.tick();
       assert.deepEqual(it.names(), ['a', 'b']);
-      it.woken[1]?.wakeUp.settle('served', 1);
+      it.woken[1]?.wakeUp.settle('served', [PLAIN]);
       await it.tick();
       assert.deepEqual(it.names(), ['a', 'b']);
       it.close();
@@ -151,7 +194,7 @@ describe('waiting claims', () => {
     for (const name of ['a', 'b']) it.wait(name);
     it.notify('1');
     await it.tick();
-    it.woken[0]?.wakeUp.settle('nothing', 0);
+    it.woken[0]?.wakeUp.settle('nothing', []);
     await it.tick();
     assert.deepEqual(it.names(), ['a']);
     it.close();
@@ -162,8 +205,8 @@ describe('waiting claims', () => {
     for (const name of ['a', 'b', 'c']) it.wait(name);
     it.notify('1');
     await it.tick();
-    it.woken[0]?.wakeUp.settle('served', 1);
-    it.woken[0]?.wakeUp.settle('gone', 0);
+    it.woken[0]?.wakeUp.settle('served', [PLAIN]);
+    it.woken[0]?.wakeUp.settle('gone', []);
     await it.tick();
     assert.deepEqual(it.names(), ['a']);
     it.close();
@@ -203,14 +246,14 @@ describe('waiting claims', () => {
     it.notify('1');
     await it.tick();
     assert.equal(it.woken.length, 8);
-    for (const { wakeUp } of it.woken.slice(0, 7)) wakeUp.settle('nothing', 0);
+    for (const { wakeUp } of it.woken.slice(0, 7)) wakeUp.settle('nothing', []);
     await it.tick();
     assert.equal(it.woken.length, 8);
-    it.woken[7]?.wakeUp.settle('nothing', 0);
+    it.woken[7]?.wakeUp.settle('nothing', []);
     await it.tick();
     assert.equal(it.woken.length, 8 + 64);
-    for (const { wakeUp } of it.woken.slice(8, 71)) wakeUp.settle('nothing', 0);
-    it.woken[71]?.wakeUp.settle('served', 1);
+    for (const { wakeUp } of it.woken.slice(8, 71)) wakeUp.settle('nothing', []);
+    it.woken[71]?.wakeUp.settle('served', [PLAIN]);
     await it.tick();
     assert.equal(it.woken.length, 72);
     it.close();
@@ -237,7 +280,7 @@ describe('waiting claims', () => {
       it.notify('1');
       await it.tick();
       // The second wave starts when all claims of the first have settled.
-      for (const { wakeUp } of it.woken) wakeUp.settle('nothing', 0);
+      for (const { wakeUp } of it.woken) wakeUp.settle('nothing', []);
       await it.tick();
       assert.deepEqual(it.names().toSorted(), names, `after ${steps} steps`);
       it.close();
@@ -261,7 +304,7 @@ describe('waiting claims', () => {
     it.notify('1');
     await it.tick();
     it.wait('a again');
-    it.woken[0]?.wakeUp.settle('nothing', 0);
+    it.woken[0]?.wakeUp.settle('nothing', []);
     await it.tick();
     assert.deepEqual(it.names(), ['a']);
     it.close();

@@ -13,6 +13,8 @@ import {
   parseRestrictedNotification,
   RESTRICTED_CHANNEL,
 } from '../../runs/queue/restricted-notifications.js';
+import { isRestricted, type Run } from '../../runs/machine/run.js';
+import { idOfRequirementList } from '../../runs/requirements.js';
 import type { ClaimingWorker, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 
@@ -40,8 +42,11 @@ export interface WaitingWorker {
 
 /** A claim's permission to try again. The claim settles it, so that other claims are woken for the remaining runs. */
 export interface WakeUp {
-  settle(outcome: ClaimOutcome['kind'] | 'gone', runs: number): void;
+  settle(outcome: ClaimOutcome['kind'] | 'gone', taken: readonly TakenRun[]): void;
 }
+
+/** The part of an assigned run that tells which claims could have got it. */
+export type TakenRun = Pick<Run, 'requirementId' | 'concurrencyKey'>;
 
 interface Waiter {
   readonly worker: WaitingWorker | null;
@@ -60,11 +65,25 @@ interface Wave {
   size: number;
   /** Woken claims that were refused or got nothing: each doubles the number of claims that are woken instead. */
   refused: number;
+  /** Whether a run that a claim took may be one of them. */
+  readonly mayInclude: (run: TakenRun) => boolean;
   /** Whether not every claim may get the runs: that one claim gets none does not mean that none is left. */
   readonly isSelective: boolean;
-  /** What the worker of one of the runs must have; null: unknown, or nothing. */
-  readonly required: readonly (readonly string[])[] | null;
+  /** Whether some of the runs may avoid a worker. */
+  readonly mayAvoid: boolean;
+  /** What the workers of the runs that may be left must have; null: unknown, or nothing. */
+  required: readonly (readonly string[])[] | null;
 }
+
+/** What is known of runs that became claimable together. */
+type WaveRuns = Pick<Wave, 'mayInclude' | 'isSelective' | 'mayAvoid' | 'required'>;
+
+const ANY_RUNS: WaveRuns = {
+  mayInclude: () => true,
+  isSelective: false,
+  mayAvoid: false,
+  required: null,
+};
 
 const NO_WAVE: WakeUp = { settle: () => undefined };
 
@@ -214,7 +233,7 @@ export class WaitingClaims implements OnModuleDestroy {
       }),
       // A claim that is woken now is committed together with the creation.
       this.journal.onCreate(() => {
-        if (this.strategy.isFifo && this.#waiters.size > 0) this.#startWave(1);
+        if (this.strategy.isFifo && this.#waiters.size > 0) this.#startWave(1, ANY_RUNS);
       }),
     ];
   }
@@ -222,13 +241,17 @@ export class WaitingClaims implements OnModuleDestroy {
   #onQueue(payload: string | null): void {
     if (payload === null) return this.#wakeAll();
     const { count: runs, mayAvoid } = parseQueueNotification(payload);
-    this.#startWave(runs, mayAvoid);
+    const mayInclude = (run: TakenRun): boolean => !isRestricted(run);
+    this.#startWave(runs, { mayInclude, isSelective: mayAvoid, mayAvoid, required: null });
   }
 
   #onRestricted(payload: string | null): void {
     if (payload === null) return this.#wakeAll();
-    const { count, required } = parseRestrictedNotification(payload);
-    this.#startWave(count, true, required);
+    const { count, required, mayAvoid } = parseRestrictedNotification(payload);
+    const ids = required && new Set(required.map(idOfRequirementList));
+    const mayInclude = (run: TakenRun): boolean =>
+      isRestricted(run) && (ids === null || ids.has(run.requirementId));
+    this.#startWave(count, { mayInclude, isSelective: true, mayAvoid, required });
   }
 
   /** Its waiting claims try again, and every claim that tried with what the worker had before. */
@@ -243,11 +266,11 @@ export class WaitingClaims implements OnModuleDestroy {
     for (const { wake } of this.#waiters) wake(NO_WAVE);
   }
 
-  #startWave(remaining: number, isSelective = false, required: Wave['required'] = null): void {
+  #startWave(remaining: number, runs: WaveRuns): void {
     this.#version += 1;
     const version = this.#version;
     const size = this.strategy.isFifo ? remaining : Math.max(remaining, FIRST_WAVE);
-    this.#wake({ version, remaining, unsettled: 0, size, refused: 0, isSelective, required }, size);
+    this.#wake({ version, remaining, unsettled: 0, size, refused: 0, ...runs }, size);
   }
 
   #wake(wave: Wave, count: number): void {
@@ -260,21 +283,26 @@ export class WaitingClaims implements OnModuleDestroy {
     for (const waiter of woken) {
       let isSettled = false;
       waiter.wake({
-        settle: (outcome, runs) => {
+        settle: (outcome, taken) => {
           if (isSettled) return;
           isSettled = true;
-          this.#settle(wave, outcome, runs);
+          this.#settle(wave, waiter, outcome, taken);
         },
       });
     }
   }
 
-  #settle(wave: Wave, outcome: ClaimOutcome['kind'] | 'gone', runs: number): void {
+  #settle(
+    wave: Wave,
+    waiter: Waiter,
+    outcome: ClaimOutcome['kind'] | 'gone',
+    taken: readonly TakenRun[],
+  ): void {
     wave.unsettled -= 1;
-    wave.remaining -= runs;
+    wave.remaining -= taken.filter(wave.mayInclude).length;
     if (this.strategy.isFifo) {
       // The queue is empty for every worker if it is for one.
-      if (outcome === 'nothing' || (outcome === 'withheld' && !wave.isSelective)) wave.remaining = 0;
+      if (outcome === 'nothing' || (outcome === 'withheld' && isNoneLeft(wave, waiter))) wave.remaining = 0;
       // Many claims in a row that get nothing must not delay the run by one wake-up each.
       if (outcome === 'refused' || outcome === 'withheld') wave.refused += 1;
       const missing = wave.remaining - wave.unsettled;
@@ -291,5 +319,18 @@ export class WaitingClaims implements OnModuleDestroy {
 /** Whether the waiting claim may get one of the runs, as far as is known. */
 function mayGetOne({ worker }: Waiter, { required }: Wave): boolean {
   const has = worker?.has;
-  return !has || required === null || required.some((names) => names.every((name) => has.includes(name)));
+  return !has || required === null || required.some((names) => covers(has, names));
+}
+
+/** Whether no run of the wave is left for any claim after the waiting claim got none; notes what it shows of the rest. */
+function isNoneLeft(wave: Wave, { worker }: Waiter): boolean {
+  if (!wave.isSelective) return true;
+  const has = worker?.has;
+  if (wave.mayAvoid || !has || wave.required === null) return false;
+  wave.required = wave.required.filter((names) => !covers(has, names));
+  return wave.required.length === 0;
+}
+
+function covers(has: readonly string[], names: readonly string[]): boolean {
+  return names.every((name) => has.includes(name));
 }
