@@ -5,12 +5,17 @@ import { ENTITIES } from '../../src/database/entities/all.js';
 import { execute, rows } from '../../src/database/sql.js';
 import type { ClaimOutcome } from '../../src/runs/journal/claim.js';
 import type { RunJournal } from '../../src/runs/journal/run-journal.js';
+import { EventRepository } from '../../src/runs/events/event.repository.js';
+import type { RunCommand } from '../../src/runs/machine/run-command.js';
+import { RUN_STATES, type RunState } from '../../src/runs/machine/run-state.js';
 import type { NewRun, Run } from '../../src/runs/machine/run.js';
+import { QueueReader } from '../../src/runs/queue/queue.reader.js';
 import { requirementIdOf } from '../../src/runs/requirements.js';
 import type { ClaimContext, ClaimingWorker, SchedulingStrategy } from '../../src/runs/scheduling-strategy.js';
+import { RunRepository } from '../../src/runs/storage/run.repository.js';
 import { DirectStrategy } from '../../src/workers/strategies/direct.strategy.js';
 import { FitStrategy } from '../../src/workers/strategies/fit.strategy.js';
-import { changeOn, createOn, eventCommand, journalOn } from '../support/journal.js';
+import { changeOn, createOn, eventCommand, journalOn, queueWith } from '../support/journal.js';
 import { checkKeys } from '../support/concurrency-keys.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
@@ -228,6 +233,63 @@ describe('the restricted queue', () => {
       order.push(runs.findIndex(({ id }) => id === got[0]?.run.id));
     }
     assert.deepEqual(order, [3, 1, 2, 0, 4]);
+  });
+
+  test('leaves the notes of a run alone while another transaction holds its key', async () => {
+    const run = await createOn(journal, keyed('noted', 1));
+    const queue = queueWith();
+    const note = (): Promise<void> =>
+      database.dataSource.transaction((manager) => queue.notePassedOver(manager, [run], new Date()));
+    const isNoted = async (): Promise<boolean> => {
+      const text = 'select passed_over_at is not null as noted from restricted_queue where run_id = $1::uuid';
+      const [row] = await rows<{ noted: boolean }>(database.dataSource, text, [run.id]);
+      return row?.noted === true;
+    };
+    await database.dataSource.transaction(async (manager) => {
+      await queue.restricted.keys.lock(manager, ['noted']);
+      await note();
+      assert.equal(await isNoted(), false);
+      await queue.reserve(manager, [{ runId: run.id, workerId: 'gpu' }], [run]);
+    });
+    await note();
+    assert.equal(await isNoted(), true);
+    const { reservedFor } = (
+      await new QueueReader(new RunRepository(), new EventRepository()).listReserved(
+        database.dataSource.manager,
+        ['gpu'],
+      )
+    )[0] ?? { reservedFor: null };
+    assert.equal(reservedFor, 'gpu');
+  });
+
+  test('counts the runs of a key through every change of their states', async () => {
+    const patch = (state: RunState) => ({ type: 'patch', keyName: 'test', state }) as const;
+    const retried = eventCommand({ type: 'RETRIED', msg: '', payload: { force: true } });
+    const commands = (): RunCommand[] => [
+      ...RUN_STATES.map(patch),
+      { type: 'patch', keyName: 'test', priority: Math.floor(Math.random() * 3) },
+      COMPLETED,
+      retried,
+      eventCommand({ type: 'FAILED', msg: '' }),
+      eventCommand({ type: 'CANCELLED', msg: '' }),
+    ];
+    const runs = await Promise.all(
+      Array.from({ length: 4 }, (_, i) =>
+        createOn(journal, { ...keyed('counted', 2 + (i % 2)), maxAttempts: 9 }),
+      ),
+    );
+    for (let round = 0; round < 60; round += 1) {
+      const some = Array.from({ length: 5 }, () => ({
+        id: runs[Math.floor(Math.random() * runs.length)]?.id ?? '',
+        command: commands()[Math.floor(Math.random() * commands().length)] ?? COMPLETED,
+      }));
+      // Several of them are in one group, some on the same run.
+      await Promise.allSettled([
+        ...some.map(({ id, command }) => journal.change(id, command)),
+        journal.claim({ workerId: 'plain', max: 2, context, stillWanted: () => true }),
+      ]);
+      await checkKeys(database.dataSource);
+    }
   });
 
   test('takes over a run that a process of the version before put into the plain queue', async () => {

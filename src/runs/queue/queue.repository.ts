@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { execute, rows, plainArray, UnnestColumns } from '../../database/sql.js';
+import { KEYS } from './concurrency-keys.js';
 import { LowWaterMarks, WHOLE_QUEUE } from './low-water-marks.js';
 import { findHeads, lockHeads, type LockedHead } from './queue-head.js';
 import { RestrictedQueueRepository } from './restricted-queue.repository.js';
@@ -29,9 +30,15 @@ const PUT = `insert into ${QUEUE.name} (${QUEUE.columns(PLACE)})
 const TABLES = { plain: QUEUE.name, restricted: RESTRICTED.name } as const;
 type QueueKind = keyof typeof TABLES;
 
-/** A statement for each of the queues. */
-function ofEach<T>(statement: (table: string) => T): Readonly<Record<QueueKind, T>> {
-  return { plain: statement(TABLES.plain), restricted: statement(TABLES.restricted) };
+// A row with a key is changed by the transaction that holds the key, which admits runs of the key without a deadlock.
+const HOLDS_KEY = `and (
+              q.concurrency_key is null
+              or exists (select from ${KEYS.name} k where k.key = q.concurrency_key for update skip locked)
+            )`;
+
+/** A statement for each of the queues. @param statement its condition is that of a row that may be changed */
+function ofEach<T>(statement: (table: string, condition: string) => T): Readonly<Record<QueueKind, T>> {
+  return { plain: statement(TABLES.plain, ''), restricted: statement(TABLES.restricted, HOLDS_KEY) };
 }
 
 const LOCK_ALL = ofEach(
@@ -43,7 +50,7 @@ const LOCK_ALL = ofEach(
           for update skip locked`,
 );
 
-const RESERVE = ofEach((table) => {
+const RESERVE = ofEach((table, condition) => {
   const source = new UnnestColumns<'run_id' | 'worker_id'>([
     { key: 'run_id', name: 'run_id', type: 'uuid' },
     { key: 'worker_id', name: 'worker_id', type: 'text' },
@@ -52,6 +59,7 @@ const RESERVE = ofEach((table) => {
          select q.run_id, v.worker_id
            from ${table} q
            join ${source.sql} on v.run_id = q.run_id
+                ${condition}
           order by q.run_id
             for update of q skip locked
        )
@@ -63,13 +71,14 @@ const RESERVE = ofEach((table) => {
 });
 
 const NOTE_PASSED_OVER = ofEach(
-  (table) => `with free as (
-         select run_id
-           from ${table}
-          where run_id = any($1::uuid[])
-            and passed_over_at is null
-          order by run_id
-            for update skip locked
+  (table, condition) => `with free as (
+         select q.run_id
+           from ${table} q
+          where q.run_id = any($1::uuid[])
+            and q.passed_over_at is null
+            ${condition}
+          order by q.run_id
+            for update of q skip locked
        )
        update ${table} q
           set passed_over_at = $2::timestamptz

@@ -241,8 +241,7 @@ export class WaitingClaims implements OnModuleDestroy {
   #onQueue(payload: string | null): void {
     if (payload === null) return this.#wakeAll();
     const { count: runs, mayAvoid } = parseQueueNotification(payload);
-    const mayInclude = (run: TakenRun): boolean => !isRestricted(run);
-    this.#startWave(runs, { mayInclude, isSelective: mayAvoid, mayAvoid, required: null });
+    this.#startWave(runs, { mayInclude: isPlain, isSelective: mayAvoid, mayAvoid, required: null });
   }
 
   #onRestricted(payload: string | null): void {
@@ -314,6 +313,10 @@ export class WaitingClaims implements OnModuleDestroy {
       this.#wake(wave, wave.size);
     }
   }
+}
+
+function isPlain(run: TakenRun): boolean {
+  return !isRestricted(run);
 }
 
 /** Whether the waiting claim may get one of the runs, as far as is known. */
