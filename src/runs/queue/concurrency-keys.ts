@@ -5,6 +5,7 @@ import { EntityTable } from '../../database/entity-table.js';
 import { execute, rows, unnestRows } from '../../database/sql.js';
 import type { Run } from '../machine/run.js';
 import { RESTRICTED } from '../storage/run-columns.js';
+import { byIndexOrder } from './by-index-order.js';
 
 export const KEYS = new EntityTable(ConcurrencyKeyEntity);
 
@@ -114,7 +115,7 @@ export class ConcurrencyKeys {
    * @returns the runs that were not admitted before
    */
   admit(manager: EntityManager, keys: readonly string[]): Promise<AdmittedRun[]> {
-    return rows(manager, ADMIT, [keys]);
+    return byIndexOrder(manager, () => rows<AdmittedRun>(manager, ADMIT, [keys]));
   }
 
   /**

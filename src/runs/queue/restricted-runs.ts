@@ -5,6 +5,7 @@ import { rows } from '../../database/sql.js';
 import { requirementList } from '../requirements.js';
 import type { CandidateQuery, Claimant, QueuedRun, Shape } from '../scheduling-strategy.js';
 import { MACHINE_COLUMNS, QUEUE_NOTES, RESTRICTED, RUNS } from '../storage/run-columns.js';
+import { byIndexOrder } from './by-index-order.js';
 import { KEYS } from './concurrency-keys.js';
 import { RESTRICTED_CHANNEL } from './restricted-notifications.js';
 import { NO_REQUIREMENTS, REQUIREMENTS } from './run-requirements.repository.js';
@@ -131,7 +132,7 @@ export class RestrictedRuns implements OnModuleInit, OnModuleDestroy {
     const version = this.#version;
     const offers = new Set(claimants.map((claimant) => arrayText(requirementList(claimant))));
     const shapes = distinct([...capacity, ...free]);
-    const runs = await rows<RestrictedRun>(manager, LIST, [
+    const params = [
       [...offers],
       shapes.map(({ cpu }) => cpu),
       shapes.map(({ ramMb }) => ramMb),
@@ -140,7 +141,8 @@ export class RestrictedRuns implements OnModuleInit, OnModuleDestroy {
       passedOverBefore?.toISOString() ?? null,
       claimants.map(({ id }) => id),
       except,
-    ]);
+    ];
+    const runs = await byIndexOrder(manager, () => rows<RestrictedRun>(manager, LIST, params));
     if (runs.length > 0) return { runs, exist: true };
     const [row] = await rows<{ exist: boolean }>(manager, `select ${RESTRICTED_EXIST} as exist`);
     const exist = row?.exist === true;
