@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { inspect } from 'node:util';
 import { rows } from '../../src/database/sql.js';
 import { fence, heldRun, newSecretsKey } from '../support/secrets.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../support/test-app.js';
+import { KEYS, type TestAnswer, type TestApp } from '../support/test-app.js';
+import { startTracedApp, type TracedApp } from '../support/traced-app.js';
 
 const KEY = newSecretsKey();
 const VALUE = 'hunter2-of-the-tests';
@@ -15,12 +17,12 @@ const FORMS = [VALUE, KEY].flatMap((text) => {
 });
 
 describe('the value of a secret', () => {
-  let service: TestApp;
+  let service: TracedApp;
   /** Every answer but those of the one route that has values. */
   const answers: string[] = [];
 
   before(async () => {
-    service = await startTestApp({ env: { SERVICE_SECRETS_KEY: KEY } });
+    service = await startTracedApp({}, { env: { SERVICE_SECRETS_KEY: KEY } });
   });
   after(() => service.close());
 
@@ -32,7 +34,7 @@ describe('the value of a secret', () => {
   const put = (name: string, body: unknown): Promise<TestAnswer> =>
     send('PUT', `/secrets/${name}`, { body, headers: { 'Idempotency-Key': 'once' } });
 
-  test('is in no table, no log line and no other answer, whatever goes wrong on its way', async () => {
+  test('is in no table, log line, trace or other answer, whatever goes wrong on its way', async () => {
     await put('db', { kind: 'opaque', value: VALUE });
     await put('db', { kind: 'opaque', value: VALUE });
     await put('login', { kind: 'registry', value: LOGIN });
@@ -58,7 +60,7 @@ describe('the value of a secret', () => {
     assert.equal((await put('db', { kind: 'opaque', value: VALUE })).status, 500);
     await service.dataSource.query('alter table moved rename to secrets');
 
-    const id = await heldRun(service, { secrets: { PASSWORD: 'db' }, image_pull_secret: 'login' });
+    const id = await heldRun(service.send, { secrets: { PASSWORD: 'db' }, image_pull_secret: 'login' });
     const read = await service.send('GET', `/runs/${id}/secrets`, { key: KEYS.worker, headers: fence() });
     assert.equal(read.body.env.PASSWORD, VALUE);
     assert.deepEqual(read.body.registry, LOGIN);
@@ -87,11 +89,11 @@ describe('the value of a secret', () => {
         rows<{ line: string }>(service.dataSource, `select t::text as line from "${name}" t`),
       ),
     );
-    const everything = [
-      ...answers,
-      JSON.stringify(service.logged),
-      ...dumps.flat().map(({ line }) => line),
-    ].join('\n');
+    await service.collector.find('of the last request', ({ name }) => name === 'GET /workers');
+    const spans = inspect(service.collector.spans, { depth: 9, maxArrayLength: null, maxStringLength: null });
+    const log = JSON.stringify(service.logged);
+    const everything = [...answers, log, spans, ...dumps.flat().map(({ line }) => line)].join('\n');
+    assert.ok(spans.includes('/secrets/{name}'), spans);
     assert.ok(everything.includes('created a secret') && everything.includes('secret.create'));
     for (const form of FORMS) assert.ok(!everything.includes(form), form);
   });

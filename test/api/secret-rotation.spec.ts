@@ -43,11 +43,13 @@ describe('the rotation of the keys of secrets', () => {
   };
   /** The values of all of these secrets, as a worker gets them. */
   const valuesFrom = async (service: TestApp, names: readonly string[]): Promise<TestAnswer> => {
-    const id = await heldRun(first, { secrets: Object.fromEntries(names.map((name) => [name, name])) });
+    const id = await heldRun(first.send, { secrets: Object.fromEntries(names.map((name) => [name, name])) });
     return service.send('GET', `/runs/${id}/secrets`, { key: KEYS.worker, headers: fence() });
   };
   const names = Array.from({ length: COUNT }, (_, n) => `s${n}`);
-  const values = Object.fromEntries(names.map((name, n) => [name, `value ${n}`]));
+  /** As many as a run may use. */
+  const checked = names.slice(COUNT - 100);
+  const values = Object.fromEntries(checked.map((name) => [name, name.replace('s', 'value ')]));
   const keyIds = (): Promise<{ id: string; n: number }[]> =>
     rows(
       old.dataSource,
@@ -57,7 +59,7 @@ describe('the rotation of the keys of secrets', () => {
   test('encrypts every secret with the first key, after which the old one is not needed', async () => {
     await fill();
     const listed = (await first.send('GET', '/secrets')).body;
-    assert.deepEqual((await valuesFrom(added, names)).body.env, values);
+    assert.deepEqual((await valuesFrom(added, checked)).body.env, values);
     assertError(
       await valuesFrom(last, ['s7']),
       503,
@@ -65,8 +67,8 @@ describe('the rotation of the keys of secrets', () => {
     );
     const answer = await rotate(first);
     assert.deepEqual([answer.status, answer.body], [200, { rotated: COUNT, remaining: 0 }]);
-    assert.deepEqual((await valuesFrom(last, names)).body.env, values);
-    assert.deepEqual((await valuesFrom(added, names)).body.env, values);
+    assert.deepEqual((await valuesFrom(last, checked)).body.env, values);
+    assert.deepEqual((await valuesFrom(added, checked)).body.env, values);
     assert.deepEqual((await first.send('GET', '/secrets')).body, listed);
     assert.deepEqual((await rotate(last)).body, { rotated: 0, remaining: 0 });
   });

@@ -1,12 +1,14 @@
 import { randomBytes } from 'node:crypto';
-import { execute } from '../../src/database/sql.js';
 import { RunSteps } from './run-steps.js';
-import type { TestApp } from './test-app.js';
+import type { Send } from './test-app.js';
 
 /** A new key for SERVICE_SECRETS_KEY. */
 export function newSecretsKey(): string {
   return randomBytes(32).toString('base64');
 }
+
+/** What the heartbeat of a worker says that may get a run with secrets. */
+export const CAPABLE = { capabilities: ['secrets', 'registry'] } as const;
 
 /** What a run says about secrets. */
 export interface UsedSecrets {
@@ -16,9 +18,11 @@ export interface UsedSecrets {
 }
 
 /** A run that a worker holds at its first attempt. @returns its id */
-export async function heldRun(service: TestApp, used: UsedSecrets, worker = 'w'): Promise<string> {
-  const { id } = await new RunSteps(service.send).assigned({}, worker);
-  await execute(service.dataSource, 'update runs set container = $1 where id = $2', [used, id]);
+export async function heldRun(send: Send, used: UsedSecrets, worker = 'w'): Promise<string> {
+  const steps = new RunSteps(send);
+  await steps.heartbeat(worker, CAPABLE);
+  const { id } = await steps.create({ priority: 2 ** 31 - 1, ...used });
+  await steps.claimUntil(id, worker);
   return id;
 }
 
