@@ -7,7 +7,7 @@ import type { ClaimOutcome } from '../../src/runs/journal/claim.js';
 import type { RunJournal } from '../../src/runs/journal/run-journal.js';
 import { EventRepository } from '../../src/runs/events/event.repository.js';
 import type { RunCommand } from '../../src/runs/machine/run-command.js';
-import { RUN_STATES, type RunState } from '../../src/runs/machine/run-state.js';
+import { RUN_STATES } from '../../src/runs/machine/run-state.js';
 import type { NewRun, Run } from '../../src/runs/machine/run.js';
 import { QueueReader } from '../../src/runs/queue/queue.reader.js';
 import { requirementIdOf } from '../../src/runs/requirements.js';
@@ -263,10 +263,9 @@ describe('the restricted queue', () => {
   });
 
   test('counts the runs of a key through every change of their states', async () => {
-    const patch = (state: RunState) => ({ type: 'patch', keyName: 'test', state }) as const;
     const retried = eventCommand({ type: 'RETRIED', msg: '', payload: { force: true } });
     const commands = (): RunCommand[] => [
-      ...RUN_STATES.map(patch),
+      ...RUN_STATES.map((state) => ({ type: 'patch', keyName: 'test', state }) as const),
       { type: 'patch', keyName: 'test', priority: Math.floor(Math.random() * 3) },
       COMPLETED,
       retried,

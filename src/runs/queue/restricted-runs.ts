@@ -39,12 +39,13 @@ const NONE: RestrictedRunsFound = { runs: [], exist: false };
 const ORDER = 'q.priority desc, q.created_at, q.run_id';
 
 // Each list of what a worker has leads to the requirements that it meets, by the index of their leads, and each of them to
-// its first runs: runs that no claimant may get, and runs whose key is full, cost nothing.
+// its first runs: runs that no claimant may get, and runs whose key is full, cost nothing. Lists that meet the same
+// requirements are of one kind, and looked for once.
 const LIST = `with offer as materialized (
          select n, list::text[] as has
            from unnest($1::text[]) with ordinality as o (list, n)
        ),
-       met as materialized (
+       met_by_each as materialized (
          select n, '${NO_REQUIREMENTS}'::uuid as id, '{}'::text[] as required
            from offer
           union all
@@ -58,6 +59,20 @@ const LIST = `with offer as materialized (
                and r.required <@ o.has
             offset 0
           ) u
+       ),
+       offer_kind as materialized (
+         select min(n) as n
+           from (
+             select n, array_agg(id order by id) as ids
+               from met_by_each
+              group by n
+           ) each
+          group by ids
+       ),
+       met as materialized (
+         select n, id, required
+           from met_by_each
+           join offer_kind using (n)
        ),
        shape as materialized (
          select *
@@ -158,7 +173,7 @@ export class RestrictedRuns implements OnModuleInit, OnModuleDestroy {
 /** For each offer and shape, its first rows with the condition, among all requirements that it meets. */
 function firstOfOffer(condition: string, limit: string): string {
   return `select c.required, c.run_id
-           from offer o
+           from offer_kind o
           cross join shape s
           cross join lateral (
             select m.required, f.*
