@@ -149,7 +149,8 @@ export class FakeDockerEngine {
       if (this.images.has(image) && what === 'tag') {
         this.otherNames.set(image, [...names, `${call.query['repo']}:${call.query['tag']}`]);
         response.writeHead(201).end();
-      } else if (this.images.has(image)) json(response, 200, { Id: 'sha256:0', RepoTags: [image, ...names] });
+      } else if (this.images.has(image) || [...this.otherNames.values()].flat().includes(image))
+        json(response, 200, { Id: 'sha256:0', RepoTags: [image, ...names] });
       else json(response, 404, { message: `No such image: ${image}` });
     }
   }

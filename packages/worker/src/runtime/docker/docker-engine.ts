@@ -1,6 +1,7 @@
 import http from 'node:http';
 import https from 'node:https';
 import type Dockerode from 'dockerode';
+import { NO_MASK, type SecretMask } from '../../secrets/secret-mask.js';
 import type { EngineAddress } from './engine-address.js';
 
 const MAX_MESSAGE_LENGTH = 1_000;
@@ -61,12 +62,18 @@ export function engineStatus(error: unknown): number | null {
   return typeof status === 'number' ? status : null;
 }
 
-/** What an error of an engine call says, as one line without the library's decoration, 1,000 characters at most. */
-export function engineMessage(error: unknown): string {
+/**
+ * What an error of an engine call says, as one line without the library's decoration, 1,000 characters at most.
+ * @param mask applied before the text is changed and cut, so that no piece of a value is left
+ */
+export function engineMessage(error: unknown, mask: SecretMask = NO_MASK): string {
   const answered = field(field(error, 'json'), 'message');
   const own = (error instanceof Error ? error.message : String(error)).replace(LIBRARY_PREFIX, '');
   const text = typeof answered === 'string' && answered !== '' ? answered : own;
-  const oneLine = text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
+  const oneLine = mask
+    .text(text)
+    .replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\s]+/gu, ' ')
+    .trim();
   return oneLine.length > MAX_MESSAGE_LENGTH ? `${oneLine.slice(0, MAX_MESSAGE_LENGTH)}...` : oneLine;
 }
 

@@ -124,6 +124,20 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
       assert.equal(engine.containers.size, 0);
     });
 
+    it('logs no piece of a variable that the words of the engine repeat', async () => {
+      const value = 'first  part\nother part';
+      engine.answerNext(
+        'POST /containers/create',
+        refuse(400, `refused: ${value}`),
+        refuse(400, `${'x'.repeat(990)} ${value}`),
+      );
+      const spec = { ...containerSpec('tool'), env: { TOKEN: value } };
+      for (let i = 0; i < 2; i++) await assert.rejects(runtime().start(spec), { name: 'RunFault' });
+      const printed = JSON.stringify(log.warnings);
+      assert.match(printed, /refused: \*\*\*/);
+      assert.doesNotMatch(printed, /first|part/);
+    });
+
     it('removes a container that was created although the answer was lost', async () => {
       await runtime().start(containerSpec('tool'));
       const spec = containerSpec('tool');

@@ -239,7 +239,7 @@ export class DockerRuntime implements Runtime {
 
   /** The words of the engine go to the log, the reason to the run. */
   private startProblem(what: string, { runId, env }: ContainerSpec, error: unknown): Error {
-    const words = new SecretMask(Object.values(env)).text(engineMessage(error));
+    const words = engineMessage(error, new SecretMask(Object.values(env)));
     this.options.log.warn({ run: runId, error: words }, `container not ${what}`);
     const message = `The container could not be ${what}: ${startReason(error)}`;
     if (lacksResource(error)) return new Error(message, { cause: error });

@@ -164,6 +164,12 @@ describe('image pull', { timeout: 60_000 }, () => {
       assert.deepEqual(log.warnings[0]?.fields, { image, reason: 'unauthorized: *** (Basic ***)' });
     });
 
+    it('logs no piece of it when the words of the engine are too long for the log', async () => {
+      engine.answerNext('POST /images/create', refuse(500, `${'x'.repeat(990)} ${password}`));
+      await assert.rejects(runtime().pull(image, NEVER, login));
+      assert.deepEqual(log.warnings[0]?.fields, { image, reason: `${'x'.repeat(990)} ***` });
+    });
+
     it('fails when the engine does not mark the pulled image as private', async () => {
       engine.images.add(image);
       engine.answerNext(`POST /images/${image}/tag`, refuse(500, 'no space left on device'));
@@ -184,6 +190,18 @@ describe('image pull', { timeout: 60_000 }, () => {
       engine.answerNext('POST /images/create', refuse(500, 'dial tcp: connection refused'));
       await assert.rejects(runtime().pull(image, NEVER), /could not be pulled/);
       await runtime().pull(image, NEVER);
+    });
+
+    it('keeps images of its repository whose name a newer one took from runs without it', async () => {
+      engine.images.add(image);
+      await runtime().pull(image, NEVER, login);
+      const older = `registry.test:5000/team/tool@${digest}`;
+      engine.images.add(older);
+      const refused = refuse(500, 'dial tcp: connection refused');
+      engine.answerNext('POST /images/create', refused, refused);
+      await assert.rejects(runtime().pull(older, NEVER), /could not be pulled/);
+      engine.images.add('registry.test:5000/team/other:1');
+      await runtime().pull('registry.test:5000/team/other:1', NEVER);
     });
   });
 

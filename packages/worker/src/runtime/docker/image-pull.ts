@@ -6,7 +6,7 @@ import { splitLines } from '../log-lines.js';
 import type { OutputChunk } from '../output-chunks.js';
 import { EngineFault, RunFault, type RuntimeLog } from '../runtime.js';
 import type { RegistryLogin } from '../../service-api/service-api.js';
-import { engineLogin, isPrivate, maskOf, privateMark } from './registry-login.js';
+import { engineLogin, isPrivate, maskOf, privateMark, privateRepositoryMark } from './registry-login.js';
 
 /** Longest time without progress of a pull, in milliseconds. */
 export const PULL_STALL_MS = 120_000;
@@ -61,7 +61,7 @@ export class ImagePull {
       if (signal.aborted) throw new Error(`The pull of image '${image}' was given up`, { cause: error });
       const isHere = login === null && (await this.isFree(image));
       const consequence = isHere ? 'image not pulled, using the one that is here' : 'image not pulled';
-      log.warn({ image, reason: maskOf(login).text(engineMessage(error)) }, consequence);
+      log.warn({ image, reason: engineMessage(error, maskOf(login)) }, consequence);
       if (isHere) return;
       const what = login === null ? ', and the worker has none of that name' : ' with its login';
       if (error instanceof PullError && error.missing)
@@ -108,7 +108,7 @@ export class ImagePull {
       }
       const status = engineStatus(error);
       if (error instanceof PullError || status === null) throw error;
-      const message = engineMessage(error);
+      const message = engineMessage(error, maskOf(this.options.login));
       throw new PullError(message, pullReason(message), status === 404 || isMissing(message));
     } finally {
       clearTimeout(watchdog);
@@ -117,18 +117,31 @@ export class ImagePull {
   }
 
   private async markPrivate(image: string): Promise<void> {
-    await withLimit(LOOKUP_MS, 'image tag', (abortSignal) =>
-      this.engine.getImage(image).tag({ ...privateMark(this.reference), abortSignal }),
-    );
+    for (const mark of [privateRepositoryMark(this.reference), privateMark(this.reference)]) {
+      await withLimit(LOOKUP_MS, 'image tag', (abortSignal) =>
+        this.engine.getImage(image).tag({ ...mark, abortSignal }),
+      );
+    }
   }
 
-  /** Whether the engine has the image, and got it without a login. */
+  /** Whether the engine has the image, and got neither it nor another one of its repository with a login. */
   private async isFree(image: string): Promise<boolean> {
+    const { repo, tag } = privateRepositoryMark(this.reference);
     try {
-      const found = await withLimit(LOOKUP_MS, 'image inspect', () => this.engine.getImage(image).inspect());
-      return !isPrivate(found.RepoTags);
+      const found = await this.inspect(image);
+      return found !== null && !isPrivate(found.RepoTags) && (await this.inspect(`${repo}:${tag}`)) === null;
     } catch {
       return false;
+    }
+  }
+
+  /** Null: there is no image of that name. */
+  private async inspect(image: string): Promise<Dockerode.ImageInspectInfo | null> {
+    try {
+      return await withLimit(LOOKUP_MS, 'image inspect', () => this.engine.getImage(image).inspect());
+    } catch (error) {
+      if (engineStatus(error) === 404) return null;
+      throw error;
     }
   }
 }

@@ -32,9 +32,27 @@ export function maskOf(login: RegistryLogin | null): SecretMask {
   return new SecretMask([password, Buffer.from(`${username}:${password}`).toString('base64')]);
 }
 
+/** A name of a local image that marks others as private. */
+export interface PrivateMark {
+  readonly repo: string;
+  readonly tag: string;
+}
+
 /** A second name for a local image of that name. It tells every worker of the engine that the image needs a login. */
-export function privateMark(reference: ImageReference): { readonly repo: string; readonly tag: string } {
-  return { repo: PRIVATE, tag: createHash('sha256').update(localName(reference)).digest('hex').slice(0, 32) };
+export function privateMark(reference: ImageReference): PrivateMark {
+  return markOf(localName(reference));
+}
+
+/**
+ * A name that an engine has once it pulled an image of the repository with a login. A newer image takes the second name of an
+ * older one away, which then is still there by its digest.
+ */
+export function privateRepositoryMark({ registry, path }: ImageReference): PrivateMark {
+  return markOf(`${hostOf(registry ?? DEFAULT_REGISTRY)}/${path.replace(/^library\//, '')}`);
+}
+
+function markOf(name: string): PrivateMark {
+  return { repo: PRIVATE, tag: createHash('sha256').update(name).digest('hex').slice(0, 32) };
 }
 
 /** @param names all names of a local image */
