@@ -133,23 +133,21 @@ export class ConcurrencyKeys {
     readonly removed: number;
     readonly admitted: readonly AdmittedRun[];
   }> {
-    const looked = await rows<{ key: string }>(
+    const looked = await rows<{ key: string; isOff: boolean }>(
       manager,
-      `select key
-         from ${KEYS.name}
-        where key > $1::text
-        order by key
+      `select k.key,
+              k.executing <> ${executingOf('k.key')}
+                or k.executing = 0 and not exists (select from ${RESTRICTED.name} q where q.concurrency_key = k.key)
+                as "isOff"
+         from ${KEYS.name} k
+        where k.key > $1::text
+        order by k.key
         limit $2::integer`,
       [after, limit],
     );
-    const keys = [
-      ...(
-        await this.lock(
-          manager,
-          looked.map(({ key }) => key),
-        )
-      ).keys(),
-    ];
+    // Locks only those: transactions wait for a locked key.
+    const off = looked.flatMap(({ key, isOff }) => (isOff ? [key] : []));
+    const keys = off.length === 0 ? [] : [...(await this.lock(manager, off)).keys()];
     const last = looked.length < limit ? null : (looked.at(-1)?.key ?? null);
     if (keys.length === 0) return { last, corrected: 0, removed: 0, admitted: [] };
     const corrected = await execute(
@@ -157,12 +155,8 @@ export class ConcurrencyKeys {
       `update ${KEYS.name} k
           set executing = t.executing
          from (
-           select c.key, count(r.id)::integer as executing
+           select c.key, ${executingOf('c.key')} as executing
              from unnest($1::text[]) as c (key)
-             left join runs r
-               on r.concurrency_key = c.key
-              and r.state in ('ASSIGNED', 'RUNNING')
-            group by c.key
          ) t
         where k.key = t.key
           and k.executing <> t.executing`,
@@ -186,6 +180,15 @@ export function countByKey(runs: Iterable<Pick<Run, 'concurrencyKey'>>): Map<str
   const counts = new Map<string, number>();
   for (const { concurrencyKey: key } of runs) if (key !== null) counts.set(key, (counts.get(key) ?? 0) + 1);
   return counts;
+}
+
+function executingOf(key: string): string {
+  return `(
+           select count(*)::integer
+             from runs r
+            where r.concurrency_key = ${key}
+              and r.state in ('ASSIGNED', 'RUNNING')
+         )`;
 }
 
 function firstKind(key: string, condition: string): string {
