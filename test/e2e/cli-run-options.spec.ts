@@ -122,6 +122,12 @@ describe('options of runs and secrets on the command line', { timeout: 300_000 }
     assert.equal((await cli.run('secrets', 'delete', 'cli-key')).code, 1);
     assert.equal((await cli.shell('longshore secrets set cli-token --server x < key.pem')).code, 2);
     assert.equal((await cli.shell('longshore secrets set cli-token < /dev/null')).code, 2);
+    await writeFile(join(cli.folder, 'key.der'), Buffer.from([0x30, 0x82, 0xff]));
+    for (const source of ['--file key.der', '< key.der']) {
+      const refused = await cli.shell(`longshore secrets set cli-token ${source}`);
+      assert.equal(refused.code, 2, refused.output);
+      assert.match(refused.stderr, /not UTF-8 text/);
+    }
   });
 
   test('says at once that a service has no key for secrets', async () => {

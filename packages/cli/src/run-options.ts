@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { parseEnv } from 'node:util';
-import type { Command } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { usageError } from './cli-error.js';
 import { type CliContext, instantMs, integerOption, several } from './command-kit.js';
 import { splitAssignment } from './inputs.js';
@@ -127,5 +127,7 @@ function pairs(assignments: readonly string[] = []): Record<string, string> {
 
 /** A time to start, with its milliseconds: spans lie in the future. */
 function startTime(text: string): string {
-  return new Date(instantMs(text.replace(/^\+(?=\d)/, ''), 1)).toISOString();
+  const at = new Date(instantMs(text.replace(/^\+(?=\d)/, ''), 1));
+  if (Number.isNaN(at.getTime())) throw new InvalidArgumentError('It is too far ahead.');
+  return at.toISOString();
 }

@@ -1,5 +1,6 @@
+import { isUtf8 } from 'node:buffer';
 import { readFile } from 'node:fs/promises';
-import { text as readAll } from 'node:stream/consumers';
+import { buffer as readAll } from 'node:stream/consumers';
 import type { Schemas } from '@longshore/client';
 import type { Command } from 'commander';
 import { usageError } from '../cli-error.js';
@@ -127,20 +128,30 @@ function addRotate(parent: Command, context: CliContext): void {
   });
 }
 
-/** The value: never an argument, which process lists show. @throws CliError when it cannot be read or is empty */
+/** The value: never an argument, which process lists show. @throws CliError when it cannot be read, is empty or no text */
 async function readValue({ file }: SetFlags, context: CliContext): Promise<string> {
-  const value = await (file === undefined ? readGiven(context) : readFile(file, 'utf8')).catch(
-    (error: unknown) => {
-      if (file === undefined) throw error;
-      throw usageError(`cannot read ${file}: ${error instanceof Error ? error.message : String(error)}`);
-    },
-  );
+  const value = file === undefined ? await readGiven(context) : toText(await readBytes(file));
   if (value === '') throw usageError('no value was given');
   return value;
+}
+
+async function readBytes(file: string): Promise<Buffer> {
+  try {
+    return await readFile(file);
+  } catch (error) {
+    throw usageError(`cannot read ${file}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+/** @throws CliError for other bytes than text, which would be stored changed */
+function toText(bytes: Buffer): string {
+  if (!isUtf8(bytes)) throw usageError('the value is not UTF-8 text: encode it, such as with base64');
+  return bytes.toString();
 }
 
 /** From a terminal without echo; from a pipe without the line feed that commands such as `echo` add. */
 async function readGiven(context: CliContext): Promise<string> {
   const { stdin } = context;
-  return stdin.isTTY === true ? askSecret('Value: ', context) : (await readAll(stdin)).replace(/\r?\n$/, '');
+  if (stdin.isTTY === true) return askSecret('Value: ', context);
+  return toText(await readAll(stdin)).replace(/\r?\n$/, '');
 }

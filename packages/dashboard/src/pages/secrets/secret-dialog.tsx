@@ -48,7 +48,8 @@ function SecretForm({ replaced, onClose }: FormProps) {
   const typed = useRef<HTMLInputElement>(null);
   const file = useRef<HTMLInputElement>(null);
   const storing = useStore(name.trim(), onClose, async () => {
-    const value = (await file.current?.files?.[0]?.text()) ?? typed.current?.value ?? '';
+    const chosen = file.current?.files?.[0];
+    const value = chosen === undefined ? (typed.current?.value ?? '') : toText(await chosen.arrayBuffer());
     return kind === 'opaque' ? { kind, value } : { kind, value: { ...login, password: value } };
   });
   const { error } = storing;
@@ -134,6 +135,17 @@ function SecretForm({ replaced, onClose }: FormProps) {
       </div>
     </form>
   );
+}
+
+const UTF_8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** @throws Error for other bytes than text, which would be stored changed */
+function toText(bytes: ArrayBuffer): string {
+  try {
+    return UTF_8.decode(bytes);
+  } catch {
+    throw new Error('The file is not UTF-8 text: encode it, such as with base64.');
+  }
 }
 
 /** Sends the secret. @param read the kind and the value, read when they are sent and kept nowhere */
