@@ -34,6 +34,9 @@ test('replaces a value as it is written in a JSON string, with and without escap
   assert.equal(mask.text(JSON.stringify({ value })), '{"value":"***"}');
   assert.equal(mask.text(String.raw`"pa\"ss\\w\u00f6rd\nnext line"`), '"***"');
   assert.equal(mask.text(`<${value}>`), '<***>');
+  const url = new SecretMask(['db://ada:é@h?a=1&b=2']);
+  assert.equal(url.text(String.raw`db://ada:é@h?a=1\u0026b=2`), '***');
+  assert.equal(url.text(String.raw`db:\/\/ada:\u00e9@h?a=1&b=2`), '***');
 });
 
 test('replaces values in strings, keys and numbers of a JSON object, and keeps the digits of other numbers', () => {

@@ -116,10 +116,18 @@ function formsOf(value: string): string[] {
   const lines = value.split(/\r\n|\r|\n/);
   const plain = [value, ...lines].flatMap((text) => [text, text.trim()]);
   const long = [...new Set(plain)].filter((text) => text.trim() !== '' && [...text].length >= MIN_LENGTH);
-  return long.flatMap((text) => {
-    const escaped = JSON.stringify(text).slice(1, -1);
-    return [text, escaped, escaped.replaceAll(/[\u0080-\uffff]/g, unicodeEscape)];
-  });
+  return long.flatMap((text) => [text, ...jsonFormsOf(text)]);
+}
+
+/** How encoders write a text in a JSON string: as short as possible, with escapes of what HTML must not have, with `\/`. */
+function jsonFormsOf(text: string): string[] {
+  const shortest = JSON.stringify(text).slice(1, -1);
+  const ascii = shortest.replaceAll(/[\u0080-\uffff]/g, unicodeEscape);
+  return [shortest, ascii].flatMap((form) => [
+    form,
+    form.replaceAll(/[<>&\u2028\u2029]/g, unicodeEscape),
+    form.replaceAll('/', String.raw`\/`),
+  ]);
 }
 
 function unicodeEscape(unit: string): string {
