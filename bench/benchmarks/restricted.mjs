@@ -9,8 +9,8 @@ export const title = 'Claims of restricted runs';
 export const about =
   'POST /workers/{id}/claim, 100 a second from 16 workers, beside 1 M pending runs with 1,000 distinct selectors, of which the ' +
   'workers match one. Half of the runs also have one of 10,000 concurrency keys, all of which are at their limit. Each ' +
-  'claimed run is completed and another of its kind created. Only the claim is timed. The workers without tags get plain ' +
-  'runs from the same database. In each of five rounds the service takes turns of a few seconds with one that has 1 k ' +
+  'claimed run is completed and another of its kind created. Only the claim is timed. Workers without tags get 1 k ' +
+  'plain runs from the same database. In each of five rounds the service takes turns of a few seconds with one that has 1 k ' +
   'pending plain runs; quantiles are of all claims of a round, and the last figures divide them by those of the other one.';
 export const figures = {
   timesP50: { title: 'p50, times 1 k plain', unit: '' },
@@ -36,7 +36,8 @@ export async function measure({ seconds }) {
   const rows = [plain];
   try {
     for (const pending of sizesOf(PENDING)) {
-      const service = await startSeeded({ finished: 0, pending, env: ENV, add: await restrict() });
+      const seeded = { finished: 0, pending: pending + PLAIN };
+      const service = await startSeeded({ ...seeded, env: ENV, add: await restrict(pending) });
       const add = async (label, options) => {
         const before = await countClaimed(service);
         const compared = await comparePooled(
@@ -93,9 +94,10 @@ function tagOf(n) {
 }
 
 /**
- * Statements that give the seeded pending runs selectors and keys, and put the first run of each key into execution.
+ * Statements that give so many seeded runs selectors and keys, and put the first run of each key into execution. The plain
+ * runs come last, so that workers with tags leave them in the queue.
  */
-async function restrict() {
+async function restrict(pending) {
   const file = join(ROOT, process.env.BENCH_DIST ?? 'dist', 'src/runs/requirements.js');
   const { requirementIdOf, requirementList } = await import(pathToFileURL(file).href);
   const requirements = Array.from({ length: SELECTORS }, (_, n) => {
@@ -118,7 +120,8 @@ async function restrict() {
                  when p.n / ${SELECTORS} % 2 = 1 then 'key-' || ((hashint8extended(p.n, 1) & 1048575) % ${KEYS})
                end as key
       ) k
-      where r.id = p.id`,
+      where r.id = p.id
+        and p.n <= ${pending}`,
     `update runs r
         set state = 'RUNNING', worker_id = 'holder', assigned_at = now(), started_at = now()
        from (
@@ -130,7 +133,9 @@ async function restrict() {
       where r.id = first.id`,
     `insert into concurrency_keys (key, executing)
      select concurrency_key, 1 from runs where state = 'RUNNING'`,
-    'truncate run_queue',
+    'delete from run_queue q using runs r where r.id = q.run_id and r.requirement_id is not null',
+    'update runs set priority = -1 where requirement_id is null',
+    'update run_queue set priority = -1',
     `insert into restricted_queue (
        run_id, priority, created_at, ram_mb, vram_mb, cpu, requirement_id, concurrency_key, concurrency_limit, alike, is_admitted
      )
@@ -138,7 +143,8 @@ async function restrict() {
             hashtextextended(concat_ws(' ', requirement_id, concurrency_limit, cpu, ram_mb, vram_mb), 0),
             concurrency_key is null
        from runs
-      where state = 'PENDING'`,
+      where state = 'PENDING'
+        and requirement_id is not null`,
     'drop table requirement',
     ...['runs', 'run_queue', 'restricted_queue', 'run_requirements', 'concurrency_keys'].map(
       (table) => `vacuum (freeze, analyze) ${table}`,

@@ -56,6 +56,7 @@ if (rate === undefined) {
   await Promise.all(under);
 }
 const elapsed = (performance.now() - began) / 1000;
+await Promise.all(steps.map((step) => step.finish?.()));
 close();
 process.send({ latencies: Float64Array.from(latencies), units, failures, firstFailure, elapsed }, () =>
   process.exit(0),

@@ -87,13 +87,21 @@ export const SCENARIOS = {
     };
     let seenAt = performance.now();
     await heartbeat();
-    return async () => {
+    const replacing = new Set();
+    const step = async () => {
       const { ops } = await ask('POST', `/workers/${worker}/claim`);
-      for (const op of ops) replace(op).catch(() => undefined);
+      for (const op of ops) {
+        const replaced = replace(op)
+          .catch(() => undefined)
+          .finally(() => replacing.delete(replaced));
+        replacing.add(replaced);
+      }
       if (performance.now() - seenAt < 20_000) return;
       seenAt = performance.now();
       heartbeat().catch(() => undefined);
     };
+    // The queue has as many runs afterwards as before.
+    return Object.assign(step, { finish: () => Promise.all(replacing) });
   },
 
   /**
