@@ -92,7 +92,12 @@ export class RestrictQueue1795000000022 implements MigrationInterface {
      returning run_id, priority, created_at, ram_mb, vram_mb, cpu, avoided_worker
       )
       insert into run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu, avoided_worker)
-      select * from moved;
+      select m.*
+        from moved m
+        join runs r on r.id = m.run_id
+       where r.state = 'PENDING'
+         and r.not_before is null
+          on conflict (run_id) do nothing;
       drop table restricted_queue, concurrency_keys, run_requirements;
     `);
   }
