@@ -140,8 +140,12 @@ describe('secrets with a container engine', { skip: forTests.skip, timeout: 300_
     const runtime = new DockerRuntime({ env, workerId: 'w-1', instance: '1f3a90cc', log, policy: ANY_IMAGE });
     const login = { server: registry.address, ...REGISTRY_LOGIN };
     await runtime.pull(image, NEVER, login);
+    const [older = ''] = (await engine.docker.getImage(image).inspect()).RepoDigests;
+    assert.match(older, /@sha256:/);
+    await registry.publish(await engine.buildScript('newer', `${SCRIPT} # newer`), 'tool');
+    await runtime.pull(image, NEVER, login);
     await registry.stop();
-    await assert.rejects(runtime.pull(image, NEVER), /could not be pulled/);
+    for (const name of [image, older]) await assert.rejects(runtime.pull(name, NEVER), /could not be pulled/);
     await assert.rejects(runtime.pull(image, NEVER, login), /could not be pulled with its login/);
     await registry.startAgain();
     await runtime.pull(image, NEVER, login);
