@@ -16,7 +16,7 @@ function ended(change: Partial<Schemas['OpRun']>): Schemas['OpRun'] {
     events: [],
     execution_summary: {},
     constraints: { ram_mb: 0, vram_mb: 0, cpu: 0, gpu_id: null },
-    retry_policy: { max_attempts: 1, retry_on: null },
+    retry_policy: { max_attempts: 1 },
     env: {},
     command: null,
     args: null,

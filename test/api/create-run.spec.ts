@@ -5,7 +5,7 @@ import { RunSteps } from '../support/run-steps.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';
 
 const NO_CONSTRAINTS = { ram_mb: 0, vram_mb: 0, cpu: 0, gpu_id: null };
-const ONE_ATTEMPT = { max_attempts: 1, retry_on: null };
+const ONE_ATTEMPT = { max_attempts: 1 };
 const INT32_MAX = 2 ** 31 - 1;
 const IMAGE_RULE = 'image must be an image reference without white space of 1 to 512 characters';
 const TOPIC_RULE = 'event_delivery.topic must be a string without control characters of 1 to 255 characters';
@@ -35,11 +35,7 @@ const TAKEN: readonly (readonly [title: string, sent: object, shown: object])[] 
   ],
   ['the highest priority', { priority: INT32_MAX }, { priority: INT32_MAX }],
   ['the lowest priority', { priority: -(2 ** 31) }, { priority: -(2 ** 31) }],
-  [
-    '1000 attempts',
-    { retry_policy: { max_attempts: 1000 } },
-    { retry_policy: { max_attempts: 1000, retry_on: null } },
-  ],
+  ['1000 attempts', { retry_policy: { max_attempts: 1000 } }, { retry_policy: { max_attempts: 1000 } }],
   [
     'a topic with attributes',
     { event_delivery: { topic: 'a topic/ü', attributes: { a: '', ключ: 'v' } } },

@@ -60,7 +60,7 @@ describe('the options of a definition', () => {
       { retry_policy: { max_attempts: 4, backoff_s: 5, retry_on: ['exit:1'] } },
     ],
     [
-      { retry_policy: { max_attempts: 2, retry_on: null } },
+      { retry_policy: { max_attempts: 2 } },
       { retry_policy: { max_attempts: 2, backoff_s: 5, retry_on: ['oom'] } },
     ],
   ] as const) {

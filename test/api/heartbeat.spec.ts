@@ -116,6 +116,7 @@ describe('a heartbeat', () => {
       id: 'new',
       resources: { cpu_cores: 8, ram_mb: 2 ** 40, gpus },
       tags: ['zone-1', ''],
+      capabilities: [],
       running_ops: [],
       created_at: worker.created_at,
       last_heartbeat_at: worker.created_at,

@@ -17,8 +17,13 @@ const SUCCEED: ReadonlySet<string> = new Set([
   'createApiKey',
 ]);
 
-/** Fields that others of the same body require. */
-const VALID: Readonly<Record<string, object>> = { createApiKey: { scopes: ['worker'] } };
+/** Fields that others of the same body require, and those whose form the longest text does not have. */
+const RETRIES = { retry_policy: { retry_on: ['exit:0-255'] } };
+const VALID: Readonly<Record<string, object>> = {
+  createApiKey: { scopes: ['worker'] },
+  createRun: { ...RETRIES, start_at: null },
+  upsertDefinition: RETRIES,
+};
 
 describe('texts of the greatest length, in characters of four bytes', () => {
   let service: TestApp;

@@ -63,7 +63,7 @@ const TAKEN: readonly (readonly [title: string, sent: object, shown?: object])[]
       image_pull_secret: null,
       selector: [],
       concurrency: null,
-      retry_policy: { max_attempts: 1, retry_on: null },
+      retry_policy: { max_attempts: 1 },
     },
   ],
 ];

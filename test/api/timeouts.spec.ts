@@ -6,7 +6,7 @@ import { startTestApp, type TestAnswer, type TestApp } from '../support/test-app
 
 const LONGEST = 31_622_400;
 const DAY = 86_400;
-const ONE = answered({ max_attempts: 1 });
+const ONE = policy({ max_attempts: 1 });
 
 /** What is sent, and what is shown of it: the blocks `timeouts` and `retry_policy`. */
 const TAKEN: readonly (readonly [title: string, sent: object, shown: object])[] = [
@@ -28,17 +28,17 @@ const TAKEN: readonly (readonly [title: string, sent: object, shown: object])[] 
   ],
   ['a back-off of 0, which is none', policy({ backoff_s: 0, max_backoff_s: 0 }), ONE],
   ['nulls for the back-off', policy({ backoff_s: null, max_backoff_s: null }), ONE],
-  ['a back-off alone', policy({ backoff_s: 1 }), answered({ max_attempts: 1, backoff_s: 1 })],
-  ['a bound alone', policy({ max_backoff_s: 5 }), answered({ max_attempts: 1, max_backoff_s: 5 })],
+  ['a back-off alone', policy({ backoff_s: 1 }), policy({ max_attempts: 1, backoff_s: 1 })],
+  ['a bound alone', policy({ max_backoff_s: 5 }), policy({ max_attempts: 1, max_backoff_s: 5 })],
   [
     'the longest back-off',
     policy({ max_attempts: 3, backoff_s: DAY, max_backoff_s: DAY }),
-    answered({ max_attempts: 3, backoff_s: DAY, max_backoff_s: DAY }),
+    policy({ max_attempts: 3, backoff_s: DAY, max_backoff_s: DAY }),
   ],
   [
     'a bound below the back-off',
     policy({ backoff_s: 9, max_backoff_s: 2 }),
-    answered({ max_attempts: 1, backoff_s: 9, max_backoff_s: 2 }),
+    policy({ max_attempts: 1, backoff_s: 9, max_backoff_s: 2 }),
   ],
 ];
 
@@ -144,7 +144,7 @@ describe('time budgets and back-off', () => {
     assert.deepEqual(blocksOf(replaced.body), ONE);
     assert.deepEqual(blocksOf(await steps.get(run.id)), {
       ...budgets(5, 6),
-      ...answered({ max_attempts: 1, backoff_s: 7, max_backoff_s: 8 }),
+      ...policy({ max_attempts: 1, backoff_s: 7, max_backoff_s: 8 }),
     });
   });
 });
@@ -155,11 +155,6 @@ function budgets(startWithinS: number, attemptS: number): object {
 
 function policy(retryPolicy: object): object {
   return { retry_policy: retryPolicy };
-}
-
-/** The policy as an answer shows it. */
-function answered(retryPolicy: object): object {
-  return policy({ ...retryPolicy, retry_on: null });
 }
 
 /** The two blocks as an answer shows them, as far as it does. */

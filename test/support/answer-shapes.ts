@@ -61,8 +61,8 @@ const OP_RUN = objectOf(
     execution_summary: objectOf({}, { ...SUMMARY_OF_ATTEMPT, reclaims: integer }),
     constraints: CONSTRAINTS,
     retry_policy: objectOf(
-      { max_attempts: integer, retry_on: orNull(listOf(text)) },
-      { backoff_s: positive, max_backoff_s: positive },
+      { max_attempts: integer },
+      { backoff_s: positive, max_backoff_s: positive, retry_on: listOf(text) },
     ),
     event_delivery: orNull(objectOf({ topic: text }, { attributes: free })),
     env: mapOf(text),

@@ -110,7 +110,10 @@ export class ModelRun {
       events: this.entries.map(shownEntry),
       execution_summary: { ...summaryOf(run), ...(run.reclaims > 0 && { reclaims: run.reclaims }) },
       constraints: { ram_mb: run.ramMb, vram_mb: run.vramMb, cpu: run.cpu, gpu_id: run.gpuId },
-      retry_policy: { max_attempts: run.maxAttempts, retry_on: run.retryOn?.split(',') ?? null },
+      retry_policy: {
+        max_attempts: run.maxAttempts,
+        ...(run.retryOn !== null && { retry_on: run.retryOn.split(',') }),
+      },
       ...DEFAULT_OPTIONS,
       event_delivery: carried.topic === null ? null : { topic: carried.topic },
       op_definition: null,

@@ -204,7 +204,7 @@ describe('section 2: resources and their fields', () => {
         input_specs: { a: { type: 'string', required: true, default: 'x' } },
         output_specs: { b: { type: 'integer' } },
         constraints: { ram_mb: 1, vram_mb: 2, cpu: 3, gpu_id: null },
-        retry_policy: { max_attempts: 4, retry_on: null },
+        retry_policy: { max_attempts: 4 },
         event_delivery: { topic: 't', attributes: { k: 'v' } },
         // Settled beside the specification's.
         env: { A: '1' },
@@ -247,21 +247,14 @@ describe('section 2: resources and their fields', () => {
       const run = await steps.create({ image: 'i' });
       assert.deepEqual(
         [run.priority, run.inputs, run.outputs, run.constraints, run.retry_policy, run.event_delivery],
-        [
-          0,
-          {},
-          {},
-          { ram_mb: 0, vram_mb: 0, cpu: 0, gpu_id: null },
-          { max_attempts: 1, retry_on: null },
-          null,
-        ],
+        [0, {}, {}, { ram_mb: 0, vram_mb: 0, cpu: 0, gpu_id: null }, { max_attempts: 1 }, null],
       );
     });
 
     test('blocks that are given in part take the defaults for the rest', async () => {
       const run = await steps.create({ constraints: { cpu: 2 }, retry_policy: {} });
       assert.deepEqual(run.constraints, { ram_mb: 0, vram_mb: 0, cpu: 2, gpu_id: null });
-      assert.deepEqual(run.retry_policy, { max_attempts: 1, retry_on: null });
+      assert.deepEqual(run.retry_policy, { max_attempts: 1 });
     });
 
     test('null for an optional field is as good as leaving it out', async () => {

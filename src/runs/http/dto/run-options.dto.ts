@@ -130,9 +130,8 @@ export class RetryPolicyDto {
   /** Longest such wait in seconds; absent: no bound but a day. */
   @ApiProperty({ type: 'integer' })
   max_backoff_s?: number;
-  /** Failures that are retried; null: all. */
-  @ApiProperty({ type: 'array', items: { type: 'string' }, nullable: true })
-  retry_on: string[] | null;
+  /** Failures that are retried; absent: all. */
+  retry_on?: string[];
 }
 
 @ApiSchema({ name: 'TimeoutsInput', description: TIMEOUTS_DESCRIPTION })
@@ -221,7 +220,7 @@ export function toStoredOptions({
   };
 }
 
-/** Leaves out pauses of 0. */
+/** Leaves out what the run does not set: pauses of 0, and the list of failures when all are retried. */
 export function toRetryPolicyDto({
   maxAttempts,
   backoffS,
@@ -232,7 +231,7 @@ export function toRetryPolicyDto({
     max_attempts: maxAttempts,
     ...(backoffS !== 0 && { backoff_s: backoffS }),
     ...(maxBackoffS !== 0 && { max_backoff_s: maxBackoffS }),
-    retry_on: retryOn === null ? null : retryOn.split(',').filter((entry) => entry !== ''),
+    ...(retryOn !== null && { retry_on: retryOn.split(',').filter((entry) => entry !== '') }),
   };
 }
 

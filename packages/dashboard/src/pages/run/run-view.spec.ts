@@ -5,7 +5,7 @@ import { attemptText } from './run-view.js';
 const textOf = (attempt: number, allowed: number, summary = {}): string =>
   attemptText({
     current_attempt: attempt,
-    retry_policy: { max_attempts: allowed, retry_on: null },
+    retry_policy: { max_attempts: allowed },
     execution_summary: summary,
   });
 
