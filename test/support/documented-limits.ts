@@ -29,6 +29,7 @@ export const DOCUMENTED_LIMITS: Readonly<Record<string, readonly string[]>> = {
     '5 s',
     '60 s',
     '600 s',
+    '6 s',
     '7.5 s',
   ],
   'docs/reliability.md': ['0.5 s', '1 s', '10 s', '100 ms', '15 s', '2 s', '20 s', '3 s', '5 s'],

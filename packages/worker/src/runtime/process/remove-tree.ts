@@ -22,7 +22,10 @@ async function removeStubborn(top: string): Promise<void> {
   let moved = 0;
 
   async function attempt(step: Promise<unknown>): Promise<void> {
-    await step.catch((error: unknown) => problems.push(error));
+    await step.catch((error: unknown) => {
+      // A rejected `rm` still deletes what is beside the folder that it failed at.
+      if (!isMissing(error)) problems.push(error);
+    });
   }
   async function lift(folder: string, isAtTop: boolean): Promise<void> {
     const lifted = isAtTop ? folder : join(top, `${prefix}-${moved}`);
@@ -51,4 +54,8 @@ async function removeStubborn(top: string): Promise<void> {
 /** To empty or to move a folder, its owner needs access to it. */
 async function allowAccess(folder: string): Promise<void> {
   await chmod(folder, 0o700).catch(() => undefined);
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }
