@@ -3,6 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { ApiDescription } from '../support/fuzz/api-document.js';
 import { fourByteText, longestValue } from '../support/longest-values.js';
 import { RunSteps } from '../support/run-steps.js';
+import { newSecretsKey } from '../support/secrets.js';
 import { startTestApp, type TestApp } from '../support/test-app.js';
 
 /** The longest values that the API allows. */
@@ -30,7 +31,7 @@ describe('texts of the greatest length, in characters of four bytes', () => {
   let steps: RunSteps;
 
   before(async () => {
-    service = await startTestApp();
+    service = await startTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
     steps = new RunSteps(service.send);
   });
   after(() => service.close());
