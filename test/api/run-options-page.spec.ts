@@ -35,6 +35,40 @@ describe('the commands of docs/run-options.md', () => {
     return JSON.parse(await readFile(join(folder, 'run.json'), 'utf8')).id;
   };
 
+  test('create a run with an environment and a command, for a worker that announces both', async () => {
+    const id = await create('environment');
+    await steps.heartbeat('plain');
+    assert.deepEqual(await steps.claim('plain'), []);
+    await steps.heartbeat('able', { capabilities: ['env', 'command'] });
+    const [op] = await steps.claim('able');
+    assert.deepEqual(
+      [op.id, op.env, op.command, op.args],
+      [id, { GREETING: 'hello' }, ['sh', '-c'], ['echo "$GREETING"']],
+    );
+  });
+
+  test('create a run for workers with tags', async () => {
+    const id = await create('selector');
+    await steps.heartbeat('plain');
+    assert.deepEqual(await steps.claim('plain'), []);
+    const { body } = await service.send('GET', `/runs/${id}/explain`);
+    assert.match(body.summary, /gpu/);
+    await steps.heartbeat('tagged', { tags: ['eu', 'gpu', 'fast'] });
+    assert.equal((await steps.claim('tagged'))[0]?.id, id);
+  });
+
+  test('create runs of which one at a time is in execution', async () => {
+    const first = await create('concurrency');
+    const second = await create('concurrency');
+    await steps.heartbeat();
+    assert.equal((await steps.claim())[0]?.id, first);
+    assert.deepEqual(await steps.claim(), []);
+    const { body } = await service.send('GET', `/runs/${second}/explain`);
+    assert.ok(body.summary.includes(first) || JSON.stringify(body.concurrency).includes(first));
+    await steps.event(first, 'CANCELLED');
+    assert.equal((await steps.claim())[0]?.id, second);
+  });
+
   test('create a run that starts later', async () => {
     const id = await create('start');
     await steps.heartbeat();

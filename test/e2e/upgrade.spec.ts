@@ -157,8 +157,7 @@ describe(
         ];
         const create = async (body: object): Promise<string> =>
           (await send('POST', '/runs', { body: { image: 'greet', ...body } })).body.id;
-        const stateOf = async (id: string): Promise<string> =>
-          (await send('GET', `/runs/${id}`)).body.state;
+        const stateOf = async (id: string): Promise<string> => (await send('GET', `/runs/${id}`)).body.state;
         const needy = await create({ env: { GREETING: 'hello' }, priority: 1 });
         // They claim one run after the other, so each has claimed again since.
         const plain = [];
