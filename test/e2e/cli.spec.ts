@@ -151,7 +151,7 @@ describe('the command line', { timeout: 300_000 }, () => {
   test('shows what runs ask for and what workers have', async () => {
     await runs.create('large', { constraints: { cpu: 77, ram_mb: 5000 } });
     const { stdout } = await ok('capacity');
-    assert.match(stdout, /^pending +\d+ \(\d+ ready, 0 in back-off\)$/m);
+    assert.match(stdout, /^pending +\d+ \(\d+ ready, 0 waiting\)$/m);
     assert.match(stdout, /^77 +5000 +0 +1 +0 +0 +0 +no$/m);
     assert.match(stdout, /^1 +1 +2 +4096 +-$/m);
     const [report] = jsonLines(await ok('capacity', '--json'));

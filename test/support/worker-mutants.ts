@@ -68,8 +68,8 @@ export const MUTANTS: readonly Mutant[] = [
     scenario: 'lost-claim-answer',
     says: /under the same Idempotency-Key/,
     change: [
-      '        status, answer, asked = call(',
-      '        if "/claim" in path:\n            headers = {"Idempotency-Key": str(uuid.uuid4())}\n        status, answer, asked = call(',
+      '        status, answer, asked = call(method,',
+      '        if "/claim" in path:\n            headers = {"Idempotency-Key": str(uuid.uuid4())}\n        status, answer, asked = call(method,',
     ],
   },
   {
@@ -77,8 +77,8 @@ export const MUTANTS: readonly Mutant[] = [
     scenario: 'duplicate-reports',
     says: /timeline should be/,
     change: [
-      '        status, answer, asked = call(',
-      '        if path.endswith("/events"):\n            headers = {**headers, "Idempotency-Key": str(uuid.uuid4())}\n        status, answer, asked = call(',
+      '        status, answer, asked = call(method,',
+      '        if path.endswith("/events"):\n            headers = {**headers, "Idempotency-Key": str(uuid.uuid4())}\n        status, answer, asked = call(method,',
     ],
   },
   {
