@@ -47,7 +47,7 @@ describe('the command of the conformance kit', { timeout: 60_000 }, () => {
   test('lists the scenarios', async () => {
     const kit = await launch(KIT, { args: ['--list'] });
     await kit.exited;
-    for (const { name, promise } of SCENARIOS)
-      assert.match(kit.stdout, new RegExp(`^${name} +${promise}$`, 'm'));
+    const listed = kit.stdout.split('\n').map((line) => line.replace(/ +/, ' '));
+    for (const { name, promise } of SCENARIOS) assert.ok(listed.includes(`${name} ${promise}`), name);
   });
 });
