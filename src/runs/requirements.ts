@@ -5,17 +5,14 @@ import type { ContainerOptions } from '../database/entities/run.entity.js';
 export const CAPABILITIES = ['env', 'command', 'secrets', 'registry'] as const;
 export type Capability = (typeof CAPABILITIES)[number];
 
-/** What a worker must have to get a run. */
+/** What a worker must have to get a run, and what a worker has of it. */
 export interface Requirements {
   readonly tags: readonly string[];
   readonly capabilities: readonly string[];
 }
 
-/** The part of a worker that requirements are compared with. */
-export interface Offer {
-  readonly tags: readonly string[];
-  readonly capabilities: readonly string[];
-}
+const TAG = 'tag:';
+const CAPABILITY = 'capability:';
 
 const NAMESPACE = '0f6f5f0e-6a0a-4b55-9c0b-5f2b0d1c7a51';
 
@@ -36,8 +33,15 @@ export function requirementsOf(
 
 /** The requirements as a sorted list without repetitions: `tag:NAME`, `capability:NAME`. */
 export function requirementList({ tags, capabilities }: Requirements): string[] {
-  const all = [...tags.map((tag) => `tag:${tag}`), ...capabilities.map((name) => `capability:${name}`)];
+  const all = [...tags.map((tag) => TAG + tag), ...capabilities.map((name) => CAPABILITY + name)];
   return [...new Set(all)].toSorted();
+}
+
+/** The requirements of a `requirementList`. */
+export function requirementsOfList(list: readonly string[]): Requirements {
+  const named = (prefix: string): string[] =>
+    list.flatMap((one) => (one.startsWith(prefix) ? [one.slice(prefix.length)] : []));
+  return { tags: named(TAG), capabilities: named(CAPABILITY) };
 }
 
 /** The same id for equal requirements in every process; null when there are none: any worker may get the run. */
@@ -51,7 +55,7 @@ export function idOfRequirementList(list: readonly string[]): string | null {
 }
 
 /** What the worker lacks of the requirements. */
-export function missingOf(worker: Offer, { tags, capabilities }: Requirements): Requirements {
+export function missingOf(worker: Requirements, { tags, capabilities }: Requirements): Requirements {
   return {
     tags: tags.filter((tag) => !worker.tags.includes(tag)),
     capabilities: capabilities.filter((name) => !worker.capabilities.includes(name)),
@@ -59,7 +63,7 @@ export function missingOf(worker: Offer, { tags, capabilities }: Requirements): 
 }
 
 /** Whether the worker has all that is required. */
-export function meets(worker: Offer, requirements: Requirements): boolean {
+export function meets(worker: Requirements, requirements: Requirements): boolean {
   const { tags, capabilities } = missingOf(worker, requirements);
   return tags.length === 0 && capabilities.length === 0;
 }

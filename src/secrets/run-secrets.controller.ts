@@ -4,7 +4,7 @@ import { AllowBoundKeys, AllowScopes } from '../auth/access.js';
 import { EXAMPLE_WORKER_ID, RUN_ID_PARAM } from '../bootstrap/openapi/examples.js';
 import { ApiErrors, ApiSwitchedOffError, NO_STORE_HEADER } from '../common/http/errors/error.dto.js';
 import { FencedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER, type Fence } from '../runs/http/request-headers.js';
-import { RunSecretsDto } from './run-secrets.dto.js';
+import { RunSecretsDto } from './secret.dto.js';
 import { RunSecretsService } from './run-secrets.service.js';
 
 @ApiTags('secrets')

@@ -4,9 +4,8 @@ import type { Fence } from '../runs/http/request-headers.js';
 import { isInExecution } from '../runs/machine/run-state.js';
 import { RunNotFound, RunRejected } from '../runs/run.errors.js';
 import { isRunId } from '../runs/storage/new-id.js';
-import type { RunSecretsDto } from './run-secrets.dto.js';
 import { RunSecretsRepository, type RunSecrets } from './run-secrets.repository.js';
-import type { RegistryLoginDto } from './secret.dto.js';
+import type { RegistryLoginDto, RunSecretsDto } from './secret.dto.js';
 import { SecretCipher } from './secret-cipher.js';
 import { SecretNotFound, SecretOfOtherKind, SecretUndecryptable } from './secrets.errors.js';
 

@@ -83,6 +83,17 @@ export class SecretRotationDto {
   remaining: number;
 }
 
+@ApiSchema({ name: 'RunSecrets', description: 'The values of the secrets that a run uses.' })
+export class RunSecretsDto {
+  /** Values by environment variable. */
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
+  env: Record<string, string>;
+
+  /** The login for the pull of the image; null: the run has none. */
+  @ApiProperty({ type: RegistryLoginDto, nullable: true })
+  registry: RegistryLoginDto | null;
+}
+
 /** A secret as responses have it. */
 export function toSecretDto({
   name,

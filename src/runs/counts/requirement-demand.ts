@@ -1,4 +1,5 @@
 import { execute, rows, type SqlExecutor } from '../../database/sql.js';
+import { NO_REQUIREMENTS } from '../queue/run-requirements.repository.js';
 import { jsonSum, PENDING_SUMS, sumsOf, type DemandSum } from './demand-sums.js';
 
 /** What pending runs with the same requirements ask for. */
@@ -26,9 +27,7 @@ export interface DemandByRequirements {
   readonly heldBackWithout: number;
 }
 
-/** The row of runs without requirements, which have a concurrency key. */
-const WITHOUT = '00000000-0000-0000-0000-000000000000';
-/** The row with the sums of all others. */
+/** The row with the sums of all others; that of `NO_REQUIREMENTS` has the runs with a concurrency key alone. */
 const TOTAL = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
 const SUMS = PENDING_SUMS.map(({ name }) => name);
@@ -70,13 +69,13 @@ export async function readRequirementDemand(
      likely as materialized (
        (select requirement_id
           from requirement_demand
-         where requirement_id not in ('${WITHOUT}', '${TOTAL}')
+         where requirement_id not in ('${NO_REQUIREMENTS}', '${TOTAL}')
          order by ready_runs + waiting_runs desc
          limit $1::integer + (select count(*) from recent))
         union
        select requirement_id
          from recent
-        where requirement_id <> '${WITHOUT}'
+        where requirement_id <> '${NO_REQUIREMENTS}'
         union
        select requirement_id
          from executing
@@ -101,11 +100,11 @@ export async function readRequirementDemand(
          from (
            select requirement_id, ${COUNTS.join(', ')}
              from requirement_demand
-            where requirement_id in ('${WITHOUT}', '${TOTAL}')
+            where requirement_id in ('${NO_REQUIREMENTS}', '${TOTAL}')
             union all
            select requirement_id, ${COUNTS.join(', ')}
              from recent
-            where requirement_id = '${WITHOUT}'
+            where requirement_id = '${NO_REQUIREMENTS}'
             union all
            select '${TOTAL}', ${COUNTS.join(', ')}
              from recent
@@ -114,7 +113,7 @@ export async function readRequirementDemand(
      without as (
        select ${summed(COUNTS)}
          from counted
-        where requirement_id = '${WITHOUT}'
+        where requirement_id = '${NO_REQUIREMENTS}'
      ),
      everything as (
        select ${COUNTS.map((name) => `t.${name} - w.${name} as ${name}`).join(', ')}, e.*

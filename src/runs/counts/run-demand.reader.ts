@@ -63,7 +63,7 @@ export class RunDemandReader {
    * Reads one snapshot, so a run that is claimed meanwhile is either pending or held.
    * @param limit shapes, and requirements, at most
    */
-  read(workerIds: readonly string[], limit: number): Promise<DemandSnapshot> {
+  read(limit: number): Promise<DemandSnapshot> {
     return this.dataSource.transaction('REPEATABLE READ', async (manager) => {
       // Statistics lag behind a queue that grows by a million, so the planner would choose sequential scans.
       await execute(
@@ -76,7 +76,7 @@ export class RunDemandReader {
         demand,
         byRequirements: await readRequirementDemand(manager, limit),
         oldestPendingAt: await this.counts.findOldestPending(manager, pending),
-        held: await this.heldRuns.findHeld(manager, workerIds),
+        held: await this.heldRuns.findHeld(manager, 'all'),
         reserved: new Set(await this.queue.listReservedWorkers(manager)),
       };
     });

@@ -24,8 +24,7 @@ export class CapacityService {
   /** @param limit shapes and requirements of runs, and sizes of workers, that are listed */
   async read(limit: number): Promise<CapacityReportDto> {
     const workers = await this.pool.list();
-    const ids = workers.map(({ id }) => id);
-    const snapshot = await this.reader.read(ids, limit);
+    const snapshot = await this.reader.read(limit);
     const { demand, held, reserved } = snapshot;
     const open = workers.filter(takesRuns);
     return {

@@ -4,14 +4,11 @@ import type {
   RequirementDemand,
 } from '../../runs/counts/requirement-demand.js';
 import type { RunDemand } from '../../runs/counts/run-demand.reader.js';
-import { requirementList } from '../../runs/requirements.js';
+import { requirementList, requirementsOfList } from '../../runs/requirements.js';
 import type { HeldRun } from '../../runs/scheduling-strategy.js';
 import type { PooledWorker } from '../pool/worker-pool.js';
 import type { DemandNumbersDto, DemandSelectorDto } from './capacity.dto.js';
 import { addUp, minus, toNumbersDto, toSumDto } from './demand-sums.js';
-
-const TAG = 'tag:';
-const CAPABILITY = 'capability:';
 
 /**
  * The demand by what runs require of workers: runs without requirements first, if there are any, then the largest groups.
@@ -37,9 +34,10 @@ export function selectorDemand(
   }));
   const toDto = ({ required, ...counts }: RequirementDemand): DemandSelectorDto => {
     const matching = offers.filter(({ list }) => required.every((one) => list.has(one)));
+    const { tags, capabilities } = requirementsOfList(required);
     return {
-      selector: namesOf(required, TAG),
-      capabilities: namesOf(required, CAPABILITY),
+      selector: [...tags],
+      capabilities: [...capabilities],
       pending: toSumDto(addUp(counts.ready, counts.waiting)),
       ready: toSumDto(counts.ready),
       waiting: toSumDto(counts.waiting),
@@ -62,10 +60,6 @@ export function selectorDemand(
     selectors: [...(hasAny(numbersOf(without)) ? [without] : []), ...largest].map(toDto),
     other: hasAny(other) ? toNumbersDto(other) : null,
   };
-}
-
-function namesOf(required: readonly string[], prefix: string): string[] {
-  return required.filter((one) => one.startsWith(prefix)).map((one) => one.slice(prefix.length));
 }
 
 function numbersOf({ ready, waiting, inExecution }: PendingDemand) {

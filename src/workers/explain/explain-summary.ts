@@ -1,5 +1,5 @@
 import { assertNever } from '@longshore/common/json/assert-never';
-import { meets, type Offer, type Requirements } from '../../runs/requirements.js';
+import { meets, type Requirements } from '../../runs/requirements.js';
 import type { ExplainedEndDto, RunExplanationDto } from './explain.dto.js';
 
 /** Code points of an error message in the summary. */
@@ -19,7 +19,7 @@ export type FailedAttempt = Pick<ExplainedEndDto, 'worker_id' | 'cause' | 'exit_
 export function summarise(
   explanation: Omit<RunExplanationDto, 'summary'>,
   failed: FailedAttempt | null,
-  active: readonly Offer[],
+  active: readonly Requirements[],
 ): string {
   const { state, queue, holder, ended } = explanation;
   switch (state) {
@@ -49,7 +49,7 @@ function attemptFailed(attempt: number, failed: FailedAttempt): string {
   return `: attempt ${attempt} failed${where}${failure(failed)}`;
 }
 
-function waiting(explanation: Omit<RunExplanationDto, 'summary'>, active: readonly Offer[]): string {
+function waiting(explanation: Omit<RunExplanationDto, 'summary'>, active: readonly Requirements[]): string {
   const { queue, counts } = explanation;
   const position = queue?.position ?? null;
   if (position === null || !counts) return 'Waiting.';
@@ -64,7 +64,7 @@ function waiting(explanation: Omit<RunExplanationDto, 'summary'>, active: readon
 function chances(
   { active, draining, able_now: now, able_ever: ever }: NonNullable<RunExplanationDto['counts']>,
   { workers: all, strategy, requirements, concurrency }: Omit<RunExplanationDto, 'summary'>,
-  offers: readonly Offer[],
+  offers: readonly Requirements[],
 ): string {
   if (active === 0) return 'no worker is active';
   const required = { tags: requirements?.selector ?? [], capabilities: requirements?.capabilities ?? [] };
@@ -88,7 +88,7 @@ function chances(
 }
 
 /** Says which tags and capabilities none of the workers has or, without such, that none has all of them. */
-function unmet(offers: readonly Offer[], required: Requirements): string {
+function unmet(offers: readonly Requirements[], required: Requirements): string {
   const tags = required.tags.filter((tag) => !offers.some((offer) => offer.tags.includes(tag)));
   const capabilities = required.capabilities.filter(
     (name) => !offers.some((offer) => offer.capabilities.includes(name)),

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { RunFault } from '../runtime.js';
-import { SecretMask } from '../../secrets/secret-mask.js';
+import { NO_MASK, SecretMask } from '../../secrets/secret-mask.js';
 import type { RegistryLogin } from '../../service-api/service-api.js';
 import { DEFAULT_REGISTRY, localName, type ImageReference } from './image-reference.js';
 
@@ -27,7 +27,7 @@ export function engineLogin(
 
 /** Hides the login in what an engine or a registry says. */
 export function maskOf(login: RegistryLogin | null): SecretMask {
-  if (login === null) return new SecretMask([]);
+  if (login === null) return NO_MASK;
   const { username, password } = login;
   return new SecretMask([password, Buffer.from(`${username}:${password}`).toString('base64')]);
 }
