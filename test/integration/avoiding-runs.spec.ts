@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { execute } from '../../src/database/sql.js';
 import { AvoidingRuns, type AvoidingRunsFound } from '../../src/runs/queue/avoiding-runs.js';
+import { RunRepository } from '../../src/runs/storage/run.repository.js';
 import { createOn, journalOn, queueWith } from '../support/journal.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
@@ -67,5 +68,30 @@ describe('a queue with many runs that avoid a worker', () => {
       found.map(({ id }) => id),
       [last],
     );
+  });
+});
+
+describe('a run that avoids a worker and that this process puts into the queue', () => {
+  test('is found before its notification arrives', async () => {
+    const database = await openTestDatabase({ entities: ENTITIES });
+    try {
+      const { manager } = database.dataSource;
+      const silent = { subscribe: () => () => undefined, isListening: () => true };
+      const avoiding = new AvoidingRuns(silent);
+      avoiding.onModuleInit();
+      assert.deepEqual((await avoiding.find(manager, [CLAIMANT], 10)).runs, []);
+      assert.equal(avoiding.mayExist, false);
+      const { journal } = journalOn(database.dataSource);
+      const { id } = await createOn(journal);
+      const run = { ...(await new RunRepository().get(manager, id)), avoidedWorker: 'v' };
+      await queueWith(undefined, undefined, avoiding).put(manager, [run]);
+      const { runs } = await avoiding.find(manager, [CLAIMANT], 10);
+      assert.deepEqual(
+        runs.map((one) => one.id),
+        [id],
+      );
+    } finally {
+      await database.close();
+    }
   });
 });

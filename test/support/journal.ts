@@ -39,10 +39,14 @@ import type { ClaimContext } from '../../src/runs/scheduling-strategy.js';
 import { DirectStrategy } from '../../src/workers/strategies/direct.strategy.js';
 
 /** The SQL of both queues. */
-export function queueWith(marks = new LowWaterMarks(), restricted = new RestrictedRuns()): QueueRepository {
+export function queueWith(
+  marks = new LowWaterMarks(),
+  restricted = new RestrictedRuns(),
+  avoiding = new AvoidingRuns(),
+): QueueRepository {
   const keys = new ConcurrencyKeys();
   const requirements = new RunRequirementsRepository();
-  return new QueueRepository(marks, new RestrictedQueueRepository(requirements, keys, restricted));
+  return new QueueRepository(marks, new RestrictedQueueRepository(requirements, keys, restricted), avoiding);
 }
 
 /** A journal as one server process has it. */
@@ -54,7 +58,8 @@ export function journalOn(
   const registry = new Registry();
   const runs = new RunRepository();
   const restricted = new RestrictedRuns();
-  const queue = queueWith(new LowWaterMarks(), restricted);
+  const avoiding = new AvoidingRuns();
+  const queue = queueWith(new LowWaterMarks(), restricted, avoiding);
   const events = new EventRepository();
   const idempotency = new IdempotencyRepository();
   const writer = new GroupWriter(runs, queue, events, idempotency, new FeedRepository({ feedEnabled: true }));
@@ -62,7 +67,7 @@ export function journalOn(
     queue,
     runs,
     new HeldRunRepository(),
-    new CandidateSelector(queue, new AvoidingRuns(), restricted, settings),
+    new CandidateSelector(queue, avoiding, restricted, settings),
     new ClaimReplays(idempotency, runs, settings),
   );
   const views = new RunViews(runs, events, settings);

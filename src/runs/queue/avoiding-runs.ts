@@ -1,11 +1,10 @@
-import type { OnModuleDestroy, OnModuleInit } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import type { Notifications } from '../../database/notifications.js';
 import { rows } from '../../database/sql.js';
 import type { ClaimingWorker, QueuedRun } from '../scheduling-strategy.js';
 import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
 import { RESTRICTED_EXIST } from './restricted-runs.js';
 import { parseQueueNotification, QUEUE_CHANNEL } from './queue-notifications.js';
+import { WithheldRuns, type QueueNotifications } from './withheld-runs.js';
 
 /** Distinct shapes of runs that one scan passes, the smallest first. */
 const MAX_SHAPES = 200;
@@ -71,30 +70,11 @@ export interface AvoidingRunsFound {
 
 const NONE: AvoidingRunsFound = { runs: [], exist: false };
 
-/**
- * The queued runs that avoid a worker. Scans of the whole queue leave them out. As long as there are none, no claim asks
- * for them: every process learns of one by its notification.
- */
-export class AvoidingRuns implements OnModuleInit, OnModuleDestroy {
-  #mayExist = true;
-  /** Grows with each notification of such runs. */
-  #version = 0;
-  #unsubscribe: (() => void) | undefined;
-
+/** The queued runs that avoid a worker. Scans of the whole queue leave them out. */
+export class AvoidingRuns extends WithheldRuns {
   /** @param notifications without them every claim asks the database */
-  constructor(private readonly notifications?: Pick<Notifications, 'subscribe' | 'isListening'>) {}
-
-  onModuleInit(): void {
-    this.#unsubscribe = this.notifications?.subscribe(QUEUE_CHANNEL, (text) => {
-      if (text !== null && !parseQueueNotification(text).mayAvoid) return;
-      this.#version += 1;
-      this.#mayExist = true;
-    });
-  }
-
-  onModuleDestroy(): void {
-    this.#unsubscribe?.();
-    this.#unsubscribe = undefined;
+  constructor(notifications?: QueueNotifications) {
+    super(QUEUE_CHANNEL, (text) => text === null || parseQueueNotification(text).mayAvoid, notifications);
   }
 
   /** The first of them, without locks. @param limit at most so many */
@@ -103,10 +83,8 @@ export class AvoidingRuns implements OnModuleInit, OnModuleDestroy {
     claimants: readonly ClaimingWorker[],
     limit: number,
   ): Promise<AvoidingRunsFound> {
-    const isListening =
-      this.#unsubscribe !== undefined && this.notifications?.isListening(QUEUE_CHANNEL) === true;
-    if (isListening && !this.#mayExist) return NONE;
-    const version = this.#version;
+    if (!this.mayExist) return NONE;
+    const { version } = this;
     const runs = await rows<QueuedRun>(manager, LIST, [
       limit,
       claimants.map(({ cpuCores }) => cpuCores),
@@ -115,14 +93,14 @@ export class AvoidingRuns implements OnModuleInit, OnModuleDestroy {
     ]);
     if (runs.length > 0) return { runs, exist: true };
     const { avoiding: exist } = await this.findWithheld(manager);
-    if (!exist && isListening && version === this.#version) this.#mayExist = false;
+    if (!exist) this.foundNone(version);
     return { runs, exist };
   }
 
   /** Whether there are any, notified or not, and whether the restricted queue has any runs. */
   async findWithheld(manager: EntityManager): Promise<{ avoiding: boolean; restricted: boolean }> {
     const [found] = await rows<{ avoiding: boolean; restricted: boolean }>(manager, EXISTS);
-    if (found?.avoiding) this.#mayExist = true;
+    if (found?.avoiding) this.expect();
     return found ?? { avoiding: false, restricted: false };
   }
 }

@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { execute, rows, plainArray, UnnestColumns } from '../../database/sql.js';
+import { AvoidingRuns } from './avoiding-runs.js';
 import { KEYS } from './concurrency-keys.js';
 import { LowWaterMarks, WHOLE_QUEUE } from './low-water-marks.js';
 import { findHeads, lockHeads, type LockedHead } from './queue-head.js';
@@ -97,11 +98,15 @@ export class QueueRepository {
   constructor(
     private readonly marks: LowWaterMarks,
     readonly restricted: RestrictedQueueRepository,
+    private readonly avoiding: AvoidingRuns,
   ) {}
 
   /** Puts pending runs into the queue; takes over priority and avoided worker of those that are in it. */
   async put(manager: EntityManager, pending: readonly Run[]): Promise<void> {
-    for (const run of pending) if (run.avoidedWorker === null) this.marks.put(run);
+    for (const run of pending) {
+      if (run.avoidedWorker === null) this.marks.put(run);
+      else this.avoiding.expect();
+    }
     await execute(manager, PUT, NEW_ENTRIES.params(pending, { runId: (run) => run.id }));
   }
 

@@ -1,6 +1,4 @@
-import type { OnModuleDestroy, OnModuleInit } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import type { Notifications } from '../../database/notifications.js';
 import { rows } from '../../database/sql.js';
 import { requirementList } from '../requirements.js';
 import type { CandidateQuery, Claimant, QueuedRun, Shape } from '../scheduling-strategy.js';
@@ -9,6 +7,7 @@ import { byIndexOrder } from './by-index-order.js';
 import { KEYS } from './concurrency-keys.js';
 import { RESTRICTED_CHANNEL } from './restricted-notifications.js';
 import { NO_REQUIREMENTS, REQUIREMENTS } from './run-requirements.repository.js';
+import { WithheldRuns, type QueueNotifications } from './withheld-runs.js';
 
 /** A shape that every run fits into. */
 export const UNLIMITED = { cpu: 2 ** 31 - 1, ramMb: 2 ** 31 - 1, vramMb: 2 ** 31 - 1 } as const;
@@ -104,36 +103,11 @@ const LIST = `with offer as materialized (
 /** SQL: whether the restricted queue has a run, of those that are admitted or not. It reads the first row of an index. */
 export const RESTRICTED_EXIST = `(select q.run_id from ${RESTRICTED.name} q order by ${ORDER} limit 1) is not null`;
 
-/**
- * The runs of the restricted queue that claims may read. As long as there are none, no claim asks for them: every process
- * learns of one by its notification.
- */
-export class RestrictedRuns implements OnModuleInit, OnModuleDestroy {
-  #mayExist = true;
-  /** Grows with each notification of such runs. */
-  #version = 0;
-  #unsubscribe: (() => void) | undefined;
-
+/** The runs of the restricted queue that claims may read. */
+export class RestrictedRuns extends WithheldRuns {
   /** @param notifications without them every claim asks the database */
-  constructor(private readonly notifications?: Pick<Notifications, 'subscribe' | 'isListening'>) {}
-
-  onModuleInit(): void {
-    this.#unsubscribe = this.notifications?.subscribe(RESTRICTED_CHANNEL, () => this.expect());
-  }
-
-  onModuleDestroy(): void {
-    this.#unsubscribe?.();
-    this.#unsubscribe = undefined;
-  }
-
-  /** This process puts a run into the restricted queue, or another one did. */
-  expect(): void {
-    this.#version += 1;
-    this.#mayExist = true;
-  }
-
-  get mayExist(): boolean {
-    return this.#mayExist || !this.#isListening;
+  constructor(notifications?: QueueNotifications) {
+    super(RESTRICTED_CHANNEL, () => true, notifications);
   }
 
   /** The first of them that any of the claimants may get by its tags and capabilities, in queue order, without locks. */
@@ -144,7 +118,7 @@ export class RestrictedRuns implements OnModuleInit, OnModuleDestroy {
     except: readonly string[] = [],
   ): Promise<RestrictedRunsFound> {
     if (!this.mayExist) return NONE;
-    const version = this.#version;
+    const { version } = this;
     const offers = new Set(claimants.map((claimant) => arrayText(requirementList(claimant))));
     const shapes = distinct([...capacity, ...free]);
     const params = [
@@ -161,12 +135,8 @@ export class RestrictedRuns implements OnModuleInit, OnModuleDestroy {
     if (runs.length > 0) return { runs, exist: true };
     const [row] = await rows<{ exist: boolean }>(manager, `select ${RESTRICTED_EXIST} as exist`);
     const exist = row?.exist === true;
-    if (!exist && this.#isListening && version === this.#version) this.#mayExist = false;
+    if (!exist) this.foundNone(version);
     return { runs, exist };
-  }
-
-  get #isListening(): boolean {
-    return this.#unsubscribe !== undefined && this.notifications?.isListening(RESTRICTED_CHANNEL) === true;
   }
 }
 
