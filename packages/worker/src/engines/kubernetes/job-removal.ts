@@ -1,0 +1,47 @@
+import { Backoff } from '../../backoff.js';
+import type { Clock } from '../../clock.js';
+import type { JobKey } from '../../launcher/engine.js';
+import { orNull, type KubernetesApi } from './api/kubernetes-api.js';
+import type { Job, Paths, Pod } from './api/resources.js';
+import { attemptSelector, jobName, pullSecretName } from './manifest/names.js';
+
+/** Time after the grace period at which a pod that is still there is on a lost node, in milliseconds. */
+const LOST_NODE_MS = 30_000;
+
+const POLL = { firstMs: 200, maxMs: 2_000 };
+
+export interface RemovalParts {
+  readonly api: KubernetesApi;
+  readonly paths: Paths;
+  readonly deployment: string;
+  readonly clock: Clock;
+}
+
+/**
+ * Deletes the Job of an attempt, its pods and its Secrets, and waits until they are gone. Pods end with SIGTERM and, after the
+ * grace period, with SIGKILL. A pod that is there for `LOST_NODE_MS` more is deleted without its node: a container on a node
+ * that is cut off can go on, and nothing in the cluster can tell.
+ */
+export async function removeJob(parts: RemovalParts, key: JobKey, graceSeconds: number): Promise<void> {
+  const { api, paths, deployment, clock } = parts;
+  // 0 would delete the pod without waiting for its container.
+  const gracePeriodSeconds = Math.max(1, Math.ceil(graceSeconds));
+  const labelSelector = attemptSelector(deployment, key);
+  const listPods = () => api.list<Pod>(paths.pods(), { labelSelector });
+  const deletePods = (pods: readonly Pod[], seconds: number) =>
+    Promise.all(
+      pods.map(({ metadata }) => api.delete(paths.pods(metadata?.name), { gracePeriodSeconds: seconds })),
+    );
+  // The Job first: it would start another pod.
+  await api.delete(paths.jobs(jobName(key)), { propagationPolicy: 'Foreground' });
+  await deletePods((await listPods()).items, gracePeriodSeconds);
+  const forceAtMs = clock.nowMs() + gracePeriodSeconds * 1000 + LOST_NODE_MS;
+  const backoff = new Backoff(POLL, Math.random);
+  for (;;) {
+    const [job, pods] = await Promise.all([orNull(api.get<Job>(paths.jobs(jobName(key)))), listPods()]);
+    if (pods.items.length === 0 && job === null) break;
+    if (clock.nowMs() >= forceAtMs) await deletePods(pods.items, 0);
+    await clock.sleep(backoff.nextMs());
+  }
+  await Promise.all([jobName(key), pullSecretName(key)].map((name) => api.delete(paths.secrets(name))));
+}

@@ -1,0 +1,76 @@
+import type { JobSpec } from '../../launcher/engine.js';
+import { RunFault } from '../../runtime/runtime.js';
+import { ApiError, asEngineFault, orNull } from './api/kubernetes-api.js';
+import type { Job, Secret } from './api/resources.js';
+import type { RemovalParts } from './job-removal.js';
+import { jobLabels, jobManifest, type JobContext } from './manifest/job-manifest.js';
+import { jobName } from './manifest/names.js';
+import { ownedBy, secretManifests } from './manifest/secrets.js';
+
+/**
+ * Creates the Secrets of an attempt and then its Job, and makes the Job the owner of the Secrets. Finds the Job when there is
+ * one. After a crash in between, a repetition begins again, and Secrets that stay alone are removed as orphans.
+ * @throws RunFault when the API server refuses the run itself
+ * @throws EngineFault when it refuses jobs now, or does not answer
+ */
+export async function submitJob(
+  { api, paths }: Pick<RemovalParts, 'api' | 'paths'>,
+  spec: JobSpec,
+  context: JobContext,
+): Promise<Job> {
+  const secrets = secretManifests(spec, jobLabels(spec, context));
+  const manifest = jobManifest(spec, context);
+  try {
+    for (const secret of secrets) await createNew(secret);
+    const job = await createJob();
+    for (const { metadata } of secrets) await orNull(api.merge(paths.secrets(metadata?.name), ownedBy(job)));
+    return job;
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw asEngineFault(error, 'take the run');
+    // Other failures leave it open whether there is a Job.
+    if (isDecided(error)) await removeSecrets();
+    if (error.status === 422 || error.status === 413 || error.status === 400)
+      throw new RunFault(`Kubernetes refuses the run: ${error.message}`, { cause: error });
+    throw asEngineFault(error, 'take the run');
+  }
+
+  /** A Secret that is there already is replaced: its values may be old, and it may be removed as an orphan at any time. */
+  async function createNew(secret: Secret): Promise<void> {
+    try {
+      await api.create(paths.secrets(), secret);
+    } catch (error) {
+      if (!isConflict(error)) throw error;
+      await api.delete(paths.secrets(secret.metadata?.name));
+      await api.create(paths.secrets(), secret);
+    }
+  }
+
+  async function createJob(): Promise<Job> {
+    try {
+      return await api.create<Job>(paths.jobs(), manifest);
+    } catch (error) {
+      // A quota can refuse before the API server sees that there is the Job.
+      const found = isDecided(error) ? await orNull(api.get<Job>(paths.jobs(jobName(spec)))) : null;
+      if (found !== null) return found;
+      throw error;
+    }
+  }
+
+  async function removeSecrets(): Promise<void> {
+    try {
+      for (const { metadata } of secrets) await api.delete(paths.secrets(metadata?.name));
+    } catch {
+      // They are removed as orphans.
+    }
+  }
+}
+
+function isConflict(error: unknown): boolean {
+  return error instanceof ApiError && error.reason === 'AlreadyExists';
+}
+
+/** Whether the API server has decided: the request created nothing. */
+function isDecided(error: unknown): boolean {
+  const status = error instanceof ApiError ? error.status : 0;
+  return status >= 400 && status < 500 && status !== 408 && status !== 429;
+}

@@ -1,0 +1,48 @@
+import { text } from 'node:stream/consumers';
+import type { JsonObject } from '@longshore/common/json/json-value';
+import { Backoff } from '../../../backoff.js';
+import { EngineFault } from '../../../runtime/runtime.js';
+import type { RemovalParts } from '../job-removal.js';
+import { OUTPUTS_CONTAINER } from '../manifest/names.js';
+import { parseOutputFrame } from '../manifest/output-frame.js';
+import { isLogGone } from './pod-log.js';
+
+const RETRY = { firstMs: 250, maxMs: 10_000 };
+
+/** How often a log without a complete frame is read: a node may need a moment to write it. */
+const MOST_INCOMPLETE = 8;
+
+/**
+ * The outputs in the log of the last container of a pod.
+ * @returns undefined when there are none
+ * @throws RunFault when they cannot be used
+ * @throws EngineFault when the log is gone
+ */
+export async function readOutputs(
+  { api, paths, clock }: Pick<RemovalParts, 'api' | 'paths' | 'clock'>,
+  podName: string,
+  signal: AbortSignal,
+): Promise<JsonObject | undefined> {
+  const backoff = new Backoff(RETRY, Math.random);
+  for (let incomplete = 0; incomplete < MOST_INCOMPLETE;) {
+    const log = await readLog();
+    const outputs = log === null ? null : parseOutputFrame(log);
+    if (outputs !== null) return outputs;
+    if (log !== null) incomplete += 1;
+    await clock.sleep(backoff.nextMs(), signal);
+    signal.throwIfAborted();
+  }
+  throw new EngineFault('The log with the outputs of the run is not complete');
+
+  /** @returns null when the API server or the node does not answer */
+  async function readLog(): Promise<string | null> {
+    try {
+      return await text(await api.stream(paths.log(podName), { container: OUTPUTS_CONTAINER }, signal));
+    } catch (error) {
+      signal.throwIfAborted();
+      if (isLogGone(error))
+        throw new EngineFault('The log with the outputs of the run is gone', { cause: error });
+      return null;
+    }
+  }
+}
