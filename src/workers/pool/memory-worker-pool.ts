@@ -26,12 +26,16 @@ const MAX_REPORTED_IDS = 500_000;
 interface Entry {
   readonly worker: Omit<PooledWorker, 'isActive' | 'isDraining'>;
   readonly reports: RunReports;
+  /** The worker as it was last seen; null: not since its heartbeat. Lists of thousands are read many times a second. */
+  view: PooledWorker | null;
 }
 
 /** The pool of a single server process, in memory; drains are in the database. */
 export class MemoryWorkerPool implements WorkerPool {
   /** Ordered by the last heartbeat, the oldest first. */
   readonly #entries = new Map<string, Entry>();
+  /** Ids of the entries in their order; null: to be sorted again, as workers came or went. */
+  #sortedIds: readonly string[] | null = null;
   readonly #draining: Set<string>;
   #reportedIds = 0;
   /** Changes of drains run one after the other, so that table and set agree. */
@@ -88,7 +92,8 @@ export class MemoryWorkerPool implements WorkerPool {
       createdAt: known?.worker.createdAt ?? at,
       lastHeartbeatAt: at,
     };
-    const entry: Entry = { worker, reports };
+    const entry: Entry = { worker, reports, view: null };
+    if (!known) this.#sortedIds = null;
     // Moves it to the end.
     this.#entries.delete(worker.id);
     this.#entries.set(worker.id, entry);
@@ -111,8 +116,13 @@ export class MemoryWorkerPool implements WorkerPool {
 
   list(): Promise<PooledWorker[]> {
     this.#forgetSilent();
-    const workers = [...this.#entries.values()].map((entry) => this.#view(entry));
-    return Promise.resolve(workers.toSorted((a, b) => (a.id < b.id ? -1 : 1)));
+    this.#sortedIds ??= [...this.#entries.keys()].toSorted();
+    const workers: PooledWorker[] = [];
+    for (const id of this.#sortedIds) {
+      const entry = this.#entries.get(id);
+      if (entry) workers.push(this.#view(entry));
+    }
+    return Promise.resolve(workers);
   }
 
   remove(id: string): Promise<void> {
@@ -186,13 +196,14 @@ export class MemoryWorkerPool implements WorkerPool {
     return this.#entries.get(id);
   }
 
-  #view({ worker }: Entry): PooledWorker {
+  #view(entry: Entry): PooledWorker {
+    const { worker, view } = entry;
+    const isActive = this.now() - worker.lastHeartbeatAt.getTime() <= this.timeoutMs;
+    const isDraining = this.#draining.has(worker.id);
+    if (view?.isActive === isActive && view.isDraining === isDraining) return view;
     // Fields added after a spread are slower than the spread.
-    return {
-      isActive: this.now() - worker.lastHeartbeatAt.getTime() <= this.timeoutMs,
-      isDraining: this.#draining.has(worker.id),
-      ...worker,
-    };
+    entry.view = { isActive, isDraining, ...worker };
+    return entry.view;
   }
 
   #forgetSilent(afterMs = FORGET_AFTER_MS): void {
@@ -206,5 +217,6 @@ export class MemoryWorkerPool implements WorkerPool {
   #delete(id: string, { reports }: Entry): void {
     this.#reportedIds -= reports.size;
     this.#entries.delete(id);
+    this.#sortedIds = null;
   }
 }
