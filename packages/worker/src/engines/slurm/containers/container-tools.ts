@@ -1,0 +1,111 @@
+/** Tools that the job script knows, beside scripts of the operator. */
+export const CONTAINER_TOOLS = ['apptainer', 'enroot', 'charliecloud', 'runc'] as const;
+
+export type ContainerTool = (typeof CONTAINER_TOOLS)[number] | { readonly script: string };
+
+/** Tools whose images are folders below SERVICE_WORKER_SLURM_IMAGES. */
+export function hasImageFolders(tool: ContainerTool): boolean {
+  return tool === 'charliecloud' || tool === 'runc';
+}
+
+/** Where a container sees the folder with the input and the output file. */
+export function folderInContainer(tool: ContainerTool, hostFolder: string): string {
+  // An image folder is read-only, so a mount point must be there already: /mnt is in every usual image.
+  if (hasImageFolders(tool)) return '/mnt';
+  return typeof tool === 'string' ? '/longshore' : hostFolder;
+}
+
+/**
+ * The shell functions that execute a container, for the job script. `prepare` gets the image; `container` becomes the
+ * container; `kill_container` ends it at once; `clean_up` removes what is not in $scratch, a folder of the job below
+ * $scratch_in. They find $job (the folder of the attempt), $image, the arrays env (NAME=VALUE), command and args, and
+ * $has_command, and may write a sentence to image-error. Values of the run are only ever expanded in double quotes.
+ */
+export function containerFunctions(tool: ContainerTool): string {
+  return typeof tool === 'string' ? FUNCTIONS[tool] : SCRIPT(tool.script);
+}
+
+/** The variables reach the container by a prefix, so that LD_PRELOAD or PATH of a run do not change the tool. */
+const APPTAINER = `
+scratch_in=\${TMPDIR:-/tmp}
+prepare() {
+  apptainer pull --force "$scratch/image.sif" "docker://$image" ||
+    { last_line prepare.log >image-error; return 1; }
+}
+container() {
+  local pair
+  for pair in "\${env[@]}"; do export "APPTAINERENV_$pair"; done
+  set -- --containall --bind "$job/io:/longshore"
+  [ -z "$has_command" ] || exec apptainer exec "$@" "$scratch/image.sif" "\${command[@]}" "\${args[@]}"
+  exec apptainer run "$@" "$scratch/image.sif" "\${args[@]}"
+}
+kill_container() { kill -KILL "$pid"; }
+`;
+
+/** The variables are in a configuration on the node; enroot reads them line by line. */
+const ENROOT = `
+scratch_in=\${TMPDIR:-/tmp}
+prepare() {
+  local source="docker://$image"
+  case \${image%%/*} in "$image") ;; *.* | *:* | localhost) source="docker://\${image%%/*}#\${image#*/}" ;; esac
+  enroot import --output "$scratch/image.sqsh" "$source" && enroot create --name "$container_name" "$scratch/image.sqsh" ||
+    { last_line prepare.log >image-error; return 1; }
+}
+container() {
+  printf '%s\\n' "\${env[@]}" >"$scratch/variables"
+  printf 'environ() { cat %q; }\\nmounts() { echo %q; }\\n' \\
+    "$scratch/variables" "$job/io /longshore none x-create=dir,bind,rw" >"$scratch/conf"
+  printf '#!/bin/sh\\nexec "$@"\\n' >"$scratch/rc"
+  [ -z "$has_command" ] ||
+    exec enroot start --conf "$scratch/conf" --rc "$scratch/rc" "$container_name" "\${command[@]}" "\${args[@]}"
+  exec enroot start --conf "$scratch/conf" "$container_name" "\${args[@]}"
+}
+kill_container() { kill -KILL "$pid"; }
+clean_up() { enroot remove --force "$container_name" >/dev/null 2>&1; }
+`;
+
+/** Quotes around a value are stripped, so any value without a line break passes; with one, only outside of the file. */
+const CHARLIECLOUD = `
+prepare() { :; }
+container() {
+  local pair tool user lines=()
+  tool=$(type -P ch-run) || exit 127
+  user=$(id -un)
+  unset $(compgen -e)
+  export USER="$user" HOME=/ PATH=/usr/bin:/bin
+  for pair in "\${env[@]}"; do
+    case $pair in
+      *$'\\n'*) export "$pair" ;;
+      *) lines+=("\${pair%%=*}='\${pair#*=}'") ;;
+    esac
+  done
+  exec "$tool" --private-tmp --env-no-expand --set-env=<(printf '%s\\n' "\${lines[@]}") --bind "$job/io:/mnt" \\
+    --cd "$work_dir" "$image_dir" -- "\${command[@]}" "\${args[@]}"
+}
+kill_container() { kill -KILL "$pid"; }
+`;
+
+/** The configuration holds the variables: it is in the node's memory alone. */
+const RUNC = `
+scratch_in=/dev/shm
+prepare() { printf '%s' "$oci_config" >"$scratch/config.json"; }
+container() { exec runc --root "$scratch/state" run --bundle "$scratch" "$container_name"; }
+kill_container() { runc --root "$scratch/state" kill "$container_name" KILL; }
+`;
+
+const SCRIPT = (path: string): string => `
+prepare() { :; }
+container() {
+  exec 3< <(printf '%s\\0' "\${env[@]}")
+  export LONGSHORE_JOB="$job" LONGSHORE_IMAGE="$image"
+  exec '${path}'
+}
+kill_container() { kill -KILL "$pid"; }
+`;
+
+const FUNCTIONS: Readonly<Record<(typeof CONTAINER_TOOLS)[number], string>> = {
+  apptainer: APPTAINER,
+  enroot: ENROOT,
+  charliecloud: CHARLIECLOUD,
+  runc: RUNC,
+};

@@ -1,0 +1,227 @@
+import { randomUUID } from 'node:crypto';
+import { chmod, mkdir, readdir, readFile, readlink, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { isJsonObject } from '@longshore/common/json/json-value';
+import { SettingsError } from '@longshore/common/settings/setting';
+import type { JobKey } from '../../launcher/engine.js';
+import { removeTree } from '../../runtime/process/remove-tree.js';
+import { attemptName, parseAttemptName } from './squeue-lines.js';
+
+/** What the job script has written at the end of an attempt. */
+export interface ExitRecord {
+  /** `image`: there is no image, so there was no container. */
+  readonly kind: 'exited' | 'image';
+  readonly exitCode: number;
+  /** Whether the job script got a signal before: somebody or Slurm ended the job. */
+  readonly wasSignalled: boolean;
+  /** Size of the log, in bytes. */
+  readonly logBytes: number;
+  /** Why there is no image. */
+  readonly message: string;
+}
+
+/** The files of an attempt, which outlive the controller's memory of its job. */
+export interface FolderState {
+  /** The launcher that made the folder. */
+  readonly workerId: string;
+  readonly createdAtMs: number;
+  /** Jobs that Slurm accepted. */
+  readonly jobIds: readonly string[];
+  /** The job that executes the attempt; null: none yet. */
+  readonly takenBy: string | null;
+  readonly hasStarted: boolean;
+  /** Null: not ended, or without a record. */
+  readonly exit: ExitRecord | null;
+}
+
+/** Contents of the files of a new folder. */
+export interface AttemptFiles {
+  readonly workerId: string;
+  readonly image: string;
+  /** JSON. */
+  readonly inputs: string;
+  /** Initial content of the output file. */
+  readonly outputs: string;
+  /** Values of secrets among them. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly command: readonly string[] | null;
+  readonly args: readonly string[] | null;
+  /** Further files for the container tool, by name. */
+  readonly forTool: Readonly<Record<string, string>>;
+}
+
+/** Folder that the container sees, with the input and the output file. */
+export const CONTAINER_FOLDER = 'io';
+export const LOG_FILE = 'log';
+
+const SUBMISSION = 'submission';
+const JOB_PREFIX = 'job-';
+const MAX_MESSAGE_LENGTH = 500;
+
+const DRAFT = /^\.(?:new|old|probe)-/;
+
+/** Age of a draft whose process does not go on, in milliseconds. */
+const DRAFT_MS = 10 * 60_000;
+
+/** The folders of a deployment's attempts below SERVICE_WORKER_SLURM_DIR. */
+export class JobFolders {
+  readonly root: string;
+  /** Submissions never change. */
+  private readonly submissions = new Map<string, Pick<FolderState, 'workerId' | 'createdAtMs'>>();
+
+  constructor(base: string, deployment: string) {
+    this.root = join(base, deployment);
+  }
+
+  /** @throws SettingsError when the folder cannot be written */
+  async open(): Promise<void> {
+    try {
+      await mkdir(this.root, { recursive: true, mode: 0o700 });
+      const probe = join(this.root, `.probe-${randomUUID()}`);
+      await writeFile(probe, '', { mode: 0o600 });
+      await rm(probe);
+      await this.removeDrafts();
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new SettingsError([`SERVICE_WORKER_SLURM_DIR must be a folder that can be written: ${reason}`]);
+    }
+  }
+
+  pathOf(key: JobKey): string {
+    return join(this.root, attemptName(key));
+  }
+
+  /**
+   * Makes the folder of an attempt at once, whole or not at all.
+   * @returns false when there is one already
+   */
+  async create(key: JobKey, files: AttemptFiles): Promise<boolean> {
+    const draft = join(this.root, `.new-${randomUUID()}`);
+    const write = (name: string, text: string, mode = 0o600): Promise<void> =>
+      writeFile(join(draft, name), text, { mode });
+    try {
+      await mkdir(join(draft, CONTAINER_FOLDER), { recursive: true, mode: 0o700 });
+      await write(SUBMISSION, JSON.stringify({ worker_id: files.workerId, created_at: Date.now() }));
+      await write(LOG_FILE, '');
+      await write('image', files.image);
+      await write('env', nulEnded(Object.entries(files.env).map(([name, value]) => `${name}=${value}`)));
+      if (files.command !== null) await write('command', nulEnded(files.command));
+      if (files.args !== null) await write('args', nulEnded(files.args));
+      for (const [name, text] of Object.entries(files.forTool)) await write(name, text);
+      await write(join(CONTAINER_FOLDER, 'input.json'), files.inputs);
+      await write(join(CONTAINER_FOLDER, 'output.json'), files.outputs);
+      await this.openToContainer(draft);
+      // Renaming onto a folder that is not empty fails, so one of two launchers makes the folder.
+      await rename(draft, this.pathOf(key));
+      return true;
+    } catch (error) {
+      await removeTree(draft);
+      if (codeOf(error) === 'ENOTEMPTY' || codeOf(error) === 'EEXIST') return false;
+      throw error;
+    }
+  }
+
+  /** Records that Slurm has accepted a job. */
+  async noteJob(key: JobKey, jobId: string): Promise<void> {
+    await writeFile(join(this.pathOf(key), `${JOB_PREFIX}${jobId}`), '', { mode: 0o600 });
+  }
+
+  /** The attempts that have a folder. */
+  async list(): Promise<JobKey[]> {
+    const names = await readdir(this.root);
+    return names.flatMap((name) => parseAttemptName(name) ?? []);
+  }
+
+  /** @returns null when there is no folder */
+  async read(key: JobKey): Promise<FolderState | null> {
+    const path = this.pathOf(key);
+    try {
+      // Listing a folder makes a network file system ask its server, unlike looking for one file.
+      const names = await readdir(path);
+      const jobIds = names
+        .filter((name) => name.startsWith(JOB_PREFIX))
+        .map((name) => name.slice(JOB_PREFIX.length));
+      const taken = names.includes('taken') ? await readlink(join(path, 'taken')) : null;
+      return {
+        ...(await this.readSubmission(path)),
+        jobIds,
+        takenBy: taken === null ? null : (taken.split('.')[0] ?? null),
+        hasStarted: names.includes('started'),
+        exit: names.includes('exit') ? await readExit(path) : null,
+      };
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') return null;
+      throw error;
+    }
+  }
+
+  /** Deletes the folder. Idempotent. */
+  async remove(key: JobKey): Promise<void> {
+    const path = this.pathOf(key);
+    const removed = join(this.root, `.old-${randomUUID()}`);
+    this.submissions.delete(path);
+    try {
+      // A job that starts now finds no folder, or the whole one.
+      await rename(path, removed);
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') return;
+      throw error;
+    }
+    await removeTree(removed);
+  }
+
+  /** Removes what processes that were killed have left of folders that they made or removed. */
+  private async removeDrafts(): Promise<void> {
+    for (const name of await readdir(this.root)) {
+      if (!DRAFT.test(name)) continue;
+      const path = join(this.root, name);
+      const { ctimeMs } = await stat(path).catch(() => ({ ctimeMs: Date.now() }));
+      if (Date.now() - ctimeMs > DRAFT_MS) await removeTree(path).catch(() => undefined);
+    }
+  }
+
+  /** Programs may run under another account; the folder above keeps other users out. */
+  private async openToContainer(draft: string): Promise<void> {
+    await chmod(join(draft, CONTAINER_FOLDER), 0o777);
+    await chmod(join(draft, CONTAINER_FOLDER, 'input.json'), 0o644);
+    await chmod(join(draft, CONTAINER_FOLDER, 'output.json'), 0o666);
+  }
+
+  private async readSubmission(path: string): Promise<Pick<FolderState, 'workerId' | 'createdAtMs'>> {
+    const known = this.submissions.get(path);
+    if (known !== undefined) return known;
+    const value: unknown = JSON.parse(await readFile(join(path, SUBMISSION), 'utf8'));
+    const { worker_id: workerId, created_at: createdAt } = isJsonObject(value) ? value : {};
+    const submission = {
+      workerId: typeof workerId === 'string' ? workerId : '',
+      createdAtMs: typeof createdAt === 'number' ? createdAt : 0,
+    };
+    this.submissions.set(path, submission);
+    return submission;
+  }
+}
+
+async function readExit(path: string): Promise<ExitRecord | null> {
+  const [, kind, code, signalled, bytes] =
+    /^(exited|image) (\d+) ([01]) (\d+)\s*$/.exec(await readFile(join(path, 'exit'), 'utf8')) ?? [];
+  if (kind !== 'exited' && kind !== 'image') return null;
+  const message = kind === 'image' ? await readFile(join(path, 'image-error'), 'utf8').catch(() => '') : '';
+  return {
+    kind,
+    exitCode: Number(code),
+    wasSignalled: signalled === '1',
+    logBytes: Number(bytes),
+    message: message
+      .replaceAll(/[\p{Cc}\s]+/gu, ' ')
+      .trim()
+      .slice(0, MAX_MESSAGE_LENGTH),
+  };
+}
+
+function nulEnded(texts: readonly string[]): string {
+  return texts.map((text) => `${text}\0`).join('');
+}
+
+function codeOf(error: unknown): unknown {
+  return typeof error === 'object' && error !== null ? Reflect.get(error, 'code') : undefined;
+}
