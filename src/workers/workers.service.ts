@@ -7,7 +7,7 @@ import type { HeldRun } from '../runs/scheduling-strategy.js';
 import { Settings } from '../config/settings.js';
 import { readPage, type Page } from '../database/read-page.js';
 import { execute } from '../database/sql.js';
-import { CHANGED_WORKERS_CHANNEL, WaitingClaims } from './claims/waiting-claims.js';
+import { WaitingClaims } from './claims/waiting-claims.js';
 import { freeResources, type FreeResources } from './free-resources.js';
 import { bytesOfResources } from './pool/worker-bytes.js';
 import { WorkerPool, type Heartbeat, type PooledWorker } from './pool/worker-pool.js';
@@ -37,15 +37,15 @@ export class WorkersService {
     if (bytesOfResources(heartbeat.gpus, [...heartbeat.tags, ...heartbeat.capabilities]) > maxWorkerBytes)
       throw new WorkerTooLarge(maxWorkerBytes);
     const worker = await this.pool.heartbeat(heartbeat);
-    if (this.claims.noteHeartbeat(worker)) await this.#announceChange(worker);
+    const channel = this.claims.noteHeartbeat(worker);
+    if (channel !== null) await this.#announceChange(channel, worker);
     this.claims.wakeRefused(worker.id);
     return worker;
   }
 
   /** Its claims may wait in other processes. They try again by themselves after the database was away. */
-  async #announceChange({ id }: PooledWorker): Promise<void> {
-    const notify = `select pg_notify('${CHANGED_WORKERS_CHANNEL}', $1::text)`;
-    await execute(this.dataSource, notify, [id]).catch(() => undefined);
+  async #announceChange(channel: string, { id }: PooledWorker): Promise<void> {
+    await execute(this.dataSource, `select pg_notify('${channel}', $1::text)`, [id]).catch(() => undefined);
   }
 
   async list(): Promise<WorkerStatus[]> {

@@ -75,6 +75,7 @@ for (const pool of ['memory', 'shared']) {
           gpus: empty,
           sizes: [],
           other: null,
+          engines: [],
         },
       });
     });
@@ -111,6 +112,7 @@ for (const pool of ['memory', 'shared']) {
         gpus: { total: 4, free: 4 },
         sizes: [{ cpu_cores: 8, ram_mb: 16_000, gpus: [8000, 8000], workers: 2, idle: 2 }],
         other: null,
+        engines: [],
       });
       assert.deepEqual([shapeIn(idle, HUGE).placeable, shapeIn(idle, HUGE).can_start_now], [false, 0]);
       assert.deepEqual([shapeIn(idle, LARGE).placeable, shapeIn(idle, LARGE).can_start_now], [true, 2]);

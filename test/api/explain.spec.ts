@@ -132,6 +132,7 @@ describe('an explanation', () => {
       assigned_at: run.execution_summary.assigned_at,
       started_at: run.execution_summary.started_at,
       reported_running: true,
+      engine: null,
     });
     assert.equal(deadline.budget, 'attempt_s');
     assert.equal(Date.parse(deadline.at) - Date.parse(holder.started_at), 600_000);
@@ -349,5 +350,9 @@ describe('an explanation with stale workers', () => {
     assert.equal(holder.is_active, false);
     assert.ok(holder.silent_ms >= 750);
     assert.match(summary, /^Assigned to worker 'w', which is stale: its last heartbeat was at .*Z\.$/);
+    await steps.event(held.id, 'SUBMITTED', { engine: 'slurm', engine_id: '42' });
+    const stale =
+      "Assigned to worker 'w', which is stale and had submitted it to slurm as 42: its last heartbeat";
+    assert.ok((await explain(held.id)).summary.startsWith(stale));
   });
 });

@@ -58,6 +58,22 @@ const REFUSED: readonly (readonly [change: Record<string, unknown>, errors: read
         ['tags must be a list of at most 100 items, each a string of at most 128 characters'],
       ] as const,
   ),
+  [{ engine: 'slurm' }, ['engine must be an object']],
+  [{ engine: {} }, ['engine.name is required', 'engine.pending is required', 'engine.running is required']],
+  ...['', 'Slurm', 'a b', 'x'.repeat(65), 1].map(
+    (name) =>
+      [
+        { engine: { name, pending: 0, running: 0 } },
+        ['engine.name must be a name of a-z, 0-9 and - of 1 to 64 characters'],
+      ] as const,
+  ),
+  ...[-1, 0.5, '1', 2 ** 31].map(
+    (pending) =>
+      [
+        { engine: { name: 'slurm', pending, running: 0 } },
+        ['engine.pending must be an integer from 0 to 2147483647'],
+      ] as const,
+  ),
   [{ running_ops: {} }, ['running_ops must be a list of at most 1000 items']],
   [{ running_ops: ['r'] }, ['running_ops[0] must be an object']],
   [

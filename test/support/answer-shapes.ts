@@ -140,8 +140,9 @@ const LOST_OP = objectOf({
   attempt: positive,
   worker_id: orNull(text),
 });
-const HEARTBEAT_RESPONSE = objectOf({ ...WORKER_FIELDS, lost_ops: listOf(LOST_OP) });
-const WORKER_WITH_FREE = objectOf({ ...WORKER_FIELDS, free: FREE });
+const OF_LAUNCHERS = { engine: objectOf({ name: text, pending: integer, running: integer }) };
+const HEARTBEAT_RESPONSE = objectOf({ ...WORKER_FIELDS, lost_ops: listOf(LOST_OP) }, OF_LAUNCHERS);
+const WORKER_WITH_FREE = objectOf({ ...WORKER_FIELDS, free: FREE }, OF_LAUNCHERS);
 
 const CLAIMED_OPS = objectOf({
   ops: listOf(

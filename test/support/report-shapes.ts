@@ -58,6 +58,7 @@ export const RUN_EXPLANATION = objectOf({
       assigned_at: orNull(timestamp),
       started_at: orNull(timestamp),
       reported_running: oneOf(true, false),
+      engine: orNull(objectOf({ name: text, id: text, reason: orNull(text), at: timestamp })),
     }),
   ),
   ended: orNull(
@@ -159,5 +160,6 @@ export const CAPACITY_REPORT = objectOf({
       }),
     ),
     other: orNull(objectOf({ sizes: integer, workers: integer, idle: integer })),
+    engines: listOf(objectOf({ name: text, launchers: positive, pending: integer, running: integer })),
   }),
 });

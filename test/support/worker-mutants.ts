@@ -151,6 +151,12 @@ export const MUTANTS: readonly Mutant[] = [
     ],
   },
   {
+    mistake: 'a program may report as a launcher by its log',
+    scenario: 'log-events',
+    says: /a SUBMITTED that the program printed was reported/,
+    change: ['"RECLAIMED", "SUBMITTED"}', '"RECLAIMED"}'],
+  },
+  {
     mistake: 'a look without an answer stops the program',
     scenario: 'blind-looks',
     says: /because of a 404, a 5xx or no answer/,

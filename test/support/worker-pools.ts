@@ -32,6 +32,7 @@ export function beat(id: string, runs?: readonly string[], more: Partial<Heartbe
     gpus: [],
     tags: [],
     capabilities: [],
+    engine: null,
     ...(runs && { runningOps: runs.map(reported) }),
     ...more,
   };

@@ -77,6 +77,11 @@ export function capabilitiesOf(heartbeat: Exchange): unknown[] {
   return Array.isArray(named) ? named : [];
 }
 
+/** Whether a heartbeat is a launcher's. */
+export function isOfLauncher({ body }: Exchange): boolean {
+  return isJsonObject(body) && isJsonObject(body['engine']);
+}
+
 /** A header as one text; undefined when it was not sent. */
 export function headerOf({ headers }: Exchange, name: string): string | undefined {
   const value = headers[name.toLowerCase()];

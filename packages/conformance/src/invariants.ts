@@ -1,5 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
-import { describeExchange, headerOf, kindOf, type Exchange } from './exchange.js';
+import {
+  describeExchange,
+  eventTypeOf,
+  headerOf,
+  kindOf,
+  payloadOf,
+  runOf,
+  type Exchange,
+} from './exchange.js';
 import { REDIRECTED } from './fault-proxy.js';
 import { check } from './scenario.js';
 
@@ -19,6 +27,7 @@ export function checkInvariants(exchanges: readonly Exchange[], limits: Invarian
   checkWaits(exchanges, limits);
   checkRetryAfter(exchanges);
   checkLogs(exchanges);
+  checkSubmissions(exchanges);
 }
 
 function checkNoRedirects(exchanges: readonly Exchange[]): void {
@@ -109,5 +118,28 @@ function checkLogs(exchanges: readonly Exchange[]): void {
     if (isTaken || isRefused) continue;
     const isSame = isDeepStrictEqual(before.chunk.body, chunk.body);
     check(isSame, `chunk ${last} of a log, whose answer was lost, was sent again with other lines`);
+  }
+}
+
+/** SUBMITTED names the one job of its attempt, and precedes its STARTED. */
+function checkSubmissions(exchanges: readonly Exchange[]): void {
+  const jobs = new Map<string, unknown>();
+  const started = new Set<string>();
+  for (const report of exchanges) {
+    const type = eventTypeOf(report);
+    const attempt = `${runOf(report)} ${headerOf(report, 'X-Run-Attempt')}`;
+    if (type === 'STARTED' && report.delivered && (report.answer?.status ?? 500) < 300) started.add(attempt);
+    if (type !== 'SUBMITTED') continue;
+    const { engine, engine_id: id, reason = 'none' } = payloadOf(report);
+    for (const [field, value] of Object.entries({ engine, engine_id: id, reason })) {
+      check(
+        typeof value === 'string' && value !== '',
+        `the ${field} of SUBMITTED is ${JSON.stringify(value)}`,
+      );
+    }
+    check(!started.has(attempt), 'SUBMITTED was reported after STARTED of its attempt');
+    const job = jobs.get(attempt) ?? id;
+    check(job === id, `an attempt was submitted twice, as ${String(job)} and as ${String(id)}`);
+    jobs.set(attempt, id);
   }
 }

@@ -110,9 +110,10 @@ export class KitRuns {
   }
 }
 
-/** A run's timeline as `1 STARTED, 1 PROGRESS 40, 1 COMPLETED`. */
+/** A run's timeline as `1 STARTED, 1 PROGRESS 40, 1 COMPLETED`, without what launchers alone report. */
 export function timelineOf({ events }: Run): string {
   return events
+    .filter(({ type }) => type !== 'SUBMITTED')
     .map(({ attempt, type, msg }) => `${attempt} ${type}${type === 'PROGRESS' ? ` ${msg}` : ''}`)
     .join(', ');
 }

@@ -1,7 +1,15 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { capabilitiesOf, eventTypeOf, kindOf, runOf, type Exchange } from './exchange.js';
+import {
+  capabilitiesOf,
+  eventTypeOf,
+  isOfLauncher,
+  kindOf,
+  namedRuns,
+  runOf,
+  type Exchange,
+} from './exchange.js';
 import type { FaultProxy } from './fault-proxy.js';
 import { check } from './scenario.js';
 import type { KitRuns } from './kit-runs.js';
@@ -111,8 +119,27 @@ export class ScenarioContext {
 
   /** Whether the newest heartbeat of the worker announces the capability. */
   announces(capability: string): boolean {
-    const newest = this.proxy.exchanges.findLast((asked) => kindOf(asked) === 'heartbeat');
-    return newest !== undefined && capabilitiesOf(newest).includes(capability);
+    return this.newestHeartbeats(capabilitiesOf).some((named) => named.includes(capability));
+  }
+
+  /** Whether the worker is a launcher, by its newest heartbeat. */
+  get isLauncher(): boolean {
+    return this.newestHeartbeats(isOfLauncher).includes(true);
+  }
+
+  /** Waits until a heartbeat from the n-th request on names the run. */
+  async untilNamed(runId: string, from: number): Promise<void> {
+    await this.until('a heartbeat names the run', () =>
+      this.since(from).some((asked) => namedRuns(asked).includes(runId)),
+    );
+  }
+
+  /** What the newest heartbeat says; empty: there is none. */
+  private newestHeartbeats<T>(read: (heartbeat: Exchange) => T): T[] {
+    return this.proxy.exchanges
+      .filter((asked) => kindOf(asked) === 'heartbeat')
+      .slice(-1)
+      .map(read);
   }
 
   /** Folders in which a worker may leave files. */

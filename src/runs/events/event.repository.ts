@@ -19,6 +19,26 @@ export interface TimelineRange {
   readonly to: number;
 }
 
+/** A launcher's report that it submitted an attempt to its engine. */
+export interface Submission {
+  /** Name of the engine. */
+  readonly engine: string;
+  /** Of the job in the engine. */
+  readonly engineId: string;
+  /** Why the job waits, in the engine's words; null: it gives none. */
+  readonly reason: string | null;
+  readonly t: Date;
+}
+
+/** Longest name of an engine and id of a job that is read, in characters. */
+const MAX_NAME = 200;
+
+/** Longest reason that is read, in characters. */
+const MAX_REASON = 2000;
+
+/** A larger SUBMITTED is not read. */
+const MAX_SUBMISSION_BYTES = 65_536;
+
 const EVENTS = new EntityTable(EventEntity);
 export const EVENTS_TABLE = EVENTS.name;
 const COLUMNS = EVENTS.select('e', EVENTS.except('size', 'commitOrder', 'sender'));
@@ -76,6 +96,40 @@ export class EventRepository {
         order by e.index`,
       [range.runId, range.from, range.to, maxBytes],
     );
+  }
+
+  /**
+   * The newest SUBMITTED of the range that names an engine and a job in it, recorded while the run was ASSIGNED and not before
+   * `since`; null: none. A SUBMITTED that a program prints is recorded while the run is RUNNING.
+   */
+  async findSubmission(
+    manager: EntityManager,
+    range: TimelineRange,
+    since: Date,
+  ): Promise<Submission | null> {
+    const [found = null] = await rows<Submission>(
+      manager,
+      `select left(e.payload ->> 'engine', ${MAX_NAME}) as engine,
+              left(e.payload ->> 'engine_id', ${MAX_NAME}) as "engineId",
+              case when json_typeof(e.payload -> 'reason') = 'string'
+                   then nullif(left(e.payload ->> 'reason', ${MAX_REASON}), '')
+              end as reason,
+              e.t
+         from ${EVENTS.name} e
+        where e.run_id = $1::uuid
+          and e.index >= $2::integer
+          and e.index < $3::integer
+          and e.type = 'SUBMITTED'
+          and e.state = 'ASSIGNED'
+          and e.t >= $4::timestamptz
+          and e.size <= ${MAX_SUBMISSION_BYTES}
+          and json_typeof(e.payload -> 'engine') = 'string'
+          and json_typeof(e.payload -> 'engine_id') = 'string'
+        order by e.index desc
+        limit 1`,
+      [range.runId, range.from, range.to, since.toISOString()],
+    );
+    return found;
   }
 
   /** Appends entries to the timelines of runs that the caller has locked. */

@@ -2,10 +2,11 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { currentTime, rows } from '../../database/sql.js';
 import type { QueueEntryEntity } from '../../database/entities/queue.entity.js';
-import { EventRepository, type TimelineRow } from '../events/event.repository.js';
+import { EventRepository, type Submission, type TimelineRow } from '../events/event.repository.js';
 import type { QueuedRun } from '../scheduling-strategy.js';
 import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RESTRICTED, RUNS } from '../storage/run-columns.js';
 import type { RunRecord } from '../machine/run.js';
+import { isInExecution } from '../machine/run-state.js';
 import { type AttemptRow, RunRepository } from '../storage/run.repository.js';
 
 /** Positions in the queue that are counted exactly. */
@@ -13,6 +14,9 @@ const MAX_COUNTED = 10_000;
 
 /** Bytes of a timeline entry's message and payload, more than any entry has. */
 const ENTRY_BYTES = 64 * 1024 * 1024;
+
+/** Timeline entries among which the job of an attempt is looked for. */
+const SUBMISSION_ENTRIES = 200;
 
 const ENTRY_FIELDS = QUEUE.except('cpu', 'ramMb', 'vramMb');
 type QueueEntry = Readonly<Pick<QueueEntryEntity, (typeof ENTRY_FIELDS)[number]>>;
@@ -30,8 +34,10 @@ export interface RunStatus {
   readonly now: Date;
   /** Null when the run is not in the queue. */
   readonly place: QueuePlace | null;
-  /** The newest entry of its timeline; null when there is none. */
+  /** The newest entry of its timeline, if it has ended; else, or without entries, null. */
   readonly lastEvent: TimelineRow | null;
+  /** The job of the current attempt, if a launcher has reported one; null unless the run is ASSIGNED or RUNNING. */
+  readonly submission: Submission | null;
   /** The attempt before, while the run is in back-off; else null. */
   readonly failedAttempt: AttemptRow | null;
 }
@@ -47,11 +53,11 @@ export class QueueReader {
   /** Must run in a transaction that reads one snapshot. @throws RunNotFound */
   async getStatus(manager: EntityManager, id: string): Promise<RunStatus> {
     const run = await this.runs.get(manager, id);
-    const last = { runId: id, from: run.eventCount - 1, to: run.eventCount };
-    const [lastEvent = null] = await this.events.listPage(manager, last, ENTRY_BYTES);
+    const lastEvent = run.finishedAt === null ? null : await this.#findLastEvent(manager, run);
+    const submission = await this.#findSubmission(manager, run);
     const place = run.state === 'PENDING' ? await this.#findPlace(manager, id) : null;
     const failedAttempt = run.notBefore === null ? null : await this.#findAttemptBefore(manager, run);
-    return { run, now: await currentTime(manager), place, lastEvent, failedAttempt };
+    return { run, now: await currentTime(manager), place, lastEvent, submission, failedAttempt };
   }
 
   async listReservedWorkers(manager: EntityManager): Promise<string[]> {
@@ -77,6 +83,23 @@ export class QueueReader {
         order by priority desc, "createdAt", id`,
       [workerIds],
     );
+  }
+
+  async #findLastEvent(manager: EntityManager, run: RunRecord): Promise<TimelineRow | null> {
+    const last = { runId: run.id, from: run.eventCount - 1, to: run.eventCount };
+    const [event = null] = await this.events.listPage(manager, last, ENTRY_BYTES);
+    return event;
+  }
+
+  /** Reports precede most of what a running program adds to the timeline, and follow what was there before. */
+  async #findSubmission(manager: EntityManager, run: RunRecord): Promise<Submission | null> {
+    const { id: runId, state, workerId, assignedAt, firstEvent, eventCount } = run;
+    if (!isInExecution(state) || workerId === null || assignedAt === null) return null;
+    const range =
+      state === 'ASSIGNED'
+        ? { runId, from: Math.max(firstEvent, eventCount - SUBMISSION_ENTRIES), to: eventCount }
+        : { runId, from: firstEvent, to: firstEvent + SUBMISSION_ENTRIES };
+    return this.events.findSubmission(manager, range, assignedAt);
   }
 
   async #findAttemptBefore(manager: EntityManager, { id, attempt }: RunRecord): Promise<AttemptRow | null> {

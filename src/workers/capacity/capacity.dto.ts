@@ -1,6 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import { QueryInteger } from '../../common/http/validation/dto-decorators.js';
+import { EngineUseDto } from '../dto/engine.dto.js';
 
 /** Default number of listed shapes and requirements of runs, and of sizes of workers. */
 export const DEFAULT_SHAPES = 100;
@@ -171,6 +172,8 @@ export class SupplyDto {
   @ApiProperty({ type: [SupplySizeDto] }) sizes: SupplySizeDto[];
   /** The sizes that are left out there; null when none is. */
   @ApiProperty({ type: SupplyOtherDto, nullable: true }) other: SupplyOtherDto | null;
+  /** Engines of launchers, those with the most jobs first; `limit` of them at most. */
+  @ApiProperty({ type: [EngineUseDto] }) engines: EngineUseDto[];
 }
 
 @ApiSchema({ name: 'CapacityReport', description: 'The demand of runs and the supply of workers.' })

@@ -23,6 +23,7 @@ function worker(id: string, given: Partial<PooledWorker> = {}): PooledWorker {
     ],
     tags: [],
     capabilities: [],
+    engine: null,
     runningOps: [],
     createdAt: new Date(0),
     lastHeartbeatAt: new Date(0),
@@ -56,8 +57,32 @@ describe('the supply', () => {
       vram_mb: { total: 1000, free: 950 },
       gpus: { total: 4, free: 3 },
       other: null,
+      engines: [],
     });
     assert.deepEqual(sizes, [{ cpu_cores: 4, ram_mb: 1000, gpus: [300, 200], workers: 2, idle: 1 }]);
+  });
+
+  it('adds up the jobs of active launchers by engine, the busiest engines first, as many as the limit allows', () => {
+    const launcher = (id: string, name: string, pending: number, given: Partial<PooledWorker> = {}) =>
+      worker(id, { engine: { name, pending, running: 1 }, ...given });
+    const workers = [
+      launcher('s-1', 'slurm', 0),
+      launcher('k-1', 'kubernetes', 3),
+      launcher('k-2', 'kubernetes', 4, { isDraining: true }),
+      launcher('k-3', 'kubernetes', 100, { isActive: false }),
+      launcher('a-1', 'another', 0),
+      worker('plain'),
+    ];
+    const enginesOf = (limit: number) => summariseSupply(workers, new Map(), NONE, limit).engines;
+    assert.deepEqual(enginesOf(100), [
+      { name: 'kubernetes', launchers: 2, pending: 7, running: 2 },
+      { name: 'another', launchers: 1, pending: 0, running: 1 },
+      { name: 'slurm', launchers: 1, pending: 0, running: 1 },
+    ]);
+    assert.deepEqual(
+      enginesOf(1).map(({ name }) => name),
+      ['kubernetes'],
+    );
   });
 
   it('groups workers of equal size, the most frequent first', () => {

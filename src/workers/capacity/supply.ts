@@ -1,6 +1,7 @@
 import type { HeldRun } from '../../runs/scheduling-strategy.js';
 import { freeResources } from '../free-resources.js';
 import { summariseWorkers, type Usage } from '../overview/workers-summary.js';
+import { summariseEngines } from '../pool/engine-use.js';
 import type { PooledWorker } from '../pool/worker-pool.js';
 import type { SupplyDto, SupplySizeDto, SupplySumDto } from './capacity.dto.js';
 
@@ -8,7 +9,7 @@ export function takesRuns({ isActive, isDraining }: PooledWorker): boolean {
   return isActive && !isDraining;
 }
 
-/** Adds up the resources of workers. @param limit sizes that are listed */
+/** Adds up the resources of workers. @param limit sizes and engines that are listed */
 export function summariseSupply(
   workers: readonly PooledWorker[],
   held: ReadonlyMap<string, readonly HeldRun[]>,
@@ -47,6 +48,7 @@ export function summariseSupply(
             workers: rest.reduce((sum, size) => sum + size.workers, 0),
             idle: rest.reduce((sum, size) => sum + size.idle, 0),
           },
+    engines: summariseEngines(workers, limit),
   };
 }
 

@@ -6,7 +6,12 @@ import { RESTRICTED_CHANNEL } from '../../runs/queue/restricted-notifications.js
 import { requirementIdOf } from '../../runs/requirements.js';
 import { DirectStrategy } from '../strategies/direct.strategy.js';
 import { FitStrategy } from '../strategies/fit.strategy.js';
-import { WaitingClaims, type WakeUp } from './waiting-claims.js';
+import {
+  CHANGED_WORKERS_CHANNEL,
+  GROWN_WORKERS_CHANNEL,
+  WaitingClaims,
+  type WakeUp,
+} from './waiting-claims.js';
 
 const LONG_MS = 60_000;
 
@@ -22,11 +27,13 @@ function setUp(strategy: 'direct' | 'fit' = 'direct') {
   let notify: NotificationListener = nothing;
   let notifyRestricted: NotificationListener = nothing;
   let notifyCapacity: NotificationListener = nothing;
+  let notifyGrown: NotificationListener = nothing;
   let create: () => void = nothing;
   const claims = new WaitingClaims(
     {
       subscribe: (channel, listener) => {
         if (channel === FREE_WORKERS_CHANNEL) notifyCapacity = listener;
+        else if (channel === GROWN_WORKERS_CHANNEL) notifyGrown = listener;
         else if (channel === QUEUE_CHANNEL) notify = listener;
         else if (channel === RESTRICTED_CHANNEL) notifyRestricted = listener;
         return () => undefined;
@@ -67,6 +74,7 @@ function setUp(strategy: 'direct' | 'fit' = 'direct') {
     notifyRestricted: (payload: object) => notifyRestricted(JSON.stringify(payload)),
     waitWith: (name: string, has: readonly string[]) => wait(name, undefined, undefined, has),
     notifyCapacity: (worker: string) => notifyCapacity(worker),
+    notifyGrown: (worker: string) => notifyGrown(worker),
     create: () => create(),
     /** Wakes every waiting claim, so that no timer is left. */
     close: () => {
@@ -153,14 +161,44 @@ describe('waiting claims', () => {
   test('of a worker are woken when its heartbeat has other tags', async () => {
     const it = setUp();
     const worker = { id: 'a', cpuCores: 1, ramMb: 1, gpus: [], capabilities: [] };
-    assert.equal(it.claims.noteHeartbeat({ ...worker, tags: [] }), false);
+    assert.equal(it.claims.noteHeartbeat({ ...worker, tags: [] }), null);
     it.waitWith('a', []);
     it.waitWith('b', []);
-    assert.equal(it.claims.noteHeartbeat({ ...worker, tags: [] }), false);
-    assert.equal(it.claims.noteHeartbeat({ ...worker, tags: ['gpu'] }), true);
+    assert.equal(it.claims.noteHeartbeat({ ...worker, tags: [] }), null);
+    assert.equal(it.claims.noteHeartbeat({ ...worker, tags: ['gpu'] }), CHANGED_WORKERS_CHANNEL);
     await it.tick();
     assert.deepEqual(it.names(), ['a']);
     it.close();
+  });
+
+  test('of a worker are woken when its resources have grown, in other processes too, unless the strategy ignores them', async () => {
+    const worker = { id: 'a', cpuCores: 2, ramMb: 2, gpus: [], tags: [], capabilities: [] };
+    const gpus = [{ id: 0, vramMb: 1, tags: [] }];
+    for (const [more, isGrown] of [
+      [{}, false],
+      [{ cpuCores: 1, ramMb: 1 }, false],
+      [{ cpuCores: 1, ramMb: 3 }, true],
+      [{ cpuCores: 3 }, true],
+      [{ gpus }, true],
+    ] as const) {
+      for (const strategy of ['fit', 'direct'] as const) {
+        const it = setUp(strategy);
+        const isWoken = isGrown && strategy === 'fit';
+        assert.equal(it.claims.noteHeartbeat(worker), null);
+        it.wait('a');
+        it.wait('b');
+        const { version } = it.claims;
+        const channel = it.claims.noteHeartbeat({ ...worker, ...more });
+        assert.equal(channel, isWoken ? GROWN_WORKERS_CHANNEL : null);
+        await it.tick();
+        assert.deepEqual(it.names(), isWoken ? ['a'] : []);
+        assert.equal(it.claims.version, version, 'nothing has changed for other claims');
+        it.notifyGrown('b');
+        await it.tick();
+        assert.equal(it.names().includes('b'), strategy === 'fit');
+        it.close();
+      }
+    }
   });
 
   test('are woken by a run that was announced between their try and their wait', async () => {

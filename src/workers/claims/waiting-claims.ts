@@ -30,8 +30,18 @@ const MAX_REFUSED_WAIT_MS = 10_000;
 /** Channel that announces, by id, workers whose tags or capabilities have changed. */
 export const CHANGED_WORKERS_CHANNEL = 'longshore_changed_workers';
 
-/** Workers whose last tags and capabilities are remembered; the least recently seen is forgotten. */
+/** Channel that announces, by id, workers whose resources have grown. */
+export const GROWN_WORKERS_CHANNEL = 'longshore_grown_workers';
+
+/** Workers whose last heartbeat is remembered; the least recently seen is forgotten. */
 const MAX_REMEMBERED = 20_000;
+
+/** What a heartbeat said of its worker. */
+interface Offer extends Pick<ClaimingWorker, 'cpuCores' | 'ramMb'> {
+  /** Tags and capabilities. */
+  readonly has: string;
+  readonly gpus: string;
+}
 
 /** The worker of a claim. */
 export interface WaitingWorker {
@@ -122,8 +132,8 @@ export class CapacityListener {
 @Injectable()
 export class WaitingClaims implements OnModuleDestroy {
   readonly #waiters = new Set<Waiter>();
-  /** Tags and capabilities in the last heartbeat of each worker to this process, as text. */
-  readonly #offers = new Map<string, string>();
+  /** From the last heartbeat of each worker to this process. */
+  readonly #offers = new Map<string, Offer>();
   /** Emits `capacity:ID` when a worker's free capacity grows, `status:ID` when it reports or is resumed. */
   readonly #workers = new EventEmitter().setMaxListeners(0);
   #version = 0;
@@ -195,11 +205,13 @@ export class WaitingClaims implements OnModuleDestroy {
   }
 
   /**
-   * Notes a heartbeat. A changed worker's claims try again, in this process; the caller tells the others.
-   * @returns whether its tags or capabilities differ from those in its heartbeat before
+   * Notes a heartbeat. The claims of a worker try again, in this process, if its tags or capabilities differ from those in
+   * the heartbeat before or, with a strategy that considers them, its resources have grown.
+   * @returns the channel that tells the other processes so, by the worker's id; null: there is nothing to tell
    */
-  noteHeartbeat({ id, tags, capabilities }: ClaimingWorker): boolean {
-    const offer = JSON.stringify([tags, capabilities]);
+  noteHeartbeat({ id, cpuCores, ramMb, gpus, tags, capabilities }: ClaimingWorker): string | null {
+    const has = JSON.stringify([tags, capabilities]);
+    const offer = { has, cpuCores, ramMb, gpus: JSON.stringify(gpus) };
     const before = this.#offers.get(id);
     this.#offers.delete(id);
     this.#offers.set(id, offer);
@@ -207,9 +219,14 @@ export class WaitingClaims implements OnModuleDestroy {
       const [oldest] = this.#offers.keys();
       if (oldest !== undefined) this.#offers.delete(oldest);
     }
-    const hasChanged = before !== undefined && before !== offer;
-    if (hasChanged) this.#onChangedWorker(id);
-    return hasChanged;
+    if (before === undefined) return null;
+    if (before.has !== has) {
+      this.#onChangedWorker(id);
+      return CHANGED_WORKERS_CHANNEL;
+    }
+    if (this.strategy.isFifo || !hasGrown(before, offer)) return null;
+    this.#onGrownWorker(id);
+    return GROWN_WORKERS_CHANNEL;
   }
 
   wakeRefused(workerId: string): void {
@@ -228,9 +245,11 @@ export class WaitingClaims implements OnModuleDestroy {
       this.notifications.subscribe(CHANGED_WORKERS_CHANNEL, (workerId) => {
         if (workerId !== null) this.#onChangedWorker(workerId);
       }),
-      this.notifications.subscribe(FREE_WORKERS_CHANNEL, (workerId) => {
-        if (workerId !== null) this.#workers.emit(`capacity:${workerId}`);
-      }),
+      ...[FREE_WORKERS_CHANNEL, GROWN_WORKERS_CHANNEL].map((channel) =>
+        this.notifications.subscribe(channel, (workerId) => {
+          if (workerId !== null) this.#onGrownWorker(workerId);
+        }),
+      ),
       // A claim that is woken now is committed together with the creation.
       this.journal.onCreate(() => {
         if (this.strategy.isFifo && this.#waiters.size > 0) this.#startWave(1, ANY_RUNS);
@@ -257,6 +276,10 @@ export class WaitingClaims implements OnModuleDestroy {
   #onChangedWorker(workerId: string): void {
     this.#version += 1;
     for (const { worker, wake } of this.#waiters) if (worker?.id === workerId) wake(NO_WAVE);
+  }
+
+  #onGrownWorker(workerId: string): void {
+    this.#workers.emit(`capacity:${workerId}`);
   }
 
   /** Notifications may have been lost: every claim tries once. */
@@ -313,6 +336,11 @@ export class WaitingClaims implements OnModuleDestroy {
       this.#wake(wave, wave.size);
     }
   }
+}
+
+function hasGrown(before: Offer, { cpuCores, ramMb, gpus }: Offer): boolean {
+  // Any other GPUs may be larger ones.
+  return cpuCores > before.cpuCores || ramMb > before.ramMb || gpus !== before.gpus;
 }
 
 function isPlain(run: TakenRun): boolean {

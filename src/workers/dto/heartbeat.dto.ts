@@ -16,6 +16,7 @@ import {
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../../runs/machine/run.js';
 import type { Heartbeat, ReportedRun } from '../pool/worker-pool.js';
+import { EngineJobsInputDto } from './engine.dto.js';
 import { ResourcesInputDto } from './resources.dto.js';
 
 /** 1-128 characters, the first one alphanumeric. */
@@ -62,6 +63,11 @@ export class HeartbeatDto {
   @IsTextList({ min: 1, max: 128 }, { max: 100 })
   capabilities?: string[];
 
+  /** Only of a launcher: a worker that submits its runs to an engine, such as Kubernetes or Slurm. */
+  @OptionalField()
+  @Nested(() => EngineJobsInputDto)
+  engine?: EngineJobsInputDto;
+
   /** Runs that the worker is executing; without it, those of the heartbeat before stay. */
   @OptionalField()
   @NestedList(() => RunningOpDto, { max: 1000 })
@@ -78,7 +84,7 @@ export class HeartbeatQueryDto {
 
 /** @throws InvalidRequest when two GPUs have one id */
 export function toHeartbeat(dto: HeartbeatDto): Heartbeat {
-  const { resources } = dto;
+  const { resources, engine } = dto;
   const ids = resources.gpus.map(({ id }) => id);
   const repeated = ids.flatMap((id, i) => (ids.indexOf(id) < i ? [i] : []));
   if (repeated.length > 0) {
@@ -94,6 +100,7 @@ export function toHeartbeat(dto: HeartbeatDto): Heartbeat {
     gpus: resources.gpus.map(({ id, vram_mb: vramMb, tags }) => ({ id, vramMb, tags: tags ?? [] })),
     tags: dto.tags,
     capabilities: dto.capabilities ?? [],
+    engine: engine ? { name: engine.name, pending: engine.pending, running: engine.running } : null,
     runningOps: dto.running_ops?.map(toReportedRun),
   };
 }

@@ -2,6 +2,7 @@ import { ApiProperty, ApiPropertyOptional, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import { QueryInteger, QueryString } from '../../common/http/validation/dto-decorators.js';
 import type { WorkerStatus } from '../workers.service.js';
+import { EngineJobsDto } from './engine.dto.js';
 import { RunningOpDto } from './heartbeat.dto.js';
 import { FreeResourcesDto, ResourcesDto } from './resources.dto.js';
 
@@ -24,6 +25,8 @@ export class WorkerDto {
   tags: string[];
   /** What it supports beyond plain runs. */
   capabilities: string[];
+  /** Only of a launcher, as in its newest heartbeat. */
+  @ApiPropertyOptional({ type: EngineJobsDto }) engine?: EngineJobsDto;
   /**
    * Runs that the worker reports to be executing. Inputs, constraints and further runs are left out where all come to more
    * than the setting SERVICE_MAX_WORKER_BYTES.
@@ -67,6 +70,7 @@ export function toWorkerDto({
     is_active: worker.isActive,
     draining: worker.isDraining,
   };
+  if (worker.engine) dto.engine = { ...worker.engine };
   if (free) {
     const gpus = free.gpus.map(({ id, vramMb }) => ({ id, vram_mb: vramMb }));
     dto.free = { cpu_cores: free.cpu, ram_mb: free.ramMb, gpus };

@@ -1,6 +1,6 @@
 import { assertNever } from '@longshore/common/json/assert-never';
 import { meets, type Requirements } from '../../runs/requirements.js';
-import type { ExplainedEndDto, RunExplanationDto } from './explain.dto.js';
+import type { ExplainedEndDto, ExplainedEngineDto, RunExplanationDto } from './explain.dto.js';
 
 /** Code points of an error message in the summary. */
 const MAX_MESSAGE = 200;
@@ -137,23 +137,40 @@ function avoids(workerId: string | null): string {
 
 /** The cause of a failure and the first line of its message or, without one, the exit code. */
 function failure({ cause, exit_code: code, error_message: message }: FailedAttempt): string {
-  const [first = ''] = message?.split('\n', 1) ?? [];
-  // Our worker's message goes on with the log, which is in `error_message`.
-  const line = Array.from(first.slice(0, 2 * MAX_MESSAGE))
-    .slice(0, MAX_MESSAGE)
-    .join('')
-    .replace(/\.?(?: Its last log lines:)?$/, '');
+  const line = firstLine(message ?? '');
   const why = line === '' ? (code === null ? '' : `, exit code ${code}`) : `: ${line}`;
   return cause === null && why === '' ? '' : `; cause ${cause ?? 'unknown'}${why}`;
 }
 
+/** The beginning of the first line, without a full stop. */
+function firstLine(text: string): string {
+  const [first = ''] = text.split('\n', 1);
+  // Our worker's message goes on with the log, which is in `error_message`.
+  return Array.from(first.slice(0, 2 * MAX_MESSAGE))
+    .slice(0, MAX_MESSAGE)
+    .join('')
+    .replace(/\.?(?: Its last log lines:)?$/, '');
+}
+
 function held({ state, holder }: Omit<RunExplanationDto, 'summary'>, workerId: string): string {
   const who = `${state === 'ASSIGNED' ? 'Assigned to' : 'Running on'} worker '${workerId}'`;
-  if (!holder?.last_heartbeat_at) return `${who}, which has not been heard of.`;
+  const { engine = null, last_heartbeat_at: lastAt = null } = holder ?? {};
+  const job = engine === null ? '' : `submitted it to ${engine.name} as ${engine.id}`;
+  if (!holder || lastAt === null)
+    return `${who}, which has not been heard of${job === '' ? '' : ` since it ${job}`}.`;
   if (!holder.is_active)
-    return `${who}, which is stale: its last heartbeat was at ${holder.last_heartbeat_at}.`;
+    return `${who}, which is stale${job === '' ? '' : ` and had ${job}`}: its last heartbeat was at ${lastAt}.`;
+  if (engine !== null) {
+    const waits = state === 'ASSIGNED' ? `; it waits there${reasonOf(engine)}` : '';
+    return `${who}, which ${job}${waits}.`;
+  }
   if (!holder.reported_running) return `${who}, which is active but has not reported the run as running yet.`;
   return `${who}, which is active.`;
+}
+
+function reasonOf({ reason }: ExplainedEngineDto): string {
+  const line = firstLine(reason ?? '');
+  return line === '' ? '' : `: ${line}`;
 }
 
 function workers(count: number): string {

@@ -37,6 +37,19 @@ export class ExplainedQueueDto {
   @ApiProperty({ type: 'string', nullable: true }) avoided_worker: string | null;
 }
 
+@ApiSchema({ name: 'ExplainedEngine', description: 'The job of a run in the engine of its launcher.' })
+export class ExplainedEngineDto {
+  /** Name of the engine. @example kubernetes */
+  name: string;
+  /** Of the job in the engine. @example b6f1c0de-8a5d-4f0e-9d53-2f1f7a0c4e11 */
+  id: string;
+  /** Why the job waits, in the engine's words; null: it gives none, or the job runs. */
+  @ApiProperty({ type: 'string', nullable: true, example: '0/3 nodes are available: 3 Insufficient cpu.' })
+  reason: string | null;
+  /** When the launcher reported it, ISO 8601. */
+  @ApiProperty({ type: 'string', format: 'date-time' }) at: string;
+}
+
 @ApiSchema({ name: 'ExplainedHolder', description: 'The worker that executes a run.' })
 export class ExplainedHolderDto {
   /** Null for a run whose state an admin set: the first worker that reports STARTED gets it. */
@@ -53,6 +66,8 @@ export class ExplainedHolderDto {
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) started_at: string | null;
   /** Whether the newest report of the worker contains the run. */
   reported_running: boolean;
+  /** From the newest event SUBMITTED of the attempt; null: there is none, the worker executes the run itself. */
+  @ApiProperty({ type: ExplainedEngineDto, nullable: true }) engine: ExplainedEngineDto | null;
 }
 
 @ApiSchema({ name: 'ExplainedEnd', description: 'How a run ended.' })

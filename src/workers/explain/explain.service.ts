@@ -175,7 +175,10 @@ function isDelayed({ notBefore, startAt }: RunStatus['run']): boolean {
   return notBefore !== null && notBefore.getTime() === startAt?.getTime();
 }
 
-function holderOf({ run, now }: RunStatus, workers: readonly PooledWorker[]): ExplainedHolderDto | null {
+function holderOf(
+  { run, submission, now }: RunStatus,
+  workers: readonly PooledWorker[],
+): ExplainedHolderDto | null {
   if (run.state !== 'ASSIGNED' && run.state !== 'RUNNING') return null;
   const worker = workers.find(({ id }) => id === run.workerId);
   return {
@@ -187,6 +190,12 @@ function holderOf({ run, now }: RunStatus, workers: readonly PooledWorker[]): Ex
     assigned_at: run.assignedAt?.toISOString() ?? null,
     started_at: run.startedAt?.toISOString() ?? null,
     reported_running: worker?.runningOps.some(({ id }) => id === run.id) ?? false,
+    engine: submission && {
+      name: submission.engine,
+      id: submission.engineId,
+      reason: run.state === 'ASSIGNED' ? submission.reason : null,
+      at: submission.t.toISOString(),
+    },
   };
 }
 

@@ -1,5 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import type { RunState } from '../../runs/machine/run-state.js';
+import { EngineUseDto } from '../dto/engine.dto.js';
 
 @ApiSchema({ name: 'RunsByState', description: 'The number of runs in each state.' })
 export class RunsByStateDto implements Record<RunState, number> {
@@ -64,4 +65,6 @@ export class OverviewDto {
   @ApiProperty({ type: [OverviewMinuteDto], minItems: 60, maxItems: 60 }) minutes: OverviewMinuteDto[];
   @ApiProperty({ type: OverviewWorkersDto }) workers: OverviewWorkersDto;
   @ApiProperty({ type: CapacityDto }) capacity: CapacityDto;
+  /** Engines of launchers, those with the most jobs first, 20 at most. */
+  @ApiProperty({ type: [EngineUseDto] }) engines: EngineUseDto[];
 }

@@ -3,9 +3,13 @@ import { DataSource } from 'typeorm';
 import { BatchedReads } from '../../database/batched-reads.js';
 import { RunCountsRepository } from '../../runs/counts/run-counts.repository.js';
 import { SHOWN_MINUTES } from '../../runs/counts/run-counts.roll-up.js';
+import { summariseEngines } from '../pool/engine-use.js';
 import { WorkersService } from '../workers.service.js';
 import type { OverviewDto } from './overview.dto.js';
 import { summariseWorkers } from './workers-summary.js';
+
+/** Engines that are shown. */
+const MAX_ENGINES = 20;
 
 @Injectable()
 export class OverviewService {
@@ -29,7 +33,8 @@ export class OverviewService {
     const { at, states, minutes } = await this.counts.read(this.dataSource, SHOWN_MINUTES);
     const { PENDING, ASSIGNED, RUNNING, COMPLETED, FAILED, CANCELLED } = states;
     const oldestPendingAt = await this.counts.findOldestPending(this.dataSource, PENDING);
-    const { active, draining, stale, cpu, ramMb, vramMb } = summariseWorkers(await this.workers.list());
+    const workers = await this.workers.list();
+    const { active, draining, stale, cpu, ramMb, vramMb } = summariseWorkers(workers);
     return {
       at: at.toISOString(),
       runs: { PENDING, ASSIGNED, RUNNING, COMPLETED, FAILED, CANCELLED },
@@ -43,6 +48,10 @@ export class OverviewService {
       })),
       workers: { active, draining, stale },
       capacity: { cpu, ram_mb: ramMb, vram_mb: vramMb },
+      engines: summariseEngines(
+        workers.map(({ worker }) => worker),
+        MAX_ENGINES,
+      ),
     };
   }
 }

@@ -15,6 +15,7 @@ function workerStatus(isActive: boolean, isDraining: boolean): WorkerStatus {
     ],
     tags: [],
     capabilities: [],
+    engine: null,
     runningOps: [],
     createdAt: new Date(0),
     lastHeartbeatAt: new Date(0),

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import { execute, rows, unnestRows, type SqlExecutor } from '../../database/sql.js';
-import type { ClaimingWorker } from '../../runs/scheduling-strategy.js';
 import { TooManyHeartbeats, TooManyWorkers } from '../workers.errors.js';
 import { Coalescer, CoalescerFull } from './coalescer.js';
 import { MAX_DEPARTED } from './run-reports.js';
@@ -32,7 +31,7 @@ export const CLOCK = `clock as materialized (
 
 export const FORGET_AFTER = `${FORGET_AFTER_MS} * interval '1 millisecond'`;
 
-export type WorkerDescription = Omit<ClaimingWorker, 'id'>;
+export type WorkerDescription = Omit<Heartbeat, 'id' | 'runningOps'>;
 
 /** A heartbeat as JSON texts, with hashes that tell whether the row has the same content already. */
 interface WrittenHeartbeat {
@@ -94,7 +93,7 @@ export class HeartbeatWriter {
 
   /** @throws TooManyHeartbeats, TooManyWorkers, or an error of the database */
   async write(heartbeat: Heartbeat): Promise<PooledWorker> {
-    const { cpuCores, ramMb, gpus, tags, capabilities, runningOps } = heartbeat;
+    const { cpuCores, ramMb, gpus, tags, capabilities, engine, runningOps } = heartbeat;
     const ops = runningOps && fitRunningRuns(runningOps, this.limits.maxWorkerBytes);
     const description = JSON.stringify({
       cpuCores,
@@ -102,6 +101,7 @@ export class HeartbeatWriter {
       gpus,
       tags,
       capabilities,
+      engine,
     } satisfies WorkerDescription);
     const text = ops && stringifyJson(ops);
     const ids = runningOps?.map(({ id }) => id);

@@ -1,6 +1,7 @@
 import type { Author } from '../../auth/audit-log.js';
 import { inBatches } from '../../database/in-batches.js';
 import { TooManyWorkers } from '../workers.errors.js';
+import { summariseEngines, type EngineUse } from './engine-use.js';
 import { RunReports } from './run-reports.js';
 import { fitRunningRuns } from './worker-bytes.js';
 import type { WorkerDrainsRepository } from './worker-drains.repository.js';
@@ -86,6 +87,7 @@ export class MemoryWorkerPool implements WorkerPool {
       gpus: heartbeat.gpus,
       tags: heartbeat.tags,
       capabilities: heartbeat.capabilities,
+      engine: heartbeat.engine,
       runningOps: heartbeat.runningOps
         ? fitRunningRuns(heartbeat.runningOps, maxWorkerBytes)
         : (known?.worker.runningOps ?? []),
@@ -136,6 +138,12 @@ export class MemoryWorkerPool implements WorkerPool {
     const counts = { active: 0, draining: 0, stale: 0 };
     for (const entry of this.#entries.values()) counts[groupOf(this.#view(entry))] += 1;
     return Promise.resolve(counts);
+  }
+
+  listEngines(limit: number): Promise<EngineUse[]> {
+    this.#forgetSilent();
+    const workers = [...this.#entries.values()].map((entry) => this.#view(entry));
+    return Promise.resolve(summariseEngines(workers, limit));
   }
 
   async setDraining(id: string, draining: boolean, by: Author): Promise<PooledWorker | null> {

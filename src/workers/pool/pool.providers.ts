@@ -40,7 +40,10 @@ class PoolRegistration implements OnApplicationBootstrap {
   }
 }
 
-/** Counts the workers with one query for each scrape; the gauge is absent while that fails. */
+/** Engines that have series of their own, so that names in heartbeats never make too many. */
+const MAX_ENGINES = 20;
+
+/** Counts workers and jobs of launchers with one query each for a scrape; a gauge is absent while its query fails. */
 @Injectable()
 class PoolMetrics {
   constructor(pool: WorkerPool, registry: ServiceRegistry) {
@@ -55,6 +58,21 @@ class PoolMetrics {
         workers.reset();
         if (!found) return;
         for (const state of WORKER_GROUPS) workers.set({ state }, found[state]);
+      },
+    });
+    const engines = new SharedReading(() => pool.listEngines(MAX_ENGINES));
+    const jobs: Gauge<'engine' | 'state'> = new Gauge({
+      name: 'longshore_engine_jobs',
+      help: 'Jobs of active launchers in their engines: pending in the engine, running',
+      labelNames: ['engine', 'state'],
+      registers: [registry],
+      collect: async () => {
+        const found = await engines.get();
+        jobs.reset();
+        for (const { name: engine, pending, running } of found ?? []) {
+          jobs.set({ engine, state: 'pending' }, pending);
+          jobs.set({ engine, state: 'running' }, running);
+        }
       },
     });
   }

@@ -3,6 +3,7 @@ import type { Author } from '../../auth/audit-log.js';
 import { isAloneInDeployment } from '../../database/advisory-locks.js';
 import { inBatches } from '../../database/in-batches.js';
 import { currentTime, execute, rows, unnestRows, type SqlExecutor } from '../../database/sql.js';
+import type { EngineUse } from './engine-use.js';
 import {
   CLOCK,
   FORGET_AFTER,
@@ -40,9 +41,11 @@ const SELECT_WORKERS = `with ${CLOCK}
         cross join clock c
         where w.last_heartbeat_at > c.now - ${FORGET_AFTER}`;
 
+/** Fields that the version before, which may serve beside this one, does not store. */
+type AddedField = 'capabilities' | 'engine';
+
 interface WorkerRow extends Omit<PooledWorker, keyof WorkerDescription | 'runningOps'> {
-  readonly description: Omit<WorkerDescription, 'capabilities'> &
-    Partial<Pick<WorkerDescription, 'capabilities'>>;
+  readonly description: Omit<WorkerDescription, AddedField> & Partial<Pick<WorkerDescription, AddedField>>;
   readonly runningOps: readonly ReportedRun[] | null;
 }
 
@@ -124,6 +127,32 @@ export class SharedWorkerPool implements WorkerPool {
       [this.timeoutMs],
     );
     return row ?? { active: 0, draining: 0, stale: 0 };
+  }
+
+  listEngines(limit: number): Promise<EngineUse[]> {
+    return rows(
+      this.dataSource,
+      `with ${CLOCK}
+       select name,
+              count(*)::integer as launchers,
+              sum(pending)::double precision as pending,
+              sum(running)::double precision as running
+         from (
+           select s.description #>> '{engine,name}' as name,
+                  (s.description #>> '{engine,pending}')::integer as pending,
+                  (s.description #>> '{engine,running}')::integer as running
+             from worker_pool w
+             join worker_pool_words s
+               on s.worker_id = w.worker_id
+            cross join clock c
+            where w.last_heartbeat_at >= ${TIMEOUT_START}
+         ) e
+        where name is not null
+        group by name
+        order by sum(pending) + sum(running) desc, name collate "C"
+        limit $2::integer`,
+      [this.timeoutMs, limit],
+    );
   }
 
   async setDraining(id: string, draining: boolean, by: Author): Promise<PooledWorker | null> {
@@ -222,11 +251,11 @@ async function begin(executor: SqlExecutor): Promise<void> {
 }
 
 function toWorker({ description, runningOps, ...row }: WorkerRow): PooledWorker {
-  // The version before, which may serve beside this one, stores no capabilities.
   return {
     ...row,
     ...description,
     capabilities: description.capabilities ?? [],
+    engine: description.engine ?? null,
     runningOps: runningOps ?? [],
   };
 }

@@ -2,6 +2,7 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import type { Author } from '../../auth/audit-log.js';
 import type { SqlExecutor } from '../../database/sql.js';
 import type { ClaimingWorker } from '../../runs/scheduling-strategy.js';
+import type { EngineUse } from './engine-use.js';
 
 /** Milliseconds without a heartbeat after which a worker is removed. */
 export const FORGET_AFTER_MS = 24 * 60 * 60 * 1000;
@@ -25,12 +26,25 @@ export interface ReportedRun {
   readonly constraints: JsonObject;
 }
 
+/** The jobs of a launcher, a worker that submits its runs to an engine of another kind, such as Kubernetes or Slurm. */
+export interface EngineJobs {
+  /** Name of the engine. */
+  readonly name: string;
+  /** Submitted jobs whose container does not run yet. */
+  readonly pending: number;
+  readonly running: number;
+}
+
 /** A worker's description of itself. Without running runs, those of the heartbeat before stay. */
 export interface Heartbeat extends ClaimingWorker {
+  /** Null: the worker executes its runs itself. */
+  readonly engine: EngineJobs | null;
   readonly runningOps?: readonly ReportedRun[] | undefined;
 }
 
 export interface PooledWorker extends ClaimingWorker {
+  /** As in its last heartbeat. */
+  readonly engine: EngineJobs | null;
   readonly runningOps: readonly ReportedRun[];
   /** Time of the first heartbeat. */
   readonly createdAt: Date;
@@ -78,6 +92,8 @@ export abstract class WorkerPool {
   /** All registered workers, ordered by id. @param executor connection for a pool in the database */
   abstract list(executor?: SqlExecutor): Promise<PooledWorker[]>;
   abstract count(): Promise<WorkerCounts>;
+  /** The engines of active workers, those with the most jobs first, then by name. */
+  abstract listEngines(limit: number): Promise<EngineUse[]>;
   /** Removes a worker from the list, which a later heartbeat brings back; its drain stays. */
   abstract remove(id: string): Promise<void>;
   /** Starts or ends a drain; null for a worker that is not registered. @param by author of an entry in the audit log */

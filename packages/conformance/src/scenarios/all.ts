@@ -3,6 +3,7 @@ import { CLAIMS } from './claims.js';
 import { CONTAINERS } from './containers.js';
 import { FAULTS } from './faults.js';
 import { HEARTBEATS } from './heartbeats.js';
+import { LAUNCHERS } from './launchers.js';
 import { LIVENESS } from './liveness.js';
 import { POLLS } from './polls.js';
 import { ORDINARY } from './ordinary.js';
@@ -20,4 +21,5 @@ export const SCENARIOS: readonly Scenario[] = [
   ...FAULTS,
   ...REFUSALS,
   ...SHUTDOWN,
+  ...LAUNCHERS,
 ];

@@ -6,7 +6,7 @@ import { IMAGES } from '../program-traces.js';
 import type { ScenarioContext } from '../scenario-context.js';
 import type { WorkerUnderTest } from '../worker-under-test.js';
 
-/** SIGTERM. */
+/** SIGTERM. What launchers do is a scenario of theirs. */
 export const SHUTDOWN: readonly Scenario[] = [
   {
     name: 'drain',
@@ -14,6 +14,7 @@ export const SHUTDOWN: readonly Scenario[] = [
     async run(context) {
       const { runs, traces } = context;
       const worker = await context.startWorker();
+      if (context.isLauncher) return;
       const id = await runs.create(IMAGES.plain, { mark: 'drain', gate: 'drain-gate', outputs: {} });
       await runs.untilState(id, 'RUNNING');
       await context.until('the program works', async () => (await traces.startsOf('drain')).length === 1);
@@ -35,6 +36,7 @@ export const SHUTDOWN: readonly Scenario[] = [
     async run(context) {
       const { runs, traces } = context;
       const worker = await context.startWorker(context.workerId, { SERVICE_WORKER_DRAIN: '0.5' });
+      if (context.isLauncher) return;
       const id = await runs.create(IMAGES.plain, { mark: 'drain-too-long', gate: 'never' });
       await runs.untilState(id, 'RUNNING');
       await context.until(
@@ -77,7 +79,8 @@ export const SHUTDOWN: readonly Scenario[] = [
   },
 ];
 
-async function checkExit(context: ScenarioContext, worker: WorkerUnderTest): Promise<void> {
+/** @throws RuleViolation unless the worker exits with 0 in time */
+export async function checkExit(context: ScenarioContext, worker: WorkerUnderTest): Promise<void> {
   const deadline = performance.now() + context.limitMs;
   while (!worker.hasEnded) {
     check(performance.now() < deadline, `waited in vain until the worker has ended: ${worker.signals()}`);

@@ -39,7 +39,7 @@ const OTHERS = [
   '{"type":"PROGRESS","msg":-1}',
   '{"type":"PROGRESS","msg":50.5}',
   '{"type":"PROGRESS","msg":"50"}',
-  ...['STARTED', 'COMPLETED', 'FAILED', 'CANCELLED', 'RETRIED', 'RECLAIMED'].map((type) =>
+  ...['SUBMITTED', 'STARTED', 'COMPLETED', 'FAILED', 'CANCELLED', 'RETRIED', 'RECLAIMED'].map((type) =>
     JSON.stringify({ type, msg: 'x', payload: { worker_id: 'w' } }),
   ),
 ];

@@ -10,6 +10,7 @@ const EVENT_TYPE = /^[A-Z][A-Z0-9_]{0,63}$/;
 
 /** Event types that only the worker and the service may report. */
 const RESERVED: ReadonlySet<string> = new Set([
+  'SUBMITTED',
   'STARTED',
   'COMPLETED',
   'FAILED',
