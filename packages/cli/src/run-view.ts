@@ -101,11 +101,16 @@ function pairs(object: Readonly<Record<string, string>>): string | undefined {
 /** An event of a timeline on one line. */
 export function eventText({ t, type, msg, payload }: Schemas['PolledEvent']): string {
   const said = type === 'PROGRESS' ? `${msg} %` : String(msg);
-  const more = payload['error_message'] ?? payload['outputs'];
+  const more = payload['error_message'] ?? payload['outputs'] ?? reasonOf(type, payload);
   const shown = typeof more === 'string' || more === undefined ? more : stringifyJson(more);
   const detail = oneLine(shown === undefined ? said : shown.startsWith(said) ? shown : `${said} ${shown}`);
   const cut = detail.length > LONGEST_DETAIL ? `${detail.slice(0, LONGEST_DETAIL)}...` : detail;
   return `${t}  ${oneLine(type).padEnd(9)}  ${cut}`.trimEnd();
+}
+
+/** Why a submitted job waits. */
+function reasonOf(type: string, { reason }: Schemas['PolledEvent']['payload']): unknown {
+  return type === 'SUBMITTED' ? reason : undefined;
 }
 
 function definitionOf({ op_definition: name, op_definition_version: version }: Run): string | undefined {

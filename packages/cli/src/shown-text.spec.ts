@@ -81,6 +81,7 @@ const explained = {
     is_active: true,
     draining: false,
     reported_running: true,
+    engine: { name: evil, id: evil, reason: evil, at: 't' },
   },
   counts: null,
   requirements: null,
@@ -110,6 +111,20 @@ test('an explanation names what workers lack, and the runs that hold the concurr
   ]) {
     assert.match(text, told);
   }
+});
+
+test('an explanation names the job of a launcher, and why it waits', () => {
+  const engine = { name: 'slurm', id: '42', reason: 'Priority', at: 't' };
+  const style = { columns: 200, colours: false };
+  const text = explanationText({ ...explained, holder: { ...explained.holder, engine } }, style);
+  assert.match(text, /^job +slurm 42$/m);
+  assert.match(text, /^it waits there +Priority$/m);
+});
+
+test('a SUBMITTED of a timeline shows why the job waits', () => {
+  const event = { id: 0, t: 't', state: 'ASSIGNED' as const, type: 'SUBMITTED', msg: 'Submitted' };
+  assert.equal(eventText({ ...event, payload: { reason: 'Priority' } }), 't  SUBMITTED  Submitted Priority');
+  assert.equal(eventText({ ...event, payload: {} }), 't  SUBMITTED  Submitted');
 });
 
 test('the counts of an explanation agree with its rows: draining workers are named apart', () => {

@@ -1,6 +1,7 @@
 import type { Schemas } from '@longshore/client';
 import type { Command } from 'commander';
 import { callsService, type CliContext, openSession, type ServiceFlags } from '../command-kit.js';
+import { oneLine } from '../style.js';
 import { ago, type Column, formatFields, formatTable, type TableStyle } from '../table.js';
 
 /** `capacity` */
@@ -70,6 +71,7 @@ export function capacityText({ demand, supply }: Report, style: TableStyle): str
       ['not taking', `${workers.draining} draining, ${workers.stale} stale`],
       ['free', `${freeOf(supply.cpu)} CPU, ${freeOf(supply.ram_mb)} MB RAM`],
       ['free GPUs', gpus],
+      ['engines', supply.engines.map(engineText).join('; ') || undefined],
     ],
     style.colours,
   );
@@ -82,6 +84,10 @@ export function capacityText({ demand, supply }: Report, style: TableStyle): str
   if (supply.sizes.length > 0) parts.push(formatTable(SIZE_COLUMNS, supply.sizes, style));
   if (supply.other) parts.push(`and ${supply.other.workers} workers of ${supply.other.sizes} other sizes\n`);
   return parts.join('\n');
+}
+
+function engineText({ name, launchers, pending, running }: Schemas['EngineUse']): string {
+  return `${oneLine(name)}: ${pending} jobs pending, ${running} running (${launchers} launchers)`;
 }
 
 function gpuText({ gpus, vram_mb: vramMb }: Report['supply']): string {

@@ -183,6 +183,8 @@ export function explanationText(explained: Explanation, style: TableStyle): stri
         deadline === null ? undefined : `${deadline.budget} over in ${span(deadline.remaining_ms)}`,
       ],
       ['worker', holder?.worker_id ?? undefined],
+      ['job', holder?.engine ? oneLine(`${holder.engine.name} ${holder.engine.id}`) : undefined],
+      ['it waits there', holder?.engine?.reason ? oneLine(holder.engine.reason) : undefined],
       ['cause', ended?.cause ?? undefined],
       ['exit code', ended?.exit_code?.toString()],
       [

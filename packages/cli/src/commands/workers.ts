@@ -52,9 +52,14 @@ export const WORKER_COLUMNS: readonly Column<Worker>[] = [
   { title: 'RAM MB', text: ({ free, resources }) => `${free?.ram_mb ?? '-'}/${resources.ram_mb}` },
   { title: 'GPUS', text: ({ resources }) => String(resources.gpus.length) },
   { title: 'RUNS', text: ({ running_ops: runs }) => String(runs.length) },
+  { title: 'ENGINE', text: engineOf, isElastic: true },
   { title: 'TAGS', text: ({ tags }) => tags.join(',') || '-', isElastic: true },
   { title: 'CAPABILITIES', text: ({ capabilities }) => capabilities?.join(',') || '-', isElastic: true },
 ];
+
+function engineOf({ engine }: Worker): string {
+  return engine === undefined ? '-' : `${engine.name}: ${engine.pending} pending, ${engine.running} running`;
+}
 
 function stateOf({ is_active: isActive, draining }: Worker): string {
   if (!isActive) return 'stale';

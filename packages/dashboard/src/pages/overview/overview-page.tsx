@@ -41,7 +41,7 @@ function isUnused({ runs, workers }: Schemas['Overview']): boolean {
 }
 
 function Standing({ overview }: { readonly overview: Schemas['Overview'] }) {
-  const { runs, minutes, oldest_pending_at: oldest, workers, capacity } = overview;
+  const { runs, minutes, oldest_pending_at: oldest, workers, capacity, engines } = overview;
   return (
     <div className={styles.page}>
       <StateTiles counts={runs} />
@@ -74,6 +74,17 @@ function Standing({ overview }: { readonly overview: Schemas['Overview'] }) {
           <ResourceBar label="RAM" {...capacity.ram_mb} format={formatMb} hasLabel />
           <ResourceBar label="GPU memory" {...capacity.vram_mb} format={formatMb} hasLabel />
         </div>
+        {engines.length > 0 && (
+          <ul className={styles.hint} aria-label="Engines">
+            {engines.map(({ name, launchers, pending, running }) => (
+              <li key={name}>
+                <Link href={`/workers?q=${name}`}>{name}</Link>: {formatCount(pending)} jobs pending,{' '}
+                {formatCount(running)} running, by {formatCount(launchers)}{' '}
+                {launchers === 1 ? 'launcher' : 'launchers'}
+              </li>
+            ))}
+          </ul>
+        )}
       </Card>
     </div>
   );

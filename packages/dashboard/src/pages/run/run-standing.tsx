@@ -72,6 +72,7 @@ function Words({ run, explanation }: WordsProps) {
             </>
           )}
           {holder?.is_active === false && holder.worker_id !== null && '; it is stale'}.
+          {holder?.engine && <Job engine={holder.engine} isWaiting={state === 'ASSIGNED'} />}
           {explanation?.deadline && (
             <>
               {' '}
@@ -104,6 +105,22 @@ function Words({ run, explanation }: WordsProps) {
         </>
       );
   }
+}
+
+interface JobProps {
+  readonly engine: Schemas['ExplainedEngine'];
+  readonly isWaiting: boolean;
+}
+
+/** The job of the run in the engine of its launcher. */
+function Job({ engine: { name, id, reason }, isWaiting }: JobProps) {
+  return (
+    <>
+      {' '}
+      {isWaiting ? `It waits in ${name}` : `It is executed by ${name}`} as job {id}
+      {isWaiting && reason !== null && `: ${reason.replace(/\.$/, '')}`}.
+    </>
+  );
 }
 
 function reasonOf(explanation: Schemas['RunExplanation'] | undefined): string {

@@ -5,7 +5,7 @@ import { Time } from '../../components/time.js';
 import { formatMb } from '../../lib/format.js';
 import { DrainButton } from './drain-button.js';
 import { WorkerStateBadge } from './worker-state-badge.js';
-import { cpuUse, gpuUses, ramUse, stateOf, type Worker } from './worker-view.js';
+import { cpuUse, gpuUses, jobsOf, ramUse, stateOf, type Worker } from './worker-view.js';
 import styles from './workers-page.module.css';
 
 /** What fits into a row; the rest is counted, and shown when the worker is opened. */
@@ -58,6 +58,22 @@ export const WORKER_COLUMNS: readonly Column<Worker>[] = [
   },
   { id: 'runs', header: 'Runs', width: 'minmax(6.5rem, 1fr)', cell: (worker) => <Runs worker={worker} /> },
 ];
+
+/** For a list that has launchers. */
+export const ENGINE_COLUMN: Column<Worker> = {
+  id: 'engine',
+  header: 'Engine',
+  width: 'minmax(7rem, 1fr)',
+  cell: (worker) =>
+    worker.engine === undefined ? (
+      <span className="muted">none</span>
+    ) : (
+      <>
+        <span className={styles.engine}>{worker.engine.name}</span>
+        <span className={styles.jobs}>{jobsOf(worker)}</span>
+      </>
+    ),
+};
 
 /** For keys that may drain. */
 export const DRAIN_COLUMN: Column<Worker> = {

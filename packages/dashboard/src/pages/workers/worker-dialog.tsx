@@ -8,7 +8,7 @@ import { formatMb } from '../../lib/format.js';
 import { DrainButton } from './drain-button.js';
 import styles from './worker-dialog.module.css';
 import { WorkerStateBadge } from './worker-state-badge.js';
-import { cpuUse, gpuUses, ramUse, stateOf, type Worker } from './worker-view.js';
+import { cpuUse, gpuUses, jobsOf, ramUse, stateOf, type Worker } from './worker-view.js';
 
 interface Props {
   /** The worker that is asked for; empty for none. */
@@ -71,6 +71,12 @@ function Details({ worker }: { readonly worker: Worker }) {
           <dt>Capabilities</dt>
           <dd>{listed(worker.capabilities)}</dd>
         </div>
+        {worker.engine !== undefined && (
+          <div>
+            <dt>Jobs in {worker.engine.name}</dt>
+            <dd>{jobsOf(worker)}</dd>
+          </div>
+        )}
       </dl>
       <section>
         <h3>Resources</h3>

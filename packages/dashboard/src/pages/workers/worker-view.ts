@@ -1,4 +1,5 @@
 import type { Schemas } from '../../api/use-api.js';
+import { formatCount } from '../../lib/format.js';
 
 /** A worker as the API has it. */
 export type Worker = Schemas['Worker'];
@@ -43,6 +44,11 @@ export function gpuUses({ resources, free }: Worker): GpuUse[] {
   }));
 }
 
+/** The jobs of a launcher in its engine; undefined for a worker that executes its runs itself. */
+export function jobsOf({ engine }: Worker): string | undefined {
+  return engine && `${formatCount(engine.pending)} pending, ${formatCount(engine.running)} running`;
+}
+
 /** How many workers are in each state. */
 export function countStates(workers: readonly Worker[]): Readonly<Record<WorkerState, number>> {
   const counts = { active: 0, draining: 0, stale: 0 };
@@ -50,13 +56,14 @@ export function countStates(workers: readonly Worker[]): Readonly<Record<WorkerS
   return counts;
 }
 
-/** Whether the worker has the text in its id, its tags, its GPUs' tags or the runs on it. */
-export function matches({ id, tags, resources, running_ops: runs }: Worker, text: string): boolean {
+/** Whether the worker has the text in its id, its tags, its engine, its GPUs' tags or the runs on it. */
+export function matches({ id, tags, engine, resources, running_ops: runs }: Worker, text: string): boolean {
   const wanted = text.trim().toLowerCase();
   if (wanted === '') return true;
   const words = [
     id,
     ...tags,
+    engine?.name ?? '',
     ...resources.gpus.flatMap((gpu) => gpu.tags),
     ...runs.flatMap((run) => [run.id, run.image]),
   ];

@@ -16,6 +16,7 @@ export interface TimelineItem {
 }
 
 const TONES: Readonly<Record<string, Tone>> = {
+  SUBMITTED: 'neutral',
   STARTED: 'info',
   COMPLETED: 'good',
   FAILED: 'bad',
@@ -54,7 +55,7 @@ export const TimelineRow = memo(function TimelineRow({ item, isOpen, onTurn }: P
         </span>
         <span className={styles.msg} title={String(msg)}>
           {type === 'PROGRESS' && typeof msg === 'number' ? `${msg} %` : msg}
-          {msg === '' && <span className="muted">{hintOf(payload)}</span>}
+          {(msg === '' || type === 'SUBMITTED') && <span className="muted"> {hintOf(payload)}</span>}
         </span>
         {size > 0 && (
           <button
@@ -80,8 +81,9 @@ export const TimelineRow = memo(function TimelineRow({ item, isOpen, onTurn }: P
   );
 });
 
-/** What the payloads of the service's own events say, for events without a message. */
-function hintOf({ error_message: error, worker_id: worker }: RunEvent['payload']): string {
+/** What the payloads of the events of workers say, for events without a message, and why a job waits. */
+function hintOf({ error_message: error, reason, worker_id: worker }: RunEvent['payload']): string {
   if (typeof error === 'string') return error;
+  if (typeof reason === 'string') return reason;
   return typeof worker === 'string' ? `on ${worker}` : '';
 }
