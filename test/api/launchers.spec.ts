@@ -15,7 +15,11 @@ const kubernetes = (pending: number, running: number): Record<string, unknown> =
   engine: { name: 'kubernetes', pending, running },
 });
 
-const has = (cpu: number): Record<string, unknown> => ({ resources: { cpu_cores: cpu, ram_mb: 1000, gpus: [] } });
+const has = (cpu: number): Record<string, unknown> => ({
+  resources: { cpu_cores: cpu, ram_mb: 1000, gpus: [] },
+});
+
+const idsOf = (ops: readonly any[]): string[] => ops.map(({ id }) => id);
 
 for (const pool of ['memory', 'shared']) {
   describe(`the engine of a launcher, with the pool of workers in ${pool}`, () => {
@@ -87,8 +91,6 @@ describe('a launcher whose resources change', () => {
     await twin.close();
     await service.close();
   });
-
-  const idsOf = (ops: readonly any[]): string[] => ops.map(({ id }) => id);
 
   for (const [where, id, at] of [
     ['this process', 'here', () => service],

@@ -116,7 +116,7 @@ test('an explanation names what workers lack, and the runs that hold the concurr
 test('an explanation names the job of a launcher, and why it waits', () => {
   const engine = { name: 'slurm', id: '42', reason: 'Priority', at: 't' };
   const style = { columns: 200, colours: false };
-  const text = explanationText({ ...explained, holder: { ...explained.holder, engine } }, style);
+  const text = explanationText({ ...explained, holder: { ...explained.holder, engine }, workers: [] }, style);
   assert.match(text, /^job +slurm 42$/m);
   assert.match(text, /^it waits there +Priority$/m);
 });

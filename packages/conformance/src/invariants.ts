@@ -123,23 +123,27 @@ function checkLogs(exchanges: readonly Exchange[]): void {
 
 /** SUBMITTED names the one job of its attempt, and precedes its STARTED. */
 function checkSubmissions(exchanges: readonly Exchange[]): void {
-  const jobs = new Map<string, unknown>();
+  const jobs = new Map<string, string>();
   const started = new Set<string>();
   for (const report of exchanges) {
     const type = eventTypeOf(report);
     const attempt = `${runOf(report)} ${headerOf(report, 'X-Run-Attempt')}`;
     if (type === 'STARTED' && report.delivered && (report.answer?.status ?? 500) < 300) started.add(attempt);
     if (type !== 'SUBMITTED') continue;
-    const { engine, engine_id: id, reason = 'none' } = payloadOf(report);
-    for (const [field, value] of Object.entries({ engine, engine_id: id, reason })) {
-      check(
-        typeof value === 'string' && value !== '',
-        `the ${field} of SUBMITTED is ${JSON.stringify(value)}`,
-      );
-    }
+    const id = textIn(report, 'engine_id');
+    textIn(report, 'engine');
+    if (Object.hasOwn(payloadOf(report), 'reason')) textIn(report, 'reason');
     check(!started.has(attempt), 'SUBMITTED was reported after STARTED of its attempt');
     const job = jobs.get(attempt) ?? id;
-    check(job === id, `an attempt was submitted twice, as ${String(job)} and as ${String(id)}`);
+    check(job === id, `an attempt was submitted twice, as ${job} and as ${id}`);
     jobs.set(attempt, id);
   }
+}
+
+/** A text in the payload of a report. @throws RuleViolation when it is none, or empty */
+function textIn(report: Exchange, field: string): string {
+  const { [field]: value } = payloadOf(report);
+  const isText = typeof value === 'string' && value !== '';
+  check(isText, `the ${field} of ${eventTypeOf(report)} is ${JSON.stringify(value)}`);
+  return value;
 }

@@ -173,20 +173,18 @@ describe('waiting claims', () => {
 
   test('of a worker are woken when its resources have grown, in other processes too, unless the strategy ignores them', async () => {
     const worker = { id: 'a', cpuCores: 2, ramMb: 2, gpus: [], tags: [], capabilities: [] };
-    const gpus = [{ id: 0, vramMb: 1, tags: [] }];
     for (const [more, isGrown] of [
       [{}, false],
       [{ cpuCores: 1, ramMb: 1 }, false],
       [{ cpuCores: 1, ramMb: 3 }, true],
       [{ cpuCores: 3 }, true],
-      [{ gpus }, true],
+      [{ gpus: [{ id: 0, vramMb: 1, tags: [] }] }, true],
     ] as const) {
       for (const strategy of ['fit', 'direct'] as const) {
         const it = setUp(strategy);
         const isWoken = isGrown && strategy === 'fit';
         assert.equal(it.claims.noteHeartbeat(worker), null);
-        it.wait('a');
-        it.wait('b');
+        for (const name of ['a', 'b']) it.wait(name);
         const { version } = it.claims;
         const channel = it.claims.noteHeartbeat({ ...worker, ...more });
         assert.equal(channel, isWoken ? GROWN_WORKERS_CHANNEL : null);

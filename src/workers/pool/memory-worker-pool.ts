@@ -140,10 +140,8 @@ export class MemoryWorkerPool implements WorkerPool {
     return Promise.resolve(counts);
   }
 
-  listEngines(limit: number): Promise<EngineUse[]> {
-    this.#forgetSilent();
-    const workers = [...this.#entries.values()].map((entry) => this.#view(entry));
-    return Promise.resolve(summariseEngines(workers, limit));
+  async listEngines(limit: number): Promise<EngineUse[]> {
+    return summariseEngines(await this.list(), limit);
   }
 
   async setDraining(id: string, draining: boolean, by: Author): Promise<PooledWorker | null> {

@@ -51,11 +51,7 @@ export default function WorkersPage() {
   );
   const hasLaunchers = data?.some(({ engine }) => engine !== undefined) ?? false;
   const columns = useMemo(
-    () => [
-      ...WORKER_COLUMNS,
-      ...(hasLaunchers ? [ENGINE_COLUMN] : []),
-      ...(may() ? [DRAIN_COLUMN] : []),
-    ],
+    () => [...WORKER_COLUMNS, ...(hasLaunchers ? [ENGINE_COLUMN] : []), ...(may() ? [DRAIN_COLUMN] : [])],
     [hasLaunchers, may],
   );
   const open = useCallback(
