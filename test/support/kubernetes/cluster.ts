@@ -1,0 +1,142 @@
+import { execFile } from 'node:child_process';
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { PROJECT, until } from '../service-process.js';
+import { KubeApi } from './kube-api.js';
+
+const run = promisify(execFile);
+const SCRIPT = join(PROJECT, 'scripts', 'kubernetes', 'cluster.sh');
+
+/** A process of the cluster that tests end and start. */
+export type ClusterPart = 'etcd' | 'apiserver' | 'controllers' | 'scheduler' | 'kubelet';
+
+/** A cluster for tests, or why there is none. */
+export interface KubernetesForTests {
+  /** For node:test's `skip`: false, or the reason. */
+  readonly skip: string | false;
+  /** @throws Error when there is no cluster */
+  readonly cluster: Cluster;
+}
+
+/**
+ * Takes the cluster that runs, or starts it where its programs are built. Without them the tests skip with the reason, except
+ * when LONGSHORE_REQUIRE_KUBERNETES=1 says that they must run.
+ * @throws Error when the cluster is required or built and does not start
+ */
+export async function startTestKubernetes(): Promise<KubernetesForTests> {
+  const reason = await missing();
+  if (reason !== null && process.env['LONGSHORE_REQUIRE_KUBERNETES'] === '1') throw new Error(reason);
+  const started = reason === null ? await Cluster.start() : null;
+  return {
+    skip: reason ?? false,
+    get cluster() {
+      if (started === null) throw new Error(reason ?? 'no cluster');
+      return started;
+    },
+  };
+}
+
+/** The real Kubernetes of scripts/kubernetes/cluster.sh. Its namespaces keep tests apart. */
+export class Cluster {
+  private constructor(
+    readonly api: KubeApi,
+    private readonly isOwn: boolean,
+  ) {}
+
+  static async start(): Promise<Cluster> {
+    const runs = await script('status').then(
+      () => true,
+      () => false,
+    );
+    if (!runs) await script('up');
+    return new Cluster(await KubeApi.open(join(folder(), 'admin.kubeconfig')), !runs);
+  }
+
+  /** SIGKILL. */
+  async kill(part: ClusterPart): Promise<void> {
+    await script('kill', part);
+  }
+
+  async startPart(part: ClusterPart): Promise<void> {
+    await script('start', part);
+  }
+
+  /** Waits until the API server answers again. */
+  async untilAnswers(): Promise<void> {
+    const ask = () => this.api.ask('GET', '/readyz').then(({ status }) => status === 200, isFalse);
+    await until(ask, 'the API server answers');
+  }
+
+  /** Drops the history of all objects, so that a watch from before has to begin anew. */
+  async compactHistory(): Promise<void> {
+    const { header } = await etcd('/v3/kv/range', { key: Buffer.from('/registry').toString('base64') });
+    await etcd('/v3/kv/compaction', { revision: header.revision, physical: true });
+  }
+
+  /** Builds `examples/images/NAME` in the cluster's own container engine. @returns its reference */
+  async buildExample(name: string): Promise<string> {
+    const env = { ...process.env, DOCKER_HOST: `unix://${join(folder(), 'run', 'docker.sock')}` };
+    const reference = `local/${name}:1`;
+    await run('docker', ['tag', 'local/busybox:1', 'busybox:stable'], { env });
+    await run('docker', ['build', '-q', '-t', reference, resolve(PROJECT, 'examples', 'images', name)], {
+      env,
+    });
+    return reference;
+  }
+
+  /** The API server for the user without permissions. */
+  openLimited(): Promise<KubeApi> {
+    return KubeApi.open(join(folder(), 'limited.kubeconfig'));
+  }
+
+  /** Runs kubectl as the administrator. @returns its output */
+  async kubectl(...args: readonly string[]): Promise<string> {
+    const env = { ...process.env, KUBECONFIG: join(folder(), 'admin.kubeconfig') };
+    return (await run(join(folder(), 'bin', 'kubectl'), [...args], { env })).stdout;
+  }
+
+  /** Ends the cluster unless it ran before. */
+  async stop(): Promise<void> {
+    this.api.close();
+    if (this.isOwn) await script('down');
+  }
+}
+
+/** What this machine lacks for a cluster, in one line; null when nothing is missing. */
+async function missing(): Promise<string | null> {
+  try {
+    await script('check');
+    return null;
+  } catch (error) {
+    return String(Reflect.get(Object(error), 'stderr')).trim();
+  }
+}
+
+async function script(...args: readonly string[]): Promise<void> {
+  await run('bash', [SCRIPT, ...args]);
+}
+
+async function etcd(path: string, body: object): Promise<EtcdAnswer> {
+  const response = await fetch(`http://127.0.0.1:12379${path}`, {
+    method: 'POST',
+    body: JSON.stringify(body),
+  });
+  if (!response.ok) throw new Error(`etcd: ${response.status} ${await response.text()}`);
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the answer of etcd's gateway
+  return (await response.json()) as EtcdAnswer;
+}
+
+interface EtcdAnswer {
+  readonly header: { readonly revision: string };
+}
+
+/** As in the script. */
+function folder(): string {
+  const cache = process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache');
+  return process.env['LONGSHORE_KUBERNETES_DIR'] ?? join(cache, 'longshore-kubernetes');
+}
+
+function isFalse(): boolean {
+  return false;
+}

@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict';
+import type { KubeApi, KubeEvent } from './kube-api.js';
+import { withPlaceholders, type RecordedVersion, type Recording } from './recording.js';
+
+/* oxlint-disable typescript/no-explicit-any -- objects of an API server are of any shape */
+
+interface Seen {
+  readonly at: number;
+  readonly type: RecordedVersion['type'];
+  readonly object: any;
+}
+
+/** Watches a namespace of a real cluster and keeps what its API server sends about jobs, pods and their logs. */
+export class Recorder {
+  readonly #seen: Seen[] = [];
+  readonly #logs = new Map<string, string>();
+  readonly #closing = new AbortController();
+  /** Jobs that not the launcher has deleted. */
+  readonly #deletedByOthers = new Set<string>();
+  readonly #watches: Promise<unknown>;
+
+  constructor(
+    private readonly api: KubeApi,
+    private readonly namespace: string,
+  ) {
+    const jobs = `/apis/batch/v1/namespaces/${namespace}/jobs`;
+    this.#watches = Promise.all(
+      [jobs, this.#pods, '/api/v1/nodes'].map((path) =>
+        api.watch(path, (event) => this.keep(event), this.#closing.signal),
+      ),
+    );
+  }
+
+  get #pods(): string {
+    return `/api/v1/namespaces/${this.namespace}/pods`;
+  }
+
+  /** The deletion of this job is part of what happens to the launcher. */
+  markDeletedByOthers(job: string): void {
+    this.#deletedByOthers.add(job);
+  }
+
+  /** Versions of the pods of a job, oldest first, with those that are gone. */
+  podVersions(job: string): any[] {
+    return this.#seen.flatMap(({ object }) => (ownerOf(object) === job ? [object] : []));
+  }
+
+  /** Exit codes of the containers of a pod, in the order in which they were reported. */
+  exitCodes(pod: string): number[] {
+    return this.#seen.flatMap(({ object }) =>
+      object.metadata.name === pod
+        ? containersOf(object).flatMap(({ state }) => state.terminated?.exitCode ?? [])
+        : [],
+    );
+  }
+
+  /** Whether the last pod of a job was gone before the first one of another job came. */
+  endedBefore(job: string, next: string): boolean {
+    const lastOf = this.#seen.findLastIndex(({ object }) => ownerOf(object) === job);
+    const firstOf = this.#seen.findIndex(({ object }) => ownerOf(object) === next);
+    return this.#seen[lastOf]?.type === 'DELETED' && lastOf < firstOf;
+  }
+
+  /** Names of all jobs that were there, oldest first. */
+  jobNames(): string[] {
+    return this.#seen.flatMap(({ type, object }) =>
+      object.kind === 'Job' && type === 'ADDED' ? [object.metadata.name] : [],
+    );
+  }
+
+  /** What was sent about a job and its pods so far; about nodes, in the same time. */
+  recordingOf(job: string, run: string, kubernetes: string): Recording {
+    const created = this.#seen.find(({ object }) => object.kind === 'Job' && object.metadata.name === job);
+    assert.ok(created, `the job ${job} was never there`);
+    const since = Date.parse(created.object.metadata.creationTimestamp);
+    const names = new Map([
+      [job, 'job'],
+      [created.object.metadata.uid, 'job-uid'],
+      [this.namespace, 'namespace'],
+      [run, 'run'],
+    ]);
+    const pods = [...new Set(this.podVersions(job).map(({ metadata }) => metadata.name))];
+    for (const { metadata } of this.podVersions(job)) {
+      const name = `pod-${pods.indexOf(metadata.name) + 1}`;
+      names.set(metadata.name, name).set(metadata.uid, `${name}-uid`);
+    }
+    const belongs = ({ object }: Seen) =>
+      object.kind === 'Node' || object.metadata.name === job || ownerOf(object) === job;
+    const seen = this.#seen.slice(this.#seen.indexOf(created)).filter(belongs);
+    const deletes = this.#deletedByOthers.has(job)
+      ? -1
+      : seen.findIndex(
+          ({ type, object }) => object.kind === 'Job' && (type === 'DELETED' || isDeleting(object)),
+        );
+    const end = deletes === -1 ? seen.length : deletes;
+    const versions = seen.map((one, index) =>
+      withPlaceholders(versionOf(one, seen[index - 1] ?? one), names, since),
+    );
+    const logs = [...this.#logs].filter(([key]) => pods.includes(key.split('/')[0]));
+    return {
+      kubernetes,
+      versions: versions.slice(0, end),
+      afterDelete: versions.slice(end),
+      logs: withPlaceholders(Object.fromEntries(logs), names, null),
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#watches;
+  }
+
+  private keep({ type, object }: KubeEvent): void {
+    if (type === 'BOOKMARK' || type === 'ERROR') return;
+    const { uid, resourceVersion } = object.metadata;
+    const earlier = this.#seen.filter((one) => one.object.metadata.uid === uid);
+    // A watch that begins again reports all objects again.
+    if (earlier.some((one) => one.type === type && one.object.metadata.resourceVersion === resourceVersion))
+      return;
+    const last = earlier.at(-1);
+    if (object.kind === 'Node' && last !== undefined && readinessOf(last.object) === readinessOf(object))
+      return;
+    this.#seen.push({ at: Date.now(), type, object });
+    if (object.kind === 'Pod') this.followLogs(object);
+  }
+
+  private followLogs({ metadata, status }: any): void {
+    for (const { name, state } of containersOf({ status })) {
+      const key = `${metadata.name}/${name}`;
+      if (this.#logs.has(key) || (state.running === undefined && state.terminated === undefined)) continue;
+      this.#logs.set(key, '');
+      const path = `${this.#pods}/${metadata.name}/log?container=${name}&follow=true&timestamps=true`;
+      const add = (text: string) => void this.#logs.set(key, `${this.#logs.get(key)}${text}`);
+      void this.api.stream(path, add).catch(() => undefined);
+    }
+  }
+}
+
+function versionOf({ at, type, object }: Seen, previous: Seen): RecordedVersion {
+  const { kind, metadata, spec, status } = object;
+  // oxlint-disable-next-line typescript/no-unused-vars -- takes out what the fake server sets itself
+  const { name, namespace, labels, annotations, ownerReferences, generateName, ...rest } = metadata;
+  const set =
+    kind === 'Job' ? {} : { spec: kind === 'Node' ? { taints: spec.taints } : { nodeName: spec.nodeName } };
+  return { ms: at - previous.at, type, kind, name, metadata: rest, ...set, status };
+}
+
+function ownerOf(object: any): string | undefined {
+  return object.kind === 'Pod' ? object.metadata.ownerReferences?.[0]?.name : undefined;
+}
+
+function isDeleting(object: any): boolean {
+  return object.metadata.deletionTimestamp !== undefined;
+}
+
+/** What changes of a node are of interest: it reports its load every few seconds. */
+function readinessOf({ spec, status }: any): string {
+  const ready = status.conditions?.find(({ type }: any) => type === 'Ready');
+  return JSON.stringify([ready?.status, spec.taints ?? null, spec.unschedulable ?? false]);
+}
+
+function containersOf({ status }: any): any[] {
+  return [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])];
+}
