@@ -3,7 +3,7 @@ import type { RuntimeLog } from '../../runtime/runtime.js';
 import type { Resources } from '../../service-api/service-api.js';
 import { orNull } from './api/kubernetes-api.js';
 import type { ClusterEvent, Pod } from './api/resources.js';
-import type { RemovalParts } from './job-removal.js';
+import { removeJob, type RemovalParts } from './job-removal.js';
 import type { KubernetesSettings } from './kubernetes-settings.js';
 import {
   attemptSelector,
@@ -29,6 +29,7 @@ export interface BackgroundOptions {
   readonly workerId: string;
   /** Whether the launcher may read nodes and pods of the whole cluster. */
   readonly readsNodes: boolean;
+  readonly stopGraceSeconds: number;
   readonly log: RuntimeLog;
 }
 
@@ -77,11 +78,8 @@ export class BackgroundWork implements StateActions {
     });
   }
 
-  endLost(name: string): void {
-    const { api, paths } = this.parts;
-    this.begin(`ending ${name}`, async () => {
-      await api.delete(paths.jobs(name), { propagationPolicy: 'Foreground' });
-    });
+  endLost(job: EngineJob): void {
+    this.begin(`ending ${jobName(job)}`, () => removeJob(this.parts, job, this.options.stopGraceSeconds));
   }
 
   private begin(what: string, request: () => Promise<void>): void {

@@ -29,18 +29,21 @@ export async function removeJob(parts: RemovalParts, key: JobKey, graceSeconds: 
   const labelSelector = attemptSelector(deployment, key);
   const listPods = () => api.list<Pod>(paths.pods(), { labelSelector });
   const deletePods = (pods: readonly Pod[], seconds: number) =>
-    Promise.all(
-      pods.map(({ metadata }) => api.delete(paths.pods(metadata?.name), { gracePeriodSeconds: seconds })),
-    );
-  // The Job first: it would start another pod.
-  await api.delete(paths.jobs(jobName(key)), { propagationPolicy: 'Foreground' });
-  await deletePods((await listPods()).items, gracePeriodSeconds);
+    pods.map(({ metadata }) => api.delete(paths.pods(metadata?.name), { gracePeriodSeconds: seconds }));
+  // Together: the Job would start another pod, and the cluster would delete its pods with their own grace period.
+  await Promise.all([
+    ...deletePods((await listPods()).items, gracePeriodSeconds),
+    api.delete(paths.jobs(jobName(key)), { propagationPolicy: 'Foreground' }),
+  ]);
   const forceAtMs = clock.nowMs() + gracePeriodSeconds * 1000 + LOST_NODE_MS;
   const backoff = new Backoff(POLL, Math.random);
   for (;;) {
-    const [job, pods] = await Promise.all([orNull(api.get<Job>(paths.jobs(jobName(key)))), listPods()]);
-    if (pods.items.length === 0 && job === null) break;
-    if (clock.nowMs() >= forceAtMs) await deletePods(pods.items, 0);
+    const job = await orNull(api.get<Job>(paths.jobs(jobName(key))));
+    const { items: pods } = await listPods();
+    if (pods.length === 0 && job === null) break;
+    const isLate = clock.nowMs() >= forceAtMs;
+    const left = isLate ? pods : pods.filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
+    await Promise.all(deletePods(left, isLate ? 0 : gracePeriodSeconds));
     await clock.sleep(backoff.nextMs());
   }
   await Promise.all([jobName(key), pullSecretName(key)].map((name) => api.delete(paths.secrets(name))));

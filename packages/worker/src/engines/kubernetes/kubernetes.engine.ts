@@ -75,7 +75,7 @@ export class KubernetesEngine implements Engine {
       const patch = await choosePatch(context);
       const work = new BackgroundWork(
         { api, paths, deployment, clock: this.clock },
-        { settings, workerId, readsNodes, log },
+        { settings, workerId, readsNodes, stopGraceSeconds, log },
       );
       const states = new JobStates(
         { workerId, clock: this.clock, pullGraceMs: settings.pullGraceSeconds * 1000 },
@@ -132,6 +132,9 @@ export class KubernetesEngine implements Engine {
         }
       },
       hasEnded: () => statusOf() === 'exited' || statusOf() === 'failed',
+      untilChanged: async (until: AbortSignal) => {
+        await states.table.nextStatus(job, states.table.find(job)?.status ?? null, until);
+      },
     };
     return readPodLog(source, this.clock, new Backoff(RETRY, Math.random), signal);
   }

@@ -11,6 +11,8 @@ export interface LogSource {
   open(query: LogQuery, signal: AbortSignal): Promise<AsyncIterable<Buffer>>;
   /** Whether the container writes nothing more. */
   hasEnded(): boolean;
+  /** Resolves when that may have changed. @throws the signal's reason when it is aborted */
+  untilChanged(signal: AbortSignal): Promise<void>;
 }
 
 /** Options of the API server, under its names. */
@@ -56,8 +58,16 @@ export function readPodLog(
         signal.throwIfAborted();
         if (isLast && isLogGone(error)) return;
       }
-      await clock.sleep(backoff.nextMs(), signal);
+      await pause();
     }
+  }
+
+  async function pause(): Promise<void> {
+    const over = new AbortController();
+    const either = AbortSignal.any([signal, over.signal]);
+    const changed = source.untilChanged(either).catch(() => undefined);
+    await Promise.race([clock.sleep(backoff.nextMs(), either), changed]);
+    over.abort();
   }
 }
 

@@ -4,7 +4,7 @@ import { JobTable } from '../../../launcher/job-table.js';
 import type { Job, Pod } from '../api/resources.js';
 import type { ResourceListener } from '../api/resource-watch.js';
 import { identityOf, jobName, keyOf, POD_ANNOTATION } from '../manifest/names.js';
-import { statusOf } from './job-status.js';
+import { statusOf, type KnownProblem } from './job-status.js';
 import { waitProblemOf } from './wait-problem.js';
 
 /** What the states ask of the engine. */
@@ -14,7 +14,7 @@ export interface StateActions {
   /** Remembers the pod of a Job in the cluster. */
   recordPod(name: string, podUid: string): void;
   /** Ends a Job whose pod is lost, so that the cluster starts no other one. */
-  endLost(name: string): void;
+  endLost(job: EngineJob): void;
 }
 
 export interface StateOptions {
@@ -40,8 +40,8 @@ export class JobStates {
   private readonly entries = new Map<string, Entry>();
   /** By name of the Job, then by UID. */
   private readonly pods = new Map<string, Map<string, Pod>>();
-  /** Since when a pod cannot start, in milliseconds since 1970, by UID. */
-  private readonly problems = new Map<string, number>();
+  /** Why pods cannot start, by UID. */
+  private readonly problems = new Map<string, KnownProblem>();
 
   constructor(
     private readonly options: StateOptions,
@@ -163,10 +163,15 @@ export class JobStates {
     const pods = this.pods.get(name) ?? new Map<string, Pod>();
     this.pods.set(name, pods.set(uid, pod));
     const problem = waitProblemOf(pod);
-    if (problem === null || this.problems.has(uid)) return;
+    if (problem === null) return;
+    const known = this.problems.get(uid);
     // A pod that this process has seen without the problem has it since now, another one for as long as the engine knows.
     const isNew = this.entries.get(name)?.firstPod !== uid;
-    this.problems.set(uid, (isNew ? problem.startingSinceMs : null) ?? this.options.clock.epochMs());
+    const sinceMs =
+      known?.sinceMs ?? (isNew ? problem.startingSinceMs : null) ?? this.options.clock.epochMs();
+    // Between two pulls the engine only says that it waits.
+    const message = problem.isBackOff ? (known?.message ?? problem.message) : problem.message;
+    this.problems.set(uid, { sinceMs, message });
   }
 
   private podsOf(name: string, jobUid: string | undefined): readonly Pod[] {
@@ -188,7 +193,7 @@ export class JobStates {
     const status = statusOf({
       ...entry,
       pods,
-      problemSinceMs: this.problems.get(entry.firstPod ?? '') ?? null,
+      problem: this.problems.get(entry.firstPod ?? '') ?? null,
       nowMs: this.options.clock.epochMs(),
       pullGraceMs: this.options.pullGraceMs,
     });
@@ -203,7 +208,7 @@ export class JobStates {
     for (const pod of pods) this.problems.delete(pod.metadata?.uid ?? '');
     const isLost = status.kind === 'failed' && status.cause === 'infrastructure';
     if (isLost && this.isOwn(identity) && entry.job.metadata?.deletionTimestamp === undefined)
-      this.actions.endLost(name);
+      this.actions.endLost({ ...identity, status });
   }
 
   private recordFirst(

@@ -3,6 +3,14 @@ import { timeOf, type ContainerStatus, type Job, type Pod } from '../api/resourc
 import { INPUTS_CONTAINER, OUTPUTS_CONTAINER, POD_ANNOTATION, RUN_CONTAINER } from '../manifest/names.js';
 import { waitProblemOf, type WaitProblem } from './wait-problem.js';
 
+/** What was seen of a pod that cannot start. */
+export interface KnownProblem {
+  /** Since when, in milliseconds since 1970. */
+  readonly sinceMs: number;
+  /** The newest message that says why. */
+  readonly message: string;
+}
+
 /** A Job as the engine lists it, with its pods. */
 export interface JobView {
   readonly job: Job;
@@ -11,8 +19,8 @@ export interface JobView {
   readonly firstPod: string | null;
   /** Whether `pods` is newer than `job`. */
   readonly arePodsComplete: boolean;
-  /** Since when the pod cannot start, in milliseconds since 1970; null: it can. */
-  readonly problemSinceMs: number | null;
+  /** Null: none was seen. */
+  readonly problem: KnownProblem | null;
   /** Milliseconds since 1970. */
   readonly nowMs: number;
   /** How long an image may be unavailable, in milliseconds. */
@@ -52,15 +60,15 @@ export function statusOf(view: JobView): Verdict {
   if (pod.status?.reason === 'NodeLost') return lost(podReason(pod));
   const run = containerOf(pod, RUN_CONTAINER);
   const problem = waitProblemOf(pod);
-  if (problem !== null && hasLasted(problem, view))
-    return { kind: 'failed', cause: problem.cause, message: problem.message };
+  const message = view.problem?.message ?? problem?.message ?? waitReason(pod);
+  if (problem !== null && hasLasted(problem, view)) return { kind: 'failed', cause: problem.cause, message };
   if (run?.state?.running !== undefined || run?.state?.terminated !== undefined) return { kind: 'running' };
-  return { kind: 'pending', reason: problem?.message ?? waitReason(pod) };
+  return { kind: 'pending', reason: problem === null ? waitReason(pod) : message };
 }
 
-function hasLasted({ grace }: WaitProblem, { nowMs, problemSinceMs, pullGraceMs }: JobView): boolean {
+function hasLasted({ grace }: WaitProblem, { nowMs, problem, pullGraceMs }: JobView): boolean {
   const graceMs = { none: 0, create: CREATE_GRACE_MS, pull: pullGraceMs }[grace];
-  return nowMs - (problemSinceMs ?? nowMs) >= graceMs;
+  return nowMs - (problem?.sinceMs ?? nowMs) >= graceMs;
 }
 
 /** Whether the user's container runs or has ended: its log can be read. */

@@ -6,6 +6,8 @@ export interface WaitProblem {
   readonly cause: 'image' | 'error' | 'infrastructure';
   /** Fit for the run's error_message. */
   readonly message: string;
+  /** Whether the message only says that the engine waits until it tries again. */
+  readonly isBackOff: boolean;
   /** Whether it may pass: never, as busy nodes do, or as registries do. */
   readonly grace: 'none' | 'create' | 'pull';
   /** When the node began to start the container, in milliseconds since 1970; null: not known. */
@@ -13,9 +15,10 @@ export interface WaitProblem {
 }
 
 const NO_GRACE: readonly string[] = ['InvalidImageName', 'ErrImageNeverPull'];
+const BACK_OFF = 'ImagePullBackOff';
 const PULL: readonly string[] = [
   'ErrImagePull',
-  'ImagePullBackOff',
+  BACK_OFF,
   'RegistryUnavailable',
   'ImageInspectError',
   'SignatureValidationFailed',
@@ -36,6 +39,7 @@ export function waitProblemOf(pod: Pod): WaitProblem | null {
   return {
     cause: isUsers ? (isImage ? 'image' : 'error') : 'infrastructure',
     message: `${what}: ${said.join(': ')}`,
+    isBackOff: reason === BACK_OFF,
     grace: NO_GRACE.includes(reason) ? 'none' : isImage ? 'pull' : 'create',
     startingSinceMs: startingSince(pod, status, statuses),
   };
