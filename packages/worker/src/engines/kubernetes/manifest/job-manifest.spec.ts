@@ -15,6 +15,19 @@ const LABELS = {
   'longshore.attempt': '2',
 };
 
+function textsOf(data: Readonly<Record<string, string>> = {}): Record<string, string> {
+  const entries = Object.entries(data).map(([key, text]) => [key, Buffer.from(text, 'base64').toString()]);
+  return Object.fromEntries(entries);
+}
+
+/** The login that the node gets for the image. */
+function login(image: string, server: string): unknown {
+  const registry = { server, username: 'u', password: 'p' };
+  const secret = secretManifests(jobSpec({ image, registry }), LABELS)[1];
+  assert.equal(secret?.type, 'kubernetes.io/dockerconfigjson');
+  return JSON.parse(textsOf(secret.data)['.dockerconfigjson'] ?? '');
+}
+
 describe('the Job of an attempt', () => {
   it('is exactly this for a plain run', () => {
     const worker = jobLabels(jobSpec(), CONTEXT)['longshore.worker'] ?? '';
@@ -183,11 +196,6 @@ describe('the Job of an attempt', () => {
 });
 
 describe('the Secrets of an attempt', () => {
-  const textsOf = (data: Readonly<Record<string, string>> = {}) =>
-    Object.fromEntries(
-      Object.entries(data).map(([key, text]) => [key, Buffer.from(text, 'base64').toString()]),
-    );
-
   it('hold the input, the template and the values of secrets', () => {
     const spec = jobSpec({ inputs: { a: 1 }, outputTemplate: { b: 2 }, secrets: { TOKEN: 'ä' } });
     const [secret, ...others] = secretManifests(spec, LABELS);
@@ -202,12 +210,6 @@ describe('the Secrets of an attempt', () => {
   });
 
   it('hold the login at the registry of the image', () => {
-    const login = (image: string, server: string) => {
-      const registry = { server, username: 'u', password: 'p' };
-      const secret = secretManifests(jobSpec({ image, registry }), LABELS)[1];
-      assert.equal(secret?.type, 'kubernetes.io/dockerconfigjson');
-      return JSON.parse(textsOf(secret.data)['.dockerconfigjson'] ?? '');
-    };
     const entry = { username: 'u', password: 'p', auth: 'dTpw' };
     assert.deepEqual(login('ghcr.io/a/b:1', 'https://ghcr.io'), { auths: { 'ghcr.io': entry } });
     assert.deepEqual(login('a/b', 'docker.io'), { auths: { 'https://index.docker.io/v1/': entry } });

@@ -143,6 +143,9 @@ function checkMerged(sample: PodTemplate, merged: PodTemplate): void {
       }
     }
   }
+  const labels = { ...merged.metadata?.labels, ...sample.metadata?.labels };
+  if (!isDeepStrictEqual(merged.metadata?.labels, labels))
+    throw new Error('metadata.labels must keep the labels of the launcher');
   if (!covers(spec.volumes, sample.spec?.volumes))
     throw new Error('spec.volumes must keep the volumes of the launcher');
 }

@@ -64,6 +64,7 @@ const lost = (why: string) => ({
   message: `Kubernetes ended the run: ${why}`,
 });
 const failed = { phase: 'Failed' };
+const exited = (exitCode: number, outOfMemory = false) => ({ kind: 'exited', exitCode, outOfMemory });
 
 describe('the status of a job that waits', () => {
   it('has the reason of the scheduler', () => {
@@ -114,8 +115,6 @@ describe('the status of a job whose container runs', () => {
 });
 
 describe('the status of a job whose container has ended', () => {
-  const exited = (exitCode: number, outOfMemory = false) => ({ kind: 'exited', exitCode, outOfMemory });
-
   it('has the exit code', () => {
     assert.deepEqual(of(pod([done(), done(), done()], { status: { phase: 'Succeeded' } })), exited(0));
     assert.deepEqual(of(pod([done(), done(7), INIT], { status: failed })), exited(7));
