@@ -123,18 +123,16 @@ describe('the Slurm engine on a real Slurm', { skip, timeout: 180_000 }, () => {
         assert.deepEqual(await linesOf(engine, other), ['a b  1']);
       });
 
-      test('sends SIGTERM once, and SIGKILL after the grace', async () => {
+      test('ends a program with SIGTERM, and with SIGKILL after the grace', async () => {
         const engine = await open(tool);
         const polite = await engine.submit(spec({ args: ['wait'] }));
         await untilKind(engine, polite, 'running');
         const log = join(shared, 'test', `${polite.runId}.1`, 'log');
         await until(() => readFileSync(log, 'utf8').includes('wait'), 'the program works');
-        const lines = linesOf(engine, polite);
         const startedMs = performance.now();
         await engine.remove(polite, 30);
         assert.ok(performance.now() - startedMs < 10_000, 'the program ends by itself');
         assert.equal(engine.list().length, 0);
-        assert.ok((await lines).length >= 1);
         const stubborn = await engine.submit(spec({ args: ['stubborn'] }));
         await untilKind(engine, stubborn, 'running');
         await engine.remove(stubborn, 1);
@@ -169,6 +167,65 @@ describe('the Slurm engine on a real Slurm', { skip, timeout: 180_000 }, () => {
         'an ended attempt is not submitted again',
       );
       await one.remove(attempt, 0);
+    }
+  });
+
+  test('calls a job lost that somebody else cancelled', async () => {
+    const engine = await open('charliecloud');
+    const cancelled = await engine.submit(spec({ args: ['wait'] }));
+    await untilKind(engine, cancelled, 'running');
+    await cluster.command('scancel', cancelled.engineId);
+    const { status } = await untilKind(engine, cancelled, 'exited', 'failed');
+    assert.ok(status.kind === 'failed' && status.cause === 'infrastructure', JSON.stringify(status));
+    assert.match(status.message, /it was cancelled in Slurm \(CANCELLED\)/);
+  });
+
+  test('hands its jobs to another process, whatever it did last', async () => {
+    const first = await open('charliecloud');
+    const job = await first.submit(spec({ args: ['wait'] }));
+    await untilKind(first, job, 'running');
+    await first.close();
+    const second = await open('charliecloud');
+    assert.deepEqual(second.list(), [{ ...job, status: { kind: 'running' } }]);
+    await second.remove(job, 30);
+    assert.deepEqual(second.list(), []);
+  });
+
+  test('gives jobs the GPU and the node that they ask for', async () => {
+    const settings = {
+      SERVICE_WORKER_SLURM_GPUS: 'a100=80000',
+      SERVICE_WORKER_SLURM_FEATURES: 'rare=special',
+    };
+    const engine = await open('charliecloud', settings);
+    assert.deepEqual([engine.capacity().gpus.length, engine.tags], [4, ['rare']]);
+    const constraints = { cpu: 1, ramMb: 50, vramMb: 40_000, gpuId: 0 };
+    const job = await engine.submit(spec({ constraints, selector: ['rare'], args: ['wait'] }));
+    await untilKind(engine, job, 'running');
+    const described = await cluster.command('squeue', '-h', '-j', job.engineId, '-o', '%N %b %m');
+    assert.equal(described.trim(), 'two gres:gpu:a100:1 50M');
+    await assert.rejects(engine.submit(spec({ constraints: { ...constraints, vramMb: 90_000 } })), {
+      name: 'RunFault',
+    });
+  });
+
+  test('keeps secrets in no file of the shared folder once the job has begun', async () => {
+    for (const tool of ['charliecloud', 'runc']) {
+      const engine = await open(tool);
+      const job = await engine.submit(spec({ secrets: { TOKEN: 'a-secret-value' }, args: ['wait'] }));
+      await untilKind(engine, job, 'running');
+      const path = join(shared, 'test', `${job.runId}.1`);
+      await until(
+        () => readFileSync(join(path, 'log'), 'utf8').includes('a-secret-value'),
+        'the program has it',
+      );
+      for (const entry of readdirSync(path, { recursive: true, withFileTypes: true })) {
+        if (!entry.isFile() || entry.name === 'log') continue;
+        const text = readFileSync(join(entry.parentPath, entry.name), 'utf8');
+        assert.ok(!text.includes('a-secret-value'), `${entry.name} holds the secret`);
+      }
+      const script = await cluster.command('scontrol', 'write', 'batch_script', job.engineId, '-');
+      assert.ok(!script.includes('a-secret-value'), 'nor does the job script');
+      await engine.remove(job, 0);
     }
   });
 

@@ -25,7 +25,8 @@ export PATH="\${PATH:-/usr/local/bin:/usr/bin:/bin}:/usr/sbin:/sbin"
 cd -- '${root}' || exit ${FOLDER_UNSEEN}
 cd -- './${folder}' 2>/dev/null || exit 0
 job='${root}/${folder}'
-me="$SLURM_JOB_ID.\${SLURM_RESTART_COUNT:-0}"
+# A controller that lost its newest state may start a job again under the same number.
+me="$SLURM_JOB_ID.$(uname -n).$$.$(date +%s%N)"
 ln -s -T -- "$me" taken 2>/dev/null || [ "$(readlink taken)" = "$me" ] || exit 0
 
 read_list() { # FILE: its parts, which end with NUL, into the array list

@@ -92,29 +92,28 @@ function statusOf(facts: AttemptFacts, job: SlurmJob | null, id: string): JobSta
 
 /** A job that has written its exit record. */
 function exited(
-  { kind, exitCode, wasSignalled }: NonNullable<FolderState['exit']>,
+  { exitCode, wasSignalled }: NonNullable<FolderState['exit']>,
   job: SlurmJob | null,
   id: string,
 ): JobStatus {
   if (job?.state === 'OUT_OF_MEMORY') return { kind: 'exited', exitCode, outOfMemory: true };
-  const isBySlurm = job !== null && (job.state === 'TIMEOUT' || ENDED_BY_SLURM[job.state] !== undefined);
-  if (wasSignalled && isBySlurm) return bySlurm(job);
-  if (wasSignalled && job === null)
-    return { kind: 'failed', cause: 'infrastructure', message: `Slurm's job ${id} was ended from outside` };
-  if (kind === 'image')
-    return {
-      kind: 'failed',
-      cause: 'infrastructure',
-      message: `Slurm's job ${id} was ended before its container started`,
-    };
+  // The launcher's own signal comes before the end of the attempt alone, which nobody asks about then.
+  if (wasSignalled)
+    return job !== null && isBySlurm(job)
+      ? bySlurm(job)
+      : { kind: 'failed', cause: 'infrastructure', message: `Slurm's job ${id} was ended from outside` };
   return { kind: 'exited', exitCode, outOfMemory: false };
 }
 
 /** A job that has ended, and no exit record yet. */
 function lost(facts: AttemptFacts, job: SlurmJob): JobStatus {
   if (job.state === 'OUT_OF_MEMORY') return { kind: 'exited', exitCode: KILLED, outOfMemory: true };
-  if (job.state === 'TIMEOUT' || ENDED_BY_SLURM[job.state] !== undefined) return bySlurm(job);
+  if (isBySlurm(job)) return bySlurm(job);
   return missing(facts, job.id, job.state);
+}
+
+function isBySlurm({ state }: SlurmJob): boolean {
+  return state === 'TIMEOUT' || ENDED_BY_SLURM[state] !== undefined;
 }
 
 function bySlurm(job: SlurmJob): JobStatus {
