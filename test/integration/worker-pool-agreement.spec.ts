@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 import { ADMIN, beat, memoryBench, sharedBench, type PoolBench } from '../support/worker-pools.js';
-import type { PooledWorker } from '../../src/workers/pool/worker-pool.js';
+import type { EngineJobs, PooledWorker } from '../../src/workers/pool/worker-pool.js';
 import { atDepth } from '../support/depth.js';
 
 /** Moves of the clock are multiples of ten seconds; the time that operations take never reaches the next boundary. */
@@ -15,7 +15,12 @@ const HOLDINGS = WORKERS.flatMap((workerId) => RUNS.map((runId) => ({ runId, wor
 type Step =
   | {
       readonly do: 'beat';
-      readonly beats: readonly (readonly [string, readonly string[] | undefined, number])[];
+      readonly beats: readonly (readonly [
+        string,
+        readonly string[] | undefined,
+        number,
+        EngineJobs | null,
+      ])[];
     }
   | { readonly do: 'pass'; readonly ms: number }
   | { readonly do: 'drain'; readonly worker: string; readonly draining: boolean }
@@ -24,11 +29,16 @@ type Step =
 
 const worker = fc.constantFrom(...WORKERS);
 const runs = fc.option(fc.uniqueArray(fc.constantFrom(...RUNS)), { nil: undefined });
+const engine = fc.option(
+  fc
+    .tuple(fc.constantFrom('slurm', 'kubernetes'), fc.nat(2), fc.nat(2))
+    .map(([name, pending, running]) => ({ name, pending, running })),
+);
 const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 8,
     arbitrary: fc
-      .array(fc.tuple(worker, runs, fc.nat(3)), { minLength: 1, maxLength: 4 })
+      .array(fc.tuple(worker, runs, fc.nat(3), engine), { minLength: 1, maxLength: 4 })
       .map((beats) => ({ do: 'beat' as const, beats })),
   },
   {
@@ -57,8 +67,8 @@ function seen(pooled: PooledWorker | null | undefined): object | null {
 async function take(bench: PoolBench, todo: Step): Promise<unknown> {
   switch (todo.do) {
     case 'beat': {
-      const said = todo.beats.map(([id, named, cpuCores]) =>
-        bench.pool.heartbeat(beat(id, named, { cpuCores })),
+      const said = todo.beats.map(([id, named, cpuCores, jobs]) =>
+        bench.pool.heartbeat(beat(id, named, { cpuCores, engine: jobs })),
       );
       await Promise.all(said);
       return null;
@@ -82,6 +92,7 @@ async function look({ pool }: PoolBench): Promise<unknown> {
   const unreported = await pool.findUnreported(HOLDINGS);
   return {
     list: (await pool.list()).map(seen),
+    engines: [await pool.listEngines(1), await pool.listEngines(9)],
     all: WORKERS.map((id) => seen(all.get(id))),
     silent: silent
       .map(({ id, lastHeartbeatAt }) => `${id} ${lastHeartbeatAt === null}`)

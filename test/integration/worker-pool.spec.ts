@@ -67,6 +67,7 @@ for (const [kind, open] of [
             { id: 0, vramMb: 0, tags: [] },
           ],
           tags: ['x"\\', '{}', ''],
+          engine: { name: 'kubernetes', pending: 0, running: 2 ** 31 - 1 },
           runningOps: [
             { id: 'r', image: 'i', inputs: { __proto__x: [1.5, null], b: 'ü\\"' }, constraints: {} },
           ],

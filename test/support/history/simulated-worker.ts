@@ -14,6 +14,9 @@ export interface WorkerHabits {
 /** How often of a hundred an execution fails. */
 const FAILURES = 12;
 
+/** How often of a hundred an execution is a job that is submitted first. */
+const SUBMISSIONS = 30;
+
 /** Longest pause before a report of a run, in milliseconds. */
 const LONGEST_STEP_MS = 60;
 /** Of a hundred runs, how many have pauses so many times as long. */
@@ -138,7 +141,9 @@ export class SimulatedWorker {
       end === 'FAILED'
         ? { error_message: 'by chance', cause: random.pick(['error', 'exit']) }
         : { outputs: { run: run.runId } };
+    const job = { engine: 'slurm', engine_id: this.#unique('job'), reason: 'Priority' };
     const steps: readonly [type: string, msg: string | number, payload: object][] = [
+      ...(random.chance(SUBMISSIONS) ? [['SUBMITTED', 'submitted', job] as [string, string, object]] : []),
       ['STARTED', 'started', { worker_id: this.id }],
       ...Array.from({ length: notes }, (_, i): [string, number, object] => ['PROGRESS', (i + 1) * 30, {}]),
       [end, 'ended', payload],
