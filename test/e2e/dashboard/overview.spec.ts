@@ -137,6 +137,18 @@ describe('the overview', { skip: NO_BROWSER }, () => {
     await opened.close();
   });
 
+  test('adds up the jobs of launchers by engine, and leads to them', async () => {
+    await steps.heartbeat('k-1', { engine: { name: 'kubernetes', pending: 3, running: 12 } });
+    await steps.heartbeat('k-2', { engine: { name: 'kubernetes', pending: 1, running: 0 } });
+    const opened = await show();
+    const engines = opened.page.getByRole('list', { name: 'Engines' });
+    await engines.getByText('kubernetes: 4 jobs pending, 12 running, by 2 launchers').waitFor();
+    await engines.getByRole('link', { name: 'kubernetes' }).click();
+    await opened.page.waitForURL('**/ui/workers?q=kubernetes');
+    await opened.page.getByRole('button', { name: /^k-2/ }).waitFor();
+    await opened.close();
+  });
+
   test('works for everybody: both themes, three widths', async () => {
     for (const theme of THEMES) {
       for (const width of WIDTHS) {

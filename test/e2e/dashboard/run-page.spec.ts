@@ -79,6 +79,37 @@ describe('the page of a run', { skip: NO_BROWSER }, () => {
     await opened.close();
   });
 
+  test('says where the job of a launcher waits and why, as it changes, and that it is executed', async () => {
+    const { id } = await steps.assigned({ timeouts: { start_within_s: 3600 } });
+    const opened = await show(id, { query: '?tab=timeline' });
+    const { page } = opened;
+    const standing = page.getByRole('status').filter({ hasText: 'Handed to' });
+    await standing.waitFor();
+    const job = { engine: 'kubernetes', engine_id: 'b6f1c0de-8a5d-4f0e-9d53-2f1f7a0c4e11' };
+    const reasons = ['0/3 nodes are available: 3 Insufficient cpu.', 'ContainerCreating'];
+    for (const reason of reasons) {
+      await steps.event(id, 'SUBMITTED', { ...job, reason }, 'Submitted to kubernetes');
+      const told = `It waits in kubernetes as job ${job.engine_id}: ${reason.replace(/\.$/, '')}.`;
+      await standing.getByText(told).waitFor();
+      await page.getByRole('list', { name: 'Events' }).getByText(reason).waitFor();
+    }
+    for (const theme of THEMES) {
+      for (const width of WIDTHS) {
+        const other = await show(id, { theme, width, query: '?tab=timeline' });
+        await other.page.getByText('It waits in kubernetes').waitFor();
+        await other.checkAccessibility();
+        await other.checkWidth();
+        await other.close();
+      }
+    }
+    await steps.event(id, 'STARTED', { worker_id: 'w' });
+    await page
+      .getByRole('status')
+      .getByText(`It is executed by kubernetes as job ${job.engine_id}.`)
+      .waitFor();
+    await opened.close();
+  });
+
   test('unfolds payloads, filters the timeline by type, and turns it around', async () => {
     const id = await failedTwice();
     const opened = await show(id, { query: '?tab=timeline' });

@@ -180,7 +180,30 @@ describe('the page of workers', { skip: NO_BROWSER }, () => {
     await opened.close();
   });
 
+  test('shows the jobs of a launcher in its engine, and finds it by that', async () => {
+    const opened = await show({ width: 1920 });
+    const { page } = opened;
+    await page.getByRole('button', { name: /^worker-1\b/ }).waitFor();
+    const engine = { name: 'kubernetes', pending: 3, running: 1200 };
+    await steps.heartbeat('launcher-1', { engine });
+    await page.getByLabel('Search workers').fill('kubernetes');
+    await page
+      .getByRole('row')
+      .filter({ hasText: 'launcher-1' })
+      .getByText('3 pending, 1,200 running')
+      .waitFor();
+    assert.equal(await page.getByRole('table').getAttribute('aria-rowcount'), '2');
+    await steps.heartbeat('launcher-1', { engine: { ...engine, pending: 0 } });
+    await page.getByText('0 pending, 1,200 running').waitFor();
+    await page.getByRole('button', { name: /^launcher-1/ }).click();
+    const dialog = page.getByRole('dialog', { name: 'launcher-1' });
+    await dialog.getByText('Jobs in kubernetes').waitFor();
+    await dialog.getByText('0 pending, 1,200 running').waitFor();
+    await opened.close();
+  });
+
   test('works for everybody: both themes, three widths, dialog open or not', async () => {
+    await steps.heartbeat('worker-4', { engine: { name: 'slurm', pending: 12, running: 345 } });
     for (const theme of THEMES) {
       for (const width of WIDTHS) {
         const opened = await show({ theme, width });

@@ -8,7 +8,7 @@ import { WorkerStateBadge } from './worker-state-badge.js';
 import { cpuUse, gpuUses, jobsOf, ramUse, stateOf, type Worker } from './worker-view.js';
 import styles from './workers-page.module.css';
 
-/** What fits into a row; the rest is counted, and shown when the worker is opened. */
+/** What fits into a row; the rest is counted, and shown when the worker is opened, as the runs of a launcher are. */
 const RUNS_SHOWN = 2;
 const GPUS_SHOWN = 4;
 
@@ -59,22 +59,6 @@ export const WORKER_COLUMNS: readonly Column<Worker>[] = [
   { id: 'runs', header: 'Runs', width: 'minmax(6.5rem, 1fr)', cell: (worker) => <Runs worker={worker} /> },
 ];
 
-/** For a list that has launchers. */
-export const ENGINE_COLUMN: Column<Worker> = {
-  id: 'engine',
-  header: 'Engine',
-  width: 'minmax(7rem, 1fr)',
-  cell: (worker) =>
-    worker.engine === undefined ? (
-      <span className="muted">none</span>
-    ) : (
-      <>
-        <span className={styles.engine}>{worker.engine.name}</span>
-        <span className={styles.jobs}>{jobsOf(worker)}</span>
-      </>
-    ),
-};
-
 /** For keys that may drain. */
 export const DRAIN_COLUMN: Column<Worker> = {
   id: 'drain',
@@ -111,7 +95,16 @@ function Gpus({ worker }: { readonly worker: Worker }) {
   );
 }
 
-function Runs({ worker: { running_ops: runs } }: { readonly worker: Worker }) {
+function Runs({ worker }: { readonly worker: Worker }) {
+  const { engine, running_ops: runs } = worker;
+  if (engine !== undefined) {
+    return (
+      <>
+        <span className={styles.engine}>{engine.name}</span>
+        <span className={styles.jobs}>{jobsOf(worker)}</span>
+      </>
+    );
+  }
   if (runs.length === 0) return <span className="muted">idle</span>;
   const more = runs.length - RUNS_SHOWN;
   const shown = runs.slice(0, more > 0 ? RUNS_SHOWN - 1 : RUNS_SHOWN);

@@ -14,7 +14,7 @@ import { useUrlFilters } from '../../hooks/use-url-filters.js';
 import { formatCount } from '../../lib/format.js';
 import { useSession } from '../../session/session-context.js';
 import { PageHeader } from '../../shell/page-header.js';
-import { DRAIN_COLUMN, ENGINE_COLUMN, WORKER_COLUMNS } from './worker-columns.js';
+import { DRAIN_COLUMN, WORKER_COLUMNS } from './worker-columns.js';
 import { WorkerDialog } from './worker-dialog.js';
 import { countStates, matches, stateOf, WORKER_STATES, type Worker } from './worker-view.js';
 
@@ -24,8 +24,6 @@ const STATE_OPTIONS = [
   ...WORKER_STATES.map((state) => [state as string, state] as const),
 ] as const;
 const ROW_HEIGHT = { line: 56, card: 236 };
-/** With a column more. */
-const LAUNCHER_ROW_HEIGHT = { line: 56, card: 296 };
 
 /** Every registered worker: what it has, what it does, and when it was last heard of. */
 export default function WorkersPage() {
@@ -49,11 +47,7 @@ export default function WorkersPage() {
         .toSorted((left, right) => left.id.localeCompare(right.id, 'en', { numeric: true })),
     [data, filters.q, filters.state],
   );
-  const hasLaunchers = data?.some(({ engine }) => engine !== undefined) ?? false;
-  const columns = useMemo(
-    () => [...WORKER_COLUMNS, ...(hasLaunchers ? [ENGINE_COLUMN] : []), ...(may() ? [DRAIN_COLUMN] : [])],
-    [hasLaunchers, may],
-  );
+  const columns = useMemo(() => (may() ? [...WORKER_COLUMNS, DRAIN_COLUMN] : WORKER_COLUMNS), [may]);
   const open = useCallback(
     (worker: Worker) => setFilters({ worker: worker.id }, { isNewPage: true }),
     [setFilters],
@@ -102,7 +96,7 @@ export default function WorkersPage() {
         rows={shown}
         rowKey={keyOf}
         onOpen={open}
-        rowHeight={hasLaunchers ? LAUNCHER_ROW_HEIGHT : ROW_HEIGHT}
+        rowHeight={ROW_HEIGHT}
         error={error}
         onRetry={() => void refetch()}
         empty={
