@@ -18,10 +18,10 @@ export const WORKER_COLUMNS: readonly Column<Worker>[] = [
     header: 'Worker',
     width: 'minmax(7.5rem, 1.6fr)',
     card: 'title',
-    cell: ({ id, tags }) => (
+    cell: ({ id, engine, tags }) => (
       <>
         <span className={styles.id}>{id}</span>
-        <span className={styles.tags}>{tags.join(' · ')}</span>
+        <span className={styles.tags}>{[engine?.name ?? [], tags].flat().join(' · ')}</span>
       </>
     ),
   },
@@ -95,14 +95,14 @@ function Gpus({ worker }: { readonly worker: Worker }) {
   );
 }
 
-function Runs({ worker }: { readonly worker: Worker }) {
-  const { engine, running_ops: runs } = worker;
+function Runs({ worker: { engine, running_ops: runs } }: { readonly worker: Worker }) {
   if (engine !== undefined) {
     return (
-      <>
-        <span className={styles.engine}>{engine.name}</span>
-        <span className={styles.jobs}>{jobsOf(worker)}</span>
-      </>
+      <ul className={styles.runs} aria-label={`Jobs in ${engine.name}`}>
+        {jobsOf(engine).map((text) => (
+          <li key={text}>{text}</li>
+        ))}
+      </ul>
     );
   }
   if (runs.length === 0) return <span className="muted">idle</span>;

@@ -74,7 +74,7 @@ function Details({ worker }: { readonly worker: Worker }) {
         {worker.engine !== undefined && (
           <div>
             <dt>Jobs in {worker.engine.name}</dt>
-            <dd>{jobsOf(worker)}</dd>
+            <dd>{jobsOf(worker.engine).join(', ')}</dd>
           </div>
         )}
       </dl>

@@ -44,9 +44,9 @@ export function gpuUses({ resources, free }: Worker): GpuUse[] {
   }));
 }
 
-/** The jobs of a launcher in its engine; undefined for a worker that executes its runs itself. */
-export function jobsOf({ engine }: Worker): string | undefined {
-  return engine && `${formatCount(engine.pending)} pending, ${formatCount(engine.running)} running`;
+/** The jobs of a launcher in its engine, in words. */
+export function jobsOf({ pending, running }: Schemas['EngineJobs']): string[] {
+  return [`${formatCount(pending)} pending`, `${formatCount(running)} running`];
 }
 
 /** How many workers are in each state. */

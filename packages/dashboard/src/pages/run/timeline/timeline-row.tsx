@@ -35,6 +35,7 @@ export const TimelineRow = memo(function TimelineRow({ item, isOpen, onTurn }: P
   const { event, attempt, afterMs } = item;
   const { id, t, type, msg, payload } = event;
   const size = Object.keys(payload).length;
+  const hint = msg === '' || type === 'SUBMITTED' ? hintOf(payload) : '';
   return (
     <>
       <div className={styles.row}>
@@ -53,9 +54,9 @@ export const TimelineRow = memo(function TimelineRow({ item, isOpen, onTurn }: P
         <span className={styles.type} title={type}>
           <Badge tone={TONES[type] ?? 'violet'}>{type}</Badge>
         </span>
-        <span className={styles.msg} title={String(msg)}>
+        <span className={styles.msg} title={`${msg} ${hint}`.trim()}>
           {type === 'PROGRESS' && typeof msg === 'number' ? `${msg} %` : msg}
-          {(msg === '' || type === 'SUBMITTED') && <span className="muted"> {hintOf(payload)}</span>}
+          {hint !== '' && <span className="muted"> {hint}</span>}
         </span>
         {size > 0 && (
           <button
