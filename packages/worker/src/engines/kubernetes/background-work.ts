@@ -29,7 +29,6 @@ export interface BackgroundOptions {
   readonly workerId: string;
   /** Whether the launcher may read nodes and pods of the whole cluster. */
   readonly readsNodes: boolean;
-  readonly stopGraceSeconds: number;
   readonly log: RuntimeLog;
 }
 
@@ -79,7 +78,7 @@ export class BackgroundWork implements StateActions {
   }
 
   endLost(job: EngineJob): void {
-    this.begin(`ending ${jobName(job)}`, () => removeJob(this.parts, job, this.options.stopGraceSeconds));
+    this.begin(`ending ${jobName(job)}`, () => removeJob(this.parts, job, this.parts.stopGraceSeconds));
   }
 
   private begin(what: string, request: () => Promise<void>): void {

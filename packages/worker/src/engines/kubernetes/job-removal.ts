@@ -15,6 +15,8 @@ export interface RemovalParts {
   readonly paths: Paths;
   readonly deployment: string;
   readonly clock: Clock;
+  /** Grace period that pods are made with, in seconds. */
+  readonly stopGraceSeconds: number;
 }
 
 /**
@@ -30,12 +32,12 @@ export async function removeJob(parts: RemovalParts, key: JobKey, graceSeconds: 
   const listPods = () => api.list<Pod>(paths.pods(), { labelSelector });
   const deletePods = (pods: readonly Pod[], seconds: number) =>
     pods.map(({ metadata }) => api.delete(paths.pods(metadata?.name), { gracePeriodSeconds: seconds }));
-  // Together: the Job would start another pod, and the cluster would delete its pods with their own grace period.
-  await Promise.all([
-    ...deletePods((await listPods()).items, gracePeriodSeconds),
-    api.delete(paths.jobs(jobName(key)), { propagationPolicy: 'Foreground' }),
-  ]);
-  const forceAtMs = clock.nowMs() + gracePeriodSeconds * 1000 + LOST_NODE_MS;
+  // The Job first: it would start another pod.
+  await api.delete(paths.jobs(jobName(key)), { propagationPolicy: 'Foreground' });
+  await Promise.all(deletePods((await listPods()).items, gracePeriodSeconds));
+  // The cluster deletes the pods, too, with the grace period that they were made with.
+  const forceAtMs =
+    clock.nowMs() + Math.max(gracePeriodSeconds, parts.stopGraceSeconds) * 1000 + LOST_NODE_MS;
   const backoff = new Backoff(POLL, Math.random);
   for (;;) {
     const job = await orNull(api.get<Job>(paths.jobs(jobName(key))));

@@ -73,15 +73,12 @@ export class KubernetesEngine implements Engine {
       const stopGraceSeconds = this.options.stopGraceSeconds ?? 30;
       const context = { settings, deployment, workerId, stopGraceSeconds };
       const patch = await choosePatch(context);
-      const work = new BackgroundWork(
-        { api, paths, deployment, clock: this.clock },
-        { settings, workerId, readsNodes, stopGraceSeconds, log },
-      );
+      const removal = { api, paths, deployment, clock: this.clock, stopGraceSeconds };
+      const work = new BackgroundWork(removal, { settings, workerId, readsNodes, log });
       const states = new JobStates(
         { workerId, clock: this.clock, pullGraceMs: settings.pullGraceSeconds * 1000 },
         work,
       );
-      const removal = { api, paths, deployment, clock: this.clock };
       await this.startWatches(removal, states);
       this.opened = { ...removal, states, context: { ...context, patch }, work };
       await work.start(states, this.closing.signal);

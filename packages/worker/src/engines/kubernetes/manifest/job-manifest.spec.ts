@@ -104,6 +104,7 @@ describe('the Job of an attempt', () => {
                 secret: {
                   secretName: 'run-r1-2',
                   defaultMode: 0o444,
+                  optional: true,
                   items: [
                     { key: 'input.json', path: 'input.json' },
                     { key: 'output.json', path: 'output.json' },

@@ -107,6 +107,8 @@ function podSpec(spec: JobSpec, { settings, stopGraceSeconds }: JobContext): Pod
         secret: {
           secretName: jobName(spec),
           defaultMode: 0o444,
+          // A node that waits for a Secret that was deleted with its Job does not end the pod for minutes.
+          optional: true,
           items: [INPUT_KEY, OUTPUT_KEY].map((key) => ({ key, path: key })),
         },
       },
