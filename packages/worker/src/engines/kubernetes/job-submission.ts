@@ -21,7 +21,7 @@ export async function submitJob(
   const secrets = secretManifests(spec, jobLabels(spec, context));
   const manifest = jobManifest(spec, context);
   try {
-    for (const secret of secrets) await createNew(secret);
+    for (const secret of secrets) await createSecret(secret);
     const job = await createJob();
     for (const { metadata } of secrets) await orNull(api.merge(paths.secrets(metadata?.name), ownedBy(job)));
     return job;
@@ -34,14 +34,13 @@ export async function submitJob(
     throw asEngineFault(error, 'take the run');
   }
 
-  /** A Secret that is there already is replaced: its values may be old, and it may be removed as an orphan at any time. */
-  async function createNew(secret: Secret): Promise<void> {
+  /** A Secret that is there may be used by a pod already, or be of a submission that was not finished: its values are old. */
+  async function createSecret(secret: Secret): Promise<void> {
     try {
       await api.create(paths.secrets(), secret);
     } catch (error) {
-      if (!isConflict(error)) throw error;
-      await api.delete(paths.secrets(secret.metadata?.name));
-      await api.create(paths.secrets(), secret);
+      if (!(error instanceof ApiError) || error.reason !== 'AlreadyExists') throw error;
+      await api.merge(paths.secrets(secret.metadata?.name), { data: secret.data });
     }
   }
 
@@ -63,10 +62,6 @@ export async function submitJob(
       // They are removed as orphans.
     }
   }
-}
-
-function isConflict(error: unknown): boolean {
-  return error instanceof ApiError && error.reason === 'AlreadyExists';
 }
 
 /** Whether the API server has decided: the request created nothing. */

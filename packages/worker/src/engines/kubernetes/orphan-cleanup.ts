@@ -1,4 +1,4 @@
-import { orNull } from './api/kubernetes-api.js';
+import { ApiError, orNull } from './api/kubernetes-api.js';
 import { timeOf, type Job, type Pod, type Secret } from './api/resources.js';
 import type { RemovalParts } from './job-removal.js';
 import { deploymentSelector, jobName, keyOf } from './manifest/names.js';
@@ -34,13 +34,28 @@ export async function removeOrphans(parts: RemovalParts, pods: readonly Pod[]): 
     const path = paths.secrets(metadata?.name);
     const job = await findJob(metadata?.labels);
     if (job !== null) await orNull(api.merge(path, ownedBy(job)));
-    else if (await api.delete(path, { preconditions: { uid: metadata?.uid } })) removed += 1;
+    else if (
+      await deleteUnchanged(path, {
+        preconditions: { uid: metadata?.uid, resourceVersion: metadata?.resourceVersion },
+      })
+    )
+      removed += 1;
   }
   for (const { metadata } of pods) {
     if (metadata?.deletionTimestamp !== undefined || (await findJob(metadata?.labels)) !== null) continue;
     if (await api.delete(paths.pods(metadata?.name))) removed += 1;
   }
   return removed;
+
+  /** A Secret that a submission has renewed since the list stays. */
+  async function deleteUnchanged(path: string, options: object): Promise<boolean> {
+    try {
+      return await api.delete(path, options);
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 409) return false;
+      throw error;
+    }
+  }
 
   async function findJob(labels: Readonly<Record<string, string>> | undefined): Promise<Job | null> {
     const key = keyOf(labels);

@@ -143,14 +143,18 @@ export class KubernetesApi {
     const url = new URL(this.server.replace(/\/+$/, '') + call.path);
     for (const [name, value] of Object.entries(call.query ?? {})) url.searchParams.set(name, String(value));
     const headers: http.OutgoingHttpHeaders = { Accept: call.accept ?? 'application/json' };
-    const type = call.method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
-    if (call.body !== undefined) headers['Content-Type'] = type;
+    const body = call.body === undefined ? undefined : JSON.stringify(call.body);
+    if (body !== undefined) {
+      headers['Content-Type'] = call.method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
+      // Node does not add it to a DELETE, whose body would then be lost.
+      headers['Content-Length'] = Buffer.byteLength(body);
+    }
     const options: https.RequestOptions = { method: call.method, headers, signal };
     await this.config.applyToHTTPSOptions(options);
     const request = (url.protocol === 'https:' ? https : http).request(url, options);
     // An abort after the answer has begun is an error of the answer; the request may report it, too.
     request.on('error', () => undefined);
-    request.end(call.body === undefined ? undefined : JSON.stringify(call.body));
+    request.end(body);
     const [response]: IncomingMessage[] = await once(request, 'response');
     if (response === undefined) throw new Error('the API server did not answer');
     if ((response.statusCode ?? 500) < 300) return response;
