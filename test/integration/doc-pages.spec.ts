@@ -14,7 +14,7 @@ import {
   type DocPage,
 } from '../support/doc-pages.js';
 import { PROJECT } from '../support/service-process.js';
-import { checkBenchCommand, checkComposeCommand } from '../support/doc-commands.js';
+import { checkBenchCommand, checkComposeCommand, checkKubectlCommand } from '../support/doc-commands.js';
 
 /** Specs that run the blocks of a page, and read it by its path. */
 const RUN_BY = new Map([
@@ -68,10 +68,11 @@ const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string
   [/^npx longshore serve --extensions /, 'test/e2e/extending.spec.ts', "'--extensions'"],
 ];
 
-/** Commands that take hours or images of Docker Hub: not run, but what they name must exist. */
+/** Commands that take hours, a cluster or images of Docker Hub: not run, but what they name must exist. */
 const CHECKED: readonly (readonly [command: RegExp, check: (command: string) => Promise<void>])[] = [
   [/npm run bench -- /, checkBenchCommand],
   [/^docker compose /, checkComposeCommand],
+  [/^kubectl /, checkKubectlCommand],
 ];
 
 /** A path of the repository in code quotes. */

@@ -50,3 +50,28 @@ export async function checkComposeCommand(command: string): Promise<void> {
   assert.equal(program, 'longshore', command);
   assert.match(await readFile(join(PROJECT, 'docker', 'Dockerfile'), 'utf8'), /bin\/longshore\b/);
 }
+
+/** The folder, namespace, Secret and Deployment that a command of kubectl names are those of the files. @throws AssertionError */
+export async function checkKubectlCommand(command: string): Promise<void> {
+  const folder = join(PROJECT, 'docker', 'kubernetes');
+  const texts = await Promise.all(
+    (await readdir(folder)).map((name) => readFile(join(folder, name), 'utf8')),
+  );
+  const files = texts.join('\n');
+  const named = [
+    [/apply -k (\S+)/, /^docker\/kubernetes$/],
+    [/(?:--namespace|namespace) (\S+)/, /\nnamespace: longshore\n/],
+    [
+      /secret generic (\S+) --from-literal=(\S+)=KEY/,
+      /secretKeyRef:\s*\{ name: longshore-worker, key: api-key \}/,
+    ],
+    [/deployment\/(\S+)/, /kind: Deployment\nmetadata:\n {2}name: longshore-worker\n/],
+  ] as const;
+  const found = named.filter(([pattern]) => pattern.test(command));
+  assert.ok(found.length > 0, `not understood: ${command}`);
+  for (const [pattern, there] of found) {
+    const [, name = '', key = ''] = pattern.exec(command) ?? [];
+    assert.ok(there.test(name) || (there.test(files) && there.source.includes(name)), command);
+    assert.ok(there.source.includes(key), command);
+  }
+}
