@@ -27,6 +27,7 @@ test('requires only an API key', () => {
     tags: [],
     tickSeconds: 2,
     runtime: null,
+    engine: null,
     imagesDir: null,
     allowedImages: null,
     localRegistries: false,
@@ -37,6 +38,9 @@ test('requires only an API key', () => {
     drainSeconds: 30,
     workerTimeoutSeconds: 60,
     maxRuns: null,
+    deployment: 'longshore',
+    maxPending: 10,
+    stopGraceSeconds: 30,
     healthFile: null,
     logLevel: 'info',
   });
@@ -64,6 +68,9 @@ test('reads every setting from the environment', () => {
     SERVICE_WORKER_DRAIN: '0',
     SERVICE_WORKER_TIMEOUT: '3',
     SERVICE_WORKER_MAX_RUNS: '7',
+    SERVICE_WORKER_DEPLOYMENT: 'team-a',
+    SERVICE_WORKER_MAX_PENDING: '20',
+    SERVICE_WORKER_STOP_GRACE: '5',
     SERVICE_WORKER_HEALTH_FILE: '/run/worker',
     SERVICE_LOG_LEVEL: 'warning',
   });
@@ -78,6 +85,7 @@ test('reads every setting from the environment', () => {
     tags: ['fast', 'ssd'],
     tickSeconds: 0.5,
     runtime: 'process',
+    engine: null,
     imagesDir: 'images',
     allowedImages: ['ghcr.io/acme/*', 'docker.io/library/busybox'],
     localRegistries: true,
@@ -88,6 +96,9 @@ test('reads every setting from the environment', () => {
     drainSeconds: 0,
     workerTimeoutSeconds: 3,
     maxRuns: 7,
+    deployment: 'team-a',
+    maxPending: 20,
+    stopGraceSeconds: 5,
     healthFile: '/run/worker',
     logLevel: 'warn',
   });
@@ -113,9 +124,12 @@ test('reports every wrong setting on its own line, without secrets', () => {
     SERVICE_WORKER_DRAIN: '-1',
     SERVICE_WORKER_TIMEOUT: 'x',
     SERVICE_WORKER_MAX_RUNS: '0',
+    SERVICE_WORKER_DEPLOYMENT: 'a_b',
+    SERVICE_WORKER_MAX_PENDING: '0',
+    SERVICE_WORKER_STOP_GRACE: '3601',
     SERVICE_LOG_LEVEL: 'loud',
   });
-  assert.equal(problems.length, 19);
+  assert.equal(problems.length, 22);
   for (const problem of problems) {
     assert.match(problem, /^SERVICE_[A-Z_]+ must be /);
     assert.ok(!problem.includes('hunter2') && !problem.includes('\n') && !problem.includes('\u0007'));
@@ -149,6 +163,20 @@ test('refuses unknown flags, and the key as a flag without printing it', () => {
       '--max-runs (SERVICE_WORKER_MAX_RUNS) must be an integer from 1 to 1024, got "1025"',
     ]),
   );
+});
+
+test('requires the id of a launcher, and refuses a share of GPUs that it could not keep', () => {
+  const [id = '', gpus = '', ...more] = problemsOf({
+    SERVICE_API_KEY: 'k',
+    SERVICE_WORKER_RUNTIME: 'kubernetes',
+    SERVICE_WORKER_GPUS: '0',
+  });
+  assert.match(id, /^SERVICE_WORKER_ID must be .*: with the runtime kubernetes, jobs are found again by it/);
+  assert.match(
+    gpus,
+    /^SERVICE_WORKER_GPUS must be .*: with the runtime kubernetes, the cluster assigns GPUs/,
+  );
+  assert.deepEqual(more, []);
 });
 
 test('explains every setting in the help', () => {

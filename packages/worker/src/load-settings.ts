@@ -1,5 +1,12 @@
 import { SettingsReader, type SettingValue } from '@longshore/common/settings/settings-reader';
+import { readKubernetesSettings, type KubernetesSettings } from './engines/kubernetes/kubernetes-settings.js';
 import { WORKER_SETTINGS, type WorkerSettingField } from './worker-settings.js';
+
+/** The cluster to which runs are submitted. */
+export interface EngineSettings {
+  readonly name: 'kubernetes';
+  readonly settings: KubernetesSettings;
+}
 
 export interface WorkerSettings {
   /** Without a slash at the end. */
@@ -15,8 +22,10 @@ export interface WorkerSettings {
   readonly gpuIds: readonly number[] | null;
   readonly tags: readonly string[];
   readonly tickSeconds: number;
-  /** Null: docker when an engine answers, else process. */
+  /** How this machine executes runs; null: docker when an engine answers, else process. */
   readonly runtime: 'docker' | 'process' | null;
+  /** Null: runs are executed on this machine. */
+  readonly engine: EngineSettings | null;
   /** Folder of the images of the runtime `process`. */
   readonly imagesDir: string | null;
   /** Patterns of images that may run; null: all. */
@@ -35,14 +44,21 @@ export interface WorkerSettings {
   readonly drainSeconds: number;
   /** Seconds without a heartbeat after which the worker is stale, until the service sends its own value. */
   readonly workerTimeoutSeconds: number;
-  /** Limit of concurrent runs; null: the number of CPU cores. */
+  /** Limit of concurrent runs; null: the number of CPU cores, and in a cluster the most that a heartbeat can list. */
   readonly maxRuns: number | null;
+  /** Name on all jobs in a cluster. */
+  readonly deployment: string;
+  /** Limit of jobs that wait in the cluster. */
+  readonly maxPending: number;
+  /** Seconds between SIGTERM and SIGKILL of a job. */
+  readonly stopGraceSeconds: number;
   /** File that holds the time until which the worker counts as active; null: none. */
   readonly healthFile: string | null;
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
 }
 
 const WORKER_ID = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
+const DEPLOYMENT = /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/;
 const LOG_LEVELS: ReadonlyMap<string, WorkerSettings['logLevel']> = new Map([
   ['debug', 'debug'],
   ['info', 'info'],
@@ -80,7 +96,7 @@ export function loadWorkerSettings(
     gpuIds: read('gpuIds', parseGpuIds, null),
     tags: read('tags', parseTags, []),
     tickSeconds: read('tickSeconds', within(0.05, 3600), 0),
-    runtime: read('runtime', parseRuntime, null),
+    ...read('runtime', (value) => parseRuntime(value, reader), { runtime: null, engine: null }),
     imagesDir: read('imagesDir', String, null),
     allowedImages: read('allowedImages', parsePatterns, null),
     localRegistries: read(
@@ -95,9 +111,21 @@ export function loadWorkerSettings(
     drainSeconds: read('drainSeconds', within(0, 86_400), 0),
     workerTimeoutSeconds: read('workerTimeoutSeconds', within(0.1, 86_400), 0),
     maxRuns: read('maxRuns', within(1, 1024), null),
+    deployment: read('deployment', matching(DEPLOYMENT), ''),
+    maxPending: read('maxPending', within(1, 1000), 0),
+    stopGraceSeconds: read('stopGraceSeconds', within(0, 3600), 0),
     healthFile: read('healthFile', String, null),
     logLevel: read('logLevel', (text) => LOG_LEVELS.get(String(text)), 'info'),
   };
+  const { engine, workerId, gpuIds } = settings;
+  if (engine !== null) {
+    if (workerId === null)
+      reader.refuse(
+        'workerId',
+        `with the runtime ${engine.name}, jobs are found again by it after a restart`,
+      );
+    if (gpuIds !== null) reader.refuse('gpuIds', `with the runtime ${engine.name}, the cluster assigns GPUs`);
+  }
   reader.throwIfRefused();
   return settings;
 }
@@ -147,6 +175,18 @@ function partsOf(list: SettingValue): string[] {
   return parts.map((part) => part.trim()).filter((part) => part !== '');
 }
 
-function parseRuntime(value: SettingValue): 'docker' | 'process' | undefined {
-  return value === 'docker' || value === 'process' ? value : undefined;
+function parseRuntime(
+  value: SettingValue,
+  reader: SettingsReader<WorkerSettingField>,
+): Pick<WorkerSettings, 'runtime' | 'engine'> | undefined {
+  const name = String(value);
+  switch (name) {
+    case 'docker':
+    case 'process':
+      return { runtime: name, engine: null };
+    case 'kubernetes':
+      return { runtime: null, engine: { name, settings: readKubernetesSettings(reader) } };
+    default:
+      return undefined;
+  }
 }

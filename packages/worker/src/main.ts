@@ -14,8 +14,7 @@ import { Worker } from './worker.js';
 import { SYSTEM_CLOCK } from './clock.js';
 import { boundedFetch } from './service-api/bounded-fetch.js';
 import { HttpServiceApi } from './service-api/http-service-api.js';
-import { detectResources, limitResources } from './claims/resources.js';
-import { chooseRuntime } from './runtime/choose-runtime.js';
+import { chooseExecutor } from './choose-executor.js';
 import { WORKER_SETTINGS } from './worker-settings.js';
 
 const USAGE_ERROR = 2;
@@ -43,15 +42,14 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
     name: 'longshore-worker',
     warn: (reason) => logger.warn({ reason }, 'spans of traces may be lost'),
   });
-  const runtime = await chooseRuntime({ ...settings, ...identity, env, log: logger });
-  const resources = limitResources(await detectResources(), settings);
-  if (shutdown.signal.aborted) return 0;
-  logger.info({ service: serviceUrl, runtime: runtime.name, resources }, 'the worker starts');
+  const context = { env, logger, signal: shutdown.signal };
+  const executor = await chooseExecutor(settings, identity, context);
+  if (executor === null || shutdown.signal.aborted) return 0;
+  logger.info({ service: serviceUrl }, 'the worker starts');
 
   const worker = new Worker({
     settings,
     workerId: identity.workerId,
-    resources,
     api: new HttpServiceApi(
       createLongshoreClient({
         baseUrl: serviceUrl,
@@ -60,7 +58,7 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
         json: EXACT_JSON,
       }),
     ),
-    runtime,
+    createExecutor: executor.create,
     clock: SYSTEM_CLOCK,
     logger,
     random: Math.random,
@@ -68,6 +66,7 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
   });
   shutdown.signal.addEventListener('abort', () => worker.shutDown());
   const exitCode = await worker.run();
+  await executor.close();
   await tracing?.close();
   return exitCode;
 }

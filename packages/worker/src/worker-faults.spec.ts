@@ -52,7 +52,7 @@ describe('the cause that FAILED reports', () => {
 });
 
 describe('a failure of the engine', () => {
-  it('pauses claims until a probe container runs, while heartbeats go on', async () => {
+  it('pauses claims until a probe succeeds, while heartbeats go on', async () => {
     const harness = makeHarness({ env: { SERVICE_WORKER_MAX_RUNS: '1' } });
     const { clock, runtime, service, log } = harness;
     runtime.onStart = runtime.onProbe = throws(new EngineFault('no bridge'));
@@ -66,7 +66,7 @@ describe('a failure of the engine', () => {
       `${runtime.probes.length} probes in 10 minutes`,
     );
     assert.ok(service.callsOf('heartbeat').length >= 60);
-    assert.equal(log.filter((line) => line.includes('no claims until a probe container runs')).length, 1);
+    assert.equal(log.filter((line) => line.includes('no claims until a probe succeeds')).length, 1);
 
     runtime.onProbe = async () => undefined;
     runtime.onStart = (container) => container.end(0);

@@ -1,7 +1,8 @@
 import type { Setting } from '@longshore/common/settings/setting';
+import { KUBERNETES_SETTINGS } from './engines/kubernetes/kubernetes-settings.js';
 
-/** Every setting of the worker program, in the order in which help shows them. */
-export const WORKER_SETTINGS = [
+/** Settings of all runtimes. */
+const COMMON_SETTINGS = [
   {
     field: 'serviceUrl',
     env: 'SERVICE_URL',
@@ -43,7 +44,8 @@ export const WORKER_SETTINGS = [
     flag: 'cpu',
     kind: 'integer',
     allowed: 'an integer from 1 to 65536',
-    description: 'CPU cores that this worker offers to runs; when unset, those of the machine.',
+    description:
+      'CPU cores that this worker offers to runs; when unset, those of the machine, or what the cluster could give now.',
   },
   {
     field: 'ramMb',
@@ -51,7 +53,8 @@ export const WORKER_SETTINGS = [
     flag: 'ram-mb',
     kind: 'integer',
     allowed: 'an integer from 1 to 2147483647',
-    description: 'Memory in MB that this worker offers to runs; when unset, that of the machine.',
+    description:
+      'Memory in MB that this worker offers to runs; when unset, that of the machine, or what the cluster could give now.',
   },
   {
     field: 'gpuIds',
@@ -84,8 +87,9 @@ export const WORKER_SETTINGS = [
     env: 'SERVICE_WORKER_RUNTIME',
     flag: 'runtime',
     kind: 'text',
-    allowed: 'docker or process',
-    description: 'How images are executed; when unset, docker if an engine answers, else process.',
+    allowed: 'docker, process or kubernetes',
+    description:
+      'How images are executed: on this machine (docker, process), or as jobs of a cluster (kubernetes); when unset, docker if an engine answers, else process.',
   },
   {
     field: 'imagesDir',
@@ -102,7 +106,7 @@ export const WORKER_SETTINGS = [
     kind: 'text',
     allowed: 'a comma-separated list of up to 100 patterns such as ghcr.io/acme/*',
     description:
-      'Images that the runtime docker may run: REGISTRY/PATH without tag, with * for any text, such as docker.io/library/*; when unset, all.',
+      'Images that the worker runs, except by the runtime process: REGISTRY/PATH without tag, with * for any text, such as docker.io/library/*; when unset, all.',
   },
   {
     field: 'localRegistries',
@@ -174,7 +178,37 @@ export const WORKER_SETTINGS = [
     flag: 'max-runs',
     kind: 'integer',
     allowed: 'an integer from 1 to 1024',
-    description: 'Runs at the same time; when unset, one for each CPU core.',
+    description:
+      'Runs at the same time; when unset, one for each CPU core, and 1000 in a cluster (also the limit there).',
+  },
+  {
+    field: 'deployment',
+    env: 'SERVICE_WORKER_DEPLOYMENT',
+    flag: 'deployment',
+    kind: 'text',
+    default: 'longshore',
+    allowed: '1 to 40 characters of a-z 0-9 -, the first and the last one a letter or digit',
+    description:
+      'Name on all jobs in a cluster: launchers with the same one see, and end, the jobs of each other.',
+  },
+  {
+    field: 'maxPending',
+    env: 'SERVICE_WORKER_MAX_PENDING',
+    flag: 'max-pending',
+    kind: 'integer',
+    default: '10',
+    allowed: 'an integer from 1 to 1000',
+    description:
+      'Jobs of this launcher that may wait in the cluster; it claims no more runs until one has started.',
+  },
+  {
+    field: 'stopGraceSeconds',
+    env: 'SERVICE_WORKER_STOP_GRACE',
+    flag: 'stop-grace',
+    kind: 'number',
+    default: '30',
+    allowed: 'a number of seconds from 0 to 3600',
+    description: 'Seconds between SIGTERM and SIGKILL of a job that is ended.',
   },
   {
     field: 'healthFile',
@@ -193,6 +227,12 @@ export const WORKER_SETTINGS = [
     allowed: 'debug, info, warning or error',
     description: 'Lowest level that is logged.',
   },
+] as const satisfies readonly Setting[];
+
+/** Every setting of the worker program, in the order in which help shows them. */
+export const WORKER_SETTINGS = [
+  ...COMMON_SETTINGS,
+  ...KUBERNETES_SETTINGS,
 ] as const satisfies readonly Setting[];
 
 /** Field of a setting of the worker program. */

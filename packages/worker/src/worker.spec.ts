@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import type { ChunkAddress } from './service-api/service-api.js';
+import type { ChunkAddress, LogChunk } from './service-api/service-api.js';
 import { DOWN, errorMessage, eventTypes } from './testing/fake-service.js';
 import { makeHarness } from './testing/worker-harness.js';
 
@@ -117,8 +117,8 @@ test('reports FAILED even when the service refuses the reason', async () => {
 });
 
 const LOG_TAKERS = {
-  'takes its log': async ({ number }: ChunkAddress) =>
-    ({ kind: 'ok', value: { nextChunk: number + 1 } }) as const,
+  'takes its log': async ({ number }: ChunkAddress, { firstLine, lines }: LogChunk) =>
+    ({ kind: 'ok', value: { nextChunk: number + 1, nextLine: firstLine + lines.length } }) as const,
   'takes no log': async () => DOWN,
   'never answers to its log': () => new Promise<never>(() => undefined),
 };

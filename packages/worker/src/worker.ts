@@ -2,24 +2,15 @@ import type { Logger } from 'pino';
 import type { Tracing } from '@longshore/common/tracing/tracing';
 import type { WorkerContext } from './worker-context.js';
 import type { WorkerSettings } from './load-settings.js';
-import { Capacity, CapacityQueue } from './claims/capacity.js';
 import { ClaimLoop } from './claims/claim-loop.js';
 import type { Clock } from './clock.js';
 import { HealthFile } from './heartbeats/health-file.js';
 import { HeartbeatLoop } from './heartbeats/heartbeat-loop.js';
 import { ClaimThrottle } from './claims/claim-throttle.js';
-import { EnginePause } from './claims/engine-pause.js';
 import { UnshippedLogs } from './logs/run-log.js';
-import { RunExecution, type ExecutionParts } from './execution/run-execution.js';
-import type { Runtime } from './runtime/runtime.js';
-import {
-  isIdRefusal,
-  type ClaimedRun,
-  type Refusal,
-  type Resources,
-  type ServiceApi,
-} from './service-api/service-api.js';
-import { LeftoverCleanup } from './execution/leftover-cleanup.js';
+import type { Executor, ExecutorHost } from './execution/executor.js';
+import type { RunExecution } from './execution/run-execution.js';
+import { isIdRefusal, type ClaimedRun, type Refusal, type ServiceApi } from './service-api/service-api.js';
 import type { StopReason } from './execution/stop-signal.js';
 
 /** Time to stop containers at the end of a shutdown, in milliseconds. */
@@ -31,9 +22,8 @@ const SHIPPING_MS = 5_000;
 export interface WorkerParts {
   readonly settings: WorkerSettings;
   readonly workerId: string;
-  readonly resources: Resources;
   readonly api: ServiceApi;
-  readonly runtime: Runtime;
+  readonly createExecutor: (host: ExecutorHost) => Executor;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly random: () => number;
@@ -44,7 +34,7 @@ export interface WorkerParts {
 /** Registers, claims runs, executes and reports them, until a shutdown or until the service refuses the worker. */
 export class Worker {
   private readonly context: WorkerContext;
-  private readonly executionParts: ExecutionParts;
+  private readonly executor: Executor;
   private readonly heartbeats: HeartbeatLoop;
   private readonly claims: ClaimLoop;
   private readonly executions = new Map<RunExecution, Promise<void>>();
@@ -53,9 +43,7 @@ export class Worker {
   private readonly failed = new AbortController();
   private readonly registered = new AbortController();
   private readonly throttle: ClaimThrottle;
-  private readonly enginePause: EnginePause;
   private readonly healthFile: HealthFile;
-  private readonly leftovers: LeftoverCleanup;
   /** Set when all executions are stopped. */
   private stopReason: StopReason | null = null;
   /** Set when the worker ends for another reason than a shutdown. */
@@ -63,7 +51,7 @@ export class Worker {
   private unreported = 0;
 
   constructor(private readonly parts: WorkerParts) {
-    const { settings, workerId, resources, api, runtime, clock, logger, random, tracing } = parts;
+    const { settings, workerId, api, createExecutor, clock, logger, random, tracing } = parts;
     const { tickSeconds } = settings;
     const tickMs = tickSeconds * 1000;
     this.context = {
@@ -75,35 +63,24 @@ export class Worker {
       onKeyRefused: (refusal) => this.onRefused(refusal),
     };
     this.throttle = new ClaimThrottle(clock, random);
-    this.enginePause = new EnginePause({
-      clock,
-      logger,
-      random,
-      probe: (image) => runtime.probe(image),
-      onResume: () => this.claims.wake(),
-      signal: this.draining.signal,
-    });
     this.healthFile = new HealthFile(settings.healthFile, logger);
-    this.leftovers = new LeftoverCleanup(this.context, runtime);
-    const queue = new CapacityQueue(new Capacity(resources, settings.maxRuns ?? resources.cpuCores), () =>
-      this.claims.wake(),
-    );
-    const { context, unshippedLogs, enginePause } = this;
-    this.executionParts = {
-      context,
-      runtime,
-      queue,
-      unshippedLogs,
-      enginePause,
+    const executor = createExecutor({
+      context: this.context,
+      unshippedLogs: this.unshippedLogs,
       tracing,
       tickMs,
       tellsLostRuns: () => this.heartbeats.tellsLostRuns,
       eventLimits: settings,
-    };
+      draining: this.draining.signal,
+      onRoom: () => this.claims.wake(),
+      adopt: (execution) => this.start(execution, []),
+    });
+    this.executor = executor;
     this.heartbeats = new HeartbeatLoop(this.context, {
-      resources,
-      tags: settings.tags,
-      capabilities: runtime.capabilities,
+      resources: () => executor.resources(),
+      load: () => executor.load(),
+      tags: [...new Set([...settings.tags, ...executor.tags])],
+      capabilities: executor.capabilities,
       tickSeconds,
       workerTimeoutSeconds: settings.workerTimeoutSeconds,
       heldRuns: () => [...this.executions.keys()].flatMap(({ isHeld, claimed }) => (isHeld ? [claimed] : [])),
@@ -119,10 +96,9 @@ export class Worker {
       },
       onRejected: (refusal) => this.onRefused(refusal),
     });
-    const maxHeld = 2 * (settings.maxRuns ?? resources.cpuCores);
     this.claims = new ClaimLoop(this.context, {
       tickMs,
-      hasRoom: () => this.enginePause.allowsClaims && queue.hasRoom() && this.executions.size < maxHeld,
+      hasRoom: () => executor.hasRoom(),
       throttleMs: () => this.throttle.remainingMs(),
       workerTimeoutSeconds: () => this.heartbeats.timeoutSeconds,
       requestHeartbeat: () => this.heartbeats.wake(),
@@ -135,6 +111,7 @@ export class Worker {
     if (this.draining.signal.aborted) return;
     this.parts.logger.info({ runs: this.executions.size }, 'shutting down');
     this.draining.abort();
+    for (const execution of this.executions.keys()) execution.drain();
   }
 
   /**
@@ -146,14 +123,14 @@ export class Worker {
     const { clock, logger } = this.parts;
     const heartbeats = new AbortController();
     await this.healthFile.remove();
-    await this.guard(this.leftovers.removeOwn(this.draining.signal));
+    await this.guard(this.executor.recover(this.draining.signal));
     const heartbeating = this.guard(this.heartbeats.run(heartbeats.signal));
     const claiming = this.guard(this.claimWhenRegistered());
-    const sweeping = this.guard(this.leftovers.removeAbandoned(this.draining.signal));
+    const upkeep = this.guard(this.executor.upkeep(this.draining.signal));
     await whenAborted(this.draining.signal);
     await this.finish(claiming);
     heartbeats.abort();
-    await Promise.race([Promise.all([heartbeating, sweeping]), clock.sleep(STOPPING_MS)]);
+    await Promise.race([Promise.all([heartbeating, upkeep]), clock.sleep(STOPPING_MS)]);
     const ended = { unreported: this.unreported, left: this.executions.size };
     const succeeded = this.failure === null && ended.unreported === 0 && ended.left === 0;
     if (succeeded && this.registered.signal.aborted) await this.leave();
@@ -210,13 +187,16 @@ export class Worker {
     this.throttle.recordClaim();
     const why = `this worker claimed attempt ${run.attempt}`;
     for (const [older] of held) older.stop({ kind: 'lost', why });
-    const execution = new RunExecution(this.executionParts, run);
-    this.enginePause.recordClaim(execution);
     const superseded = held.map(([, end]) => end);
-    this.executions.set(execution, this.guard(this.execute(execution, superseded)));
-    this.heartbeats.wake();
-    if (this.stopReason !== null) execution.stop(this.stopReason);
+    this.start(this.executor.execute(run), superseded);
     return true;
+  }
+
+  private start(execution: RunExecution, after: readonly Promise<void>[]): void {
+    this.executions.set(execution, this.guard(this.execute(execution, after)));
+    this.heartbeats.wake();
+    if (this.draining.signal.aborted) execution.drain();
+    if (this.stopReason !== null) execution.stop(this.stopReason);
   }
 
   private async execute(execution: RunExecution, after: readonly Promise<void>[]): Promise<void> {
@@ -227,7 +207,7 @@ export class Worker {
       this.throttle.recordEnd(end);
     } finally {
       this.executions.delete(execution);
-      this.enginePause.recordEnd(execution);
+      this.executor.onEnd(execution);
       this.claims.wake();
     }
   }

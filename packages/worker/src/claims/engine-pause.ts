@@ -9,7 +9,7 @@ export interface EnginePauseOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly random: () => number;
-  /** @throws Error that says why this machine cannot start a container */
+  /** @throws Error that says why the engine cannot execute anything now */
   readonly probe: (image: string) => Promise<void>;
   readonly onResume: () => void;
   /** Ends a pause for good. */
@@ -17,8 +17,8 @@ export interface EnginePauseOptions {
 }
 
 /**
- * Pauses claims after a failure of the engine until a probe container runs. Then one run at a time is claimed until the
- * container of one starts. Pauses grow with each failure before that.
+ * Pauses claims after a failure of the engine until a probe succeeds. Then one run at a time is claimed until the
+ * container of one starts or its job is submitted. Pauses grow with each failure before that.
  */
 export class EnginePause {
   private readonly backoff: Backoff;
@@ -42,7 +42,7 @@ export class EnginePause {
     this.trials.delete(execution);
   }
 
-  /** The container of a run has started. */
+  /** The container of a run has started, or its job is submitted. */
   recordStart(): void {
     if (this.state !== 'on trial') return;
     this.state = 'working';
@@ -60,17 +60,14 @@ export class EnginePause {
     const { clock, logger, signal, onResume } = this.options;
     const startedAtMs = clock.nowMs();
     this.state = 'paused';
-    logger.warn('the container engine failed: no claims until a probe container runs');
+    logger.warn('the container engine failed: no claims until a probe succeeds');
     for (let tries = 1; !signal.aborted; tries++) {
       await clock.sleep(this.backoff.nextMs(), signal);
       if (signal.aborted || (await this.succeeds(image, tries))) break;
     }
     if (signal.aborted) return;
     this.state = 'on trial';
-    logger.info(
-      { pausedMs: Math.round(clock.nowMs() - startedAtMs) },
-      'a probe container ran: claiming again',
-    );
+    logger.info({ pausedMs: Math.round(clock.nowMs() - startedAtMs) }, 'a probe succeeded: claiming again');
     onResume();
   }
 
@@ -81,7 +78,7 @@ export class EnginePause {
     } catch (error) {
       const level = tries === 1 ? 'warn' : 'info';
       const fields = { error: errorText(error), tries };
-      this.options.logger[level](fields, 'the probe container did not run: still no claims');
+      this.options.logger[level](fields, 'the probe failed: still no claims');
       return false;
     }
   }

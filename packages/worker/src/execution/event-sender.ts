@@ -11,7 +11,7 @@ import {
 } from '../service-api/service-api.js';
 
 /** When so many events wait, the reader of the log waits too. */
-const MAX_WAITING_EVENTS = 100;
+export const MAX_WAITING_EVENTS = 100;
 
 const RETRY = { firstMs: 500, maxMs: 15_000 };
 
@@ -57,18 +57,21 @@ export class EventSender {
     private readonly options: SenderOptions,
   ) {}
 
-  /** Queues an event and resolves when there is room for it. A refused event is dropped. */
-  async push(event: RunEvent): Promise<void> {
+  /**
+   * Queues an event and resolves when there is room for it. A refused event is dropped.
+   * @param key idempotency key; null: one of this execution alone
+   */
+  async push(event: RunEvent, key: string | null = null): Promise<void> {
     while (this.waiting.length >= MAX_WAITING_EVENTS && this.closed === null) {
       await new Promise<void>((resolve) => this.blockedPushes.push(resolve));
     }
-    this.add(event, null);
+    this.add(event, key, null);
   }
 
-  /** Queues an event and resolves with the result. */
-  deliver(event: RunEvent): Promise<Delivery> {
+  /** As `push`, but resolves with the result. */
+  deliver(event: RunEvent, key: string | null = null): Promise<Delivery> {
     return new Promise((resolve) => {
-      this.add(event, resolve);
+      this.add(event, key, resolve);
     });
   }
 
@@ -81,13 +84,14 @@ export class EventSender {
     this.unblockPushes();
   }
 
-  private add(event: RunEvent, settle: Waiting['settle']): void {
+  private add(event: RunEvent, key: string | null, settle: Waiting['settle']): void {
     if (this.closed !== null) {
       settle?.(this.closed);
       return;
     }
     this.count += 1;
-    this.waiting.push({ event, idempotencyKey: `${this.options.executionId}:${this.count}`, settle });
+    const idempotencyKey = key ?? `${this.options.executionId}:${this.count}`;
+    this.waiting.push({ event, idempotencyKey, settle });
     void this.sendAll();
   }
 

@@ -4,10 +4,11 @@ import { EngineFault, RunFault } from '../runtime/runtime.js';
 import type { SecretMask } from '../secrets/secret-mask.js';
 
 /**
- * What failed. `container`; `run`: it would fail on every worker; `machine`: this machine could not execute it; `capacity`:
- * this worker can never execute it; `engine`: this machine cannot execute anything now.
+ * What failed. `container`; `job`: the engine's job, other than by the exit of its container; `run`: it would fail on every
+ * worker; `machine`: this machine could not execute it; `capacity`: this worker can never execute it; `engine`: this machine
+ * cannot execute anything now.
  */
-export type FailureOrigin = 'container' | 'run' | 'machine' | 'capacity' | 'engine' | 'shutdown';
+export type FailureOrigin = 'container' | 'job' | 'run' | 'machine' | 'capacity' | 'engine' | 'shutdown';
 
 /** The cause that FAILED reports. After `infrastructure`, the service queues the run again without a failed attempt of the user. */
 export type FailureCause = 'exit' | 'oom' | 'image' | 'error' | 'infrastructure';
@@ -26,7 +27,9 @@ export type Outcome =
       readonly message: string;
     }
   /** Nothing to report. */
-  | { readonly kind: 'lost'; readonly why: string };
+  | { readonly kind: 'lost'; readonly why: string }
+  /** The job goes on; the next process of this worker follows it. */
+  | { readonly kind: 'left' };
 
 /** The outcome of an execution that failed with the error. */
 export function outcomeOfError(error: unknown): Outcome {
@@ -58,6 +61,7 @@ export function maskedOutcome(outcome: Outcome, mask: SecretMask): Outcome {
     case 'failed':
       return { ...outcome, summary: mask.text(outcome.summary), message: mask.text(outcome.message) };
     case 'lost':
+    case 'left':
       return outcome;
   }
 }
@@ -74,6 +78,7 @@ function completed(outputs: JsonObject, mask: SecretMask): Outcome {
 export function logNoteOf(outcome: Outcome): string | null {
   switch (outcome.kind) {
     case 'completed':
+    case 'left':
       return null;
     case 'failed':
       return outcome.origin === 'container' ? null : outcome.message;

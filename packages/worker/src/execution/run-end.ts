@@ -6,16 +6,17 @@ import type { FailureOrigin, Outcome } from './outcome.js';
 import type { Refusal, RunEvent } from '../service-api/service-api.js';
 
 /**
- * How a run ended for this worker. `failed`: its container failed or was stopped by the shutdown; `faulty`: the run would
+ * How a run ended for this worker. `failed`: its container or job failed or was stopped by the shutdown; `faulty`: the run would
  * fail on every worker, or this one can never execute it; `machine-failed`: this machine could not execute it; `engine-failed`:
  * this machine cannot execute anything now; `lost`: the service took the run away or refused its end; `unreported`: the
- * service did not answer the final event.
+ * service did not answer the final event; `left`: its job goes on without this process.
  */
 export type RunEnd =
-  'completed' | 'failed' | 'faulty' | 'machine-failed' | 'engine-failed' | 'lost' | 'unreported';
+  'completed' | 'failed' | 'faulty' | 'machine-failed' | 'engine-failed' | 'lost' | 'unreported' | 'left';
 
 const END_OF: Readonly<Record<FailureOrigin, RunEnd>> = {
   container: 'failed',
+  job: 'failed',
   run: 'faulty',
   machine: 'machine-failed',
   capacity: 'faulty',
@@ -23,25 +24,40 @@ const END_OF: Readonly<Record<FailureOrigin, RunEnd>> = {
   shutdown: 'failed',
 };
 
+interface EndOptions {
+  readonly logger: Logger;
+  /** Idempotency key of the first final event, and the beginning of those that follow a refused one; null: keys of the sender. */
+  readonly key: string | null;
+}
+
+/** Sends a final event and resolves with the result. */
+type Send = (event: RunEvent) => Promise<Delivery>;
+
 /** Sends the final event until the service accepts or refuses it. */
-export async function reportEnd(outcome: Outcome, sender: EventSender, logger: Logger): Promise<RunEnd> {
+export async function reportEnd(
+  outcome: Outcome,
+  sender: EventSender,
+  { logger, key }: EndOptions,
+): Promise<RunEnd> {
+  let count = 0;
+  const send: Send = (event) => {
+    count += 1;
+    return sender.deliver(event, key === null || count === 1 ? key : `${key}:${count}`);
+  };
   switch (outcome.kind) {
     case 'lost':
-      return 'lost';
+    case 'left':
+      return outcome.kind;
     case 'completed':
-      return reportCompleted(outcome.outputs, sender, logger);
+      return reportCompleted(outcome.outputs, send, logger);
     case 'failed':
-      return reportFailed(outcome, sender, logger);
+      return reportFailed(outcome, send, logger);
   }
 }
 
-async function reportCompleted(
-  outputs: JsonObject | undefined,
-  sender: EventSender,
-  logger: Logger,
-): Promise<RunEnd> {
+async function reportCompleted(outputs: JsonObject | undefined, send: Send, logger: Logger): Promise<RunEnd> {
   const payload: JsonObject = outputs === undefined ? {} : { outputs };
-  const delivery = await sender.deliver({
+  const delivery = await send({
     type: 'COMPLETED',
     msg: 'The container ended with exit code 0',
     payload,
@@ -51,22 +67,22 @@ async function reportCompleted(
   const why = status === 413 ? 'they are larger than it takes' : `${status}: ${detail}`;
   const message = clipMessage(`The service refused the run's outputs: ${why}`);
   const outcome = { kind: 'failed', origin: 'run', cause: 'error', summary: message, message } as const;
-  return reportFailed(outcome, sender, logger);
+  return reportFailed(outcome, send, logger);
 }
 
 async function reportFailed(
   { summary, message, origin, cause, exitCode }: Extract<Outcome, { kind: 'failed' }>,
-  sender: EventSender,
+  send: Send,
   logger: Logger,
 ): Promise<RunEnd> {
   logger.info({ summary, cause }, 'the run has failed');
   const why: JsonObject = { cause, ...(exitCode === undefined ? {} : { exit_code: exitCode }) };
-  const delivery = await sender.deliver(failed(summary, message, why));
+  const delivery = await send(failed(summary, message, why));
   const end = END_OF[origin];
   if (!isContentRefused(delivery)) return endOf(delivery, end, logger);
   // Without a final event the run would never end; the service accepts this short one.
   const plain = `The service refused the reason of the failure (${delivery.status})`;
-  return endOf(await sender.deliver(failed(plain, plain, why)), end, logger);
+  return endOf(await send(failed(plain, plain, why)), end, logger);
 }
 
 function failed(msg: string, message: string, why: JsonObject): RunEvent {

@@ -1,23 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { lossReason } from './run-poll.js';
-import type { RunView } from '../service-api/service-api.js';
+import type { RunOwnership } from '../service-api/service-api.js';
 
-const own: RunView = {
-  state: 'RUNNING',
-  currentAttempt: 2,
-  image: 'i',
-  inputs: {},
-  outputs: {},
-  workerId: 'w',
-};
+const own: RunOwnership = { state: 'RUNNING', currentAttempt: 2, workerId: 'w' };
 
 test('keeps an attempt that is assigned to this worker', () => {
   for (const state of ['ASSIGNED', 'RUNNING']) assert.equal(lossReason({ ...own, state }, 'w', 2), null);
   assert.equal(lossReason(own, 'w', null), null);
 });
 
-const cases: [string, Partial<RunView>, RegExp][] = [
+const cases: [string, Partial<RunOwnership>, RegExp][] = [
   ['cancelled', { state: 'CANCELLED' }, /CANCELLED/],
   ['failed', { state: 'FAILED' }, /FAILED/],
   ['completed', { state: 'COMPLETED' }, /COMPLETED/],

@@ -4,6 +4,7 @@ import { Backoff } from '../backoff.js';
 import {
   isKeyRefusal,
   type Capability,
+  type EngineLoad,
   type HeldRun,
   type LostRun,
   type Refusal,
@@ -51,7 +52,10 @@ export function planHeartbeats(tickSeconds: number, workerTimeoutSeconds: number
 }
 
 export interface HeartbeatOptions {
-  readonly resources: Resources;
+  /** Read for every heartbeat, as is `load`. */
+  readonly resources: () => Resources;
+  /** Null: there is no engine. */
+  readonly load: () => EngineLoad | null;
   readonly tags: readonly string[];
   readonly capabilities: readonly Capability[];
   readonly tickSeconds: number;
@@ -170,11 +174,11 @@ export class HeartbeatLoop {
     shutdown: AbortSignal,
   ): Promise<HeartbeatResult> {
     const { api, logger, workerId, onKeyRefused } = this.context;
-    const { resources, tags, capabilities } = this.options;
+    const { resources, load, tags, capabilities } = this.options;
     const timeoutMs = waitSeconds * 1000 + this.plan().timeoutMs;
     const runningOps = listHeldRuns(runs, this.withInputs ? MAX_INPUTS_LENGTH : 0);
     const { signal, answered } = this.interruptible(waitSeconds, shutdown);
-    const report = { workerId, resources, tags, capabilities, runningOps };
+    const report = { workerId, resources: resources(), load: load(), tags, capabilities, runningOps };
     const answer = await api.heartbeat(report, { waitSeconds, timeoutMs, signal });
     answered.abort();
     if (answer.kind === 'ok') {

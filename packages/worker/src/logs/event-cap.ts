@@ -19,7 +19,7 @@ const BURST_SECONDS = 10;
 
 /** Bounds the number, bytes and rate of the events of one attempt. */
 export class EventCap {
-  private count = 0;
+  private events = 0;
   private bytes = 0;
   private isReached = false;
   private tokens: number;
@@ -34,19 +34,28 @@ export class EventCap {
   }
 
   /**
-   * Waits until the rate allows an event.
+   * Counts an event, and waits until the rate allows it.
    * @param lineBytes of the line that it was printed as
-   * @returns the event; an event that says so when the cap is reached; null for every event after that, or when the signal is aborted
+   * @returns as `count`; null also when the signal is aborted
    */
   async admit(event: RunEvent, lineBytes: number, signal: AbortSignal): Promise<RunEvent | null> {
+    const counted = this.count(event, lineBytes);
+    if (counted === event) await this.takeToken(signal);
+    return signal.aborted ? null : counted;
+  }
+
+  /**
+   * Counts an event, whatever the rate.
+   * @returns the event; an event that says so when the cap is reached; null for every event after that
+   */
+  count(event: RunEvent, lineBytes: number): RunEvent | null {
     if (this.isReached) return null;
     const { maxEvents, maxEventBytes } = this.limits;
-    this.count += 1;
+    this.events += 1;
     this.bytes += lineBytes;
-    if (this.count > maxEvents) return this.reach(`SERVICE_WORKER_MAX_EVENTS is ${maxEvents}`);
+    if (this.events > maxEvents) return this.reach(`SERVICE_WORKER_MAX_EVENTS is ${maxEvents}`);
     if (this.bytes > maxEventBytes) return this.reach(`SERVICE_WORKER_MAX_EVENT_BYTES is ${maxEventBytes}`);
-    await this.takeToken(signal);
-    return signal.aborted ? null : event;
+    return event;
   }
 
   private reach(why: string): RunEvent {

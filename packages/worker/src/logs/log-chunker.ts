@@ -45,6 +45,8 @@ export class LogChunker {
   /** Dropped between head and tail. */
   private tailGap = { lines: 0, bytes: 0 };
   private hasEnded = false;
+  /** Lines below are stored: they are counted and dropped. */
+  private firstWanted = 0;
 
   constructor(private readonly bounds: ChunkerBounds = CHUNKER_BOUNDS) {
     this.chunkBytes = bounds.chunkBytes;
@@ -53,6 +55,11 @@ export class LogChunker {
   /** Whether no line waits. */
   get isEmpty(): boolean {
     return this.head.length === 0 && this.parts.length === 0;
+  }
+
+  /** Number of lines so far, dropped ones among them. */
+  get lineCount(): number {
+    return this.count;
   }
 
   /** Whether to take the next chunk without waiting for more lines. */
@@ -108,6 +115,26 @@ export class LogChunker {
     this.droppedBytes += lines.reduce((sum, { text }) => sum + Buffer.byteLength(text), skippedBytes);
   }
 
+  /**
+   * Continues at a line, as another process has stored all before it: later lines of a taken chunk come again next, and
+   * waiting ones before it are dropped.
+   */
+  resumeAt(line: number, { firstLine, lines, skippedBytes }: LogChunk): void {
+    this.firstWanted = line;
+    const stored = Math.max(0, line - firstLine);
+    const rest = lines.slice(stored);
+    const parts = this.parts.splice(0);
+    this.shiftStored();
+    if (rest.length > 0)
+      this.parts.push({
+        firstLine: firstLine + stored,
+        lines: rest,
+        skippedBytes: stored > 0 ? 0 : skippedBytes,
+      });
+    // Halves of an earlier chunk follow it.
+    this.parts.push(...parts.filter((part) => part.firstLine >= line));
+  }
+
   /** Drops the waiting lines; the next chunk names the gap. */
   dropWaiting(): void {
     while (!this.isEmpty) {
@@ -116,8 +143,20 @@ export class LogChunker {
     }
   }
 
+  private get headLine(): number {
+    return this.count - this.tail.length - this.tailGap.lines - this.head.length;
+  }
+
+  private shiftStored(): void {
+    while (this.head.length > 0 && this.headLine < this.firstWanted) {
+      this.head.shift();
+      this.headGap = 0;
+      if (this.head.length === 0) this.moveTailToHead();
+    }
+  }
+
   private cutChunk(): Omit<LogChunk, 'isLast'> {
-    const firstLine = this.count - this.tail.length - this.tailGap.lines - this.head.length;
+    const firstLine = this.headLine;
     const lines: ShippedLine[] = [];
     let room = this.chunkBytes;
     for (let next = this.head.peek(); next !== null; next = this.head.peek()) {
@@ -135,6 +174,7 @@ export class LogChunker {
   private add(line: ShippedLine): void {
     const queued = { line, bytes: Buffer.byteLength(line.text) };
     this.count += 1;
+    if (this.count <= this.firstWanted) return;
     const max = this.bounds.heldBytes;
     const { head, tail } = this;
     const fits = head.length === 0 || head.heldBytes + costOf(queued) <= max;

@@ -101,7 +101,7 @@ describe('LogShipper', () => {
       const { shipper, service, clock, print, logged } = makeShipper();
       service.putLogChunk = async () => {
         service.calls.push({ what: 'putLogChunk', atMs: 0 });
-        return { kind: 'ok', value: { nextChunk } };
+        return { kind: 'ok', value: { nextChunk, nextLine: 1 } };
       };
       print('a');
       await clock.pass(1_000);
@@ -167,7 +167,7 @@ describe('LogShipper', () => {
   });
 });
 
-function makeShipper() {
+function makeShipper({ isShared = false } = {}) {
   const clock = new FakeClock();
   const service = new FakeService(clock);
   const logged: string[] = [];
@@ -181,7 +181,7 @@ function makeShipper() {
     workerId: 'w',
     onKeyRefused: (answer: Refusal) => void refusedKeys.push(answer),
   };
-  const shipper = new LogShipper(context, { runId: 'r', attempt: 1, logger });
+  const shipper = new LogShipper(context, { runId: 'r', attempt: 1, logger, isShared });
   const print = (...lines: string[]): void => {
     for (const text of lines)
       shipper.push({ atMs: clock.epochMs(), stream: 'stdout', text, isContinued: false });

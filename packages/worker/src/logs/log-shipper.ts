@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '../backoff.js';
 import { LogChunker } from './log-chunker.js';
-import type { LogChunk, Refusal, ShippedLine } from '../service-api/service-api.js';
+import type { LogChunk, LogPosition, Refusal, ShippedLine } from '../service-api/service-api.js';
 
 const RETRY = { firstMs: 500, maxMs: 15_000 };
 
@@ -17,6 +17,11 @@ export interface ShipperOptions {
   /** 1-based. */
   readonly attempt: number;
   readonly logger: Logger;
+  /**
+   * Whether another process of this worker may ship the same lines, before this one or at the same time: then this one
+   * continues where the stored log ends. Otherwise it stops when the service has chunks of another writer.
+   */
+  readonly isShared: boolean;
 }
 
 /**
@@ -26,6 +31,8 @@ export interface ShipperOptions {
 export class LogShipper {
   /** Resolves when everything is shipped or the shipper is closed. */
   readonly done: Promise<void>;
+  /** Number of lines that were stored before the first chunk of this process; 0 when the service accepts no chunk. */
+  readonly storedLines: Promise<number>;
   private readonly chunker = new LogChunker();
   private readonly closing = new AbortController();
   private wake = new AbortController();
@@ -33,12 +40,26 @@ export class LogShipper {
   private sinceMs: number | null = null;
   private number = 0;
   private refused = 0;
+  private learnStored: (lines: number) => void = () => undefined;
 
   constructor(
     private readonly context: WorkerContext,
     private readonly options: ShipperOptions,
   ) {
+    this.storedLines = new Promise((resolve) => {
+      this.learnStored = resolve;
+    });
     this.done = this.shipAll();
+  }
+
+  /** Number of lines so far; longer ones are several. */
+  get lineCount(): number {
+    return this.chunker.lineCount;
+  }
+
+  /** Whether it ships nothing more. */
+  get isClosed(): boolean {
+    return this.closing.signal.aborted;
   }
 
   /** Adds a line, unless the shipper is closed. */
@@ -65,11 +86,8 @@ export class LogShipper {
   /** Stops shipping and drops the rest. */
   close(): void {
     this.closing.abort();
+    this.learnStored(0);
     this.wakeUp();
-  }
-
-  private get isClosed(): boolean {
-    return this.closing.signal.aborted;
   }
 
   private wakeUp(): void {
@@ -111,7 +129,7 @@ export class LogShipper {
       switch (answer.kind) {
         case 'ok':
           if (tries > 1) logger.info({ chunk: this.number, tries }, 'log chunk delivered');
-          this.onAccepted(chunk, answer.value.nextChunk);
+          this.onAccepted(chunk, answer.value);
           return;
         case 'refused':
           this.onRefused(chunk, answer);
@@ -125,13 +143,18 @@ export class LogShipper {
     }
   }
 
-  private onAccepted({ isLast }: LogChunk, nextChunk: number): void {
+  private onAccepted(chunk: LogChunk, { nextChunk, nextLine }: LogPosition): void {
     this.number += 1;
     this.refused = 0;
-    if (nextChunk !== this.number) {
+    const isOurs = nextChunk === this.number && nextLine === chunk.firstLine + chunk.lines.length;
+    this.learnStored(isOurs ? 0 : nextLine);
+    if (this.options.isShared && !isOurs) {
+      this.number = nextChunk;
+      this.chunker.resumeAt(nextLine, chunk);
+    } else if (nextChunk !== this.number) {
       // Another writer: the service would ignore or refuse our chunks.
       this.giveUp({ expected: nextChunk, chunk: this.number });
-    } else if (isLast) {
+    } else if (chunk.isLast) {
       this.close();
     }
   }

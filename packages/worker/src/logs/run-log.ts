@@ -4,6 +4,7 @@ import type { WorkerContext } from '../worker-context.js';
 import type { EventSender } from '../execution/event-sender.js';
 import { errorText } from '../execution/failure-message.js';
 import { EventCap, type EventLimits } from './event-cap.js';
+import { EventForwarder } from './event-forwarder.js';
 import { maskedEvent, parseLogEvent } from './log-events.js';
 import { LogShipper } from './log-shipper.js';
 import type { LogLine } from '../runtime/runtime.js';
@@ -38,6 +39,19 @@ export interface EventSink {
   readonly mask: SecretMask;
   /** Aborted when events are no longer forwarded. */
   readonly signal: AbortSignal;
+  /** Of a log that another process may have read before; absent: no other does. */
+  readonly rereading?: Rereading;
+}
+
+/** How a log is read that gives the same lines each time. */
+interface Rereading {
+  /** Idempotency key of the event in a line. @param line 0-based */
+  readonly keyOf: (line: number) => string;
+  /**
+   * Whether an earlier process has read it. Of the events in lines that the service has stored, only the last are sent again:
+   * those that may have waited for an answer.
+   */
+  readonly isRepeated: boolean;
 }
 
 /** The log of one attempt: ships every line to the service, forwards events and keeps the last lines. */
@@ -55,14 +69,19 @@ export class RunLog {
     this.cap = new EventCap(eventLimits, context.clock);
   }
 
-  /** Starts to ship. @param attempt 1-based */
-  open(attempt: number): void {
-    this.shipper = new LogShipper(this.context, { ...this.run, attempt });
+  /**
+   * Starts to ship.
+   * @param attempt 1-based
+   * @param isShared as in ShipperOptions
+   */
+  open(attempt: number, isShared: boolean): void {
+    this.shipper = new LogShipper(this.context, { ...this.run, attempt, isShared });
   }
 
   /** Reads a container's output to its end. Never rejects: a broken log does not fail the run. */
   read(lines: AsyncIterable<LogLine>, sink: EventSink): Promise<void> {
     this.reading = this.readAll(lines, sink).catch((error: unknown) => {
+      if (sink.signal.aborted) return;
       this.run.logger.warn({ error: errorText(error) }, 'could not read the log of the container to its end');
     });
     return this.reading;
@@ -107,28 +126,26 @@ export class RunLog {
     this.shipper?.close();
   }
 
-  private async readAll(lines: AsyncIterable<LogLine>, { sender, mask, signal }: EventSink): Promise<void> {
+  private async readAll(lines: AsyncIterable<LogLine>, sink: EventSink): Promise<void> {
     const { logger } = this.run;
+    const events = new EventForwarder(this.cap, sink);
     let sliceEnd = performance.now() + SLICE_MS;
-    for await (const { stream, text, part } of maskLines(lines, mask)) {
+    for await (const { stream, text, part } of maskLines(lines, sink.mask)) {
       if (logger.isLevelEnabled('debug')) {
         logger.debug({ stream, line: text.slice(0, MAX_LOGGED) }, 'container log');
       }
       const atMs = this.context.clock.epochMs();
       this.shipper?.push({ atMs, stream, text, isContinued: part === 'rest' });
-      const event = part === undefined ? maskedEvent(parseLogEvent(text), mask) : null;
-      if (event === null) {
-        if (part !== 'rest') this.tail.push(text);
-      } else if (!signal.aborted) {
-        const admitted = await this.cap.admit(event, Buffer.byteLength(text), signal);
-        if (admitted !== null) await sender.push(admitted);
-      }
+      const event = part === undefined ? maskedEvent(parseLogEvent(text), sink.mask) : null;
+      if (event === null && part !== 'rest') this.tail.push(text);
+      await events.forward(event, text, this.shipper);
       // Buffered lines arrive without returning to the event loop.
       if (performance.now() >= sliceEnd) {
         await yieldToEventLoop();
         sliceEnd = performance.now() + SLICE_MS;
       }
     }
+    await events.end();
   }
 
   private async waitFor(done: Promise<void>, timeoutMs: number): Promise<void> {

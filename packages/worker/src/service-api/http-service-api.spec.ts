@@ -6,6 +6,7 @@ import { gzipSync } from 'node:zlib';
 import { createLongshoreClient } from '@longshore/client';
 import { boundedFetch } from './bounded-fetch.js';
 import { HttpServiceApi } from './http-service-api.js';
+import { readRun } from './read-answers.js';
 import type { Answer } from './service-api.js';
 
 interface Received {
@@ -52,6 +53,7 @@ const json =
 const REPORT = {
   workerId: 'rack/7:a',
   resources: { cpuCores: 2, ramMb: 100, gpus: [{ id: 0, vramMb: 5, tags: ['a100'] }] },
+  load: { name: 'slurm', pending: 1, running: 2 },
   tags: ['fast'],
   capabilities: ['env', 'registry'] as const,
   runningOps: [
@@ -88,6 +90,7 @@ test('sends a heartbeat and reads the worker timeout', async () => {
     resources: { cpu_cores: 2, ram_mb: 100, gpus: [{ id: 0, vram_mb: 5, tags: ['a100'] }] },
     tags: ['fast'],
     capabilities: ['env', 'registry'],
+    engine: { name: 'slurm', pending: 1, running: 2 },
     running_ops: [
       {
         id: 'r',
@@ -155,17 +158,7 @@ test('aborts a waiting claim: the service sees the connection close at once', as
 
 test('reads a run without its events', async () => {
   answer = json(200, RUN);
-  assert.deepEqual(await api().getRun('r'), {
-    kind: 'ok',
-    value: {
-      state: 'RUNNING',
-      currentAttempt: 2,
-      image: 'i',
-      inputs: {},
-      outputs: { u: 'x' },
-      workerId: 'rack/7:a',
-    },
-  });
+  assert.deepEqual(await api().getRun('r'), { kind: 'ok', value: readRun(RUN, 'r') });
   assert.equal(received[0]?.url, '/runs/r?include_events=false');
   answer = json(200, { ...RUN, execution_summary: {} });
   const free = await api().getRun('r');
@@ -207,7 +200,10 @@ test('sends a log chunk under its number, with its worker', async () => {
   ] as const;
   const open = new AbortController().signal;
   const chunk = { firstLine: 10, lines, skippedBytes: 7, isLast: false };
-  assert.deepEqual(await api().putLogChunk(address, chunk, open), { kind: 'ok', value: { nextChunk: 4 } });
+  assert.deepEqual(await api().putLogChunk(address, chunk, open), {
+    kind: 'ok',
+    value: { nextChunk: 4, nextLine: 12 },
+  });
   const [request] = received;
   assert.equal(`${request?.method} ${request?.url}`, 'PUT /runs/r/logs/3');
   assert.equal(request?.headers['x-worker-id'], 'rack/7:a');

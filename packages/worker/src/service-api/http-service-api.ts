@@ -14,6 +14,7 @@ import type {
   HeartbeatCall,
   HeartbeatReport,
   LogChunk,
+  LogPosition,
   Reporter,
   RunEvent,
   RunHolder,
@@ -57,7 +58,7 @@ export class HttpServiceApi implements ServiceApi {
   constructor(private readonly client: LongshoreClient) {}
 
   heartbeat(
-    { workerId, resources, tags, capabilities, runningOps }: HeartbeatReport,
+    { workerId, resources, load, tags, capabilities, runningOps }: HeartbeatReport,
     { waitSeconds, timeoutMs, signal }: HeartbeatCall,
   ): Promise<Answer<HeartbeatAnswer>> {
     // An older service refuses an unknown query parameter.
@@ -75,6 +76,7 @@ export class HttpServiceApi implements ServiceApi {
       },
       tags: [...tags],
       capabilities: [...capabilities],
+      ...(load === null ? {} : { engine: load }),
       running_ops: runningOps.map(({ id, image, inputs, constraints, attempt }) => ({
         id,
         image,
@@ -187,7 +189,7 @@ export class HttpServiceApi implements ServiceApi {
     { runId, attempt, workerId, number }: ChunkAddress,
     { firstLine, lines, skippedBytes, isLast }: LogChunk,
     signal: AbortSignal,
-  ): Promise<Answer<{ readonly nextChunk: number }>> {
+  ): Promise<Answer<LogPosition>> {
     const params = {
       path: { id: runId, chunk: number },
       header: { 'X-Worker-Id': workerId, 'X-Run-Attempt': attempt },
@@ -207,8 +209,9 @@ export class HttpServiceApi implements ServiceApi {
       PUT_LOG_MS,
       (init) => this.client.PUT('/runs/{id}/logs/{chunk}', { params, body, ...init }),
       (answer) => {
-        const nextChunk = isJsonObject(answer) ? answer['next_chunk'] : null;
-        return typeof nextChunk === 'number' ? { nextChunk } : null;
+        if (!isJsonObject(answer)) return null;
+        const { next_chunk: nextChunk, next_line: nextLine } = answer;
+        return typeof nextChunk === 'number' && typeof nextLine === 'number' ? { nextChunk, nextLine } : null;
       },
       signal,
     );

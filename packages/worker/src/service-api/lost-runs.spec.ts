@@ -19,6 +19,7 @@ test('reads the lost runs of a heartbeat that waits, and ignores what has anothe
     {
       workerId: 'w',
       resources: { cpuCores: 1, ramMb: 1, gpus: [] },
+      load: null,
       tags: [],
       capabilities: [],
       runningOps: [],

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { readTraceContext } from '@longshore/common/tracing/trace-context';
-import type { ClaimedRun, LostRun, RunContainer, RunSecrets, RunView } from './service-api.js';
+import type { ClaimedRun, Constraints, LostRun, RunContainer, RunSecrets, RunView } from './service-api.js';
 
 /** Null: it is not the run. */
 export function readRun(run: unknown, runId: string): RunView | null {
@@ -9,6 +9,8 @@ export function readRun(run: unknown, runId: string): RunView | null {
   if (typeof state !== 'string' || typeof image !== 'string' || typeof currentAttempt !== 'number')
     return null;
   if (!isJsonObject(inputs) || !isJsonObject(outputs) || !isJsonObject(summary)) return null;
+  const [container, selector] = [readContainer(run), readList(run['selector'])];
+  if (container === null || selector === undefined) return null;
   const workerId = summary['worker_id'];
   return {
     state,
@@ -17,6 +19,10 @@ export function readRun(run: unknown, runId: string): RunView | null {
     inputs,
     outputs,
     workerId: typeof workerId === 'string' ? workerId : null,
+    constraints: readConstraints(run['constraints']),
+    container,
+    selector: selector ?? [],
+    trace: readTraceContext(run['traceparent'], undefined),
   };
 }
 
@@ -80,15 +86,21 @@ export function readClaimedRun(op: unknown): ClaimedRun | null {
     id,
     image,
     inputs,
-    constraints: {
-      ramMb: amount(constraints, 'ram_mb'),
-      vramMb: amount(constraints, 'vram_mb'),
-      cpu: amount(constraints, 'cpu'),
-      gpuId: typeof constraints['gpu_id'] === 'number' ? constraints['gpu_id'] : null,
-    },
+    constraints: readConstraints(constraints),
     attempt: typeof attempt === 'number' ? attempt : null,
     container,
     trace: readTraceContext(op['traceparent'], op['tracestate']),
+  };
+}
+
+/** What is absent is no requirement. */
+function readConstraints(value: unknown): Constraints {
+  const constraints = isJsonObject(value) ? value : {};
+  return {
+    ramMb: amount(constraints, 'ram_mb'),
+    vramMb: amount(constraints, 'vram_mb'),
+    cpu: amount(constraints, 'cpu'),
+    gpuId: typeof constraints['gpu_id'] === 'number' ? constraints['gpu_id'] : null,
   };
 }
 

@@ -25,6 +25,14 @@ export interface Resources {
   readonly gpus: readonly Gpu[];
 }
 
+/** Jobs of a launcher, as its engine lists them. */
+export interface EngineLoad {
+  readonly name: string;
+  /** Submitted, and not running yet. */
+  readonly pending: number;
+  readonly running: number;
+}
+
 /** Hardware requirements of a run; 0: no requirement and no limit. */
 export interface Constraints {
   readonly ramMb: number;
@@ -87,6 +95,8 @@ export interface ClaimedRun extends HeldRun {
 export interface HeartbeatReport {
   readonly workerId: string;
   readonly resources: Resources;
+  /** Null: there is no engine. */
+  readonly load: EngineLoad | null;
   readonly tags: readonly string[];
   readonly capabilities: readonly Capability[];
   readonly runningOps: readonly HeldRun[];
@@ -135,6 +145,12 @@ export interface RunView extends RunOwnership {
   readonly inputs: JsonObject;
   /** The caller's template until the run has ended. */
   readonly outputs: JsonObject;
+  readonly constraints: Constraints;
+  readonly container: RunContainer;
+  /** Tags that a worker of the run must have. */
+  readonly selector: readonly string[];
+  /** Null: the run is not traced. */
+  readonly trace: TraceContext | null;
 }
 
 export interface RunEvent {
@@ -179,6 +195,12 @@ export interface LogChunk {
   readonly isLast: boolean;
 }
 
+/** What the log of an attempt expects next. */
+export interface LogPosition {
+  readonly nextChunk: number;
+  readonly nextLine: number;
+}
+
 export interface ChunkAddress {
   readonly runId: string;
   /** 1-based. */
@@ -202,13 +224,9 @@ export interface ServiceApi {
   /**
    * Idempotent.
    * @param signal aborts the request; the answer is then `unreachable`
-   * @returns the number of the next chunk
+   * @returns the end of the stored log, also when the chunk's number is stored already
    */
-  putLogChunk(
-    address: ChunkAddress,
-    chunk: LogChunk,
-    signal: AbortSignal,
-  ): Promise<Answer<{ readonly nextChunk: number }>>;
+  putLogChunk(address: ChunkAddress, chunk: LogChunk, signal: AbortSignal): Promise<Answer<LogPosition>>;
 }
 
 /** The capabilities that a run needs. */
@@ -243,11 +261,10 @@ export function isIdRefusal({ status, detail }: Refusal): boolean {
 }
 
 /** Whether a refused event means that the run has ended or is assigned to another worker. */
-export function isRunLost(refusal: Refusal): boolean {
-  return (
-    refusal.status === 409 ||
-    (refusal.status === 400 && refusal.detail.startsWith('Run is already in terminal state'))
-  );
+export function isRunLost({ status, detail }: Refusal): boolean {
+  // An event of another process of this worker has the key.
+  if (status === 409) return !detail.startsWith('Idempotency-Key');
+  return status === 400 && detail.startsWith('Run is already in terminal state');
 }
 
 /** Replaces characters that the service cannot store (NUL and lone surrogates) by U+FFFD. */

@@ -1,6 +1,6 @@
-import type { Answer, ChunkAddress, LogChunk } from '../service-api/service-api.js';
+import type { Answer, ChunkAddress, LogChunk, LogPosition } from '../service-api/service-api.js';
 
-type Stored = Answer<{ nextChunk: number }>;
+type Stored = Answer<LogPosition>;
 
 /** The logs of a fake service. */
 export class FakeLogs {
@@ -25,13 +25,16 @@ export class FakeLogs {
     this.chunks.set(key, stored);
     const last = stored.at(-1);
     const nextLine = last === undefined ? 0 : last.firstLine + last.lines.length;
-    if (number < stored.length) return { kind: 'ok', value: { nextChunk: stored.length } };
+    if (number < stored.length) return { kind: 'ok', value: { nextChunk: stored.length, nextLine } };
     if (number > stored.length) return conflict(`Chunk ${stored.length} is expected`);
     if (last?.isLast === true) return conflict('The log has ended');
     if (chunk.firstLine < nextLine) return conflict(`Line ${nextLine} is expected`);
     if (chunk.lines.length === 0 && !chunk.isLast) return { kind: 'refused', status: 400, detail: 'Empty' };
     stored.push(chunk);
-    return { kind: 'ok', value: { nextChunk: stored.length } };
+    return {
+      kind: 'ok',
+      value: { nextChunk: stored.length, nextLine: chunk.firstLine + chunk.lines.length },
+    };
   }
 }
 

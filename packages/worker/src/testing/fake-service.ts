@@ -11,6 +11,7 @@ import type {
   HeartbeatCall,
   HeartbeatReport,
   LogChunk,
+  LogPosition,
   LostRun,
   Reporter,
   RunContainer,
@@ -33,6 +34,7 @@ export interface FakeRun {
   maxAttempts: number;
   failures: number;
   workerId: string | null;
+  selector: readonly string[];
   readonly timeline: (RunEvent & { readonly attempt: number })[];
 }
 
@@ -93,7 +95,8 @@ export class FakeService implements ServiceApi {
   secrets: RunSecrets = { env: {}, registry: null };
   private workAdded = new AbortController();
   private readonly claimsByKey = new Map<string, readonly ClaimedRun[]>();
-  private readonly eventKeys = new Set<string>();
+  /** Bodies of events by run and key. */
+  private readonly eventKeys = new Map<string, string>();
 
   constructor(private readonly clock: Clock) {}
 
@@ -111,6 +114,7 @@ export class FakeService implements ServiceApi {
       maxAttempts: 1,
       failures: 0,
       workerId: null,
+      selector: [],
       timeline: [],
       ...more,
     };
@@ -173,8 +177,8 @@ export class FakeService implements ServiceApi {
     return this.answer({ what: 'getRun', runId }, () => {
       const run = this.runs.get(runId);
       if (run === undefined) return refused(404, `OpRun '${runId}' not found`);
-      const { state, image, inputs, outputs, workerId, attempt } = run;
-      return ok({ state, image, inputs, outputs, workerId, currentAttempt: attempt });
+      const { attempt: currentAttempt, ...view } = run;
+      return ok({ ...view, currentAttempt, trace: null });
     });
   }
 
@@ -192,11 +196,7 @@ export class FakeService implements ServiceApi {
     );
   }
 
-  putLogChunk(
-    address: ChunkAddress,
-    chunk: LogChunk,
-    signal: AbortSignal,
-  ): Promise<Answer<{ nextChunk: number }>> {
+  putLogChunk(address: ChunkAddress, chunk: LogChunk, signal: AbortSignal): Promise<Answer<LogPosition>> {
     const { runId } = address;
     const act = () => this.logs.store(address, chunk);
     return this.answer({ what: 'putLogChunk', runId, address, chunk }, act, { signal });
@@ -275,12 +275,16 @@ export class FakeService implements ServiceApi {
   ): Answer<null> {
     const run = this.runs.get(runId);
     if (run === undefined) return refused(404, `OpRun '${runId}' not found`);
-    if (this.eventKeys.has(idempotencyKey)) return ok(null);
+    const key = `${runId} ${idempotencyKey}`;
+    const body = JSON.stringify(event);
+    const recorded = this.eventKeys.get(key);
+    if (recorded === body) return ok(null);
+    if (recorded !== undefined) return refused(409, 'Idempotency-Key was used with another request body');
     if (TERMINAL.has(run.state)) return refused(400, `Run is already in terminal state ${run.state}`);
     if (run.workerId !== workerId)
       return refused(409, `Run '${runId}' is not assigned to worker '${workerId}'`);
     if (run.attempt !== attempt) return refused(409, `Run '${runId}' attempt ${attempt} is not current`);
-    this.eventKeys.add(idempotencyKey);
+    this.eventKeys.set(key, body);
     run.timeline.push({ ...event, attempt });
     if (event.type === 'STARTED') run.state = 'RUNNING';
     if (event.type === 'COMPLETED') run.state = 'COMPLETED';

@@ -1,5 +1,6 @@
 import { pino } from 'pino';
 import { loadWorkerSettings } from '../load-settings.js';
+import { LocalExecutor } from '../local/local-executor.js';
 import { Worker } from '../worker.js';
 import type { Capability, Resources } from '../service-api/service-api.js';
 import { FakeClock } from './fake-clock.js';
@@ -41,9 +42,13 @@ export function makeHarness({ env = {}, resources = {}, capabilities }: HarnessO
   const worker = new Worker({
     settings,
     workerId: 'rack/7:a',
-    resources: { cpuCores: 4, ramMb: 8000, gpus: [], ...resources },
     api: service,
-    runtime,
+    createExecutor: (host) =>
+      new LocalExecutor(host, {
+        runtime,
+        resources: { cpuCores: 4, ramMb: 8000, gpus: [], ...resources },
+        maxRuns: settings.maxRuns,
+      }),
     clock,
     logger: pino({ level: settings.logLevel }, { write: (line: string) => void log.push(line) }),
     random: () => 0.5,

@@ -1,8 +1,8 @@
 import { Backoff } from '../backoff.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { WorkerContext } from '../worker-context.js';
-import { errorText } from './failure-message.js';
-import { lossReason } from './run-poll.js';
+import { errorText } from '../execution/failure-message.js';
+import { lossReason } from '../execution/run-poll.js';
 
 const RETRY = { firstMs: 1000, maxMs: 30_000 };
 

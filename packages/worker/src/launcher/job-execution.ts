@@ -1,0 +1,283 @@
+import { Backoff } from '../backoff.js';
+import type { EnginePause } from '../claims/engine-pause.js';
+import type { TracedStep } from '../execution/execution-trace.js';
+import { clipMessage } from '../execution/failure-message.js';
+import type { Outcome } from '../execution/outcome.js';
+import { retryCleanup } from '../execution/retry-cleanup.js';
+import type { RunEnd } from '../execution/run-end.js';
+import { missingCapabilities, RunExecution, type ExecutionParts } from '../execution/run-execution.js';
+import type { StopReason } from '../execution/stop-signal.js';
+import type { ImagePolicy } from '../runtime/docker/image-policy.js';
+import { parseImageReference } from '../runtime/docker/image-reference.js';
+import { EngineFault } from '../runtime/runtime.js';
+import type { ClaimedRun } from '../service-api/service-api.js';
+import type { Engine, EngineJob, JobKey, JobSpec, JobStatus } from './engine.js';
+import { WaitReports } from './wait-reports.js';
+
+const RETRY = { firstMs: 1000, maxMs: 30_000 };
+
+/** How long a report waits for the removal of a job beyond its time to stop, in milliseconds. */
+const REMOVAL_MS = 15_000;
+
+/** How long the log of a job that was ended from outside is read, in milliseconds. */
+const REST_OF_LOG_MS = 5_000;
+
+/** Dependencies of all executions of a launcher. */
+export interface JobParts extends ExecutionParts {
+  readonly engine: Engine;
+  readonly enginePause: EnginePause;
+  readonly policy: ImagePolicy;
+  /** Seconds between SIGTERM and SIGKILL of a job that is stopped. */
+  readonly graceSeconds: number;
+  /** Called when a job waits no longer. */
+  readonly onRunning: () => void;
+}
+
+/** A job that another process of this worker has submitted. */
+export interface AdoptedJob {
+  readonly job: EngineJob;
+  /** Whether the service has accepted STARTED. */
+  readonly isStarted: boolean;
+}
+
+/** The execution of one attempt as a job of an engine: from its claim, or from the adoption of the job. */
+export class JobExecution extends RunExecution {
+  /** Whether the job is not submitted yet. */
+  isPreparing: boolean;
+  /** Null: not submitted yet. */
+  private job: EngineJob | null;
+  /** Whether the engine may have the job. */
+  private mayExist: boolean;
+  private isStarted: boolean;
+  private isDraining = false;
+  /** Whether the container ended by itself. */
+  private hasExited = false;
+  private readonly running = new AbortController();
+  private readonly waits: WaitReports;
+  private readonly readingEnded = new AbortController();
+  private reading: Promise<void> = Promise.resolve();
+  private removed: Promise<void> | null = null;
+
+  constructor(
+    private readonly parts: JobParts,
+    claimed: ClaimedRun,
+    private readonly adopted: AdoptedJob | null = null,
+  ) {
+    super(parts, claimed);
+    this.job = adopted?.job ?? null;
+    this.isPreparing = adopted === null;
+    this.mayExist = adopted !== null;
+    this.isStarted = adopted?.isStarted ?? false;
+    const isOver = AbortSignal.any([this.running.signal, this.stopSignal.signal]);
+    this.waits = new WaitReports(parts.context.clock, (reason, key) => this.reportWait(reason, key), isOver);
+  }
+
+  /** Leaves the job to the next process. A job that is not submitted yet is submitted before. */
+  override drain(): void {
+    this.isDraining = true;
+    if (this.job !== null) this.stop({ kind: 'shutting-down' });
+  }
+
+  protected async runSteps(): Promise<Outcome> {
+    if (this.adopted !== null) {
+      this.begin(this.adopted.job.attempt, true);
+      await this.readSecrets();
+      return this.trace.step('job', (step) => this.follow(this.adopted?.job ?? null, step));
+    }
+    const job = await this.submit();
+    const reason = job.status.kind === 'pending' ? job.status.reason : '';
+    this.waits.update(reason);
+    if (this.isDraining) this.stop({ kind: 'shutting-down' });
+    return this.trace.step('job', (step) => this.follow(job, step));
+  }
+
+  protected override outcomeOfStop(reason: StopReason): Outcome {
+    if (reason.kind === 'shutting-down' && this.job !== null) return { kind: 'left' };
+    return super.outcomeOfStop(reason);
+  }
+
+  protected whyUnsuitable(): string | null {
+    return missingCapabilities(this.parts.engine, this.claimed);
+  }
+
+  protected override endKey(): string | null {
+    return this.job === null ? null : `${this.job.engineId}:end`;
+  }
+
+  /** A container that has exited stays in the engine until its end is reported, so that no crash loses its outputs. */
+  protected async beforeReport(outcome: Outcome): Promise<void> {
+    this.running.abort();
+    if (outcome.kind === 'left') {
+      this.sender.close('given-up');
+      this.log.close();
+      this.readingEnded.abort();
+    } else if (!this.hasExited) {
+      this.removed = this.remove();
+      const limitMs = this.parts.graceSeconds * 1000 + REMOVAL_MS;
+      await Promise.race([this.removed, this.parts.context.clock.sleep(limitMs)]);
+    }
+  }
+
+  protected async afterReport(end: RunEnd): Promise<void> {
+    // The next process repeats a report without an answer.
+    const isKept = end === 'left' || (end === 'unreported' && this.hasExited);
+    if (!isKept) await (this.removed ?? this.remove());
+    this.readingEnded.abort();
+  }
+
+  private async submit(): Promise<EngineJob> {
+    const { engine, policy } = this.parts;
+    const { id: runId, image, inputs, constraints, container, trace } = this.claimed;
+    const { currentAttempt: attempt, outputs: outputTemplate, selector } = await this.prepare();
+    await policy.check(parseImageReference(image));
+    const secrets = await this.readSecrets();
+    for (const other of engine.list()) {
+      if (other.runId === runId && other.attempt !== attempt) await this.removeOther(other);
+    }
+    const job = await this.submitUntilAccepted({
+      runId,
+      attempt,
+      image,
+      inputs,
+      outputTemplate,
+      constraints,
+      selector,
+      env: container.env,
+      secrets: secrets.env,
+      command: container.command,
+      args: container.args,
+      registry: secrets.registry,
+      trace: this.trace.context ?? trace,
+    });
+    this.job = job;
+    this.isPreparing = false;
+    this.logger.info({ engineId: job.engineId, attempt }, 'submitted the job');
+    return job;
+  }
+
+  /** Never waits for the stop signal while a submission is under way: the job is removed after it. */
+  private async submitUntilAccepted(spec: JobSpec): Promise<EngineJob> {
+    const { engine, enginePause, context } = this.parts;
+    const backoff = new Backoff(RETRY, context.random);
+    for (;;) {
+      this.stopSignal.check();
+      this.mayExist = true;
+      try {
+        const job = await this.trace.step('submit', () => engine.submit(spec));
+        enginePause.recordStart();
+        return job;
+      } catch (error) {
+        if (!(error instanceof EngineFault)) throw error;
+        this.logger.warn({ error: error.message }, 'could not submit the job, retrying');
+        enginePause.recordFault(spec.image);
+      }
+      await context.clock.sleep(backoff.nextMs(), this.stopSignal.signal);
+    }
+  }
+
+  /** Ends the job of another attempt, whoever submitted it, so that two never work on the run. */
+  private async removeOther(job: EngineJob): Promise<void> {
+    const { engine, context, graceSeconds } = this.parts;
+    const backoff = new Backoff(RETRY, context.random);
+    const fields = { engineId: job.engineId, attempt: job.attempt };
+    for (;;) {
+      this.stopSignal.check();
+      try {
+        this.logger.warn(fields, 'ending the job of another attempt of the run');
+        await this.stopSignal.abortable(engine.remove(job, graceSeconds));
+        return;
+      } catch (error) {
+        if (!(error instanceof EngineFault)) throw error;
+        this.logger.warn({ ...fields, error: error.message }, 'could not end it, retrying');
+      }
+      await context.clock.sleep(backoff.nextMs(), this.stopSignal.signal);
+    }
+  }
+
+  private async follow(submitted: EngineJob | null, step: TracedStep): Promise<Outcome> {
+    const { engine } = this.parts;
+    if (submitted === null) throw new Error('there is no job to follow');
+    const { signal } = this.stopSignal;
+    for (let known: JobStatus | null = null; ;) {
+      const job: EngineJob | null = await this.stopSignal.abortable(
+        engine.nextStatus(submitted, known, signal),
+      );
+      if (job === null) return this.outcomeOfMissing(submitted);
+      known = job.status;
+      switch (known.kind) {
+        case 'pending':
+          this.waits.update(known.reason);
+          break;
+        case 'running':
+          await this.onRunning(job);
+          break;
+        case 'exited':
+          this.hasExited = true;
+          step.set({ 'process.exit.code': known.exitCode });
+          await this.onRunning(job);
+          await this.stopSignal.abortable(this.reading);
+          this.logger.info({ ...known }, 'the container has ended');
+          if (known.exitCode !== 0) return this.failedExit(known, this.claimed.constraints.ramMb);
+          return {
+            kind: 'completed',
+            outputs: await this.stopSignal.abortable(engine.readOutputs(job, signal)),
+          };
+        case 'failed': {
+          await Promise.race([this.reading, this.parts.context.clock.sleep(REST_OF_LOG_MS, signal)]);
+          this.stopSignal.check();
+          return failedJob(known.cause, known.message);
+        }
+      }
+    }
+  }
+
+  /** Reports STARTED and begins to read the log, once. The engine does not wait for it. */
+  private async onRunning(job: EngineJob): Promise<void> {
+    if (this.running.signal.aborted) return;
+    this.running.abort();
+    this.parts.onRunning();
+    if (!this.isStarted) await this.reportStart({}, `${job.engineId}:started`);
+    this.isStarted = true;
+    const rereading = {
+      keyOf: (line: number) => `${job.engineId}:line:${line}`,
+      isRepeated: this.adopted !== null,
+    };
+    const lines = this.parts.engine.readLines(job, this.readingEnded.signal);
+    const sink = { sender: this.sender, mask: this.mask, signal: this.stopSignal.signal, rereading };
+    this.reading = this.log.read(lines, sink);
+  }
+
+  /** @throws Stopped when another process has reported the end and removed the job */
+  private async outcomeOfMissing({ engineId, attempt }: EngineJob): Promise<Outcome> {
+    await this.requests.getRun(attempt);
+    return failedJob(
+      'infrastructure',
+      `${this.parts.engine.name} does not have the job ${engineId} any more`,
+    );
+  }
+
+  private reportWait(reason: string, key: string): void {
+    const { name } = this.parts.engine;
+    if (this.job === null) return;
+    const { engineId } = this.job;
+    const why = clipMessage(this.mask.text(reason));
+    const msg = why === '' ? `Submitted to ${name}` : `Waiting in ${name}: ${why}`;
+    const payload = { engine: name, engine_id: engineId, ...(why === '' ? {} : { reason: why }) };
+    void this.sender.push({ type: 'SUBMITTED', msg, payload }, `${engineId}:submitted:${key}`);
+  }
+
+  private async remove(): Promise<void> {
+    const { engine, graceSeconds, context } = this.parts;
+    const { attempt } = this;
+    if (!this.mayExist || attempt === null) return;
+    const key: JobKey = { runId: this.claimed.id, attempt };
+    const cleanup = { ...context, logger: this.logger };
+    await retryCleanup('remove the job', () => engine.remove(key, graceSeconds), cleanup);
+  }
+}
+
+function failedJob(cause: 'image' | 'error' | 'infrastructure', text: string): Outcome {
+  const message = clipMessage(text);
+  const [summary = message] = message.split('\n');
+  return { kind: 'failed', origin: 'job', cause, summary, message };
+}

@@ -1,0 +1,131 @@
+import { EnginePause } from '../claims/engine-pause.js';
+import type { Executor, ExecutorHost } from '../execution/executor.js';
+import type { RunExecution } from '../execution/run-execution.js';
+import type { WorkerSettings } from '../load-settings.js';
+import { ImagePolicy } from '../runtime/docker/image-policy.js';
+import type { Capability, ClaimedRun, EngineLoad, Resources, RunView } from '../service-api/service-api.js';
+import type { Engine, EngineJob } from './engine.js';
+import { JobExecution, type JobParts } from './job-execution.js';
+import { JobSweep } from './job-sweep.js';
+
+/** The service's limit of runs in a heartbeat. */
+const MAX_RUNS = 1000;
+
+/** The service's limit of GPUs of a worker. */
+const MAX_GPUS = 64;
+
+export type LauncherSettings = Pick<
+  WorkerSettings,
+  'maxRuns' | 'maxPending' | 'stopGraceSeconds' | 'cpuCores' | 'ramMb' | 'allowedImages'
+>;
+
+/** Submits each claimed run as one job to an engine, and follows it. The engine must be open. */
+export class Launcher implements Executor {
+  readonly name: string;
+  readonly capabilities: readonly Capability[];
+  readonly tags: readonly string[];
+  private readonly executions = new Set<JobExecution>();
+  private readonly enginePause: EnginePause;
+  private readonly parts: JobParts;
+  private readonly sweep: JobSweep;
+
+  constructor(
+    private readonly host: ExecutorHost,
+    private readonly engine: Engine,
+    private readonly settings: LauncherSettings,
+  ) {
+    const { context, draining, onRoom } = host;
+    const { allowedImages, stopGraceSeconds: graceSeconds } = settings;
+    this.name = engine.name;
+    this.capabilities = engine.capabilities;
+    this.tags = engine.tags;
+    this.enginePause = new EnginePause({
+      ...context,
+      probe: () => engine.probe(),
+      onResume: onRoom,
+      signal: draining,
+    });
+    this.parts = {
+      ...host,
+      engine,
+      enginePause: this.enginePause,
+      // The nodes pull, so only they know which addresses are local to them.
+      policy: new ImagePolicy({ allowedImages, localRegistries: true }),
+      graceSeconds,
+      onRunning: onRoom,
+    };
+    this.sweep = new JobSweep(context, {
+      engine,
+      graceSeconds,
+      isExecuted: (runId) => [...this.executions].some(({ claimed }) => claimed.id === runId),
+      adopt: (job, run) => this.adopt(job, run),
+    });
+  }
+
+  resources(): Resources {
+    const { cpuCores, ramMb, gpus } = this.engine.capacity();
+    return {
+      cpuCores: this.settings.cpuCores ?? wholeOf(cpuCores),
+      ramMb: this.settings.ramMb ?? wholeOf(ramMb),
+      gpus: gpus.slice(0, MAX_GPUS),
+    };
+  }
+
+  load(): EngineLoad {
+    const own = this.engine.list().filter(({ workerId }) => workerId === this.host.context.workerId);
+    const count = (kind: EngineJob['status']['kind']) =>
+      own.filter(({ status }) => status.kind === kind).length;
+    return { name: this.name, pending: count('pending'), running: count('running') };
+  }
+
+  hasRoom(): boolean {
+    const preparing = [...this.executions].filter(({ isPreparing }) => isPreparing).length;
+    const { maxRuns, maxPending } = this.settings;
+    return (
+      this.enginePause.allowsClaims &&
+      this.executions.size < Math.min(maxRuns ?? MAX_RUNS, MAX_RUNS) &&
+      this.load().pending + preparing < maxPending
+    );
+  }
+
+  execute(run: ClaimedRun): RunExecution {
+    const execution = new JobExecution(this.parts, run);
+    this.executions.add(execution);
+    this.enginePause.recordClaim(execution);
+    return execution;
+  }
+
+  onEnd(execution: RunExecution): void {
+    for (const ended of this.executions) {
+      if (ended === execution) this.executions.delete(ended);
+    }
+    this.enginePause.recordEnd(execution);
+  }
+
+  recover(signal: AbortSignal): Promise<void> {
+    return this.sweep.recover(signal);
+  }
+
+  upkeep(signal: AbortSignal): Promise<void> {
+    const ended = new Promise<void>((resolve) => {
+      if (signal.aborted) resolve();
+      else signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+    // A request to the service may take its time.
+    return Promise.race([ended, this.sweep.run(signal)]);
+  }
+
+  private adopt(job: EngineJob, run: RunView): void {
+    const { image, inputs, constraints, container, trace } = run;
+    const claimed = { id: job.runId, image, inputs, constraints, attempt: job.attempt, container, trace };
+    const isStarted = run.state === 'RUNNING';
+    const execution = new JobExecution(this.parts, claimed, { job, isStarted });
+    this.executions.add(execution);
+    this.host.adopt(execution);
+  }
+}
+
+/** Heartbeats have whole numbers. */
+function wholeOf(amount: number): number {
+  return Math.max(0, Math.floor(amount));
+}

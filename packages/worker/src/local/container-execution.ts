@@ -1,0 +1,128 @@
+import type { CapacityQueue, CapacityRequest } from '../claims/capacity.js';
+import type { EnginePause } from '../claims/engine-pause.js';
+import type { TracedStep } from '../execution/execution-trace.js';
+import type { Outcome } from '../execution/outcome.js';
+import { missingCapabilities, RunExecution, type ExecutionParts } from '../execution/run-execution.js';
+import type { ContainerSpec, RunningContainer, Runtime } from '../runtime/runtime.js';
+import type { ClaimedRun, RunSecrets } from '../service-api/service-api.js';
+import { removeContainer } from './container-cleanup.js';
+
+/** How long the final event waits for the removal of a running container, in milliseconds. */
+const REMOVAL_MS = 15_000;
+
+/** Dependencies of all executions on this machine. */
+export interface ContainerParts extends ExecutionParts {
+  readonly runtime: Runtime;
+  readonly queue: CapacityQueue;
+  readonly enginePause: EnginePause;
+}
+
+/** The execution of one claimed run in a container of this machine, from the wait for capacity on. */
+export class ContainerExecution extends RunExecution {
+  /** Why this worker can never execute the run, as one sentence; null: it can. */
+  private readonly unsuitable: string | null;
+  /** Null: this worker can never execute the run. */
+  private readonly capacity: CapacityRequest | null;
+  private container: RunningContainer | null = null;
+  private hasEnded = false;
+  private removed: Promise<void> = Promise.resolve();
+
+  /** Requests capacity at once, so that runs start in the order of their claims. */
+  constructor(
+    private readonly parts: ContainerParts,
+    claimed: ClaimedRun,
+  ) {
+    super(parts, claimed);
+    const { runtime, queue } = parts;
+    this.unsuitable = missingCapabilities(runtime, claimed) ?? whyTooLarge(queue, claimed);
+    this.capacity = this.unsuitable === null ? queue.request(claimed.constraints) : null;
+  }
+
+  protected async runSteps(): Promise<Outcome> {
+    const { id: runId, image, inputs, constraints, container } = this.claimed;
+    const preparing = new AbortController();
+    // Pull while the service is asked for the run.
+    const pulled = this.pull(AbortSignal.any([this.stopSignal.signal, preparing.signal]));
+    pulled.catch(() => undefined);
+    try {
+      const { currentAttempt: attempt, outputs: outputTemplate } = await this.prepare();
+      const { gpuId, secrets } = await this.stopSignal.abortable(pulled);
+      await this.reportStart(gpuId === null ? {} : { gpu_id: gpuId });
+      const { command, args } = container;
+      const env = { ...container.env, ...secrets.env };
+      const limits = { ...constraints, gpuId };
+      const spec = { runId, attempt, image, inputs, outputTemplate, limits, env, command, args };
+      return await this.trace.step('container', (step) =>
+        this.runContainer({ ...spec, trace: step.context }, step),
+      );
+    } finally {
+      preparing.abort();
+    }
+  }
+
+  protected async beforeReport(outcome: Outcome): Promise<void> {
+    if (outcome.kind === 'failed' && outcome.origin === 'engine')
+      this.parts.enginePause.recordFault(this.claimed.image);
+    this.removed = this.removeContainer();
+    if (!this.hasEnded) await Promise.race([this.removed, this.parts.context.clock.sleep(REMOVAL_MS)]);
+  }
+
+  protected afterReport(): Promise<void> {
+    return this.removed;
+  }
+
+  protected whyUnsuitable(): string | null {
+    return this.unsuitable;
+  }
+
+  /** Releases the capacity as soon as the container is removed. */
+  private async removeContainer(): Promise<void> {
+    if (this.container !== null) {
+      await removeContainer(this.container, { ...this.parts.context, logger: this.logger });
+    }
+    this.capacity?.release();
+  }
+
+  /** Waits for capacity, then reads the secrets and pulls the image. */
+  private async pull(signal: AbortSignal): Promise<Preparation> {
+    const { image } = this.claimed;
+    const { gpuId } = await (this.capacity?.granted ?? NEVER);
+    signal.throwIfAborted();
+    const secrets = await this.readSecrets();
+    signal.throwIfAborted();
+    this.logger.info({ image }, 'pulling the image');
+    await this.trace.step('pull image', () => this.parts.runtime.pull(image, signal, secrets.registry));
+    return { gpuId, secrets };
+  }
+
+  private async runContainer(spec: ContainerSpec, step: TracedStep): Promise<Outcome> {
+    this.stopSignal.check();
+    const container = await this.parts.runtime.start(spec);
+    this.container = container;
+    this.parts.enginePause.recordStart();
+    const sink = { sender: this.sender, mask: this.mask, signal: this.stopSignal.signal };
+    const reading = this.log.read(container.lines, sink);
+    const exit = await this.stopSignal.abortable(container.exit);
+    this.hasEnded = true;
+    step.set({ 'process.exit.code': exit.exitCode });
+    await this.stopSignal.abortable(reading);
+    this.logger.info({ exitCode: exit.exitCode, outOfMemory: exit.outOfMemory }, 'the container has ended');
+    if (exit.exitCode !== 0) return this.failedExit(exit, spec.limits.ramMb);
+    return { kind: 'completed', outputs: await this.stopSignal.abortable(container.readOutputs()) };
+  }
+}
+
+interface Preparation {
+  /** The GPU that the container gets; null: none. */
+  readonly gpuId: number | null;
+  readonly secrets: RunSecrets;
+}
+
+const NEVER = new Promise<never>(() => undefined);
+
+function whyTooLarge({ capacity }: CapacityQueue, { constraints }: ClaimedRun): string | null {
+  const unmet = capacity.unmetRequirement(constraints);
+  return unmet === null
+    ? null
+    : `${unmet}. With SERVICE_SCHEDULER=fit the service gives runs only to workers that have the resources`;
+}

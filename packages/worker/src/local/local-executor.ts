@@ -1,0 +1,80 @@
+import { Capacity, CapacityQueue } from '../claims/capacity.js';
+import { EnginePause } from '../claims/engine-pause.js';
+import type { Executor, ExecutorHost } from '../execution/executor.js';
+import type { RunExecution } from '../execution/run-execution.js';
+import type { Runtime } from '../runtime/runtime.js';
+import type { Capability, ClaimedRun, EngineLoad, Resources } from '../service-api/service-api.js';
+import { ContainerExecution, type ContainerParts } from './container-execution.js';
+import { LeftoverCleanup } from './leftover-cleanup.js';
+
+export interface LocalExecutorOptions {
+  readonly runtime: Runtime;
+  readonly resources: Resources;
+  /** Limit of concurrent runs; null: the number of CPU cores. */
+  readonly maxRuns: number | null;
+}
+
+/** Executes runs in containers of this machine, within its resources. */
+export class LocalExecutor implements Executor {
+  readonly name: string;
+  readonly capabilities: readonly Capability[];
+  readonly tags = [];
+  private readonly queue: CapacityQueue;
+  private readonly enginePause: EnginePause;
+  private readonly leftovers: LeftoverCleanup;
+  private readonly parts: ContainerParts;
+  private readonly maxHeld: number;
+  private held = 0;
+
+  constructor(
+    host: ExecutorHost,
+    private readonly options: LocalExecutorOptions,
+  ) {
+    const { context, draining, onRoom } = host;
+    const { runtime, resources, maxRuns } = options;
+    this.name = runtime.name;
+    this.capabilities = runtime.capabilities;
+    this.queue = new CapacityQueue(new Capacity(resources, maxRuns ?? resources.cpuCores), onRoom);
+    this.maxHeld = 2 * (maxRuns ?? resources.cpuCores);
+    this.enginePause = new EnginePause({
+      ...context,
+      probe: (image) => runtime.probe(image),
+      onResume: onRoom,
+      signal: draining,
+    });
+    this.leftovers = new LeftoverCleanup(context, runtime);
+    this.parts = { ...host, runtime, queue: this.queue, enginePause: this.enginePause };
+  }
+
+  resources(): Resources {
+    return this.options.resources;
+  }
+
+  load(): EngineLoad | null {
+    return null;
+  }
+
+  hasRoom(): boolean {
+    return this.enginePause.allowsClaims && this.queue.hasRoom() && this.held < this.maxHeld;
+  }
+
+  execute(run: ClaimedRun): RunExecution {
+    const execution = new ContainerExecution(this.parts, run);
+    this.held += 1;
+    this.enginePause.recordClaim(execution);
+    return execution;
+  }
+
+  onEnd(execution: RunExecution): void {
+    this.held -= 1;
+    this.enginePause.recordEnd(execution);
+  }
+
+  recover(signal: AbortSignal): Promise<void> {
+    return this.leftovers.removeOwn(signal);
+  }
+
+  upkeep(signal: AbortSignal): Promise<void> {
+    return this.leftovers.removeAbandoned(signal);
+  }
+}

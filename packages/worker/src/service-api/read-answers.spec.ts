@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { readRun } from './read-answers.js';
+
+const RUN = {
+  id: 'r',
+  state: 'RUNNING',
+  current_attempt: 2,
+  image: 'i',
+  inputs: { a: 1 },
+  outputs: {},
+  execution_summary: { worker_id: 'w' },
+};
+
+test('a run is read with all that its execution needs, as a claim gives it', () => {
+  const traceparent = `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01`;
+  const run = readRun(
+    {
+      ...RUN,
+      constraints: { ram_mb: 1, vram_mb: 2, cpu: 3, gpu_id: 4 },
+      env: { A: 'b' },
+      command: null,
+      args: ['-x'],
+      secrets: { TOKEN: 'token' },
+      image_pull_secret: 'login',
+      selector: ['ssd'],
+      traceparent,
+    },
+    'r',
+  );
+  assert.deepEqual(run, {
+    state: 'RUNNING',
+    currentAttempt: 2,
+    image: 'i',
+    inputs: { a: 1 },
+    outputs: {},
+    workerId: 'w',
+    constraints: { ramMb: 1, vramMb: 2, cpu: 3, gpuId: 4 },
+    container: {
+      env: { A: 'b' },
+      command: null,
+      args: ['-x'],
+      secrets: { TOKEN: 'token' },
+      imagePullSecret: 'login',
+    },
+    selector: ['ssd'],
+    trace: { traceparent, tracestate: null },
+  });
+});
+
+test('a run whose container options or selector are of another shape is not read', () => {
+  for (const wrong of [{ env: { A: 1 } }, { args: 'x' }, { image_pull_secret: 1 }, { selector: ['a', 2] }]) {
+    assert.equal(readRun({ ...RUN, ...wrong }, 'r'), null, JSON.stringify(wrong));
+  }
+});
