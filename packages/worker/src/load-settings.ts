@@ -1,12 +1,12 @@
 import { SettingsReader, type SettingValue } from '@longshore/common/settings/settings-reader';
 import { readKubernetesSettings, type KubernetesSettings } from './engines/kubernetes/kubernetes-settings.js';
+import { readSlurmSettings, type SlurmSettings } from './engines/slurm/slurm-settings.js';
 import { WORKER_SETTINGS, type WorkerSettingField } from './worker-settings.js';
 
 /** The cluster to which runs are submitted. */
-export interface EngineSettings {
-  readonly name: 'kubernetes';
-  readonly settings: KubernetesSettings;
-}
+export type EngineSettings =
+  | { readonly name: 'kubernetes'; readonly settings: KubernetesSettings }
+  | { readonly name: 'slurm'; readonly settings: SlurmSettings };
 
 export interface WorkerSettings {
   /** Without a slash at the end. */
@@ -186,6 +186,8 @@ function parseRuntime(
       return { runtime: name, engine: null };
     case 'kubernetes':
       return { runtime: null, engine: { name, settings: readKubernetesSettings(reader) } };
+    case 'slurm':
+      return { runtime: null, engine: { name, settings: readSlurmSettings(reader) } };
     default:
       return undefined;
   }

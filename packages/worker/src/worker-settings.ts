@@ -1,5 +1,6 @@
 import type { Setting } from '@longshore/common/settings/setting';
 import { KUBERNETES_SETTINGS } from './engines/kubernetes/kubernetes-settings.js';
+import { SLURM_SETTINGS } from './engines/slurm/slurm-settings.js';
 
 /** Settings of all runtimes. */
 const COMMON_SETTINGS = [
@@ -87,9 +88,9 @@ const COMMON_SETTINGS = [
     env: 'SERVICE_WORKER_RUNTIME',
     flag: 'runtime',
     kind: 'text',
-    allowed: 'docker, process or kubernetes',
+    allowed: 'docker, process, kubernetes or slurm',
     description:
-      'How images are executed: on this machine (docker, process), or as jobs of a cluster (kubernetes); when unset, docker if an engine answers, else process.',
+      'How images are executed: on this machine (docker, process), or as jobs of a cluster (kubernetes, slurm); when unset, docker if an engine answers, else process.',
   },
   {
     field: 'imagesDir',
@@ -233,6 +234,7 @@ const COMMON_SETTINGS = [
 export const WORKER_SETTINGS = [
   ...COMMON_SETTINGS,
   ...KUBERNETES_SETTINGS,
+  ...SLURM_SETTINGS,
 ] as const satisfies readonly Setting[];
 
 /** Field of a setting of the worker program. */

@@ -1,6 +1,7 @@
 import { Backoff } from '../backoff.js';
 import type { Clock } from '../clock.js';
 import { KubernetesEngine } from '../engines/kubernetes/kubernetes.engine.js';
+import { SlurmEngine } from '../engines/slurm/slurm.engine.js';
 import type { EngineSettings, WorkerSettings } from '../load-settings.js';
 import { EngineFault, type RuntimeLog } from '../runtime/runtime.js';
 import type { Engine } from './engine.js';
@@ -53,6 +54,7 @@ function createEngine({ engine, settings, ...identity }: EngineChoice): Engine {
         stopGraceSeconds,
         fixedResources: cpuCores !== null && ramMb !== null,
       });
+    case 'slurm':
+      return new SlurmEngine({ ...options, settings: engine.settings });
   }
-  return engine.name satisfies never;
 }

@@ -77,7 +77,7 @@ describe('choice of the runtime', { timeout: 30_000 }, () => {
   it('refuses an unknown runtime and an invalid address', async () => {
     await assert.rejects(
       choose({ SERVICE_WORKER_RUNTIME: 'podman' }),
-      /must be docker, process or kubernetes, got "podman"/,
+      /must be docker, process, kubernetes or slurm, got "podman"/,
     );
     await assert.rejects(
       choose({ SERVICE_WORKER_RUNTIME: 'docker', DOCKER_HOST: 'ssh://x' }),
