@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, openSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { existsSync, mkdirSync, openSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { closeSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,6 +13,9 @@ import { freePort } from './free-port.js';
 
 const PREFIX = 'longshore-slurm-';
 const READY_MS = 30_000;
+
+/** The controller stores changes after so many milliseconds at the latest. */
+const SAVE_MS = 6_000;
 const PATH = `${process.env['PATH'] ?? ''}:/usr/sbin:/sbin:/usr/bin:/bin`;
 const PROGRAMS = ['munged', 'slurmctld', 'slurmd', 'sbatch', 'squeue', 'ch-run', 'runc'];
 
@@ -88,6 +91,16 @@ export class SlurmCluster {
   async jobs(): Promise<string[]> {
     const text = await this.command('squeue', '--noheader', '--format=%i %T %j');
     return text.split('\n').filter((line) => line !== '');
+  }
+
+  /** Waits until the controller has stored what it knows of jobs now, which takes it some seconds. */
+  async untilSaved(): Promise<void> {
+    const sinceMs = Date.now();
+    const file = join(this.folder, 'state', 'job_state');
+    await this.until('the jobs are stored', () => {
+      const { mtimeMs } = statSync(file);
+      return Promise.resolve(mtimeMs >= sinceMs || Date.now() - sinceMs > SAVE_MS);
+    });
   }
 
   /** SIGKILL to the controller. */
