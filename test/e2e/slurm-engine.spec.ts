@@ -229,6 +229,27 @@ describe('the Slurm engine on a real Slurm', { skip, timeout: 180_000 }, () => {
     }
   });
 
+  test('does not open without commands, folder or partition', async () => {
+    for (const [env, problem] of [
+      [
+        { SERVICE_WORKER_SLURM_PARTITIONS: 'main,none' },
+        /that Slurm does not have: none; there are main, short/,
+      ],
+      [
+        { SERVICE_WORKER_SLURM_DIR: '/proc/none' },
+        /SERVICE_WORKER_SLURM_DIR must be a folder that can be written/,
+      ],
+      [{ SERVICE_WORKER_SLURM_DIR: '' }, /SERVICE_WORKER_SLURM_DIR must be set for the runtime slurm/],
+      [
+        { SERVICE_WORKER_SLURM_IMAGES: '' },
+        /SERVICE_WORKER_SLURM_IMAGES must be set for charliecloud and runc/,
+      ],
+    ] as const) {
+      await assert.rejects(open('charliecloud', env), { name: 'SettingsError', message: problem });
+      engines.pop();
+    }
+  });
+
   test('waits with the reason of Slurm, and tells a refusal that is about the run from others', async () => {
     const engine = await open('charliecloud');
     const big = { cpu: NODE_CPUS, ramMb: 100, vramMb: 0, gpuId: null };

@@ -41,7 +41,7 @@ describe('runs on a real Slurm', { skip, timeout: 400_000 }, () => {
     assert.equal(stored.status, 201, stored.text);
     const given = {
       inputs: { n: 1 },
-      env: { GREETING: 'it\'s "me"' },
+      env: { GREETING: "it's me" },
       secrets: { TOKEN: 'token' },
       args: ['a b'],
     };
@@ -50,7 +50,7 @@ describe('runs on a real Slurm', { skip, timeout: 400_000 }, () => {
     assert.deepEqual([done.state, done.outputs], ['COMPLETED', { n: 1 }], JSON.stringify(done));
     assert.deepEqual(await runs.timeline(works), ['1 SUBMITTED', '1 STARTED', '1 COMPLETED']);
     await until(
-      async () => (await send('GET', `/runs/${works}/logs`)).text.includes('"me"'),
+      async () => (await send('GET', `/runs/${works}/logs`)).text.includes("it's me"),
       'the log is there',
     );
     const { text } = await send('GET', `/runs/${works}/logs`);
@@ -130,7 +130,7 @@ describe('runs on a real Slurm', { skip, timeout: 400_000 }, () => {
     await images.add('order', script);
     const gone = await scene.launch('gone');
     const id = await runs.create('order');
-    await untilStarts('order', 1);
+    await runs.untilState(id, 'RUNNING');
     gone.signal('SIGKILL');
     await gone.exited;
     await scene.launch('other');

@@ -1,16 +1,16 @@
 import { chmodSync, writeFileSync } from 'node:fs';
 
 /**
- * Writes a script for SERVICE_WORKER_SLURM_CONTAINER that executes programs of a folder in place of containers: those that
- * the runtime `process` takes for images.
+ * Writes a script for SERVICE_WORKER_SLURM_CONTAINER that executes programs in place of containers: those of the folder
+ * `images` beside the script, which the runtime `process` takes for images.
  */
-export function writeProgramContainer(path: string, imagesDir: string): void {
+export function writeProgramContainer(path: string): void {
   const script = `#!/bin/bash
 read_list() { list=(); [ ! -e "$1" ] || while IFS= read -r -d '' item; do list+=("$item"); done <"$1"; }
 while IFS= read -r -d '' pair <&3; do export "$pair"; done
 exec 3<&-
 name=\${LONGSHORE_IMAGE##*/}
-program='${imagesDir}'/\${name%%:*}/program
+program="$(dirname "$0")/images/\${name%%:*}/program"
 [ -x "$program" ] || { echo "there is no image $LONGSHORE_IMAGE" >"$LONGSHORE_JOB/image-error"; exit 1; }
 read_list "$LONGSHORE_JOB/command"; command=("\${list[@]}")
 read_list "$LONGSHORE_JOB/args"; args=("\${list[@]}")

@@ -34,7 +34,7 @@ export class SlurmLaunchers {
     const cluster = await SlurmCluster.start();
     const images = await ScriptImages.make();
     mkdirSync(join(cluster.folder, 'shared'));
-    writeProgramContainer(join(cluster.folder, 'container'), images.folder);
+    writeProgramContainer(join(images.folder, '..', 'container'));
     const service = await startService({
       env: {
         SERVICE_API_KEYS: `admin:${ADMIN_KEY},worker:${WORKER_KEY}`,
@@ -57,7 +57,7 @@ export class SlurmLaunchers {
         ...slurm,
         SERVICE_WORKER_RUNTIME: 'slurm',
         SERVICE_WORKER_SLURM_DIR: join(folder, 'shared'),
-        SERVICE_WORKER_SLURM_CONTAINER: join(folder, 'container'),
+        SERVICE_WORKER_SLURM_CONTAINER: join(this.images.folder, '..', 'container'),
         SERVICE_WORKER_SLURM_POLL: '0.3',
         SERVICE_WORKER_STOP_GRACE: '3',
         ...env,

@@ -178,6 +178,8 @@ export class ScenarioContext {
   async endlessRun(mark: string, print: readonly string[] = []): Promise<string> {
     const id = await this.runs.create(IMAGES.plain, { mark, print, gate: 'never' });
     await this.untilProgramRuns(mark);
+    // A launcher reports STARTED after the program has started.
+    await this.runs.untilState(id, 'RUNNING');
     return id;
   }
 

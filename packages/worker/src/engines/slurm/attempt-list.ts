@@ -57,8 +57,11 @@ export class AttemptList {
       superfluous: new Array<string>(),
       abandoned: new Array<JobKey>(),
     };
-    for (const [name, { runId, attempt }] of found) {
-      const folder = await folders.read({ runId, attempt });
+    const keys = [...found.values()];
+    const states = await Promise.all(keys.map((key) => folders.read(key)));
+    for (const [index, { runId, attempt }] of keys.entries()) {
+      const name = nameOf({ runId, attempt });
+      const folder = states[index] ?? null;
       const known = { runId, attempt, folder, jobs: byName.get(name) ?? [], isListFresh, missingMs: 0 };
       const facts = { ...known, missingMs: isRecent(known) ? 0 : this.missingMs(name, known) };
       const job = jobOf(facts);

@@ -11,6 +11,8 @@ const SUBMIT_MS = 60_000;
 const MAX_OUTPUT_BYTES = 64 * 2 ** 20;
 const MAX_MESSAGE_LENGTH = 1_000;
 
+const NOT_INSTALLED = 'the command is not installed';
+
 /** Commands at the same time; the controller answers them one by one anyway. */
 const PARALLEL = 8;
 
@@ -68,7 +70,7 @@ export class SlurmCommands {
   /**
    * The partitions of the jobs.
    * @param wanted empty: the default partition
-   * @throws SettingsError when there is no such partition
+   * @throws SettingsError when there is no such partition, or Slurm's commands are not installed
    * @throws EngineFault when the controller does not answer
    */
   async findPartitions(wanted: readonly string[]): Promise<readonly string[]> {
@@ -116,6 +118,8 @@ export class SlurmCommands {
 
   private async answer(command: string, args: readonly string[]): Promise<string> {
     const { problem, stdout } = await this.run(command, args, READ_MS);
+    if (problem === NOT_INSTALLED)
+      throw new SettingsError([`The runtime slurm needs ${command}: ${problem}`]);
     if (problem !== null) throw new EngineFault(`${command} failed: ${problem}`);
     return stdout;
   }
@@ -151,7 +155,7 @@ function problemOf(
   stderr: string,
   timeout: number,
 ): string {
-  if (error.code === 'ENOENT') return 'the command is not installed on the launcher';
+  if (error.code === 'ENOENT') return NOT_INSTALLED;
   if (error.killed === true) return `no answer within ${timeout / 1000} s`;
   const text = stderr.replaceAll(/^\w+: (?:error|fatal): /gm, '');
   return clip(text) === '' ? `exit code ${String(error.code)}` : clip(text);
