@@ -30,13 +30,15 @@ export interface BackgroundOptions {
   /** Whether the launcher may read nodes and pods of the whole cluster. */
   readonly readsNodes: boolean;
   readonly log: RuntimeLog;
+  /** Aborted when the engine is closed. */
+  readonly signal: AbortSignal;
 }
 
 /** Requests that no call of the launcher waits for. A failed one is logged, and repeated with the next round or change. */
 export class BackgroundWork implements StateActions {
   /** What the cluster could give to this launcher's jobs, as of the last reading. */
   capacity: Resources = NOTHING;
-  private readonly pending = new Map<string, Promise<void>>();
+  private readonly pending = new Set<string>();
   private states: JobStates | null = null;
 
   constructor(
@@ -45,19 +47,14 @@ export class BackgroundWork implements StateActions {
   ) {}
 
   /** Reads the capacity, and begins the rounds. */
-  async start(states: JobStates, signal: AbortSignal): Promise<void> {
+  async start(states: JobStates): Promise<void> {
     this.states = states;
     if (this.options.readsNodes) {
       await this.readCapacity();
-      void this.repeat('reading the capacity', CAPACITY_MS, signal, () => this.readCapacity());
+      void this.repeat('reading the capacity', CAPACITY_MS, () => this.readCapacity());
     }
-    void this.repeat('removing orphans', ORPHANS_MS, signal, () => this.removeOrphans(states));
-    void this.repeat('reading events', EVENTS_MS, signal, () => this.readEvents(states));
-  }
-
-  /** Waits for requests on their way. */
-  async finish(): Promise<void> {
-    await Promise.all(this.pending.values());
+    void this.repeat('removing orphans', ORPHANS_MS, () => this.removeOrphans(states));
+    void this.repeat('reading events', EVENTS_MS, () => this.readEvents(states));
   }
 
   listPods(job: EngineJob): void {
@@ -78,21 +75,19 @@ export class BackgroundWork implements StateActions {
   }
 
   endLost(job: EngineJob): void {
-    this.begin(`ending ${jobName(job)}`, () => removeJob(this.parts, job, this.parts.stopGraceSeconds));
+    this.begin(`ending ${jobName(job)}`, () =>
+      removeJob(this.parts, job, this.parts.stopGraceSeconds, this.options.signal),
+    );
   }
 
   private begin(what: string, request: () => Promise<void>): void {
     if (this.pending.has(what)) return;
-    const done = this.logged(what, request).finally(() => this.pending.delete(what));
-    this.pending.set(what, done);
+    this.pending.add(what);
+    void this.logged(what, request).finally(() => this.pending.delete(what));
   }
 
-  private async repeat(
-    what: string,
-    everyMs: number,
-    signal: AbortSignal,
-    request: () => Promise<void>,
-  ): Promise<void> {
+  private async repeat(what: string, everyMs: number, request: () => Promise<void>): Promise<void> {
+    const { signal } = this.options;
     while (!signal.aborted) {
       await this.parts.clock.sleep(everyMs, signal);
       if (!signal.aborted) await this.logged(what, request);

@@ -5,6 +5,8 @@ import { orNull, type KubernetesApi } from './api/kubernetes-api.js';
 import type { Job, Paths, Pod } from './api/resources.js';
 import { attemptSelector, jobName, pullSecretName } from './manifest/names.js';
 
+const NEVER = new AbortController().signal;
+
 /** Time after the grace period at which a pod that is still there is on a lost node, in milliseconds. */
 const LOST_NODE_MS = 30_000;
 
@@ -23,8 +25,14 @@ export interface RemovalParts {
  * Deletes the Job of an attempt, its pods and its Secrets, and waits until they are gone. Pods end with SIGTERM and, after the
  * grace period, with SIGKILL. A pod that is there for `LOST_NODE_MS` more is deleted without its node: a container on a node
  * that is cut off can go on, and nothing in the cluster can tell.
+ * @param signal ends the wait
  */
-export async function removeJob(parts: RemovalParts, key: JobKey, graceSeconds: number): Promise<void> {
+export async function removeJob(
+  parts: RemovalParts,
+  key: JobKey,
+  graceSeconds: number,
+  signal = NEVER,
+): Promise<void> {
   const { api, paths, deployment, clock } = parts;
   // 0 would delete the pod without waiting for its container.
   const gracePeriodSeconds = Math.max(1, Math.ceil(graceSeconds));
@@ -39,14 +47,14 @@ export async function removeJob(parts: RemovalParts, key: JobKey, graceSeconds: 
   const forceAtMs =
     clock.nowMs() + Math.max(gracePeriodSeconds, parts.stopGraceSeconds) * 1000 + LOST_NODE_MS;
   const backoff = new Backoff(POLL, Math.random);
-  for (;;) {
+  while (!signal.aborted) {
     const job = await orNull(api.get<Job>(paths.jobs(jobName(key))));
     const { items: pods } = await listPods();
     if (pods.length === 0 && job === null) break;
     const isLate = clock.nowMs() >= forceAtMs;
     const left = isLate ? pods : pods.filter(({ metadata }) => metadata?.deletionTimestamp === undefined);
     await Promise.all(deletePods(left, isLate ? 0 : gracePeriodSeconds));
-    await clock.sleep(backoff.nextMs());
+    await clock.sleep(backoff.nextMs(), signal);
   }
   await Promise.all([jobName(key), pullSecretName(key)].map((name) => api.delete(paths.secrets(name))));
 }

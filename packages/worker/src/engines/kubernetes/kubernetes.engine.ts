@@ -74,14 +74,20 @@ export class KubernetesEngine implements Engine {
       const context = { settings, deployment, workerId, stopGraceSeconds };
       const patch = await choosePatch(context);
       const removal = { api, paths, deployment, clock: this.clock, stopGraceSeconds };
-      const work = new BackgroundWork(removal, { settings, workerId, readsNodes, log });
+      const work = new BackgroundWork(removal, {
+        settings,
+        workerId,
+        readsNodes,
+        log,
+        signal: this.closing.signal,
+      });
       const states = new JobStates(
         { workerId, clock: this.clock, pullGraceMs: settings.pullGraceSeconds * 1000 },
         work,
       );
       await this.startWatches(removal, states);
       this.opened = { ...removal, states, context: { ...context, patch }, work };
-      await work.start(states, this.closing.signal);
+      await work.start(states);
       void this.tick(states);
     } catch (error) {
       this.closing.abort();
@@ -92,7 +98,6 @@ export class KubernetesEngine implements Engine {
 
   async close(): Promise<void> {
     this.closing.abort();
-    await this.opened?.work.finish();
   }
 
   list(): readonly EngineJob[] {
