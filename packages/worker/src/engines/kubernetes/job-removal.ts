@@ -31,7 +31,7 @@ export async function removeJob(
   parts: RemovalParts,
   key: JobKey,
   graceSeconds: number,
-  signal = NEVER,
+  signal: AbortSignal = NEVER,
 ): Promise<void> {
   const { api, paths, deployment, clock } = parts;
   // 0 would delete the pod without waiting for its container.
