@@ -132,7 +132,10 @@ export class JobExecution extends RunExecution {
     await policy.check(parseImageReference(image));
     const secrets = await this.readSecrets();
     for (const other of engine.list()) {
-      if (other.runId === runId && other.attempt !== attempt) await this.removeOther(other);
+      if (other.runId !== runId || other.attempt === attempt) continue;
+      // A later attempt has a job: this one is lost, unless the service's database was restored to a time before.
+      if (other.attempt > attempt) await this.requests.getRun(attempt);
+      await this.removeOther(other);
     }
     const job = await this.submitUntilAccepted({
       runId,

@@ -4,7 +4,7 @@ import { retryCleanup } from '../execution/retry-cleanup.js';
 import { lossReason } from '../execution/run-poll.js';
 import { isKeyRefusal, type RunView } from '../service-api/service-api.js';
 import type { WorkerContext } from '../worker-context.js';
-import type { Engine, EngineJob } from './engine.js';
+import type { Engine, EngineJob, JobKey } from './engine.js';
 import { nameOf } from './job-table.js';
 
 const RETRY = { firstMs: 1000, maxMs: 30_000 };
@@ -12,14 +12,17 @@ const RETRY = { firstMs: 1000, maxMs: 30_000 };
 /** Time between two sweeps, in milliseconds. */
 const SWEEP_MS = 60_000;
 
+/** Jobs that a start asks the service about at a time: all are adopted well within the worker timeout. */
+const AT_ONCE = 16;
+
 /** Jobs that one sweep asks the service about, at most; the next one continues behind them. */
 const MAX_ASKED = 100;
 
 export interface SweepOptions {
   readonly engine: Engine;
   readonly graceSeconds: number;
-  /** Whether this process executes the run. */
-  readonly isExecuted: (runId: string) => boolean;
+  /** Whether this process executes the attempt. */
+  readonly isExecuted: (key: JobKey) => boolean;
   /** Follows a job of this worker. */
   readonly adopt: (job: EngineJob, run: RunView) => void;
 }
@@ -41,14 +44,12 @@ export class JobSweep {
 
   /** Adopts or removes the jobs of this worker. Asks the service until it answers. */
   async recover(signal: AbortSignal): Promise<void> {
-    const { clock, random, workerId, logger } = this.context;
+    const { workerId, logger } = this.context;
     const own = this.options.engine.list().filter((job) => job.workerId === workerId);
     if (own.length > 0) logger.info({ jobs: own.length }, 'found jobs of an earlier process of this worker');
-    const backoff = new Backoff(RETRY, random);
-    for (const job of own) {
-      while (!signal.aborted && !(await this.settle(job, signal)))
-        await clock.sleep(backoff.nextMs(), signal);
-      backoff.reset();
+    for (let from = 0; from < own.length; from += AT_ONCE) {
+      const some = own.slice(from, from + AT_ONCE);
+      await Promise.all(some.map((job) => this.untilSettled(job, signal)));
     }
   }
 
@@ -68,11 +69,17 @@ export class JobSweep {
     }
   }
 
+  private async untilSettled(job: EngineJob, signal: AbortSignal): Promise<void> {
+    const { clock, random } = this.context;
+    const backoff = new Backoff(RETRY, random);
+    while (!signal.aborted && !(await this.settle(job, signal))) await clock.sleep(backoff.nextMs(), signal);
+  }
+
   private nextJobs(): EngineJob[] {
     const { engine, isExecuted } = this.options;
     const others = engine
       .list()
-      .filter((job) => !isExecuted(job.runId) && !this.removing.has(nameOf(job)))
+      .filter((job) => !isExecuted(job) && !this.removing.has(nameOf(job)))
       .toSorted((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
     const behind = others.filter((job) => nameOf(job) > this.after);
     const next = [...behind, ...others.filter((job) => !behind.includes(job))].slice(0, MAX_ASKED);
@@ -86,16 +93,17 @@ export class JobSweep {
     const { api, workerId, logger, onKeyRefused } = this.context;
     const { isExecuted, adopt } = this.options;
     const answer = await api.getRun(job.runId);
-    if (signal.aborted || isExecuted(job.runId)) return true;
+    if (signal.aborted || isExecuted(job)) return true;
     if (answer.kind === 'unreachable') return false;
     const { engineId, runId, attempt } = job;
     if (answer.kind === 'refused') {
+      const { status } = answer;
+      const isOwn = job.workerId === workerId;
+      logger.debug({ engineId, run: runId, status }, 'the service does not show the run of a job');
       // A key that is bound to workers may not see the runs of others.
-      if (isKeyRefusal(answer) && job.workerId === workerId) onKeyRefused(answer);
-      logger.debug(
-        { engineId, run: runId, status: answer.status },
-        'the service does not show the run of a job',
-      );
+      if (isKeyRefusal(answer) && isOwn) onKeyRefused(answer);
+      // The run is deleted. A 404 stops no program, and this one has ended.
+      if (status === 404 && isOwn && hasEnded(job)) void this.remove(job);
       return true;
     }
     // The answer is older than the job.
@@ -119,4 +127,8 @@ export class JobSweep {
     await retryCleanup('remove the job', () => engine.remove(job, graceSeconds), this.context);
     this.removing.delete(name);
   }
+}
+
+function hasEnded({ status }: EngineJob): boolean {
+  return status.kind === 'exited' || status.kind === 'failed';
 }

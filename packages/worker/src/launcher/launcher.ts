@@ -57,7 +57,10 @@ export class Launcher implements Executor {
     this.sweep = new JobSweep(context, {
       engine,
       graceSeconds,
-      isExecuted: (runId) => [...this.executions].some(({ claimed }) => claimed.id === runId),
+      isExecuted: ({ runId, attempt }) =>
+        [...this.executions].some(
+          ({ claimed }) => claimed.id === runId && (claimed.attempt ?? attempt) === attempt,
+        ),
       adopt: (job, run) => this.adopt(job, run),
     });
   }
