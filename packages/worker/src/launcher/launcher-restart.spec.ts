@@ -1,195 +1,74 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { pino } from 'pino';
-import { loadWorkerSettings } from '../load-settings.js';
-import type { ServiceApi } from '../service-api/service-api.js';
-import { FakeClock } from '../testing/fake-clock.js';
-import { FakeCluster, FakeEngine } from '../testing/fake-engine.js';
-import { eventTypes, FakeService, type FakeRun } from '../testing/fake-service.js';
-import { Worker } from '../worker.js';
-import type { Engine } from './engine.js';
-import { Launcher } from './launcher.js';
+import { eventTypes, type FakeRun } from '../testing/fake-service.js';
+import { Death, LauncherScene, type Cut } from '../testing/launcher-scene.js';
+import type { JobStatus } from './engine.js';
 
-/** When a call of a process is cut off by its end: before the call has an effect, or before its answer. */
-type Cut = 'before' | 'after';
-
-/** Kills a process at its n-th call of the service or the engine. */
-class Death {
-  private readonly killed = new AbortController();
-  private calls = 0;
-
-  constructor(
-    private readonly at = Infinity,
-    private readonly cut: Cut = 'before',
-  ) {}
-
-  get isDead(): boolean {
-    return this.killed.signal.aborted;
-  }
-
-  /** Its connections close. */
-  kill(): void {
-    this.killed.abort();
-  }
-
-  /** The target, whose calls never return after the death. */
-  of<T extends object>(target: T, names: readonly (keyof T)[]): T {
-    return new Proxy(target, {
-      get: (object, name) => {
-        const value: unknown = Reflect.get(object, name, object);
-        if (typeof value !== 'function') return value;
-        const call = (args: unknown[]): unknown => Reflect.apply(value, object, args);
-        const isCounted = names.some((counted) => counted === name);
-        return (...args: unknown[]) =>
-          isCounted ? this.during(() => call(args.map((arg) => this.closing(arg)))) : call(args);
-      },
-    });
-  }
-
-  /** The argument of a call with a signal that the death aborts, too. */
-  private closing(arg: unknown): unknown {
-    const { signal } = this.killed;
-    if (arg instanceof AbortSignal) return AbortSignal.any([arg, signal]);
-    return isAbortable(arg) ? { ...arg, signal: AbortSignal.any([arg.signal, signal]) } : arg;
-  }
-
-  private async during(call: () => unknown): Promise<unknown> {
-    const never = new Promise(() => undefined);
-    if (this.isDead) return never;
-    this.calls += 1;
-    const isLast = this.calls === this.at;
-    if (isLast && this.cut === 'before') {
-      this.kill();
-      return never;
-    }
-    const answer = await call();
-    if (isLast) this.kill();
-    return this.isDead ? never : answer;
-  }
-}
-
-/** Options of a request. */
-interface Abortable {
-  readonly signal: AbortSignal;
-}
-
-function isAbortable(arg: unknown): arg is Abortable {
-  return typeof arg === 'object' && arg !== null && 'signal' in arg && arg.signal instanceof AbortSignal;
-}
-
-const SERVICE_CALLS = ['heartbeat', 'claim', 'getRun', 'getSecrets', 'postEvent', 'putLogChunk'] as const;
-const ENGINE_CALLS = ['nextStatus', 'submit', 'readOutputs', 'remove'] as const;
-
-/** Launchers that share a service, a cluster and a clock. */
-class Scene {
-  readonly clock = new FakeClock();
-  readonly service = new FakeService(this.clock);
-  readonly cluster = new FakeCluster();
-  /** Exit codes of the launchers that have ended. */
-  readonly ended: number[] = [];
-
-  start(workerId = 'k8s-1', death = new Death()): Worker {
-    const settings = loadWorkerSettings([], {
-      SERVICE_API_KEY: 'key',
-      SERVICE_WORKER_ID: workerId,
-      SERVICE_WORKER_RUNTIME: 'kubernetes',
-    });
-    const api = death.of<ServiceApi>(this.service, SERVICE_CALLS);
-    const engine = death.of<Engine>(new FakeEngine(this.cluster, workerId), ENGINE_CALLS);
-    const worker = new Worker({
-      settings,
-      workerId,
-      api,
-      createExecutor: (host) => new Launcher(host, engine, settings),
-      clock: this.clock,
-      logger: pino({ level: 'silent' }),
-      random: () => 0.5,
-      tracing: null,
-    });
-    void worker.run().then((code) => this.ended.push(code));
-    return worker;
-  }
-
-  untilSubmitted(count = 1): Promise<void> {
-    return this.clock.until(`${count} jobs are submitted`, () => this.cluster.submitted.length >= count, 20);
-  }
-
-  untilState(run: FakeRun, state: string): Promise<void> {
-    return this.clock.until(`the run is ${state}`, () => run.state === state, 20);
-  }
-
-  /** What the service does after the worker timeout with a run that no heartbeat lists. */
-  reclaim(run: FakeRun): void {
-    run.timeline.push({ type: 'RECLAIMED', msg: '', attempt: run.attempt });
-    run.state = 'PENDING';
-    run.attempt += 1;
-    run.workerId = null;
-    this.service.wakeClaims();
-  }
-
-  /** Whether the newest heartbeat lists the run. */
-  isListed({ id }: FakeRun): boolean {
-    const newest = this.service.callsOf('heartbeat').at(-1)?.report;
-    return newest?.runningOps.some((listed) => listed.id === id) ?? false;
-  }
-
-  /** Lets every pending job run and exit with 0. */
-  async finishJobs(): Promise<void> {
-    for (const job of this.cluster.table.list()) {
-      if (job.status.kind === 'pending') this.cluster.set(job, { kind: 'running' });
-    }
-    await this.clock.pass(1000);
-    for (const job of this.cluster.table.list()) {
-      const exit = { kind: 'exited', exitCode: 0, outOfMemory: false } as const;
-      if (job.status.kind === 'running') this.cluster.set(job, exit);
-    }
-    await this.clock.pass(5000);
-  }
-}
+/** How a run ends: by the end of its job, or by a cancel while the job runs. */
+const ENDS: Readonly<Record<string, { readonly job: JobStatus; readonly state: string }>> = {
+  'that succeeds': { job: { kind: 'exited', exitCode: 0, outOfMemory: false }, state: 'COMPLETED' },
+  'that fails': { job: { kind: 'exited', exitCode: 7, outOfMemory: false }, state: 'FAILED' },
+  'whose node is lost': {
+    job: { kind: 'failed', cause: 'infrastructure', message: 'lost' },
+    state: 'FAILED',
+  },
+  'that is cancelled': { job: { kind: 'running' }, state: 'CANCELLED' },
+};
 
 describe('a launcher that is killed', () => {
-  for (const cut of ['before', 'after'] as const) {
-    it(`${cut} any of its requests is followed by one that executes the run once and leaves nothing`, async () => {
-      let isOver = false;
-      for (let at = 1; !isOver; at += 1) {
-        const scene = new Scene();
-        scene.cluster.lines = ['{"type":"PROGRESS","msg":50}', 'plain'];
-        const run = scene.service.add('run-1');
-        const death = new Death(at, cut);
-        scene.start('k8s-1', death);
-        for (let step = 0; step < 4 && !death.isDead; step += 1) {
-          await scene.clock.pass(2000);
-          if (!death.isDead) await scene.finishJobs();
-        }
-        isOver = !death.isDead && run.state === 'COMPLETED';
-        if (!isOver) {
-          scene.start();
-          await scene.clock.pass(3000);
-          const isHeld = ['ASSIGNED', 'RUNNING'].includes(run.state);
-          if (isHeld && !scene.isListed(run)) scene.reclaim(run);
-          for (let step = 0; step < 4 && run.state !== 'COMPLETED'; step += 1) {
-            await scene.clock.pass(2000);
-            await scene.finishJobs();
-          }
-          await scene.clock.pass(120_000);
-        }
-        const what = `killed ${cut} request ${at}: ${eventTypes(run).join(' ')}`;
-        assert.equal(run.state, 'COMPLETED', what);
-        const count = (type: string): number => eventTypes(run).filter((one) => one === type).length;
-        const started = run.timeline.filter(({ type }) => type === 'STARTED').map(({ attempt }) => attempt);
-        assert.equal(new Set(started).size, started.length, what);
-        assert.equal(count('COMPLETED'), 1, what);
-        assert.ok(count('PROGRESS') <= started.length, what);
-        assert.equal(scene.cluster.submitted.length, 1, what);
-        assert.deepEqual(scene.cluster.table.list(), [], what);
-      }
-    });
+  for (const [which, end] of Object.entries(ENDS)) {
+    for (const cut of ['before', 'after'] as const) {
+      it(`${cut} any of its requests is followed by one that executes a run ${which} once and leaves nothing`, async () => {
+        for (let at = 1; await isKilled(at, cut, end); at += 1);
+      });
+    }
   }
 });
 
+/** Kills the launcher of a run at its n-th request, and starts another one. @returns whether there was such a request */
+async function isKilled(at: number, cut: Cut, { job, state }: (typeof ENDS)[string]): Promise<boolean> {
+  const scene = new LauncherScene();
+  scene.cluster.lines = ['{"type":"PROGRESS","msg":50}', 'plain'];
+  const run = scene.service.add('run-1');
+  const death = new Death(at, cut);
+  scene.start('k8s-1', death);
+  const goOn = async (isEnough: () => boolean): Promise<void> => {
+    for (let step = 0; step < 4 && !isEnough(); step += 1) {
+      await scene.clock.pass(2000);
+      if (!isEnough()) await scene.finishJobs(job);
+      if (state === 'CANCELLED' && run.state === 'RUNNING') run.state = 'CANCELLED';
+    }
+  };
+  await goOn(() => death.isDead);
+  // Time for the removal of the job.
+  await scene.clock.pass(60_000);
+  if (death.isDead) {
+    scene.start();
+    await scene.clock.pass(3000);
+    if (['ASSIGNED', 'RUNNING'].includes(run.state) && !scene.isListed(run)) scene.reclaim(run);
+    await goOn(() => run.state === state);
+    await scene.clock.pass(120_000);
+  }
+  const what = `killed ${cut} request ${at}: ${eventTypes(run).join(' ')}`;
+  assert.equal(run.state, state, what);
+  const started = attemptsOf(run, 'STARTED');
+  assert.equal(new Set(started).size, started.length, what);
+  assert.ok(attemptsOf(run, 'PROGRESS').length <= started.length, what);
+  // Only the end of a job that is removed before its report may be lost with the launcher.
+  if (job.kind === 'exited') assert.equal(scene.cluster.submitted.length, 1, what);
+  assert.ok(attemptsOf(run, 'COMPLETED').length <= 1, what);
+  assert.deepEqual(scene.cluster.table.list(), [], what);
+  return death.isDead;
+}
+
+/** The attempts of the run's events of a type. */
+function attemptsOf({ timeline }: FakeRun, type: string): number[] {
+  return timeline.filter((event) => event.type === type).map(({ attempt }) => attempt);
+}
+
 describe('a launcher', () => {
   it('at SIGTERM leaves its jobs, reports nothing about them and exits with 0; the next one adopts them', async () => {
-    const scene = new Scene();
+    const scene = new LauncherScene();
     const run = scene.service.add('run-1');
     const worker = scene.start();
     await scene.untilSubmitted();
@@ -207,8 +86,26 @@ describe('a launcher', () => {
     assert.deepEqual(scene.cluster.table.list(), []);
   });
 
+  it('may run in two processes at once: each report is on the timeline once, and nothing is left', async () => {
+    const scene = new LauncherScene();
+    const runs = ['run-1', 'run-2', 'run-3'].map((id) => scene.service.add(id));
+    scene.cluster.lines = ['{"type":"PROGRESS","msg":50}', 'plain'];
+    scene.start();
+    await scene.untilSubmitted(3);
+    scene.start();
+    await scene.clock.pass(130_000);
+    for (let step = 0; step < 3; step += 1) await scene.finishJobs();
+    for (const run of runs) {
+      const events = eventTypes(run).filter((type) => type !== 'SUBMITTED');
+      assert.deepEqual(events, ['STARTED', 'PROGRESS', 'COMPLETED']);
+      assert.equal(attemptsOf(run, 'SUBMITTED').length, 1);
+    }
+    assert.equal(scene.cluster.submitted.length, 3);
+    assert.deepEqual(scene.cluster.table.list(), []);
+  });
+
   it('ends the job of an attempt that was reclaimed from another launcher before it submits the next', async () => {
-    const scene = new Scene();
+    const scene = new LauncherScene();
     const run = scene.service.add('run-1');
     const gone = new Death();
     scene.start('gone', gone);
@@ -227,7 +124,7 @@ describe('a launcher', () => {
   });
 
   it('leaves the job of a newer attempt alone when its own is lost before it submits', async () => {
-    const scene = new Scene();
+    const scene = new LauncherScene();
     const run = scene.service.add('run-1');
     scene.service.onCall = ({ what }) => {
       if (what !== 'getRun') return undefined;
@@ -249,7 +146,7 @@ describe('a launcher', () => {
   });
 
   it('removes a job whose run ended while no launcher was there, also one of another launcher', async () => {
-    const scene = new Scene();
+    const scene = new LauncherScene();
     for (const [id, workerId] of [
       ['run-1', 'k8s-1'],
       ['run-2', 'gone'],
@@ -264,7 +161,7 @@ describe('a launcher', () => {
   });
 
   it('removes an ended job whose run the service has deleted, and lets one that runs go on', async () => {
-    const scene = new Scene();
+    const scene = new LauncherScene();
     for (const [runId, status] of [
       ['run-1', { kind: 'exited', exitCode: 0, outOfMemory: false }],
       ['run-2', { kind: 'running' }],
@@ -281,7 +178,7 @@ describe('a launcher', () => {
       [1, 2],
       [2, 1],
     ]) {
-      const scene = new Scene();
+      const scene = new LauncherScene();
       scene.service.add('run-1', { state: 'RUNNING', workerId: 'k8s-1', attempt: 2 });
       for (const attempt of attempts) {
         const status = { kind: 'running' } as const;
@@ -295,7 +192,7 @@ describe('a launcher', () => {
   });
 
   it('adopts a thousand jobs well before the worker timeout, though each answer takes its time', async () => {
-    const scene = new Scene();
+    const scene = new LauncherScene();
     const jobs = 1000;
     for (let i = 0; i < jobs; i += 1) {
       const runId = `run-${i}`;
@@ -315,7 +212,7 @@ describe('a launcher', () => {
   });
 
   it('leaves the running job of another launcher alone', async () => {
-    const scene = new Scene();
+    const scene = new LauncherScene();
     scene.service.add('run-1', { state: 'RUNNING', workerId: 'other' });
     const status = { kind: 'running' } as const;
     scene.cluster.table.put({ runId: 'run-1', attempt: 1, engineId: 'uid', workerId: 'other', status });
