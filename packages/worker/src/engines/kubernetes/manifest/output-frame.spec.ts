@@ -5,17 +5,21 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import fc from 'fast-check';
+import { ordinaryUser, type OrdinaryUser } from '../../../testing/ordinary-user.js';
 import { MAX_OUTPUT_BYTES, outputsScript, parseOutputFrame } from './output-frame.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'longshore-frame-'));
 const file = join(folder, 'output.json');
 
 /** What the script prints about the file that `write` makes. */
-function printed(write: () => void): string {
+function printed(write: () => void, as: Partial<OrdinaryUser> = {}): string {
   rmSync(file, { recursive: true, force: true });
   write();
-  return execFileSync('sh', ['-c', outputsScript(file)], { maxBuffer: 8 * 2 ** 20 }).toString();
+  return execFileSync('sh', ['-c', outputsScript(file)], { ...as, maxBuffer: 8 * 2 ** 20 }).toString();
 }
+
+const user = ordinaryUser();
+const isRoot = process.getuid?.() === 0;
 
 const refusal = (why: string) => ({
   name: 'RunFault',
@@ -58,11 +62,15 @@ describe('the frame of the outputs', () => {
     );
   });
 
-  it('refuses a file that cannot be read', { skip: process.getuid?.() === 0 && 'root can read it' }, () => {
-    const log = printed(() => {
-      writeFileSync(file, '{}');
-      chmodSync(file, 0);
-    });
+  it('refuses a file that cannot be read', { skip: isRoot && typeof user === 'string' && user }, () => {
+    const log = printed(
+      () => {
+        writeFileSync(file, '{}');
+        chmodSync(file, 0);
+        chmodSync(folder, 0o755);
+      },
+      typeof user === 'string' ? {} : user,
+    );
     assert.throws(() => parseOutputFrame(log), refusal('it cannot be read'));
   });
 

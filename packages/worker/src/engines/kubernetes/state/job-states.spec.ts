@@ -96,6 +96,16 @@ describe('the states of jobs', () => {
     assert.deepEqual(status(), before);
   });
 
+  it('keep the end of a job whose job and pod are deleted later', () => {
+    states.jobListener.onChange(job());
+    const ended = pod('p1', { terminated: { exitCode: 7 } });
+    states.podListener.onChange(ended);
+    assert.equal(kind(), 'exited');
+    states.jobListener.onChange(job({ deletionTimestamp: '2026-01-01T00:00:30Z' }));
+    states.podListener.onDelete(ended);
+    assert.deepEqual(status(), { kind: 'exited', exitCode: 7, outOfMemory: false });
+  });
+
   it('do not take a pod for lost before they have listed the pods', () => {
     states.jobListener.onChange(job());
     states.podListener.onChange(pod('p1', RUNNING));
