@@ -66,6 +66,8 @@ export class LogShipper {
   push(line: ShippedLine): void {
     if (this.closing.signal.aborted) return;
     this.chunker.push(line);
+    // A stored line is dropped.
+    if (this.chunker.isEmpty) return;
     const isFirst = this.sinceMs === null;
     this.sinceMs ??= this.context.clock.nowMs();
     if (isFirst || this.chunker.isChunkReady) this.wakeUp();
@@ -151,6 +153,7 @@ export class LogShipper {
     if (this.options.isShared && !isOurs) {
       this.number = nextChunk;
       this.chunker.resumeAt(nextLine, chunk);
+      if (this.chunker.isEmpty) this.sinceMs = null;
     } else if (nextChunk !== this.number) {
       // Another writer: the service would ignore or refuse our chunks.
       this.giveUp({ expected: nextChunk, chunk: this.number });
