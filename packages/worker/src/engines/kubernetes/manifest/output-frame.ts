@@ -13,7 +13,7 @@ export function outputsScript(file: string): string {
 if [ -L "$f" ]; then s=irregular
 elif [ ! -e "$f" ]; then s=missing
 elif [ ! -f "$f" ]; then s=irregular
-else s=$(wc -c <"$f" 2>/dev/null) || s=unreadable
+else s=$({ wc -c <"$f"; } 2>/dev/null) || s=unreadable
 fi
 echo "longshore-outputs $s"
 case $s in [0-9]*) if [ "$s" -le ${MAX_OUTPUT_BYTES} ]; then base64 "$f" || exit 1; fi ;; esac
