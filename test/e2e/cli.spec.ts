@@ -141,11 +141,29 @@ describe('the command line', { timeout: 300_000 }, () => {
 
   test('lists, drains and resumes workers', async () => {
     assert.equal((await send('POST', '/workers/heartbeat', { body: heartbeat('w-1') })).status, 200);
-    assert.match((await ok('workers')).stdout, /^w-1 +active +\d+s +2\/2 +4096\/4096 +0 +0 +fast +-$/m);
+    assert.match((await ok('workers')).stdout, /^w-1 +active +\d+s +2\/2 +4096\/4096 +0 +0 +- +fast +-$/m);
     assert.equal((await ok('workers', 'drain', 'w-1')).stdout, 'w-1 drains\n');
     assert.match((await ok('workers')).stdout, /^w-1 +draining /m);
     assert.equal((await ok('workers', 'resume', 'w-1')).stdout, 'w-1 claims again\n');
     assert.equal(jsonLines(await ok('workers', '--json'))[0].draining, false);
+  });
+
+  test('shows the jobs of launchers, and of a run where its job waits and why', async () => {
+    const engine = { name: 'slurm', pending: 2, running: 1 };
+    const launcher = { ...heartbeat('slurm-1'), engine };
+    assert.equal((await send('POST', '/workers/heartbeat', { body: launcher })).status, 200);
+    assert.match((await ok('workers')).stdout, /^slurm-1 .* slurm: 2 pending, 1 running /m);
+    assert.match((await ok('capacity')).stdout, /^engines +slurm: 2 jobs pending, 1 running \(1 launcher\)$/m);
+    const id = await runs.create('waits', { priority: 1000 });
+    assert.equal((await send('POST', '/workers/slurm-1/claim')).body.ops[0].id, id);
+    const payload = { engine: 'slurm', engine_id: '42', reason: 'Priority' };
+    await send('POST', `/runs/${id}/events`, { body: { type: 'SUBMITTED', msg: 'Submitted', payload } });
+    const { stdout } = await ok('run', 'explain', id);
+    assert.match(stdout, /which submitted it to slurm as 42; it waits there: Priority\.$/m);
+    assert.match(stdout, /^job +slurm 42$/m);
+    assert.match(stdout, /^it waits there +Priority$/m);
+    await ok('run', 'cancel', id);
+    await send('DELETE', '/workers/slurm-1');
   });
 
   test('shows what runs ask for and what workers have', async () => {

@@ -87,7 +87,8 @@ export function capacityText({ demand, supply }: Report, style: TableStyle): str
 }
 
 function engineText({ name, launchers, pending, running }: Schemas['EngineUse']): string {
-  return `${oneLine(name)}: ${pending} jobs pending, ${running} running (${launchers} launchers)`;
+  const by = launchers === 1 ? '1 launcher' : `${launchers} launchers`;
+  return `${oneLine(name)}: ${pending} jobs pending, ${running} running (${by})`;
 }
 
 function gpuText({ gpus, vram_mb: vramMb }: Report['supply']): string {
