@@ -153,7 +153,10 @@ describe('the command line', { timeout: 300_000 }, () => {
     const launcher = { ...heartbeat('slurm-1'), engine };
     assert.equal((await send('POST', '/workers/heartbeat', { body: launcher })).status, 200);
     assert.match((await ok('workers')).stdout, /^slurm-1 .* slurm: 2 pending, 1 running /m);
-    assert.match((await ok('capacity')).stdout, /^engines +slurm: 2 jobs pending, 1 running \(1 launcher\)$/m);
+    assert.match(
+      (await ok('capacity')).stdout,
+      /^engines +slurm: 2 jobs pending, 1 running \(1 launcher\)$/m,
+    );
     const id = await runs.create('waits', { priority: 1000 });
     assert.equal((await send('POST', '/workers/slurm-1/claim')).body.ops[0].id, id);
     const payload = { engine: 'slurm', engine_id: '42', reason: 'Priority' };
