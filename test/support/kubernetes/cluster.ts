@@ -8,6 +8,9 @@ import { KubeApi } from './kube-api.js';
 const run = promisify(execFile);
 const SCRIPT = join(PROJECT, 'scripts', 'kubernetes', 'cluster.sh');
 
+/** Name of a node without a kubelet. */
+export const EMPTY_NODE = 'empty-node';
+
 /** A process of the cluster that tests end and start. */
 export type ClusterPart = 'etcd' | 'apiserver' | 'controllers' | 'scheduler' | 'kubelet';
 
@@ -66,6 +69,37 @@ export class Cluster {
   async untilAnswers(): Promise<void> {
     const ask = () => this.api.ask('GET', '/readyz').then(({ status }) => status === 200, isFalse);
     await until(ask, 'the API server answers');
+  }
+
+  /**
+   * Adds a node that is ready and takes no pods, without a kubelet. When all nodes are lost, the cluster believes that it is cut
+   * off itself and moves no pod.
+   * @returns removes it
+   */
+  async addEmptyNode(): Promise<() => Promise<void>> {
+    const metadata = { name: EMPTY_NODE };
+    const leases = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';
+    const now = () => new Date().toISOString();
+    const ready = () => ({ type: 'Ready', status: 'True', reason: 'Test', lastHeartbeatTime: now() });
+    const lease = () => ({
+      metadata: { ...metadata, namespace: 'kube-node-lease' },
+      spec: { holderIdentity: metadata.name, renewTime: now().replace('Z', '000Z') },
+    });
+    const renew = async () => {
+      const status = { conditions: [ready()] };
+      const path = `/api/v1/nodes/${metadata.name}/status`;
+      await this.api.ask('PATCH', path, { status }, 'application/strategic-merge-patch+json');
+      await this.api.ask('PATCH', `${leases}/${metadata.name}`, lease(), 'application/merge-patch+json');
+    };
+    await this.api.must('POST', '/api/v1/nodes', { metadata, spec: { unschedulable: true } });
+    await this.api.ask('POST', leases, lease());
+    await renew();
+    const timer = setInterval(() => void renew().catch(isFalse), 3_000);
+    return async () => {
+      clearInterval(timer);
+      await this.api.must('DELETE', `/api/v1/nodes/${metadata.name}`);
+      await this.api.ask('DELETE', `${leases}/${metadata.name}`);
+    };
   }
 
   /** Drops the history of all objects, so that a watch from before has to begin anew. */

@@ -1,8 +1,20 @@
 import assert from 'node:assert/strict';
+import { EMPTY_NODE } from './cluster.js';
 import type { KubeApi, KubeEvent } from './kube-api.js';
 import { withPlaceholders, type RecordedVersion, type Recording } from './recording.js';
 
 /* oxlint-disable typescript/no-explicit-any -- objects of an API server are of any shape */
+
+/** Fields of metadata that the fake API server takes from the job that the launcher creates, or sets itself. */
+const SET_BY_FAKE = new Set([
+  'name',
+  'namespace',
+  'labels',
+  'annotations',
+  'ownerReferences',
+  'generateName',
+  'resourceVersion',
+]);
 
 interface Seen {
   readonly at: number;
@@ -45,13 +57,9 @@ export class Recorder {
     return this.#seen.flatMap(({ object }) => (ownerOf(object) === job ? [object] : []));
   }
 
-  /** Exit codes of the containers of a pod, in the order in which they were reported. */
-  exitCodes(pod: string): number[] {
-    return this.#seen.flatMap(({ object }) =>
-      object.metadata.name === pod
-        ? containersOf(object).flatMap(({ state }) => state.terminated?.exitCode ?? [])
-        : [],
-    );
+  /** What a container has printed, each line with its time. */
+  logOf(pod: string, container: string): string {
+    return this.#logs.get(`${pod}/${container}`) ?? '';
   }
 
   /** Whether the last pod of a job was gone before the first one of another job came. */
@@ -85,8 +93,14 @@ export class Recorder {
       names.set(metadata.name, name).set(metadata.uid, `${name}-uid`);
     }
     const belongs = ({ object }: Seen) =>
-      object.kind === 'Node' || object.metadata.name === job || ownerOf(object) === job;
-    const seen = this.#seen.slice(this.#seen.indexOf(created)).filter(belongs);
+      (object.kind === 'Node' && object.metadata.name !== EMPTY_NODE) ||
+      object.metadata.name === job ||
+      ownerOf(object) === job;
+    // Each kind has a watch of its own: only versions tell the order of changes.
+    const seen = this.#seen
+      .slice(this.#seen.indexOf(created))
+      .filter(belongs)
+      .toSorted((left, right) => revisionOf(left) - revisionOf(right));
     const deletes = this.#deletedByOthers.has(job)
       ? -1
       : seen.findIndex(
@@ -138,11 +152,22 @@ export class Recorder {
 
 function versionOf({ at, type, object }: Seen, previous: Seen): RecordedVersion {
   const { kind, metadata, spec, status } = object;
-  // oxlint-disable-next-line typescript/no-unused-vars -- takes out what the fake server sets itself
-  const { name, namespace, labels, annotations, ownerReferences, generateName, ...rest } = metadata;
+  const rest = Object.fromEntries(Object.entries(metadata).filter(([field]) => !SET_BY_FAKE.has(field)));
   const set =
     kind === 'Job' ? {} : { spec: kind === 'Node' ? { taints: spec.taints } : { nodeName: spec.nodeName } };
-  return { ms: at - previous.at, type, kind, name, metadata: rest, ...set, status };
+  return {
+    ms: Math.max(0, at - previous.at),
+    type,
+    kind,
+    name: metadata.name,
+    metadata: rest,
+    ...set,
+    status,
+  };
+}
+
+function revisionOf({ object }: Seen): number {
+  return Number(object.metadata.resourceVersion);
 }
 
 function ownerOf(object: any): string | undefined {
