@@ -79,7 +79,6 @@ export class Cluster {
   async addEmptyNode(): Promise<() => Promise<void>> {
     const metadata = { name: EMPTY_NODE };
     const leases = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';
-    const now = () => new Date().toISOString();
     const ready = () => ({ type: 'Ready', status: 'True', reason: 'Test', lastHeartbeatTime: now() });
     const lease = () => ({
       metadata: { ...metadata, namespace: 'kube-node-lease' },
@@ -173,4 +172,8 @@ function folder(): string {
 
 function isFalse(): boolean {
   return false;
+}
+
+function now(): string {
+  return new Date().toISOString();
 }

@@ -78,7 +78,16 @@ export class LimitedAccount {
 async function objectsOf(namespace: string, ...files: readonly string[]): Promise<any[]> {
   const texts = await Promise.all(files.map((file) => readFile(join(FOLDER, file), 'utf8')));
   const own = texts.map((text) => text.replaceAll('namespace: longshore', `namespace: ${namespace}`));
-  return own.flatMap((text) => parseAllDocuments(text).map((document) => document.toJS()));
+  return own.flatMap((text) =>
+    parseAllDocuments(text).map((document) => withOwnName(document.toJS(), namespace)),
+  );
+}
+
+/** What is not in the namespace is named after it: the files may be applied in the cluster as well. */
+function withOwnName(object: any, namespace: string): any {
+  if (!object.kind.startsWith('Cluster')) return object;
+  const roleRef = object.roleRef === undefined ? {} : { roleRef: { ...object.roleRef, name: namespace } };
+  return { ...object, ...roleRef, metadata: { ...object.metadata, name: namespace } };
 }
 
 /** Where objects of the kind are. */

@@ -69,11 +69,10 @@ export class Recorder {
     return this.#seen[lastOf]?.type === 'DELETED' && lastOf < firstOf;
   }
 
-  /** Names of all jobs that were there, oldest first. */
+  /** Names of all jobs that were there, oldest first: one for each UID, whatever a watch repeats. */
   jobNames(): string[] {
-    return this.#seen.flatMap(({ type, object }) =>
-      object.kind === 'Job' && type === 'ADDED' ? [object.metadata.name] : [],
-    );
+    const jobs = this.#seen.filter(({ object }) => object.kind === 'Job');
+    return [...new Map(jobs.map(({ object: { metadata } }) => [metadata.uid, metadata.name])).values()];
   }
 
   /** What was sent about a job and its pods so far; about nodes, in the same time. */
