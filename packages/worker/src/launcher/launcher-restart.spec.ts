@@ -4,15 +4,18 @@ import { eventTypes, type FakeRun } from '../testing/fake-service.js';
 import { Death, LauncherScene, type Cut } from '../testing/launcher-scene.js';
 import type { JobStatus } from './engine.js';
 
+const RUNNING: JobStatus = { kind: 'running' };
+const SUCCESS: JobStatus = { kind: 'exited', exitCode: 0, outOfMemory: false };
+
 /** How a run ends: by the end of its job, or by a cancel while the job runs. */
 const ENDS: Readonly<Record<string, { readonly job: JobStatus; readonly state: string }>> = {
-  'that succeeds': { job: { kind: 'exited', exitCode: 0, outOfMemory: false }, state: 'COMPLETED' },
+  'that succeeds': { job: SUCCESS, state: 'COMPLETED' },
   'that fails': { job: { kind: 'exited', exitCode: 7, outOfMemory: false }, state: 'FAILED' },
   'whose node is lost': {
     job: { kind: 'failed', cause: 'infrastructure', message: 'lost' },
     state: 'FAILED',
   },
-  'that is cancelled': { job: { kind: 'running' }, state: 'CANCELLED' },
+  'that is cancelled': { job: RUNNING, state: 'CANCELLED' },
 };
 
 describe('a launcher that is killed', () => {
@@ -28,7 +31,7 @@ describe('a launcher that is killed', () => {
 /** Kills the launcher of a run at its n-th request, and starts another one. @returns whether there was such a request */
 async function isKilled(at: number, cut: Cut, { job, state }: (typeof ENDS)[string]): Promise<boolean> {
   const scene = new LauncherScene();
-  scene.cluster.lines = ['{"type":"PROGRESS","msg":50}', 'plain'];
+  scene.lines = ['{"type":"PROGRESS","msg":50}', 'plain'];
   const run = scene.service.add('run-1');
   const death = new Death(at, cut);
   scene.start('k8s-1', death);
@@ -57,7 +60,7 @@ async function isKilled(at: number, cut: Cut, { job, state }: (typeof ENDS)[stri
   // Only the end of a job that is removed before its report may be lost with the launcher.
   if (job.kind === 'exited') assert.equal(scene.cluster.submitted.length, 1, what);
   assert.ok(attemptsOf(run, 'COMPLETED').length <= 1, what);
-  assert.deepEqual(scene.cluster.table.list(), [], what);
+  assert.deepEqual(scene.jobs, [], what);
   return death.isDead;
 }
 
@@ -67,110 +70,30 @@ function attemptsOf({ timeline }: FakeRun, type: string): number[] {
 }
 
 describe('a launcher', () => {
-  it('at SIGTERM leaves its jobs, reports nothing about them and exits with 0; the next one adopts them', async () => {
-    const scene = new LauncherScene();
-    const run = scene.service.add('run-1');
-    const worker = scene.start();
-    await scene.untilSubmitted();
-    scene.cluster.set({ runId: 'run-1', attempt: 1 }, { kind: 'running' });
-    await scene.untilState(run, 'RUNNING');
-    const before = eventTypes(run);
-    worker.shutDown();
-    await scene.clock.until('the launcher ends', () => scene.ended.length > 0, 20);
-    assert.deepEqual([scene.ended, eventTypes(run), scene.cluster.removed], [[0], before, []]);
-    scene.start();
-    await scene.clock.pass(3000);
-    await scene.finishJobs();
-    assert.deepEqual(eventTypes(run), [...before, 'COMPLETED']);
-    assert.equal(scene.cluster.submitted.length, 1);
-    assert.deepEqual(scene.cluster.table.list(), []);
-  });
-
-  it('may run in two processes at once: each report is on the timeline once, and nothing is left', async () => {
-    const scene = new LauncherScene();
-    const runs = ['run-1', 'run-2', 'run-3'].map((id) => scene.service.add(id));
-    scene.cluster.lines = ['{"type":"PROGRESS","msg":50}', 'plain'];
-    scene.start();
-    await scene.untilSubmitted(3);
-    scene.start();
-    await scene.clock.pass(130_000);
-    for (let step = 0; step < 3; step += 1) await scene.finishJobs();
-    for (const run of runs) {
-      const events = eventTypes(run).filter((type) => type !== 'SUBMITTED');
-      assert.deepEqual(events, ['STARTED', 'PROGRESS', 'COMPLETED']);
-      assert.equal(attemptsOf(run, 'SUBMITTED').length, 1);
-    }
-    assert.equal(scene.cluster.submitted.length, 3);
-    assert.deepEqual(scene.cluster.table.list(), []);
-  });
-
-  it('ends the job of an attempt that was reclaimed from another launcher before it submits the next', async () => {
-    const scene = new LauncherScene();
-    const run = scene.service.add('run-1');
-    const gone = new Death();
-    scene.start('gone', gone);
-    await scene.untilSubmitted();
-    scene.cluster.set({ runId: 'run-1', attempt: 1 }, { kind: 'running' });
-    await scene.untilState(run, 'RUNNING');
-    gone.kill();
-    scene.reclaim(run);
-    scene.start('other');
-    await scene.untilSubmitted(2);
-    assert.deepEqual(scene.cluster.removed, ['run-1/1']);
-    assert.deepEqual(
-      scene.cluster.table.list().map(({ attempt, workerId }) => [attempt, workerId]),
-      [[2, 'other']],
-    );
-  });
-
   it('leaves the job of a newer attempt alone when its own is lost before it submits', async () => {
     const scene = new LauncherScene();
     const run = scene.service.add('run-1');
     scene.service.onCall = ({ what }) => {
       if (what !== 'getRun') return undefined;
-      const newer = { runId: 'run-1', attempt: 2, engineId: 'newer', workerId: 'other' };
       // The first answer still shows the first attempt.
       if (scene.service.callsOf('getRun').length > 1) {
         Object.assign(run, { attempt: 2, state: 'RUNNING', workerId: 'other' });
-      } else scene.cluster.table.put({ ...newer, status: { kind: 'running' } });
+      } else scene.addJob('run-1', RUNNING, { workerId: 'other', attempt: 2 });
       return undefined;
     };
     scene.start();
     await scene.clock.pass(60_000);
     assert.equal(run.attempt, 2);
-    assert.ok(!scene.cluster.removed.includes('run-1/2'));
-    assert.deepEqual(
-      scene.cluster.table.list().map(({ engineId }) => engineId),
-      ['newer'],
-    );
-  });
-
-  it('removes a job whose run ended while no launcher was there, also one of another launcher', async () => {
-    const scene = new LauncherScene();
-    for (const [id, workerId] of [
-      ['run-1', 'k8s-1'],
-      ['run-2', 'gone'],
-    ] as const) {
-      scene.service.add(id, { state: 'CANCELLED', workerId });
-      const status = { kind: 'running' } as const;
-      scene.cluster.table.put({ runId: id, attempt: 1, engineId: `uid-${id}`, workerId, status });
-    }
-    scene.start();
-    await scene.clock.pass(130_000);
-    assert.deepEqual(scene.cluster.removed.toSorted(), ['run-1/1', 'run-2/1']);
+    assert.deepEqual([scene.removed, scene.jobs], [[], ['run-1/2']]);
   });
 
   it('removes an ended job whose run the service has deleted, and lets one that runs go on', async () => {
     const scene = new LauncherScene();
-    for (const [runId, status] of [
-      ['run-1', { kind: 'exited', exitCode: 0, outOfMemory: false }],
-      ['run-2', { kind: 'running' }],
-    ] as const) {
-      scene.cluster.table.put({ runId, attempt: 1, engineId: `uid-${runId}`, workerId: 'k8s-1', status });
-    }
+    scene.addJob('run-1', SUCCESS);
+    scene.addJob('run-2', RUNNING);
     scene.start();
     await scene.clock.pass(130_000);
-    assert.deepEqual(scene.cluster.removed, ['run-1/1']);
+    assert.deepEqual(scene.removed, ['run-1/1']);
   });
 
   it('adopts the job of the current attempt and removes that of an earlier one, in whatever order it finds them', async () => {
@@ -180,14 +103,10 @@ describe('a launcher', () => {
     ]) {
       const scene = new LauncherScene();
       scene.service.add('run-1', { state: 'RUNNING', workerId: 'k8s-1', attempt: 2 });
-      for (const attempt of attempts) {
-        const status = { kind: 'running' } as const;
-        const engineId = `uid-${attempt}`;
-        scene.cluster.table.put({ runId: 'run-1', attempt, engineId, workerId: 'k8s-1', status });
-      }
+      for (const attempt of attempts) scene.addJob('run-1', RUNNING, { attempt });
       scene.start();
       await scene.clock.pass(130_000);
-      assert.deepEqual(scene.cluster.removed, ['run-1/1']);
+      assert.deepEqual(scene.removed, ['run-1/1']);
     }
   });
 
@@ -197,8 +116,7 @@ describe('a launcher', () => {
     for (let i = 0; i < jobs; i += 1) {
       const runId = `run-${i}`;
       scene.service.add(runId, { state: 'RUNNING', workerId: 'k8s-1' });
-      const status = { kind: 'running' } as const;
-      scene.cluster.table.put({ runId, attempt: 1, engineId: `uid-${i}`, workerId: 'k8s-1', status });
+      scene.addJob(runId, RUNNING);
     }
     const getRun = scene.service.getRun.bind(scene.service);
     scene.service.getRun = async (runId) => {
@@ -214,10 +132,9 @@ describe('a launcher', () => {
   it('leaves the running job of another launcher alone', async () => {
     const scene = new LauncherScene();
     scene.service.add('run-1', { state: 'RUNNING', workerId: 'other' });
-    const status = { kind: 'running' } as const;
-    scene.cluster.table.put({ runId: 'run-1', attempt: 1, engineId: 'uid', workerId: 'other', status });
+    scene.addJob('run-1', RUNNING, { workerId: 'other' });
     scene.start();
     await scene.clock.pass(300_000);
-    assert.deepEqual(scene.cluster.removed, []);
+    assert.deepEqual(scene.removed, []);
   });
 });

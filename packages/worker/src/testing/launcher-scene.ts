@@ -5,11 +5,8 @@ import { Launcher } from '../launcher/launcher.js';
 import type { ServiceApi } from '../service-api/service-api.js';
 import { Worker } from '../worker.js';
 import { FakeClock } from './fake-clock.js';
-import { FakeCluster, FakeEngine } from './fake-engine.js';
-import { FakeService, type FakeRun } from './fake-service.js';
-
-/** The end of a container that succeeds. */
-const SUCCESS: JobStatus = { kind: 'exited', exitCode: 0, outOfMemory: false };
+import { FakeCluster, FakeEngine } from './fake-cluster.js';
+import { FakeService, PLAIN, type FakeRun } from './fake-service.js';
 
 /** When a call of a process is cut off by its end: before the call has an effect, or before its answer. */
 export type Cut = 'before' | 'after';
@@ -86,17 +83,19 @@ export class LauncherScene {
   readonly clock = new FakeClock();
   readonly service = new FakeService(this.clock);
   readonly cluster = new FakeCluster();
-  /** Exit codes of the launchers that have ended. */
-  readonly ended: number[] = [];
+  /** What every job prints. */
+  lines: readonly string[] = [];
 
-  start(workerId = 'k8s-1', death = new Death()): Worker {
+  start(workerId = 'k8s-1', death = new Death()): void {
     const settings = loadWorkerSettings([], {
       SERVICE_API_KEY: 'key',
       SERVICE_WORKER_ID: workerId,
       SERVICE_WORKER_RUNTIME: 'kubernetes',
     });
     const api = death.of<ServiceApi>(this.service, SERVICE_CALLS);
-    const engine = death.of<Engine>(new FakeEngine(this.cluster, workerId), ENGINE_CALLS);
+    const connection = new FakeEngine(this.cluster, workerId);
+    void connection.open();
+    const engine = death.of<Engine>(connection, ENGINE_CALLS);
     const worker = new Worker({
       settings,
       workerId,
@@ -107,16 +106,26 @@ export class LauncherScene {
       random: () => 0.5,
       tracing: null,
     });
-    void worker.run().then((code) => this.ended.push(code));
-    return worker;
+    void worker.run();
   }
 
-  untilSubmitted(count = 1): Promise<void> {
-    return this.clock.until(`${count} jobs are submitted`, () => this.cluster.submitted.length >= count, 20);
+  /** A job that some process has submitted before. */
+  addJob(runId: string, status: JobStatus, { workerId = 'k8s-1', attempt = 1 } = {}): void {
+    const { command, args, env } = PLAIN;
+    const constraints = { ramMb: 0, vramMb: 0, cpu: 0, gpuId: null };
+    const container = { command, args, env, secrets: {}, registry: null };
+    const run = { runId, attempt, image: 'i', inputs: {}, outputTemplate: {}, constraints, selector: [] };
+    this.cluster.add({ ...run, ...container, trace: null }, workerId);
+    this.cluster.set(runId, status, attempt);
   }
 
-  untilState(run: FakeRun, state: string): Promise<void> {
-    return this.clock.until(`the run is ${state}`, () => run.state === state, 20);
+  /** Names of the jobs that are left. */
+  get jobs(): string[] {
+    return [...this.cluster.jobs.keys()];
+  }
+
+  get removed(): string[] {
+    return this.cluster.removals.map(({ name }) => name);
   }
 
   /** What the service does after the worker timeout with a run that no heartbeat lists. */
@@ -135,14 +144,15 @@ export class LauncherScene {
   }
 
   /** Lets every pending job run, and then end. */
-  async finishJobs(end = SUCCESS): Promise<void> {
-    for (const job of this.cluster.table.list()) {
-      if (job.status.kind === 'pending') this.cluster.set(job, { kind: 'running' });
-    }
+  async finishJobs(end: JobStatus): Promise<void> {
+    const each = (from: JobStatus['kind'], to: JobStatus): void => {
+      for (const job of this.cluster.jobs.values()) if (job.status.kind === from) job.status = to;
+      this.cluster.changed();
+    };
+    for (const { lines } of this.cluster.jobs.values()) if (lines.length === 0) lines.push(...this.lines);
+    each('pending', { kind: 'running' });
     await this.clock.pass(1000);
-    for (const job of this.cluster.table.list()) {
-      if (job.status.kind === 'running') this.cluster.set(job, end);
-    }
+    each('running', end);
     await this.clock.pass(5000);
   }
 }
