@@ -99,6 +99,7 @@ export class Worker {
     this.claims = new ClaimLoop(this.context, {
       tickMs,
       hasRoom: () => executor.hasRoom(),
+      claimLimit: () => executor.claimLimit(),
       throttleMs: () => this.throttle.remainingMs(),
       workerTimeoutSeconds: () => this.heartbeats.timeoutSeconds,
       requestHeartbeat: () => this.heartbeats.wake(),

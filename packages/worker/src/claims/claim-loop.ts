@@ -44,6 +44,8 @@ export interface ClaimOptions {
   readonly tickMs: number;
   /** Whether another run could start now. */
   readonly hasRoom: () => boolean;
+  /** Limit of runs that one claim may return; undefined: none. */
+  readonly claimLimit: () => number | undefined;
   /** Remaining time without claims, in milliseconds. */
   readonly throttleMs: () => number;
   /** Seconds without a heartbeat after which the service treats this worker as stale. */
@@ -67,6 +69,8 @@ type ClaimResult =
  */
 export class ClaimLoop {
   private idempotencyKey = randomUUID();
+  /** Of the current claim: a repeated one is the same request. */
+  private limit: number | undefined;
   private wakeUp = new AbortController();
   /** Attempts of the current claim that got no answer. */
   private unanswered = 0;
@@ -139,6 +143,7 @@ export class ClaimLoop {
     const { clock, logger, onKeyRefused } = this.context;
     const plan = this.mayWait ? planClaim(this.options.workerTimeoutSeconds()) : IMMEDIATE_CLAIM;
     const startedAtMs = clock.nowMs();
+    if (this.unanswered === 0) this.limit = this.options.claimLimit();
     const answer = await this.send(plan, signal);
     if (answer.kind === 'unreachable') {
       if (!signal.aborted) this.onUnanswered(answer.reason);
@@ -181,7 +186,11 @@ export class ClaimLoop {
       shutdown.addEventListener('abort', () => void onShutdown(), { once: true, signal: answered.signal });
     }
     try {
-      return await api.claim(workerId, this.idempotencyKey, { ...plan, signal: request.signal });
+      return await api.claim(workerId, this.idempotencyKey, {
+        ...plan,
+        max: this.limit,
+        signal: request.signal,
+      });
     } finally {
       answered.abort();
     }

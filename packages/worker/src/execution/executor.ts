@@ -23,6 +23,8 @@ export interface Executor {
   load(): EngineLoad | null;
   /** Whether another run may be claimed now. */
   hasRoom(): boolean;
+  /** Limit of runs that one claim may return; undefined: none. */
+  claimLimit(): number | undefined;
   /** The execution of a claimed run, not running yet. */
   execute(run: ClaimedRun): RunExecution;
   /** Called when an execution has ended. */

@@ -32,6 +32,13 @@ describe('a launcher', () => {
     const launcher = await harness.start({ SERVICE_WORKER_MAX_PENDING: '3' });
     await clock.pass(60_000);
     assert.equal(cluster.jobs.size, 3);
+    assert.deepEqual(
+      service
+        .callsOf('claim')
+        .slice(0, 3)
+        .map(({ max }) => max),
+      [3, 2, 1],
+    );
     assert.equal(runs.filter(({ state }) => state === 'PENDING').length, 5);
     cluster.set('run-0', RUNNING);
     await harness.untilSubmitted('run-3');

@@ -11,6 +11,9 @@ import { JobSweep } from './job-sweep.js';
 /** The service's limit of runs in a heartbeat. */
 const MAX_RUNS = 1000;
 
+/** Runs of one claim, at most. */
+const MAX_CLAIMED = 100;
+
 /** The service's limit of GPUs of a worker. */
 const MAX_GPUS = 64;
 
@@ -82,13 +85,18 @@ export class Launcher implements Executor {
   }
 
   hasRoom(): boolean {
+    return this.enginePause.allowsClaims && this.room() > 0;
+  }
+
+  claimLimit(): number {
+    return Math.max(1, Math.min(MAX_CLAIMED, this.room()));
+  }
+
+  private room(): number {
     const preparing = [...this.executions].filter(({ isPreparing }) => isPreparing).length;
     const { maxRuns, maxPending } = this.settings;
-    return (
-      this.enginePause.allowsClaims &&
-      this.executions.size < Math.min(maxRuns ?? MAX_RUNS, MAX_RUNS) &&
-      this.load().pending + preparing < maxPending
-    );
+    const roomToRun = Math.min(maxRuns ?? MAX_RUNS, MAX_RUNS) - this.executions.size;
+    return Math.min(roomToRun, maxPending - this.load().pending - preparing);
   }
 
   execute(run: ClaimedRun): RunExecution {

@@ -58,6 +58,10 @@ export class LocalExecutor implements Executor {
     return this.enginePause.allowsClaims && this.queue.hasRoom() && this.held < this.maxHeld;
   }
 
+  claimLimit(): undefined {
+    return undefined;
+  }
+
   execute(run: ClaimedRun): RunExecution {
     const execution = new ContainerExecution(this.parts, run);
     this.held += 1;

@@ -104,11 +104,14 @@ export class HttpServiceApi implements ServiceApi {
   claim(
     workerId: string,
     idempotencyKey: string,
-    { waitSeconds, timeoutMs, signal }: ClaimCall,
+    { max, waitSeconds, timeoutMs, signal }: ClaimCall,
   ): Promise<Answer<readonly ClaimedRun[]>> {
     const headers = { 'Idempotency-Key': idempotencyKey };
     // An older service refuses an unknown query parameter.
-    const query: { wait?: number } = waitSeconds > 0 ? { wait: waitSeconds } : {};
+    const query: { wait?: number; max?: number } = {
+      ...(waitSeconds > 0 && { wait: waitSeconds }),
+      ...(max !== undefined && { max }),
+    };
     const params = { path: { worker_id: workerId }, query };
     return send(
       timeoutMs,

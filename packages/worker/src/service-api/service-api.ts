@@ -132,6 +132,8 @@ export interface LostRun extends RunOwnership {
 }
 
 export interface ClaimCall {
+  /** Limit of runs in the answer; absent: the strategy's. */
+  readonly max?: number | undefined;
   /** Whole seconds that the service may delay an empty answer; 0: sends no `wait`. */
   readonly waitSeconds: number;
   readonly timeoutMs: number;

@@ -48,6 +48,8 @@ export interface Call {
   readonly report?: HeartbeatReport;
   readonly address?: ChunkAddress;
   readonly chunk?: LogChunk;
+  /** Of a claim. */
+  readonly max?: number | undefined;
   /** Of a claim or a heartbeat. */
   readonly waitSeconds?: number;
   readonly atMs: number;
@@ -154,9 +156,9 @@ export class FakeService implements ServiceApi {
   async claim(
     workerId: string,
     key: string,
-    { waitSeconds, timeoutMs, signal }: ClaimCall,
+    { max, waitSeconds, timeoutMs, signal }: ClaimCall,
   ): Promise<Answer<readonly ClaimedRun[]>> {
-    const call = { what: 'claim', key, waitSeconds } as const;
+    const call = { what: 'claim', key, waitSeconds, max } as const;
     const act = () => {
       const claimed = this.claimsByKey.get(key) ?? this.claimNext(workerId);
       this.claimsByKey.set(key, claimed);
