@@ -193,7 +193,7 @@ describe('runs on a real Slurm', { skip, timeout: 400_000 }, () => {
     const id = await runs.create('node', { selector: ['rare'], retry_policy: { max_attempts: 1 } });
     await untilStarts('node', 1);
     await runs.untilState(id, 'RUNNING');
-    await cluster.killNode('two');
+    await cluster.loseNode('two');
     await runs.until(id, 'has another attempt', ({ current_attempt: attempt }) => attempt === 2);
     await cluster.startNode('two');
     await gate.open();

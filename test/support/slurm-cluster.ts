@@ -115,8 +115,16 @@ export class SlurmCluster {
     await this.until('the controller answers', async () => (await this.command('sinfo', '-h')) !== '');
   }
 
-  /** SIGKILL to a node's daemon and all that it started, as when the machine loses its power. */
-  async killNode(name: NodeName): Promise<void> {
+  /**
+   * SIGKILL to a node's daemon and all that it started, as when the machine loses its power. The controller is told at once:
+   * by itself, it would notice after SlurmdTimeout.
+   */
+  async loseNode(name: NodeName): Promise<void> {
+    await this.killNode(name);
+    await this.command('scontrol', 'update', `NodeName=${name}`, 'State=DOWN', 'Reason=lost');
+  }
+
+  private async killNode(name: NodeName): Promise<void> {
     const daemon = this.nodes.get(name) ?? null;
     this.nodes.delete(name);
     const spool = this.spool(name);
@@ -125,7 +133,7 @@ export class SlurmCluster {
     for (const pid of stepsOf(spool)) for (const each of [pid, ...descendants(pid)]) killHard(each);
   }
 
-  /** Starts a node that was killed, and waits until it takes jobs. */
+  /** Starts a node that was lost, and waits until it takes jobs. */
   async startNode(name: NodeName): Promise<void> {
     mkdirSync(this.spool(name), { recursive: true });
     this.nodes.set(name, this.spawn('slurmd', ['-D', '-N', name], `slurmd-${name}`, this.spool(name)));
@@ -174,7 +182,9 @@ export class SlurmCluster {
       'MpiDefault=none',
       'SwitchType=switch/none',
       'KillWait=2',
-      'SlurmdTimeout=6',
+      // On a busy machine, nodes answer late.
+      'SlurmdTimeout=300',
+      'MessageTimeout=60',
       'ReturnToService=2',
       ...nodes,
       'PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP',
