@@ -184,7 +184,6 @@ export class SlurmCluster {
       'KillWait=2',
       // On a busy machine, nodes answer late.
       'SlurmdTimeout=300',
-      'MessageTimeout=60',
       'ReturnToService=2',
       ...nodes,
       'PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP',
