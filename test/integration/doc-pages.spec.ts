@@ -40,6 +40,7 @@ const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string
   [/^npm run test:soak$/, 'test/e2e/test-script.spec.ts', "'--tier', 'soak'"],
   // With five kills in place of one.
   [/^npm run test:failover$/, 'test/e2e/failover.spec.ts', 'KILLS'],
+  [/^npm run test:kubernetes$/, 'test/e2e/kubernetes-real-runs.spec.ts', 'startTestKubernetes'],
   [/^npm run dev$/, 'test/e2e/dev.spec.ts', "'dev.mjs'"],
   [/^npm run lint$/, '.ci/run', 'npm run lint'],
   [/^npm run build$/, 'docker/Dockerfile', 'RUN npm run build'],

@@ -79,13 +79,14 @@ export class Cluster {
   async addEmptyNode(): Promise<() => Promise<void>> {
     const metadata = { name: EMPTY_NODE };
     const leases = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';
-    const ready = () => ({ type: 'Ready', status: 'True', reason: 'Test', lastHeartbeatTime: now() });
     const lease = () => ({
       metadata: { ...metadata, namespace: 'kube-node-lease' },
       spec: { holderIdentity: metadata.name, renewTime: now().replace('Z', '000Z') },
     });
     const renew = async () => {
-      const status = { conditions: [ready()] };
+      const status = {
+        conditions: [{ type: 'Ready', status: 'True', reason: 'Test', lastHeartbeatTime: now() }],
+      };
       const path = `/api/v1/nodes/${metadata.name}/status`;
       await this.api.ask('PATCH', path, { status }, 'application/strategic-merge-patch+json');
       await this.api.ask('PATCH', `${leases}/${metadata.name}`, lease(), 'application/merge-patch+json');
