@@ -12,7 +12,7 @@ const ADMIN_KEY = 'e2e-admin-key-of-the-tests';
 const WORKER_KEY = 'e2e-worker-key-of-the-tests';
 
 /** The worker timeout of the service, in seconds. */
-const TIMEOUT_S = 4;
+const TIMEOUT_S = 8;
 
 /** A service, a Slurm, and launchers between them, whose images are programs of a folder. */
 export class SlurmLaunchers {

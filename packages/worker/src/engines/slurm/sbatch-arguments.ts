@@ -16,7 +16,8 @@ export function sbatchArguments(
   const needed = selector.flatMap((tag) => features.get(tag) ?? []);
   return [
     '--no-requeue',
-    '--export=NONE',
+    // The few variables that sbatch gets itself. With NONE, the node would start a login shell of the user for each job.
+    '--export=ALL',
     '--chdir=/',
     '--input=/dev/null',
     '--output=/dev/null',

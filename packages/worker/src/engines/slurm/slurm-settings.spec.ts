@@ -85,7 +85,7 @@ describe('the arguments of sbatch', () => {
       '--qos=long',
       '--time=90',
       '--no-requeue',
-      '--export=NONE',
+      '--export=ALL',
       '--exclusive',
       '--nice=10',
     ])
