@@ -91,12 +91,12 @@ export class LauncherScene {
         SERVICE_WORKER_RUNTIME: 'kubernetes',
         SERVICE_WORKER_STOP_GRACE: '5',
         KUBECONFIG: file,
-        SERVICE_KUBERNETES_NAMESPACE: this.namespace,
-        SERVICE_KUBERNETES_HELPER_IMAGE: 'local/busybox:1',
-        SERVICE_KUBERNETES_PULL_POLICY: 'IfNotPresent',
+        SERVICE_WORKER_KUBERNETES_NAMESPACE: this.namespace,
+        SERVICE_WORKER_KUBERNETES_HELPER_IMAGE: 'local/busybox:1',
+        SERVICE_WORKER_KUBERNETES_PULL_POLICY: 'IfNotPresent',
         // Longer than the ten seconds after which a changed reason is reported.
-        SERVICE_KUBERNETES_PULL_GRACE: '15',
-        SERVICE_KUBERNETES_POD_TEMPLATE: template,
+        SERVICE_WORKER_KUBERNETES_PULL_GRACE: '15',
+        SERVICE_WORKER_KUBERNETES_POD_TEMPLATE: template,
         ...env,
       },
     });

@@ -29,7 +29,7 @@ describe('the settings of the runtime kubernetes', () => {
 
   it('read tolerations in every form', () => {
     const { tolerations } = read({
-      SERVICE_KUBERNETES_TOLERATIONS: 'gpu, a.b/c:NoSchedule, team=x, team=:NoExecute',
+      SERVICE_WORKER_KUBERNETES_TOLERATIONS: 'gpu, a.b/c:NoSchedule, team=x, team=:NoExecute',
     });
     assert.deepEqual(tolerations, [
       { key: 'gpu', operator: 'Exists' },
@@ -40,7 +40,7 @@ describe('the settings of the runtime kubernetes', () => {
   });
 
   it('read tags with the labels of nodes', () => {
-    const { tags } = read({ SERVICE_KUBERNETES_TAGS: 'eu=topology.kubernetes.io/zone:eu-1,a:b=x:y' });
+    const { tags } = read({ SERVICE_WORKER_KUBERNETES_TAGS: 'eu=topology.kubernetes.io/zone:eu-1,a:b=x:y' });
     assert.deepEqual(
       [...tags],
       [
@@ -52,13 +52,13 @@ describe('the settings of the runtime kubernetes', () => {
 
   it('are refused with the name of the variable', () => {
     const wrong: NodeJS.ProcessEnv = {
-      SERVICE_KUBERNETES_NAMESPACE: 'A_b',
-      SERVICE_KUBERNETES_PULL_POLICY: 'always',
-      SERVICE_KUBERNETES_PULL_GRACE: '-1',
-      SERVICE_KUBERNETES_PULL_SECRETS: ' , ',
-      SERVICE_KUBERNETES_TOLERATIONS: 'gpu:Never',
-      SERVICE_KUBERNETES_TAGS: 'eu=zone',
-      SERVICE_KUBERNETES_VRAM_LABEL: 'no label',
+      SERVICE_WORKER_KUBERNETES_NAMESPACE: 'A_b',
+      SERVICE_WORKER_KUBERNETES_PULL_POLICY: 'always',
+      SERVICE_WORKER_KUBERNETES_PULL_GRACE: '-1',
+      SERVICE_WORKER_KUBERNETES_PULL_SECRETS: ' , ',
+      SERVICE_WORKER_KUBERNETES_TOLERATIONS: 'gpu:Never',
+      SERVICE_WORKER_KUBERNETES_TAGS: 'eu=zone',
+      SERVICE_WORKER_KUBERNETES_VRAM_LABEL: 'no label',
     };
     for (const [name, value] of Object.entries(wrong))
       assert.throws(() => read({ [name]: value }), {

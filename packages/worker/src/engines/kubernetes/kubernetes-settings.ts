@@ -5,7 +5,7 @@ import type { SettingsReader, SettingValue } from '@longshore/common/settings/se
 export const KUBERNETES_SETTINGS = [
   {
     field: 'kubernetesNamespace',
-    env: 'SERVICE_KUBERNETES_NAMESPACE',
+    env: 'SERVICE_WORKER_KUBERNETES_NAMESPACE',
     flag: 'kubernetes-namespace',
     kind: 'text',
     allowed: 'a name of a namespace',
@@ -14,7 +14,7 @@ export const KUBERNETES_SETTINGS = [
   },
   {
     field: 'kubernetesServiceAccount',
-    env: 'SERVICE_KUBERNETES_SERVICE_ACCOUNT',
+    env: 'SERVICE_WORKER_KUBERNETES_SERVICE_ACCOUNT',
     flag: 'kubernetes-service-account',
     kind: 'text',
     allowed: 'a name of a service account',
@@ -23,7 +23,7 @@ export const KUBERNETES_SETTINGS = [
   },
   {
     field: 'kubernetesHelperImage',
-    env: 'SERVICE_KUBERNETES_HELPER_IMAGE',
+    env: 'SERVICE_WORKER_KUBERNETES_HELPER_IMAGE',
     flag: 'kubernetes-helper-image',
     kind: 'text',
     default: 'docker.io/library/busybox:stable',
@@ -32,7 +32,7 @@ export const KUBERNETES_SETTINGS = [
   },
   {
     field: 'kubernetesPullPolicy',
-    env: 'SERVICE_KUBERNETES_PULL_POLICY',
+    env: 'SERVICE_WORKER_KUBERNETES_PULL_POLICY',
     flag: 'kubernetes-pull-policy',
     kind: 'text',
     default: 'Always',
@@ -42,7 +42,7 @@ export const KUBERNETES_SETTINGS = [
   },
   {
     field: 'kubernetesPullGrace',
-    env: 'SERVICE_KUBERNETES_PULL_GRACE',
+    env: 'SERVICE_WORKER_KUBERNETES_PULL_GRACE',
     flag: 'kubernetes-pull-grace',
     kind: 'number',
     default: '300',
@@ -51,7 +51,7 @@ export const KUBERNETES_SETTINGS = [
   },
   {
     field: 'kubernetesPullSecrets',
-    env: 'SERVICE_KUBERNETES_PULL_SECRETS',
+    env: 'SERVICE_WORKER_KUBERNETES_PULL_SECRETS',
     flag: 'kubernetes-pull-secrets',
     kind: 'text',
     allowed: 'a comma-separated list of up to 20 names of Secrets',
@@ -59,7 +59,7 @@ export const KUBERNETES_SETTINGS = [
   },
   {
     field: 'kubernetesPriorityClass',
-    env: 'SERVICE_KUBERNETES_PRIORITY_CLASS',
+    env: 'SERVICE_WORKER_KUBERNETES_PRIORITY_CLASS',
     flag: 'kubernetes-priority-class',
     kind: 'text',
     allowed: 'a name of a priority class',
@@ -67,7 +67,7 @@ export const KUBERNETES_SETTINGS = [
   },
   {
     field: 'kubernetesTolerations',
-    env: 'SERVICE_KUBERNETES_TOLERATIONS',
+    env: 'SERVICE_WORKER_KUBERNETES_TOLERATIONS',
     flag: 'kubernetes-tolerations',
     kind: 'text',
     allowed: 'a comma-separated list of up to 20 taints as KEY, KEY:EFFECT, KEY=VALUE or KEY=VALUE:EFFECT',
@@ -75,7 +75,7 @@ export const KUBERNETES_SETTINGS = [
   },
   {
     field: 'kubernetesTags',
-    env: 'SERVICE_KUBERNETES_TAGS',
+    env: 'SERVICE_WORKER_KUBERNETES_TAGS',
     flag: 'kubernetes-tags',
     kind: 'text',
     allowed: 'a comma-separated list of up to 100 entries TAG=LABEL:VALUE',
@@ -83,7 +83,7 @@ export const KUBERNETES_SETTINGS = [
   },
   {
     field: 'kubernetesVramLabel',
-    env: 'SERVICE_KUBERNETES_VRAM_LABEL',
+    env: 'SERVICE_WORKER_KUBERNETES_VRAM_LABEL',
     flag: 'kubernetes-vram-label',
     kind: 'text',
     default: 'nvidia.com/gpu.memory',
@@ -92,7 +92,7 @@ export const KUBERNETES_SETTINGS = [
   },
   {
     field: 'kubernetesPodTemplate',
-    env: 'SERVICE_KUBERNETES_POD_TEMPLATE',
+    env: 'SERVICE_WORKER_KUBERNETES_POD_TEMPLATE',
     flag: 'kubernetes-pod-template',
     kind: 'text',
     allowed: 'a path',

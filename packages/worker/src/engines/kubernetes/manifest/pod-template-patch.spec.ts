@@ -128,7 +128,7 @@ spec:
         assert.equal(error.name, 'SettingsError');
         assert.match(
           error.message,
-          /^SERVICE_KUBERNETES_POD_TEMPLATE \(.*pod.yaml\) cannot be used: [^\n]+$/,
+          /^SERVICE_WORKER_KUBERNETES_POD_TEMPLATE \(.*pod.yaml\) cannot be used: [^\n]+$/,
         );
         assert.match(error.message, message);
         return true;

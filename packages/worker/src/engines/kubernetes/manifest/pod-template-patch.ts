@@ -66,7 +66,7 @@ export async function choosePatch(context: Omit<JobContext, 'patch'>): Promise<P
     return apply;
   } catch (error) {
     const why = error instanceof Error ? error.message.split('\n')[0] : String(error);
-    throw new SettingsError([`SERVICE_KUBERNETES_POD_TEMPLATE (${path}) cannot be used: ${why}`]);
+    throw new SettingsError([`SERVICE_WORKER_KUBERNETES_POD_TEMPLATE (${path}) cannot be used: ${why}`]);
   }
 }
 
