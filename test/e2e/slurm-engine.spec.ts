@@ -236,7 +236,7 @@ describe('the Slurm engine on a real Slurm', { skip, timeout: 180_000 }, () => {
         /that Slurm does not have: none; there are main, short/,
       ],
       [
-        { SERVICE_WORKER_SLURM_DIR: '/proc/none' },
+        { SERVICE_WORKER_SLURM_DIR: '/dev/null/folder' },
         /SERVICE_WORKER_SLURM_DIR must be a folder that can be written/,
       ],
       [{ SERVICE_WORKER_SLURM_DIR: '' }, /SERVICE_WORKER_SLURM_DIR must be set for the runtime slurm/],
