@@ -38,6 +38,16 @@ export const DOCUMENTED_LIMITS: Readonly<Record<string, readonly string[]>> = {
   'docs/security.md': ['10 s', '30 s', '5 s'],
   'docs/tracing.md': ['5 s'],
   'docs/worker-protocol.md': ['10 s', '10 seconds', '30 s'],
-  'docs/worker.md': ['1 second', '1.5 s', '10 seconds', '100 a second', '15 s', '3 seconds', '30 seconds', '5 s', '750 ms'],
+  'docs/worker.md': [
+    '1 second',
+    '1.5 s',
+    '10 seconds',
+    '100 a second',
+    '15 s',
+    '3 seconds',
+    '30 seconds',
+    '5 s',
+    '750 ms',
+  ],
   'docs/writing-images.md': ['5 seconds'],
 };
