@@ -89,8 +89,10 @@ describe('the status of a job', () => {
     'BOOT_FAIL',
     'CANCELLED',
     'DEADLINE',
+    'LAUNCH_FAILED',
     'NODE_FAIL',
     'PREEMPTED',
+    'RECONFIG_FAIL',
     'REVOKED',
     'TIMEOUT',
   ] as const;

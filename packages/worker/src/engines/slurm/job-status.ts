@@ -25,8 +25,10 @@ const ENDED_BY_SLURM: Readonly<Record<string, string>> = {
   BOOT_FAIL: 'its node did not boot',
   CANCELLED: 'it was cancelled in Slurm',
   DEADLINE: 'its deadline has passed',
+  LAUNCH_FAILED: 'its node could not start it',
   NODE_FAIL: 'its node has failed',
   PREEMPTED: 'another job took its resources',
+  RECONFIG_FAIL: 'its node could not be reconfigured',
   REVOKED: 'another cluster has it',
 };
 

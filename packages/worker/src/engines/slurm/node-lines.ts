@@ -39,7 +39,7 @@ export function parseFree(text: string, partitions: readonly string[]): FreeReso
     const isOurs = field('Partitions')
       .split(',')
       .some((name) => partitions.includes(name));
-    if (!isOurs || states.some((state) => UNUSABLE.has(state.replace(/[^A-Z_]+$/, '')))) continue;
+    if (!isOurs || states.some(isUnusable)) continue;
     const total = Number(field('CPUEfctv') || field('CPUTot')) || 0;
     cpus += Math.max(0, total - (Number(field('CPUAlloc')) || 0));
     ramMb += Math.max(0, (Number(field('RealMemory')) || 0) - (Number(field('AllocMem')) || 0));
@@ -47,6 +47,11 @@ export function parseFree(text: string, partitions: readonly string[]): FreeReso
     for (const [type, count] of parseGpus(field('GresUsed'))) gpus.set(type, (gpus.get(type) ?? 0) - count);
   }
   return { cpus, ramMb, gpus };
+}
+
+/** A node that does not answer has a star behind its state. */
+function isUnusable(state: string): boolean {
+  return state.endsWith('*') || UNUSABLE.has(state.replace(/[^A-Z_]+$/, ''));
 }
 
 /**

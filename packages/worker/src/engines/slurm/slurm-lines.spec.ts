@@ -38,6 +38,15 @@ describe('the lines of squeue', () => {
       ],
     );
     assert.deepEqual([...parseGpus('(null)')], []);
+    assert.deepEqual([...parseGpus('gpu')], [['gpu', 1]]);
+    assert.deepEqual([...parseGpus('gpu:2(IDX:0,3)')], [['gpu', 2]]);
+    assert.deepEqual([...parseGpus('gres/gpu:a100=2')], [['a100', 2]]);
+  });
+
+  test('name GPUs whose type begins with a digit', () => {
+    assert.deepEqual([...parseGpus('gpu:2080ti:8(IDX:0-7)')], [['2080ti', 8]]);
+    assert.deepEqual([...parseGpus('gpu:3080:4(S:0-1)')], [['3080', 4]]);
+    assert.deepEqual([...parseGpus('gres:gpu:2080ti')], [['2080ti', 1]]);
   });
 });
 
@@ -47,6 +56,7 @@ describe('the capacity of a cluster', () => {
       NODE,
       NODE.replace('MIXED', 'IDLE+DRAIN'),
       NODE.replace('MIXED', 'DOWN*'),
+      NODE.replace('MIXED', 'IDLE*'),
       NODE.replace('MIXED', 'IDLE+CLOUD+POWERED_DOWN').replace('Partitions=main', 'Partitions=cloud'),
       NODE.replace('main,short', 'other'),
       '',

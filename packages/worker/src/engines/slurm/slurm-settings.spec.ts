@@ -47,6 +47,9 @@ describe('the settings of Slurm', () => {
     ['SERVICE_WORKER_SLURM_ARGS', '-n 4'],
     ['SERVICE_WORKER_SLURM_ARGS', '--array=1-4'],
     ['SERVICE_WORKER_SLURM_ARGS', '--requeue'],
+    // getopt_long takes any beginning of an option's name.
+    ['SERVICE_WORKER_SLURM_ARGS', '--arra=1-9'],
+    ['SERVICE_WORKER_SLURM_ARGS', '--exp=NONE'],
     ['SERVICE_WORKER_SLURM_POLL', '0.1'],
   ] as const) {
     test(`refuse ${name}=${value}`, () => {

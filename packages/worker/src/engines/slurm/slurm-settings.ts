@@ -125,12 +125,10 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const MAX_ENTRIES = 100;
 
 /** Arguments that the launcher sets itself, or that would hide its jobs from it or submit several. */
-const OWN_ARGUMENTS = new Set(
-  (
-    'array chdir clusters cluster comment cpus-per-task error export export-file get-user-env gres input job-name mem no-requeue ' +
-    'nodes ntasks open-mode output parsable requeue test-only uid wait wrap'
-  ).split(' '),
-);
+const OWN_ARGUMENTS = (
+  'array chdir clusters cluster comment cpus-per-task error export export-file get-user-env gres input job-name mem no-requeue ' +
+  'nodes ntasks open-mode output parsable requeue test-only uid wait wrap'
+).split(' ');
 
 /** Reads the settings; the reader collects what is refused. */
 export function readSlurmSettings(reader: SettingsReader<SlurmSettingField>): SlurmSettings {
@@ -207,12 +205,12 @@ function parsePairs<T>(
   return found.size > 0 ? found : undefined;
 }
 
-/** Long options alone: another word would be the name of a script. */
+/** Long options alone: another word would be the name of a script. sbatch takes the beginning of a name for the name. */
 function parseArguments(value: SettingValue): readonly string[] | undefined {
   const words = partsOf(value, ' ');
   const isFine = words.every((word) => {
     const [, name = ''] = /^--([a-z][a-z-]*)(?:=.*)?$/.exec(word) ?? [];
-    return name !== '' && !OWN_ARGUMENTS.has(name);
+    return name !== '' && !OWN_ARGUMENTS.some((own) => own.startsWith(name));
   });
   return isFine && words.length <= MAX_ENTRIES ? words : undefined;
 }

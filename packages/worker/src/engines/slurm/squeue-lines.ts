@@ -26,9 +26,11 @@ const ENDED = new Set([
   'COMPLETED',
   'DEADLINE',
   'FAILED',
+  'LAUNCH_FAILED',
   'NODE_FAIL',
   'OUT_OF_MEMORY',
   'PREEMPTED',
+  'RECONFIG_FAIL',
   'REVOKED',
   'TIMEOUT',
 ]);
@@ -107,15 +109,19 @@ function parseMemory(text: string): number {
 }
 
 /**
- * GPUs of a list of generic resources, such as `gres/gpu:a100:2`, `gpu:2(S:0-1)` or `gpu:a100:1(IDX:0)`.
+ * GPUs of a list of generic resources, such as `gres/gpu:a100:2`, `gpu:2(S:0-1)` or `gpu:2080ti:1(IDX:0)`.
  * @returns numbers by type; `gpu`: without a type
  */
 export function parseGpus(list: string): Map<string, number> {
   const found = new Map<string, number>();
-  for (const [, type = 'gpu', count = '1'] of list.matchAll(
-    /(?:^|[,/:])gpu(?::([A-Za-z][\w.-]*))?(?:[:=](\d+))?/g,
-  ))
-    found.set(type, (found.get(type) ?? 0) + Number(count));
+  for (const entry of list.replaceAll(/\([^)]*\)/g, '').split(',')) {
+    const [kind, ...parts] = entry.replace(/^gres[/:]/, '').split(/[:=]/);
+    if (kind !== 'gpu') continue;
+    const last = parts.at(-1) ?? '';
+    const isCounted = /^\d+$/.test(last);
+    const [type = 'gpu'] = isCounted ? parts.slice(0, -1) : parts;
+    found.set(type, (found.get(type) ?? 0) + (isCounted ? Number(last) : 1));
+  }
   return found;
 }
 
