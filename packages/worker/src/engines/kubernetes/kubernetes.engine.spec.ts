@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import type { EngineJob } from '../../launcher/engine.js';
 import { MemoryLog } from '../../testing/container-spec.js';
+import { FakeClock } from '../../testing/fake-clock.js';
 import { KubernetesEngine } from './kubernetes.engine.js';
 import { SETTINGS } from './testing/job-spec.js';
 import { ScriptedApi, status } from './testing/scripted-api.js';
@@ -43,13 +44,14 @@ const line = (second: number, text: string) => `2026-11-23T22:00:0${second}.0000
 describe('the Kubernetes engine', () => {
   const scripted = { api: new ScriptedApi() };
   const folder = mkdtempSync(join(tmpdir(), 'longshore-kubeconfig-'));
+  let file: string;
   let engine: KubernetesEngine;
   let change: (object: object) => void;
 
   beforeEach(async () => {
     scripted.api = new ScriptedApi();
     const { server } = await scripted.api.start();
-    const file = join(folder, 'config');
+    file = join(folder, 'config');
     writeFileSync(
       file,
       JSON.stringify({
@@ -65,13 +67,7 @@ describe('the Kubernetes engine', () => {
     });
     scripted.api.on('GET /api/v1/nodes', { body: { items: [] } });
     scripted.api.on('GET /api/v1/pods', { body: { items: [] } });
-    engine = new KubernetesEngine({
-      settings: SETTINGS,
-      workerId: 'w1',
-      deployment: 'prod',
-      log: new MemoryLog(),
-      env: { KUBECONFIG: file },
-    });
+    engine = make();
   });
 
   afterEach(async () => {
@@ -79,6 +75,17 @@ describe('the Kubernetes engine', () => {
     await scripted.api.stop();
     rmSync(join(folder, 'config'));
   });
+
+  function make(more: { readonly clock?: FakeClock } = {}): KubernetesEngine {
+    return new KubernetesEngine({
+      settings: SETTINGS,
+      workerId: 'w1',
+      deployment: 'prod',
+      log: new MemoryLog(),
+      env: { KUBECONFIG: file },
+      ...more,
+    });
+  }
 
   /** Opens the engine while the cluster has the job with this pod. */
   async function open(first: object): Promise<EngineJob> {
@@ -174,6 +181,31 @@ describe('the Kubernetes engine', () => {
     );
     assert.deepEqual(await engine.readOutputs(await open(DONE), NEVER), { a: 1 });
     assert.equal(scripted.api.calls.at(-1)?.query['container'], 'outputs');
+  });
+
+  it('ends the log and reads the outputs although connections stay open and give nothing', async () => {
+    const clock = new FakeClock();
+    engine = make({ clock });
+    const frame = `longshore-outputs 2\n${Buffer.from('{}').toString('base64')}\nlongshore-end\n`;
+    let outputsTries = 0;
+    scripted.api.on(LOG, (response, { query }) => {
+      if (query['container'] === 'outputs') {
+        outputsTries += 1;
+        if (outputsTries > 1) response.end(frame);
+        else response.write(frame.slice(0, 30));
+      } else if (query['follow'] === 'false') {
+        response.end(`${line(1, 'a')}${line(2, 'last')}`);
+      } else {
+        response.write(line(1, 'a'));
+        change(DONE);
+      }
+    });
+    const job = await open(RUNNING);
+    const reading = Promise.all([textsOf(job), engine.readOutputs(job, NEVER)]);
+    let isDone = false;
+    void reading.then(() => (isDone = true));
+    await clock.until('both are read', () => isDone, 100);
+    assert.deepEqual(await reading, [['a', 'last'], {}]);
   });
 
   it('tells when the cluster has lost the outputs', async () => {

@@ -11,6 +11,9 @@ const REQUEST_TIMEOUT_MS = 30_000;
 /** Objects of one page of a list. */
 const PAGE_SIZE = 500;
 
+/** Silence after which the socket asks whether the other side is still there, in milliseconds. Load balancers drop idle connections. */
+const KEEP_ALIVE_MS = 30_000;
+
 const LONGEST_MESSAGE = 1_000;
 
 /** The API server answered with an error. */
@@ -72,8 +75,8 @@ export class KubernetesApi {
   }
 
   /** Merges the patch into the object (RFC 7386). */
-  async merge(path: string, body: object): Promise<void> {
-    await this.call<object>({ method: 'PATCH', path, body });
+  merge(path: string, body: object): Promise<object> {
+    return this.call<object>({ method: 'PATCH', path, body });
   }
 
   /** @returns whether the object was there */
@@ -154,6 +157,7 @@ export class KubernetesApi {
     const request = (url.protocol === 'https:' ? https : http).request(url, options);
     // An abort after the answer has begun is an error of the answer; the request may report it, too.
     request.on('error', () => undefined);
+    request.setSocketKeepAlive(true, KEEP_ALIVE_MS);
     request.end(body);
     const [response]: IncomingMessage[] = await once(request, 'response');
     if (response === undefined) throw new Error('the API server did not answer');
@@ -178,6 +182,11 @@ export function asApiError(status: number, body: string | object): ApiError {
   const message = field(said, 'message') || (typeof body === 'string' ? body : '') || `status ${status}`;
   const oneLine = message.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
   return new ApiError(status, field(said, 'reason'), oneLine.slice(0, LONGEST_MESSAGE));
+}
+
+/** Whether a message says that an admission policy, such as Gatekeeper's, refuses the object itself. A quota is none. */
+export function isDenial(message: string): boolean {
+  return /\bdenied (?:the )?request\b/.test(message);
 }
 
 /** The failure of a request as a fault of the engine. Errors that are one already, or the run's, are kept. */

@@ -3,7 +3,14 @@ import type { Clock } from '../../../clock.js';
 import { splitLines } from '../../../runtime/log-lines.js';
 import type { LogLine } from '../../../runtime/runtime.js';
 import { ApiError } from '../api/kubernetes-api.js';
+import { liveChunks } from './live-chunks.js';
 import { LogPosition } from './log-position.js';
+
+/** How long a log that is followed may be silent after the end of the container, in milliseconds. */
+const SILENT_AT_END_MS = 10_000;
+
+/** How long a log that is not followed may be silent, in milliseconds. */
+export const SILENT_MS = 30_000;
 
 /** The log of one container. */
 export interface LogSource {
@@ -24,7 +31,7 @@ export interface LogQuery {
 
 /**
  * The log of a container from its beginning to its end. A broken connection is continued. The last connection is opened
- * after the end of the container: one that follows can end too early.
+ * after the end of the container: one that follows can end too early, or never.
  */
 export function readPodLog(
   source: LogSource,
@@ -40,14 +47,8 @@ export function readPodLog(
       signal.throwIfAborted();
       const isLast = source.hasEnded();
       try {
-        const { since } = position;
-        const options = { follow: !isLast, timestamps: true } as const;
-        const stream = await source.open(
-          since === undefined ? options : { ...options, sinceTime: since },
-          signal,
-        );
-        position.reconnect();
-        for await (const chunk of stream) {
+        const limit = isLast ? { limitMs: SILENT_MS } : { limitMs: SILENT_AT_END_MS, from: untilEnd };
+        for await (const chunk of liveChunks(connect, { clock, ...limit }, signal)) {
           for (const bytes of position.take(chunk)) {
             backoff.reset();
             yield { stream: 'stdout', bytes };
@@ -59,7 +60,22 @@ export function readPodLog(
         if (isLast && isLogGone(error)) return;
       }
       await pause();
+
+      async function connect(until: AbortSignal): Promise<AsyncIterable<Buffer>> {
+        const { since } = position;
+        const options = { follow: !isLast, timestamps: true } as const;
+        const stream = await source.open(
+          since === undefined ? options : { ...options, sinceTime: since },
+          until,
+        );
+        position.reconnect();
+        return stream;
+      }
     }
+  }
+
+  async function untilEnd(until: AbortSignal): Promise<void> {
+    while (!source.hasEnded() && !until.aborted) await source.untilChanged(until).catch(() => undefined);
   }
 
   async function pause(): Promise<void> {

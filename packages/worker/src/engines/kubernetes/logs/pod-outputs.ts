@@ -5,7 +5,8 @@ import { EngineFault } from '../../../runtime/runtime.js';
 import type { RemovalParts } from '../job-removal.js';
 import { OUTPUTS_CONTAINER } from '../manifest/names.js';
 import { parseOutputFrame } from '../manifest/output-frame.js';
-import { isLogGone } from './pod-log.js';
+import { liveChunks } from './live-chunks.js';
+import { isLogGone, SILENT_MS } from './pod-log.js';
 
 const RETRY = { firstMs: 250, maxMs: 10_000 };
 
@@ -37,7 +38,9 @@ export async function readOutputs(
   /** @returns null when the API server or the node does not answer */
   async function readLog(): Promise<string | null> {
     try {
-      return await text(await api.stream(paths.log(podName), { container: OUTPUTS_CONTAINER }, signal));
+      const query = { container: OUTPUTS_CONTAINER };
+      const open = (until: AbortSignal) => api.stream(paths.log(podName), query, until);
+      return await text(liveChunks(open, { clock, limitMs: SILENT_MS }, signal));
     } catch (error) {
       signal.throwIfAborted();
       if (isLogGone(error))
