@@ -79,6 +79,37 @@ describe('the submission of an attempt', () => {
     });
   });
 
+  const DENIALS = [
+    'admission webhook "validation.gatekeeper.sh" denied the request: [allowed-repos] no',
+    "jobs.batch \"run-r1-2\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
+  ];
+  for (const message of DENIALS) {
+    it(`is a fault of the run when an admission policy refuses it (${message.slice(0, 20)}...), and leaves no Secret`, async () => {
+      scripted.api.on(`POST ${JOBS}`, status(403, 'Forbidden', message));
+      scripted.api.on(`DELETE ${SECRETS}/run-r1-2`, { body: {} });
+      await assert.rejects(submit(), { name: 'RunFault', message: `Kubernetes refuses the run: ${message}` });
+      assert.equal(scripted.api.routes().at(-1), `DELETE ${SECRETS}/run-r1-2`);
+    });
+  }
+
+  it('is a fault of the engine when the launcher may not create jobs', async () => {
+    const message = 'jobs.batch is forbidden: User "u" cannot create resource "jobs" in API group "batch"';
+    scripted.api.on(`POST ${JOBS}`, status(403, 'Forbidden', message));
+    await assert.rejects(submit(), { name: 'EngineFault' });
+  });
+
+  it('creates a Secret again that was removed as an orphan before the Job became its owner', async () => {
+    scripted.api.on(`PATCH ${SECRETS}/run-r1-2`, status(404, 'NotFound', 'not found'));
+    assert.deepEqual(await submit(), JOB);
+    assert.equal(scripted.api.routes().at(-1), `POST ${SECRETS}`);
+    const [first, again] = scripted.api.calls.filter(({ route }) => route === `POST ${SECRETS}`);
+    const { metadata, data } = Object(again?.body);
+    assert.deepEqual(data, Object(first?.body).data);
+    assert.deepEqual(metadata.ownerReferences, [
+      { apiVersion: 'batch/v1', kind: 'Job', name: 'run-r1-2', uid: 'u1' },
+    ]);
+  });
+
   it('keeps the Secret when it is open whether there is a Job', async () => {
     scripted.api.on(`POST ${JOBS}`, (response) => void response.destroy());
     await assert.rejects(submit(), { name: 'EngineFault' });

@@ -1,6 +1,6 @@
 import type { JobSpec } from '../../launcher/engine.js';
 import { RunFault } from '../../runtime/runtime.js';
-import { ApiError, asEngineFault, orNull } from './api/kubernetes-api.js';
+import { ApiError, asEngineFault, isDenial, orNull } from './api/kubernetes-api.js';
 import type { Job, Secret } from './api/resources.js';
 import type { RemovalParts } from './job-removal.js';
 import { jobLabels, jobManifest, type JobContext } from './manifest/job-manifest.js';
@@ -23,13 +23,13 @@ export async function submitJob(
   try {
     for (const secret of secrets) await createSecret(secret);
     const job = await createJob();
-    for (const { metadata } of secrets) await orNull(api.merge(paths.secrets(metadata?.name), ownedBy(job)));
+    for (const secret of secrets) await giveTo(job, secret);
     return job;
   } catch (error) {
     if (!(error instanceof ApiError)) throw asEngineFault(error, 'take the run');
     // Other failures leave it open whether there is a Job.
     if (isDecided(error)) await removeSecrets();
-    if (error.status === 422 || error.status === 413 || error.status === 400)
+    if (isRefusal(error))
       throw new RunFault(`Kubernetes refuses the run: ${error.message}`, { cause: error });
     throw asEngineFault(error, 'take the run');
   }
@@ -42,6 +42,14 @@ export async function submitJob(
       if (!(error instanceof ApiError) || error.reason !== 'AlreadyExists') throw error;
       await api.merge(paths.secrets(secret.metadata?.name), { data: secret.data });
     }
+  }
+
+  /** A slow submission can lose its Secret: without a Job it looks like an orphan. */
+  async function giveTo(job: Job, secret: Secret): Promise<void> {
+    const { metadata } = secret;
+    const owner = ownedBy(job);
+    if ((await orNull(api.merge(paths.secrets(metadata?.name), owner))) !== null) return;
+    await createSecret({ ...secret, metadata: { ...metadata, ...owner.metadata } });
   }
 
   async function createJob(): Promise<Job> {
@@ -62,6 +70,11 @@ export async function submitJob(
       // They are removed as orphans.
     }
   }
+}
+
+/** Whether the run itself is refused, and not jobs of now. */
+function isRefusal({ status, message }: ApiError): boolean {
+  return status === 422 || status === 413 || status === 400 || (status === 403 && isDenial(message));
 }
 
 /** Whether the API server has decided: the request created nothing. */

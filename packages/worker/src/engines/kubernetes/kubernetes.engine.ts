@@ -19,7 +19,7 @@ import type { JobContext } from './manifest/job-manifest.js';
 import { deploymentSelector, jobName, RUN_CONTAINER } from './manifest/names.js';
 import { choosePatch } from './manifest/pod-template-patch.js';
 import { checkAccess } from './permissions.js';
-import { hasLog } from './state/job-status.js';
+import { hasStarted } from './state/job-status.js';
 import { JobStates } from './state/job-states.js';
 
 /** Time between two looks at jobs that wait, in milliseconds. */
@@ -125,7 +125,7 @@ export class KubernetesEngine implements Engine {
         for (;;) {
           const pod = states.podOf(job);
           const known = states.table.find(job);
-          if (pod !== null && hasLog(pod)) {
+          if (pod !== null && hasStarted(pod, RUN_CONTAINER)) {
             const options = { ...query, container: RUN_CONTAINER };
             return api.stream(paths.log(pod.metadata?.name ?? ''), options, until);
           }

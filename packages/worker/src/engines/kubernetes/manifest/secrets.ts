@@ -44,8 +44,7 @@ export function secretManifests(spec: JobSpec, labels: Readonly<Record<string, s
 }
 
 /** The patch that lets the cluster delete a Secret with its Job. */
-export function ownedBy(job: Job): object {
-  const { name, uid } = job.metadata ?? {};
+export function ownedBy({ metadata: { name = '', uid = '' } = {} }: Job): Pick<Secret, 'metadata'> {
   return { metadata: { ownerReferences: [{ apiVersion: 'batch/v1', kind: 'Job', name, uid }] } };
 }
 

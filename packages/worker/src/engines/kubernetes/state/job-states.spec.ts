@@ -26,6 +26,20 @@ function pod(uid: string, state: object = {}, more: Pod['metadata'] = {}): Pod {
   };
 }
 
+/** A pod whose container `inputs` waits, too. */
+function waitingInputs(uid: string, reason: string, message: string): Pod {
+  const { metadata = {}, status } = pod(uid);
+  const [inputs, run] = status?.initContainerStatuses ?? [];
+  assert.ok(inputs !== undefined && run !== undefined);
+  return {
+    metadata,
+    status: {
+      phase: 'Pending',
+      initContainerStatuses: [{ ...inputs, image: 'helper', state: { waiting: { reason, message } } }, run],
+    },
+  };
+}
+
 const RUNNING = { running: {} };
 const waiting = (reason: string, message: string) => ({ waiting: { reason, message } });
 
@@ -98,7 +112,8 @@ describe('the states of jobs', () => {
 
   it('keep the end of a job whose job and pod are deleted later', () => {
     states.jobListener.onChange(job());
-    const ended = pod('p1', { terminated: { exitCode: 7 } });
+    const last = pod('p1', { terminated: { exitCode: 7 } });
+    const ended = { ...last, status: { ...last.status, phase: 'Failed' } };
     states.podListener.onChange(ended);
     assert.equal(kind(), 'exited');
     states.jobListener.onChange(job({ deletionTimestamp: '2026-01-01T00:00:30Z' }));
@@ -150,6 +165,39 @@ describe('the states of jobs', () => {
     await clock.pass(1);
     states.tick();
     assert.deepEqual(status(), { kind: 'failed', cause: 'image', message: reason });
+  });
+
+  it('count the time of a failing pull for each container on its own', async () => {
+    states.jobListener.onChange(job());
+    states.podListener.onChange(waitingInputs('p1', 'ErrImagePull', 'busy'));
+    await clock.pass(360_000);
+    states.podListener.onChange(pod('p1', waiting('ErrImagePull', 'no such host')));
+    const reason = "The image 'img' cannot be pulled: ErrImagePull: no such host";
+    assert.deepEqual(status(), { kind: 'pending', reason });
+    await clock.pass(299_999);
+    states.tick();
+    assert.equal(kind(), 'pending');
+    await clock.pass(1);
+    states.tick();
+    assert.deepEqual(status(), { kind: 'failed', cause: 'image', message: reason });
+  });
+
+  it('forget the problem of a container that runs or has ended', async () => {
+    states.jobListener.onChange(job());
+    states.podListener.onChange(waitingInputs('p1', 'CreateContainerError', 'busy'));
+    states.podListener.onChange(pod('p1', { waiting: { reason: 'PodInitializing' } }));
+    await clock.pass(100_000);
+    states.podListener.onChange(waitingInputs('p1', 'CreateContainerError', 'busy'));
+    assert.equal(kind(), 'pending');
+  });
+
+  it('count the time of a failing pull from its first failure although it says something else in between', async () => {
+    states.jobListener.onChange(job());
+    states.podListener.onChange(pod('p1', waiting('ErrImagePull', 'no such host')));
+    states.podListener.onChange(pod('p1', waiting('ContainerCreating', '')));
+    await clock.pass(300_000);
+    states.podListener.onChange(pod('p1', waiting('ImagePullBackOff', 'Back-off')));
+    assert.equal(kind(), 'failed');
   });
 
   it('count the time of a pull that failed before a restart from the time of the engine', async () => {

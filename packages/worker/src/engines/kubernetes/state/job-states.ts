@@ -4,7 +4,7 @@ import { JobTable } from '../../../launcher/job-table.js';
 import type { Job, Pod } from '../api/resources.js';
 import type { ResourceListener } from '../api/resource-watch.js';
 import { identityOf, jobName, keyOf, POD_ANNOTATION } from '../manifest/names.js';
-import { statusOf, type KnownProblem } from './job-status.js';
+import { hasStarted, statusOf, type KnownProblem } from './job-status.js';
 import { waitProblemOf } from './wait-problem.js';
 
 /** What the states ask of the engine. */
@@ -163,15 +163,18 @@ export class JobStates {
     const pods = this.pods.get(name) ?? new Map<string, Pod>();
     this.pods.set(name, pods.set(uid, pod));
     const problem = waitProblemOf(pod);
+    const last = this.problems.get(uid);
+    if (last !== undefined && hasStarted(pod, last.container)) this.problems.delete(uid);
     if (problem === null) return;
-    const known = this.problems.get(uid);
+    const { container } = problem;
+    const known = last?.container === container ? last : undefined;
     // A pod that this process has seen without the problem has it since now, another one for as long as the engine knows.
     const isNew = this.entries.get(name)?.firstPod !== uid;
     const sinceMs =
       known?.sinceMs ?? (isNew ? problem.startingSinceMs : null) ?? this.options.clock.epochMs();
     // Between two pulls the engine only says that it waits.
     const message = problem.isBackOff ? (known?.message ?? problem.message) : problem.message;
-    this.problems.set(uid, { sinceMs, message });
+    this.problems.set(uid, { container, sinceMs, message });
   }
 
   private podsOf(name: string, jobUid: string | undefined): readonly Pod[] {

@@ -127,6 +127,25 @@ describe('the status of a job whose container has ended', () => {
     );
   });
 
+  it('fails by the memory limit when the container ended with 0 after a part of it was killed', () => {
+    const killed = done(0, { reason: 'OOMKilled' });
+    for (const outputs of [INIT, { running: {} }, done()])
+      assert.deepEqual(of(pod([done(), killed, outputs])), exited(137, true));
+  });
+
+  it('is open until the pod is over: the reason of an eviction or a shutdown may come after the exit code', () => {
+    for (const exitCode of [143, 137, 7]) {
+      const states = [done(), done(exitCode), INIT];
+      assert.deepEqual(of(pod(states)), { kind: 'running' });
+      const status = { ...failed, reason: 'Terminated', message: 'node shutdown' };
+      assert.deepEqual(of(pod(states, { status })), lost('Terminated: node shutdown'));
+      const conditions = [{ type: 'DisruptionTarget', status: 'True', reason: 'TerminationByKubelet' }];
+      const disrupted = { ...failed, conditions };
+      assert.deepEqual(of(pod(states, { status: disrupted })), lost('TerminationByKubelet'));
+      assert.deepEqual(of(pod(states, { status: failed })), exited(exitCode));
+    }
+  });
+
   it('is an error when the program could not be started', () => {
     for (const reason of ['StartError', 'ContainerCannotRun']) {
       assert.deepEqual(
@@ -180,10 +199,17 @@ describe('the status of a job that the cluster ended', () => {
   });
 
   it('is infrastructure when the node does not know how the container ended', () => {
-    const unknown = done(137, { reason: 'ContainerStatusUnknown', message: 'gone' });
+    const ends = [
+      [137, 'ContainerStatusUnknown'],
+      [255, 'Unknown'],
+    ] as const;
+    for (const [exitCode, reason] of ends) {
+      const unknown = done(exitCode, { reason, message: 'gone' });
+      assert.deepEqual(of(pod([done(), unknown, INIT], { status: failed })), lost(`${reason}: gone`));
+    }
     assert.deepEqual(
-      of(pod([done(), unknown, INIT], { status: failed })),
-      lost('ContainerStatusUnknown: gone'),
+      of(pod([done(), done(255, { reason: 'Error' }), INIT], { status: failed })),
+      exited(255),
     );
   });
 
@@ -255,11 +281,24 @@ describe('the status of a job whose pod is gone', () => {
 });
 
 describe('the status of a job that cannot start', () => {
+  it('is an error when an admission policy refuses its pod, and pending when a quota does', () => {
+    const message = 'Error creating: admission webhook "w" denied the request: no';
+    assert.deepEqual(statusOf(view({ creationProblem: message })), {
+      kind: 'failed',
+      cause: 'error',
+      message,
+    });
+    const quota = 'Error creating: pods "p" is forbidden: exceeded quota: q';
+    assert.deepEqual(statusOf(view({ creationProblem: quota })), { kind: 'pending', reason: quota });
+  });
+
   const states = [done(), waiting('ErrImagePull', 'not found'), INIT];
   const message = "The image 'img:1' cannot be pulled: ErrImagePull: not found";
 
   it('is pending for the time that a pull may fail, then failed with the cause image', () => {
-    const since = (seconds: number) => ({ problem: { sinceMs: NOW - seconds * 1000, message } });
+    const since = (seconds: number) => ({
+      problem: { container: 'run', sinceMs: NOW - seconds * 1000, message },
+    });
     assert.deepEqual(of(pod(states), since(299)), { kind: 'pending', reason: message });
     assert.deepEqual(of(pod(states), since(300)), { kind: 'failed', cause: 'image', message });
   });
@@ -279,7 +318,7 @@ describe('the status of a job that cannot start', () => {
     const blocked = pod([done(), waiting('CreateContainerConfigError', 'secret "s" not found'), INIT]);
     const said = 'The container cannot be created: CreateContainerConfigError: secret "s" not found';
     assert.deepEqual(of(blocked), { kind: 'pending', reason: said });
-    const problem = { sinceMs: NOW - 60_000, message: said };
+    const problem = { container: 'run', sinceMs: NOW - 60_000, message: said };
     assert.deepEqual(of(blocked, { problem }), { kind: 'failed', cause: 'error', message: said });
   });
 

@@ -1,10 +1,13 @@
 import type { JobStatus } from '../../../launcher/engine.js';
+import { isDenial } from '../api/kubernetes-api.js';
 import { timeOf, type ContainerStatus, type Job, type Pod } from '../api/resources.js';
 import { INPUTS_CONTAINER, OUTPUTS_CONTAINER, POD_ANNOTATION, RUN_CONTAINER } from '../manifest/names.js';
 import { waitProblemOf, type WaitProblem } from './wait-problem.js';
 
-/** What was seen of a pod that cannot start. */
+/** What was seen of a container that cannot start. */
 export interface KnownProblem {
+  /** Its name. */
+  readonly container: string;
   /** Since when, in milliseconds since 1970. */
   readonly sinceMs: number;
   /** The newest message that says why. */
@@ -38,8 +41,11 @@ const CREATE_GRACE_MS = 60_000;
 /** Reasons of a container that did not start at all. */
 const NOT_STARTED: readonly string[] = ['StartError', 'ContainerCannotRun'];
 
-/** Reason of a container whose end the node does not know. */
-const END_UNKNOWN = 'ContainerStatusUnknown';
+/** Reasons of a container whose end the node does not know; the second one is containerd's, after a reset of the node. */
+const END_UNKNOWN: readonly string[] = ['ContainerStatusUnknown', 'Unknown'];
+
+/** Exit code of a container that was killed. */
+const KILLED = 137;
 
 /** The status of an attempt by what the API server says about its Job and its pods. */
 export function statusOf(view: JobView): Verdict {
@@ -71,9 +77,9 @@ function hasLasted({ grace }: WaitProblem, { nowMs, problem, pullGraceMs }: JobV
   return nowMs - (problem?.sinceMs ?? nowMs) >= graceMs;
 }
 
-/** Whether the user's container runs or has ended: its log can be read. */
-export function hasLog(pod: Pod): boolean {
-  const { running, terminated } = containerOf(pod, RUN_CONTAINER)?.state ?? {};
+/** Whether the container runs or has ended: its log can be read. */
+export function hasStarted(pod: Pod, container: string): boolean {
+  const { running, terminated } = containerOf(pod, container)?.state ?? {};
   return running !== undefined || terminated !== undefined;
 }
 
@@ -89,14 +95,18 @@ function endOf(pod: Pod): JobStatus | null {
   if (disruption !== undefined) return lost(joined(disruption.reason, disruption.message));
   if (isOver && reason !== undefined && reason !== '') return lost(podReason(pod));
   if (run === undefined) return isOver ? helperFailed(pod) : null;
-  if (run.reason === 'OOMKilled') return { kind: 'exited', exitCode: run.exitCode, outOfMemory: true };
+  // The first process may end with 0 after another one was killed; the cluster then starts `outputs`.
+  if (run.reason === 'OOMKilled')
+    return { kind: 'exited', exitCode: run.exitCode || KILLED, outOfMemory: true };
   if (NOT_STARTED.includes(run.reason ?? '')) {
     const message = `The container could not be started: ${run.message ?? run.reason ?? ''}`;
     return { kind: 'failed', cause: 'error', message };
   }
-  if (run.reason === END_UNKNOWN) return lost(joined(run.reason, run.message));
+  if (END_UNKNOWN.includes(run.reason ?? '')) return lost(joined(run.reason, run.message));
   if (endedByDeletion(pod, run.finishedAt)) return lost('Its pod was deleted');
-  if (run.exitCode !== 0) return { kind: 'exited', exitCode: run.exitCode, outOfMemory: false };
+  // Before the pod is over, the reason of an eviction or of a shutdown of the node may be missing.
+  if (run.exitCode !== 0)
+    return isOver ? { kind: 'exited', exitCode: run.exitCode, outOfMemory: false } : null;
   if (outputs === undefined) return isOver ? helperFailed(pod) : null;
   if (outputs.exitCode !== 0) return helperFailed(pod);
   return { kind: 'exited', exitCode: 0, outOfMemory: false };
@@ -121,6 +131,7 @@ function statusWithoutPod({ job, firstPod, arePodsComplete, creationProblem }: J
     if (!arePodsComplete) return { kind: 'pods-unknown' };
     return lost(joined('Its pod is gone', ended?.message ?? ended?.reason));
   }
+  if (isDenial(creationProblem)) return { kind: 'failed', cause: 'error', message: creationProblem };
   const waiting = job.status?.conditions?.find(({ status }) => status === 'True');
   return { kind: 'pending', reason: creationProblem || joined(waiting?.type, waiting?.message) };
 }

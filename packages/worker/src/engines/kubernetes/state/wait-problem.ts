@@ -3,6 +3,8 @@ import { INPUTS_CONTAINER, OUTPUTS_CONTAINER, RUN_CONTAINER } from '../manifest/
 
 /** Why a container of a pod cannot start now. */
 export interface WaitProblem {
+  /** Name of the container. */
+  readonly container: string;
   readonly cause: 'image' | 'error' | 'infrastructure';
   /** Fit for the run's error_message. */
   readonly message: string;
@@ -37,6 +39,7 @@ export function waitProblemOf(pod: Pod): WaitProblem | null {
   const isImage = !CREATE.includes(reason);
   const what = isImage ? `The image '${status.image}' cannot be pulled` : 'The container cannot be created';
   return {
+    container: status.name,
     cause: isUsers ? (isImage ? 'image' : 'error') : 'infrastructure',
     message: `${what}: ${said.join(': ')}`,
     isBackOff: reason === BACK_OFF,
