@@ -1,11 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { BatchedReads } from '../../database/batched-reads.js';
 import { RunCountsRepository } from '../../runs/counts/run-counts.repository.js';
 import { SHOWN_MINUTES } from '../../runs/counts/run-counts.roll-up.js';
 import { summariseEngines } from '../pool/engine-use.js';
 import { WorkersService } from '../workers.service.js';
 import type { OverviewDto } from './overview.dto.js';
+import { PacedReading } from './paced-reading.js';
 import { summariseWorkers } from './workers-summary.js';
 
 /** Engines that are shown. */
@@ -13,7 +13,7 @@ const MAX_ENGINES = 20;
 
 @Injectable()
 export class OverviewService {
-  readonly #readings = new BatchedReads(async () => new Map([['all', await this.#read()]]));
+  readonly #reading = new PacedReading(() => this.#read());
 
   constructor(
     private readonly dataSource: DataSource,
@@ -21,11 +21,9 @@ export class OverviewService {
     private readonly workers: WorkersService,
   ) {}
 
-  /** Concurrent requests share a reading. */
-  async read(): Promise<OverviewDto> {
-    const overview = await this.#readings.load('all');
-    if (overview === undefined) throw new Error('the overview was not read');
-    return overview;
+  /** Concurrent requests share a reading, since it looks at all workers. */
+  read(): Promise<OverviewDto> {
+    return this.#reading.get();
   }
 
   /** The counts, the age of the queue and the workers are read one after the other. */
