@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { JobFolders, type AttemptFiles } from './job-folders.js';
+import type { ContainerTool } from './containers/container-tools.js';
 import { FOLDER_UNSEEN, jobScript } from './job-script.js';
 
 const KEY = { runId: 'r', attempt: 1 };
@@ -19,6 +20,14 @@ cat "$LONGSHORE_JOB/command" "$LONGSHORE_JOB/args" >>"$LONGSHORE_JOB/../got"
 exit 7
 `;
 
+/** Stand-ins for the tools, which record their arguments and the variables that a container would get. */
+const TOOLS = {
+  apptainer: `env -0 | sed -zn 's/^APPTAINERENV_//p'`,
+  enroot: `source "$3"
+environ | tr '\\n' '\\0'`,
+  'ch-run': `for word; do case $word in --set-env=*) tr -d "'" <"\${word#*=}" | tr '\\n' '\\0' ;; esac; done`,
+} as const;
+
 describe('the script of a job, with bash', { skip: !existsSync('/bin/bash') && 'no bash' }, () => {
   let base: string;
   let folders: JobFolders;
@@ -29,6 +38,13 @@ describe('the script of a job, with bash', { skip: !existsSync('/bin/bash') && '
     await folders.open();
     writeFileSync(join(base, 'container'), CONTAINER);
     chmodSync(join(base, 'container'), 0o755);
+    mkdirSync(join(base, 'bin'));
+    for (const [name, script] of Object.entries(TOOLS)) {
+      const path = join(base, 'bin', name);
+      const begin = 'case $1 in pull | import | create | remove) exit 0 ;; esac';
+      const end = `} >"${base}/variables"\nprintf '%s\\0' "$@" >"${base}/words"\n`;
+      writeFileSync(path, `#!/bin/bash\n${begin}\n{\n${script}\n${end}`, { mode: 0o755 });
+    }
   });
   afterEach(() => rmSync(base, { recursive: true, force: true }));
 
@@ -38,13 +54,18 @@ describe('the script of a job, with bash', { skip: !existsSync('/bin/bash') && '
   }
 
   function run(jobId: string, root = folders.root): Promise<number> {
-    const script = jobScript({ root, folder: 'r.1', tool: { script: join(base, 'container') } });
+    return execute(jobScript({ root, folder: 'r.1', tool: { script: join(base, 'container') } }), jobId);
+  }
+
+  function execute(
+    script: string,
+    jobId: string,
+    slurm: Readonly<Record<string, string>> = {},
+  ): Promise<number> {
+    const env = { SLURM_JOB_ID: jobId, PATH: `${base}/bin:/usr/bin:/bin`, ...slurm };
     return new Promise((resolve) => {
-      const child = execFile(
-        '/bin/bash',
-        [],
-        { env: { SLURM_JOB_ID: jobId, PATH: '/usr/bin:/bin' } },
-        (error) => resolve(typeof error?.code === 'number' ? error.code : 0),
+      const child = execFile('/bin/bash', [], { env }, (error) =>
+        resolve(typeof error?.code === 'number' ? error.code : 0),
       );
       child.stdin?.end(script);
     });
@@ -82,6 +103,55 @@ describe('the script of a job, with bash', { skip: !existsSync('/bin/bash') && '
     await folders.remove(KEY);
     assert.equal(await run('6'), 0);
     assert.equal(existsSync(join(folders.root, 'starts')), false);
+  });
+
+  /** What the tool gets: its arguments, and the container's variables, of which the last of a name counts. */
+  async function withTool(
+    tool: ContainerTool,
+    slurm: Readonly<Record<string, string>>,
+    files: Partial<AttemptFiles> = {},
+  ): Promise<{ readonly words: readonly string[]; readonly variables: ReadonlyMap<string, string> }> {
+    await create({ env: { A: '$HOME', CUDA_VISIBLE_DEVICES: 'of the run' }, ...files });
+    const script = jobScript({ root: folders.root, folder: 'r.1', tool });
+    assert.equal(
+      await execute(script, '5', slurm),
+      0,
+      readFileSync(join(folders.root, 'r.1', 'log'), 'utf8'),
+    );
+    const partsOf = (name: string): string[] =>
+      readFileSync(join(base, name), 'utf8').split('\0').slice(0, -1);
+    const pairs = partsOf('variables').map((pair): [string, string] => {
+      const at = pair.indexOf('=');
+      return [pair.slice(0, at), pair.slice(at + 1)];
+    });
+    await folders.remove(KEY);
+    return { words: partsOf('words'), variables: new Map(pairs) };
+  }
+
+  test('keeps apptainer from evaluating texts of the run', async () => {
+    for (const command of [['/c', '$(touch pwned)'], null]) {
+      const { words, variables } = await withTool('apptainer', {}, { command });
+      assert.ok(words.includes('--no-eval'), words.join(' '));
+      assert.equal(variables.get('A'), '$HOME');
+      assert.ok(!words.includes('--nv') && !words.includes('--rocm'), 'no GPU without Slurm');
+    }
+  });
+
+  const GPUS = { CUDA_VISIBLE_DEVICES: '1', ROCR_VISIBLE_DEVICES: '1', GPU_DEVICE_ORDINAL: '1' };
+  for (const tool of ['apptainer', 'enroot', 'charliecloud'] as const)
+    test(`gives a container of ${tool} the GPUs of the job, whatever the run says`, async () => {
+      const { words, variables } = await withTool(tool, GPUS);
+      for (const name of Object.keys(GPUS)) assert.equal(variables.get(name), '1', name);
+      assert.equal(words.includes('--nv'), tool === 'apptainer');
+      assert.equal(variables.get('NVIDIA_VISIBLE_DEVICES'), tool === 'enroot' ? 'all' : undefined);
+      const without = await withTool(tool, { CUDA_VISIBLE_DEVICES: 'NoDevFiles' });
+      assert.equal(without.variables.get('CUDA_VISIBLE_DEVICES'), 'of the run');
+      assert.ok(!without.words.includes('--nv') && !without.variables.has('NVIDIA_VISIBLE_DEVICES'));
+    });
+
+  test('gives a container of apptainer the GPUs of AMD', async () => {
+    const { words } = await withTool('apptainer', { ROCR_VISIBLE_DEVICES: '0' });
+    assert.ok(words.includes('--rocm') && !words.includes('--nv'), words.join(' '));
   });
 
   test('finds the folder of one of several launchers, whole', async () => {

@@ -57,6 +57,11 @@ await() { # the end of the child $pid; its exit code is in $code
 }
 
 read_list env && env=("\${list[@]}")
+# The GPUs that Slurm gave to the job, if any; the last of several variables of one name counts.
+gpus=
+for name in GPU_DEVICE_ORDINAL ROCR_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES; do
+  case \${!name} in '' | NoDevFiles) ;; *) env+=("$name=\${!name}") gpus=\${name%%_*} ;; esac
+done
 oci_config=
 [ ! -e oci-config ] || oci_config=$(<oci-config)
 rm -f env oci-config

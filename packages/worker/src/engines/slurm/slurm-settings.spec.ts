@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { SettingsReader } from '@longshore/common/settings/settings-reader';
 import type { JobSpec } from '../../launcher/engine.js';
 import { sbatchArguments } from './sbatch-arguments.js';
-import { readSlurmSettings, SLURM_SETTINGS, type SlurmSettings } from './slurm-settings.js';
+import { placeProblems, readSlurmSettings, SLURM_SETTINGS, type SlurmSettings } from './slurm-settings.js';
 
 function read(env: Readonly<Record<string, string>>): SlurmSettings {
   const reader = new SettingsReader(SLURM_SETTINGS, [], env);
@@ -59,6 +59,30 @@ describe('the settings of Slurm', () => {
       });
     });
   }
+});
+
+describe('a launcher of Slurm', () => {
+  const place = { SERVICE_WORKER_SLURM_DIR: '/shared', SERVICE_WORKER_SLURM_CONTAINER: 'runc' };
+  const images = { SERVICE_WORKER_SLURM_IMAGES: '/images' };
+
+  test('does not start without a folder, a container tool, and the images of a tool that needs them', () => {
+    assert.deepEqual(placeProblems(read({})), [
+      'SERVICE_WORKER_SLURM_DIR must be set for the runtime slurm',
+      'SERVICE_WORKER_SLURM_CONTAINER must be set for the runtime slurm',
+    ]);
+    assert.deepEqual(placeProblems(read(place)), [
+      'SERVICE_WORKER_SLURM_IMAGES must be set for charliecloud and runc',
+    ]);
+    assert.deepEqual(placeProblems(read({ ...place, ...images })), []);
+  });
+
+  test('does not start with GPUs for runc, which gives containers none', () => {
+    const gpus = { ...place, ...images, SERVICE_WORKER_SLURM_GPUS: 'l4=24000' };
+    assert.deepEqual(placeProblems(read(gpus)), [
+      'SERVICE_WORKER_SLURM_GPUS must not be set for runc, which gives containers no GPU',
+    ]);
+    assert.deepEqual(placeProblems(read({ ...gpus, SERVICE_WORKER_SLURM_CONTAINER: 'charliecloud' })), []);
+  });
 });
 
 describe('the arguments of sbatch', () => {

@@ -1,6 +1,6 @@
 import type { Setting } from '@longshore/common/settings/setting';
 import type { SettingsReader, SettingValue } from '@longshore/common/settings/settings-reader';
-import { CONTAINER_TOOLS, type ContainerTool } from './containers/container-tools.js';
+import { CONTAINER_TOOLS, hasImageFolders, type ContainerTool } from './containers/container-tools.js';
 
 /** Settings of the runtime `slurm`, in the order in which help shows them. */
 export const SLURM_SETTINGS = [
@@ -156,6 +156,20 @@ export function readSlurmSettings(reader: SettingsReader<SlurmSettingField>): Sl
     args: read('slurmArgs', parseArguments, []),
     pollSeconds: read('slurmPollSeconds', within(0.2, 300), 2),
   };
+}
+
+/** Why a launcher cannot start with the settings; empty: it can. */
+export function placeProblems({ dir, container: tool, imagesDir, gpus }: SlurmSettings): readonly string[] {
+  return [
+    ...(dir === null ? ['SERVICE_WORKER_SLURM_DIR must be set for the runtime slurm'] : []),
+    ...(tool === null ? ['SERVICE_WORKER_SLURM_CONTAINER must be set for the runtime slurm'] : []),
+    ...(tool !== null && hasImageFolders(tool) && imagesDir === null
+      ? ['SERVICE_WORKER_SLURM_IMAGES must be set for charliecloud and runc']
+      : []),
+    ...(tool === 'runc' && gpus.size > 0
+      ? ['SERVICE_WORKER_SLURM_GPUS must not be set for runc, which gives containers no GPU']
+      : []),
+  ];
 }
 
 function matching(pattern: RegExp): (value: SettingValue) => string | undefined {

@@ -10,14 +10,14 @@ import { EngineFault, RunFault, type LogLine, type RuntimeLog } from '../../runt
 import type { Resources } from '../../service-api/service-api.js';
 import { attemptFiles } from './containers/attempt-files.js';
 import { AttemptList } from './attempt-list.js';
-import { hasImageFolders, type ContainerTool } from './containers/container-tools.js';
+import type { ContainerTool } from './containers/container-tools.js';
 import { CONTAINER_FOLDER, JobFolders, LOG_FILE } from './job-folders.js';
 import { jobScript } from './job-script.js';
 import { tailLog, type LogEnd } from './log-tail.js';
 import { capacityOf, parseFree } from './node-lines.js';
 import { sbatchArguments } from './sbatch-arguments.js';
 import { SlurmCommands } from './slurm-commands.js';
-import type { SlurmSettings } from './slurm-settings.js';
+import { placeProblems, type SlurmSettings } from './slurm-settings.js';
 import { attemptName, jobComment, jobName, parseAttemptName, type SlurmJob } from './squeue-lines.js';
 
 /** Time between two looks at the nodes, in milliseconds. */
@@ -79,14 +79,8 @@ export class SlurmEngine implements Engine {
   }
 
   async open(): Promise<void> {
-    const { dir, container: tool, imagesDir, partitions } = this.options.settings;
-    const problems = [
-      ...(dir === null ? ['SERVICE_WORKER_SLURM_DIR must be set for the runtime slurm'] : []),
-      ...(tool === null ? ['SERVICE_WORKER_SLURM_CONTAINER must be set for the runtime slurm'] : []),
-      ...(tool !== null && hasImageFolders(tool) && imagesDir === null
-        ? ['SERVICE_WORKER_SLURM_IMAGES must be set for charliecloud and runc']
-        : []),
-    ];
+    const { container: tool, imagesDir, partitions } = this.options.settings;
+    const problems = placeProblems(this.options.settings);
     if (tool === null || problems.length > 0) throw new SettingsError(problems);
     await this.folders.open();
     this.place = { tool, imagesDir, partitions: await this.commands.findPartitions(partitions) };

@@ -18,14 +18,18 @@ export function folderInContainer(tool: ContainerTool, hostFolder: string): stri
 /**
  * The shell functions that execute a container, for the job script. `prepare` gets the image; `container` becomes the
  * container; `kill_container` ends it at once; `clean_up` removes what is not in $scratch, a folder of the job below
- * $scratch_in. They find $job (the folder of the attempt), $image, the arrays env (NAME=VALUE), command and args, and
- * $has_command, and may write a sentence to image-error. Values of the run are only ever expanded in double quotes.
+ * $scratch_in. They find $job (the folder of the attempt), $image, the arrays env (NAME=VALUE), command and args,
+ * $has_command, and $gpus (CUDA, ROCR or GPU; empty: Slurm gave the job none), and may write a sentence to image-error.
+ * Values of the run are only ever expanded in double quotes.
  */
 export function containerFunctions(tool: ContainerTool): string {
   return typeof tool === 'string' ? FUNCTIONS[tool] : SCRIPT(tool.script);
 }
 
-/** The variables reach the container by a prefix, so that LD_PRELOAD or PATH of a run do not change the tool. */
+/**
+ * The variables reach the container by a prefix, so that LD_PRELOAD or PATH of a run do not change the tool. Without
+ * --no-eval (since 1.1), a shell in the container would evaluate values and arguments.
+ */
 const APPTAINER = `
 scratch_in=\${TMPDIR:-/tmp}
 prepare() {
@@ -35,14 +39,18 @@ prepare() {
 container() {
   local pair
   for pair in "\${env[@]}"; do export "APPTAINERENV_$pair"; done
-  set -- --containall --bind "$job/io:/longshore"
+  set -- --containall --no-eval --bind "$job/io:/longshore"
+  case $gpus in CUDA) set -- --nv "$@" ;; ROCR) set -- --rocm "$@" ;; esac
   [ -z "$has_command" ] || exec apptainer exec "$@" "$scratch/image.sif" "\${command[@]}" "\${args[@]}"
   exec apptainer run "$@" "$scratch/image.sif" "\${args[@]}"
 }
 kill_container() { kill -KILL "$pid"; }
 `;
 
-/** The variables are in a configuration on the node; enroot reads them line by line. */
+/**
+ * The variables are in a configuration on the node; enroot reads them line by line. The container sees all GPUs that the
+ * job sees, because CUDA_VISIBLE_DEVICES counts among these.
+ */
 const ENROOT = `
 scratch_in=\${TMPDIR:-/tmp}
 prepare() {
@@ -52,6 +60,7 @@ prepare() {
     { last_line prepare.log >image-error; return 1; }
 }
 container() {
+  [ "$gpus" != CUDA ] || env=(NVIDIA_DRIVER_CAPABILITIES=compute,utility "\${env[@]}" NVIDIA_VISIBLE_DEVICES=all)
   printf '%s\\n' "\${env[@]}" >"$scratch/variables"
   printf 'environ() { cat %q; }\\nmounts() { echo %q; }\\n' \\
     "$scratch/variables" "$job/io /longshore none x-create=dir,bind,rw" >"$scratch/conf"
