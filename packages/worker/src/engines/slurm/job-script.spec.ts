@@ -105,6 +105,10 @@ describe('the script of a job, with bash', { skip: !existsSync('/bin/bash') && '
     assert.equal(existsSync(join(folders.root, 'starts')), false);
   });
 
+  function partsOf(name: string): string[] {
+    return readFileSync(join(base, name), 'utf8').split('\0').slice(0, -1);
+  }
+
   /** What the tool gets: its arguments, and the container's variables, of which the last of a name counts. */
   async function withTool(
     tool: ContainerTool,
@@ -118,8 +122,6 @@ describe('the script of a job, with bash', { skip: !existsSync('/bin/bash') && '
       0,
       readFileSync(join(folders.root, 'r.1', 'log'), 'utf8'),
     );
-    const partsOf = (name: string): string[] =>
-      readFileSync(join(base, name), 'utf8').split('\0').slice(0, -1);
     const pairs = partsOf('variables').map((pair): [string, string] => {
       const at = pair.indexOf('=');
       return [pair.slice(0, at), pair.slice(at + 1)];
