@@ -213,6 +213,28 @@ describe('a launcher', () => {
     await harness.end(second);
   });
 
+  it('adopts a job of whose log the service refuses the first chunk, and reports its end', async () => {
+    for (const status of [400, 413]) {
+      const harness = new LauncherHarness();
+      const { clock, cluster, service } = harness;
+      const run = service.add('run-1');
+      const first = await harness.start();
+      await harness.untilSubmitted('run-1');
+      cluster.set('run-1', RUNNING);
+      await harness.untilState(run, 'RUNNING');
+      first.kill();
+      cluster.print('run-1', '{"type":"NOTE","msg":1}', 'two');
+      const refusals = [{ kind: 'refused', status, detail: 'no' } as const];
+      service.onCall = ({ what }) => (what === 'putLogChunk' ? refusals.shift() : undefined);
+      const second = await harness.start();
+      await clock.pass(5_000);
+      cluster.exit('run-1');
+      await clock.pass(60_000);
+      assert.deepEqual(eventTypes(run), ['SUBMITTED', 'STARTED', 'NOTE', 'COMPLETED']);
+      await harness.end(second);
+    }
+  });
+
   it('killed at any moment is followed by one that repeats nothing: one job, each event and line once', async () => {
     await fc.assert(
       fc.asyncProperty(

@@ -31,7 +31,7 @@ export interface ShipperOptions {
 export class LogShipper {
   /** Resolves when everything is shipped or the shipper is closed. */
   readonly done: Promise<void>;
-  /** Number of lines that were stored before the first chunk of this process; 0 when the service accepts no chunk. */
+  /** Number of lines that were stored before the first chunk of this process; 0 when that chunk is refused. */
   readonly storedLines: Promise<number>;
   private readonly chunker = new LogChunker();
   private readonly closing = new AbortController();
@@ -172,6 +172,7 @@ export class LogShipper {
       const lines = chunk.lines.length;
       this.options.logger.warn({ status, detail, lines }, 'the service refused lines of the log');
       this.chunker.drop(chunk);
+      this.learnStored(0);
       return;
     }
     this.giveUp({ status, detail });
