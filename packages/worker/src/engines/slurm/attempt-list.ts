@@ -8,6 +8,9 @@ import type { SlurmCommands } from './slurm-commands.js';
 /** A folder whose job Slurm never accepted is of no use after this time, in milliseconds: longer than any sbatch takes. */
 const UNSUBMITTED_MS = 10 * 60_000;
 
+/** How long a job is submitted again that a limit may refuse for good, in milliseconds: less than its folder is kept. */
+const REFUSED_MS = 5 * 60_000;
+
 /** One look at the controller's list and at the folders. */
 export interface Listing {
   readonly jobs: readonly EngineJob[];
@@ -77,6 +80,16 @@ export class AttemptList {
   liveJobs(key: JobKey): { readonly waiting: readonly string[]; readonly others: readonly string[] } {
     const live = this.slurmJobs.filter((job) => nameOf(job) === nameOf(key) && !hasEnded(job));
     return { waiting: idsOf(live.filter(isWaiting)), others: idsOf(live.filter((job) => !isWaiting(job))) };
+  }
+
+  /**
+   * Whether a limit has refused the attempt for long, and the newest answer has no job that could be what fills the limit.
+   * @throws Error when the shared folder cannot be read
+   */
+  async isHopeless(key: JobKey): Promise<boolean> {
+    const folder = await this.options.folders.read(key);
+    const isLate = folder !== null && Date.now() - folder.createdAtMs >= REFUSED_MS;
+    return isLate && this.slurmJobs.every(hasEnded);
   }
 
   private missingMs(name: string, facts: AttemptFacts): number {

@@ -1,7 +1,8 @@
 import { execFile } from 'node:child_process';
 import { SettingsError } from '@longshore/common/settings/setting';
-import { EngineFault, RunFault } from '../../runtime/runtime.js';
+import { EngineFault } from '../../runtime/runtime.js';
 import { Limiter } from './limiter.js';
+import { refusalOf } from './refusals.js';
 
 /** Time limits of a command, in milliseconds. */
 const READ_MS = 30_000;
@@ -15,10 +16,6 @@ const NOT_INSTALLED = 'the command is not installed';
 
 /** Commands at the same time; the controller answers them one by one anyway. */
 const PARALLEL = 8;
-
-/** Refusals of sbatch that a job of the same run gets from every launcher of the cluster. */
-const ABOUT_THE_RUN =
-  /Requested node configuration is not available|Memory specification can not be satisfied|CPU count per node can not be satisfied|More processors requested than permitted|Invalid generic resource|Invalid feature specification|Invalid job constraint|Unable to satisfy the requested constraint|Invalid Trackable RESource|Requested GRES option unsupported/i;
 
 /** Variables that Slurm's commands get; none of the worker's own. */
 const PASSED = ['PATH', 'HOME', 'USER', 'LOGNAME', 'TZ', 'SLURM_CONF', 'LD_LIBRARY_PATH'] as const;
@@ -37,15 +34,13 @@ export class SlurmCommands {
   /**
    * @param script text of the job script
    * @returns the id of the job
-   * @throws RunFault when Slurm says that no node could take such a job
+   * @throws RunFault when Slurm would never take such a job
+   * @throws LimitRefusal when it may be so
    * @throws EngineFault else; the job may have been accepted
    */
   async submit(args: readonly string[], script: string): Promise<string> {
     const { problem, stdout } = await this.run('sbatch', ['--parsable', ...args], SUBMIT_MS, script);
-    if (problem !== null) {
-      if (ABOUT_THE_RUN.test(problem)) throw new RunFault(`Slurm refused the job: ${problem}`);
-      throw new EngineFault(`Slurm did not take the job: ${problem}`);
-    }
+    if (problem !== null) throw refusalOf(problem);
     const [, id] = /^(\d+)(?:;.*)?\s*$/.exec(stdout) ?? [];
     if (id === undefined) throw new EngineFault(`sbatch answered with no job id: ${clip(stdout)}`);
     return id;

@@ -15,6 +15,7 @@ import { CONTAINER_FOLDER, JobFolders, LOG_FILE } from './job-folders.js';
 import { jobScript } from './job-script.js';
 import { tailLog, type LogEnd } from './log-tail.js';
 import { capacityOf, parseFree } from './node-lines.js';
+import { LimitRefusal } from './refusals.js';
 import { sbatchArguments } from './sbatch-arguments.js';
 import { SlurmCommands } from './slurm-commands.js';
 import { placeProblems, type SlurmSettings } from './slurm-settings.js';
@@ -122,9 +123,12 @@ export class SlurmEngine implements Engine {
     try {
       engineId = await this.commands.submit([...identity, ...args], script);
     } catch (error) {
+      const isHopeless =
+        error instanceof LimitRefusal && (await this.inFolder(() => this.attempts.isHopeless(spec)));
+      const fault = isHopeless ? new RunFault(error.message) : error;
       // Another fault leaves open whether there is a job.
-      if (error instanceof RunFault && isOurs) await this.inFolder(() => this.folders.remove(spec));
-      throw error;
+      if (fault instanceof RunFault && isOurs) await this.inFolder(() => this.folders.remove(spec));
+      throw fault;
     }
     await this.inFolder(() => this.folders.noteJob(spec, engineId));
     const { runId, attempt } = spec;
