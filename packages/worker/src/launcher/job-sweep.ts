@@ -2,7 +2,7 @@ import { Backoff } from '../backoff.js';
 import { errorText } from '../execution/failure-message.js';
 import { retryCleanup } from '../execution/retry-cleanup.js';
 import { lossReason } from '../execution/run-poll.js';
-import { isKeyRefusal, type RunView } from '../service-api/service-api.js';
+import { isKeyRefusal, isRunUnknown, type RunView } from '../service-api/service-api.js';
 import type { WorkerContext } from '../worker-context.js';
 import type { Engine, EngineJob, JobKey } from './engine.js';
 import { nameOf } from './job-table.js';
@@ -12,7 +12,10 @@ const RETRY = { firstMs: 1000, maxMs: 30_000 };
 /** Time between two sweeps, in milliseconds. */
 const SWEEP_MS = 60_000;
 
-/** Jobs that a start asks the service about at a time: all are adopted well within the worker timeout. */
+/** Time between two looks for new jobs of this worker, in milliseconds: far below any worker timeout. */
+const LOOK_MS = 2_000;
+
+/** Jobs of this worker that it asks the service about at a time: all are adopted well within the worker timeout. */
 const AT_ONCE = 16;
 
 /** Jobs that one sweep asks the service about, at most; the next one continues behind them. */
@@ -27,6 +30,9 @@ export interface SweepOptions {
   readonly adopt: (job: EngineJob, run: RunView) => void;
 }
 
+/** What the service has said about a job. `deleted`: it does not know the run. */
+type Settled = 'unanswered' | 'answered' | 'deleted';
+
 /**
  * Takes care of jobs that this process did not submit. The service decides: a job whose worker holds its attempt is adopted
  * when it is of this worker, and left alone otherwise; a job whose attempt is lost is removed, whoever submitted it.
@@ -34,6 +40,8 @@ export interface SweepOptions {
 export class JobSweep {
   /** Names of jobs that are being removed. */
   private readonly removing = new Set<string>();
+  /** Names of jobs of this worker that the service has answered for and that are left to the sweeps. */
+  private asked: ReadonlySet<string> = new Set();
   /** Where the next sweep continues. */
   private after = '';
 
@@ -44,43 +52,69 @@ export class JobSweep {
 
   /** Adopts or removes the jobs of this worker. Asks the service until it answers. */
   async recover(signal: AbortSignal): Promise<void> {
-    const { workerId, logger } = this.context;
-    const own = this.options.engine.list().filter((job) => job.workerId === workerId);
-    if (own.length > 0) logger.info({ jobs: own.length }, 'found jobs of an earlier process of this worker');
-    for (let from = 0; from < own.length; from += AT_ONCE) {
-      const some = own.slice(from, from + AT_ONCE);
-      await Promise.all(some.map((job) => this.untilSettled(job, signal)));
+    const own = this.ownJobs();
+    if (own.length > 0)
+      this.context.logger.info({ jobs: own.length }, 'found jobs of an earlier process of this worker');
+    await inGroups(own, (job) => this.untilSettled(job, signal));
+  }
+
+  /** Looks for such jobs until the signal is aborted: for those of this worker every few seconds, for all every minute. */
+  async run(signal: AbortSignal): Promise<void> {
+    await Promise.all([
+      this.each(LOOK_MS, () => this.adoptNew(signal), signal),
+      this.each(SWEEP_MS, () => this.sweep(signal), signal),
+    ]);
+  }
+
+  private async each(pauseMs: number, work: () => Promise<void>, signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.context.clock.sleep(pauseMs, signal);
+      if (!signal.aborted) await work();
     }
   }
 
-  /** Looks for such jobs every minute until the signal is aborted. */
-  async run(signal: AbortSignal): Promise<void> {
-    const { clock, logger } = this.context;
-    while (!signal.aborted) {
-      await clock.sleep(SWEEP_MS, signal);
-      for (const job of this.nextJobs()) {
-        if (signal.aborted) return;
-        try {
-          await this.settle(job, signal);
-        } catch (error) {
-          logger.warn({ error: errorText(error), engineId: job.engineId }, 'could not check a job');
-        }
-      }
+  /** Another process of this worker may submit a job just before its end, after this one has started. */
+  private async adoptNew(signal: AbortSignal): Promise<void> {
+    const own = this.ownJobs();
+    const asked = new Set(own.map(nameOf).filter((name) => this.asked.has(name)));
+    await inGroups(
+      own.filter((job) => !asked.has(nameOf(job))),
+      async (job) => {
+        if ((await this.check(job, signal)) !== 'unanswered') asked.add(nameOf(job));
+      },
+    );
+    this.asked = asked;
+  }
+
+  private async sweep(signal: AbortSignal): Promise<void> {
+    for (const job of this.nextJobs()) {
+      if (signal.aborted) return;
+      const settled = await this.check(job, signal);
+      // A 404 stops no program, but these do not run. A worker whose key may not see its runs has ended before the first sweep.
+      const isIdle = job.status.kind !== 'running';
+      if (settled === 'deleted' && job.workerId === this.context.workerId && isIdle) void this.remove(job);
     }
   }
 
   private async untilSettled(job: EngineJob, signal: AbortSignal): Promise<void> {
     const { clock, random } = this.context;
     const backoff = new Backoff(RETRY, random);
-    while (!signal.aborted && !(await this.settle(job, signal))) await clock.sleep(backoff.nextMs(), signal);
+    while (!signal.aborted && (await this.settle(job, signal)) === 'unanswered')
+      await clock.sleep(backoff.nextMs(), signal);
+  }
+
+  /** Jobs of this worker that this process does not execute. */
+  private ownJobs(): EngineJob[] {
+    return this.unexecuted().filter(({ workerId }) => workerId === this.context.workerId);
+  }
+
+  private unexecuted(): EngineJob[] {
+    const { engine, isExecuted } = this.options;
+    return engine.list().filter((job) => !isExecuted(job) && !this.removing.has(nameOf(job)));
   }
 
   private nextJobs(): EngineJob[] {
-    const { engine, isExecuted } = this.options;
-    const others = engine
-      .list()
-      .filter((job) => !isExecuted(job) && !this.removing.has(nameOf(job)))
-      .toSorted((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
+    const others = this.unexecuted().toSorted((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
     const behind = others.filter((job) => nameOf(job) > this.after);
     const next = [...behind, ...others.filter((job) => !behind.includes(job))].slice(0, MAX_ASKED);
     const last = next.at(-1);
@@ -88,26 +122,32 @@ export class JobSweep {
     return next;
   }
 
-  /** @returns whether the service has answered */
-  private async settle(job: EngineJob, signal: AbortSignal): Promise<boolean> {
+  /** As `settle`, but never rejects. */
+  private async check(job: EngineJob, signal: AbortSignal): Promise<Settled> {
+    try {
+      return await this.settle(job, signal);
+    } catch (error) {
+      this.context.logger.warn({ error: errorText(error), engineId: job.engineId }, 'could not check a job');
+      return 'unanswered';
+    }
+  }
+
+  private async settle(job: EngineJob, signal: AbortSignal): Promise<Settled> {
     const { api, workerId, logger, onKeyRefused } = this.context;
     const { isExecuted, adopt } = this.options;
     const answer = await api.getRun(job.runId);
-    if (signal.aborted || isExecuted(job)) return true;
-    if (answer.kind === 'unreachable') return false;
+    if (signal.aborted || isExecuted(job)) return 'answered';
+    if (answer.kind === 'unreachable') return 'unanswered';
     const { engineId, runId, attempt } = job;
     if (answer.kind === 'refused') {
-      const { status } = answer;
-      const isOwn = job.workerId === workerId;
-      logger.debug({ engineId, run: runId, status }, 'the service does not show the run of a job');
+      const { status, detail } = answer;
+      logger.debug({ engineId, run: runId, status, detail }, 'the service does not show the run of a job');
       // A key that is bound to workers may not see the runs of others.
-      if (isKeyRefusal(answer) && isOwn) onKeyRefused(answer);
-      // The run is deleted. A 404 stops no program, and this one has ended.
-      if (status === 404 && isOwn && hasEnded(job)) void this.remove(job);
-      return true;
+      if (isKeyRefusal(answer) && job.workerId === workerId) onKeyRefused(answer);
+      return isRunUnknown(answer) ? 'deleted' : 'answered';
     }
     // The answer is older than the job.
-    if (answer.value.currentAttempt < attempt) return true;
+    if (answer.value.currentAttempt < attempt) return 'answered';
     const why = lossReason(answer.value, job.workerId, attempt);
     if (why !== null) {
       logger.info({ engineId, run: runId, attempt, why }, 'removing a job whose attempt is lost');
@@ -116,7 +156,7 @@ export class JobSweep {
       logger.info({ engineId, run: runId, attempt }, 'adopting a job');
       adopt(job, answer.value);
     }
-    return true;
+    return 'answered';
   }
 
   private async remove(job: EngineJob): Promise<void> {
@@ -129,6 +169,7 @@ export class JobSweep {
   }
 }
 
-function hasEnded({ status }: EngineJob): boolean {
-  return status.kind === 'exited' || status.kind === 'failed';
+async function inGroups(jobs: readonly EngineJob[], work: (job: EngineJob) => Promise<void>): Promise<void> {
+  for (let from = 0; from < jobs.length; from += AT_ONCE)
+    await Promise.all(jobs.slice(from, from + AT_ONCE).map(work));
 }

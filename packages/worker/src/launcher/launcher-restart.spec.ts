@@ -87,15 +87,6 @@ describe('a launcher', () => {
     assert.deepEqual([scene.removed, scene.jobs], [[], ['run-1/2']]);
   });
 
-  it('removes an ended job whose run the service has deleted, and lets one that runs go on', async () => {
-    const scene = new LauncherScene();
-    scene.addJob('run-1', SUCCESS);
-    scene.addJob('run-2', RUNNING);
-    scene.start();
-    await scene.clock.pass(130_000);
-    assert.deepEqual(scene.removed, ['run-1/1']);
-  });
-
   it('adopts the job of the current attempt and removes that of an earlier one, in whatever order it finds them', async () => {
     for (const attempts of [
       [1, 2],

@@ -269,6 +269,11 @@ export function isRunLost({ status, detail }: Refusal): boolean {
   return status === 400 && detail.startsWith('Run is already in terminal state');
 }
 
+/** Whether the service itself says that it has no such run: another 404 may be a proxy's. */
+export function isRunUnknown({ status, detail }: Refusal): boolean {
+  return status === 404 && detail.startsWith('OpRun ');
+}
+
 /** Replaces characters that the service cannot store (NUL and lone surrogates) by U+FFFD. */
 export function storable(text: string): string {
   return text.replace(/[\0\p{Surrogate}]/gu, '\uFFFD');
