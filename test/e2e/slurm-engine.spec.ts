@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { SettingsReader } from '@longshore/common/settings/settings-reader';
@@ -208,7 +208,7 @@ describe('the Slurm engine on a real Slurm', { skip, timeout: 180_000 }, () => {
     });
   });
 
-  test('keeps secrets in no file of the shared folder once the job has begun', async () => {
+  test('keeps the values of secrets in one file for the masking, once the job has begun, and gives them to the next process', async () => {
     for (const tool of ['charliecloud', 'runc']) {
       const engine = await open(tool);
       const job = await engine.submit(spec({ secrets: { TOKEN: 'a-secret-value' }, args: ['wait'] }));
@@ -220,12 +220,19 @@ describe('the Slurm engine on a real Slurm', { skip, timeout: 180_000 }, () => {
       );
       for (const entry of readdirSync(path, { recursive: true, withFileTypes: true })) {
         if (!entry.isFile() || entry.name === 'log') continue;
+        if (entry.name === 'secrets') {
+          assert.equal(statSync(join(entry.parentPath, entry.name)).mode & 0o777, 0o600);
+          continue;
+        }
         const text = readFileSync(join(entry.parentPath, entry.name), 'utf8');
         assert.ok(!text.includes('a-secret-value'), `${entry.name} holds the secret`);
       }
       const script = await cluster.command('scontrol', 'write', 'batch_script', job.engineId, '-');
       assert.ok(!script.includes('a-secret-value'), 'nor does the job script');
+      const next = await open(tool);
+      assert.deepEqual(await next.readSecrets(job), { TOKEN: 'a-secret-value' });
       await engine.remove(job, 0);
+      assert.deepEqual(await next.readSecrets(job), {});
     }
   });
 

@@ -36,6 +36,13 @@ export interface ExecutionParts {
   readonly tellsLostRuns: () => boolean;
 }
 
+/** An outcome as it is reported. */
+export interface ShownOutcome {
+  readonly outcome: Outcome;
+  /** Added to the log of the run; null: nothing. */
+  readonly note: string | null;
+}
+
 /** The execution of one attempt of a run, up to the accepted final event. Subclasses differ in who executes the container. */
 export abstract class RunExecution {
   protected readonly stopSignal = new StopSignal();
@@ -105,10 +112,10 @@ export abstract class RunExecution {
 
   /** Executes the run, reports its end and cleans up. Never rejects. */
   async run(): Promise<RunEnd> {
-    const outcome = maskedOutcome(await this.execute(), this.mask);
+    const { outcome, note } = this.show(await this.execute());
     this.watching.abort();
     await this.beforeReport(outcome);
-    await this.log.finish(logNoteOf(outcome));
+    await this.log.finish(note);
     const end = await this.trace.step('report', () =>
       reportEnd(outcome, this.sender, { logger: this.logger, key: this.endKey() }),
     );
@@ -129,6 +136,12 @@ export abstract class RunExecution {
 
   /** Why this worker can never execute the run, as one sentence; null: it can. */
   protected abstract whyUnsuitable(): string | null;
+
+  /** The outcome without values of secrets. */
+  protected show(outcome: Outcome): ShownOutcome {
+    const masked = maskedOutcome(outcome, this.mask);
+    return { outcome: masked, note: logNoteOf(masked) };
+  }
 
   /** Idempotency key of the final event; null: one of this execution alone. */
   protected endKey(): string | null {

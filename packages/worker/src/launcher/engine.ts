@@ -103,6 +103,12 @@ export interface Engine {
    */
   readOutputs(job: EngineJob, signal: AbortSignal): Promise<JsonObject | undefined>;
   /**
+   * The values of secrets that the job was submitted with, by environment variable, until the job is removed. Those that the
+   * engine no longer has are absent.
+   * @throws EngineFault when the engine does not answer
+   */
+  readSecrets(key: JobKey): Promise<Readonly<Record<string, string>>>;
+  /**
    * Ends the job with SIGTERM, after `graceSeconds` with SIGKILL, and removes it with all that belongs to it. Resolves when
    * its container has ended as far as the engine can know. Idempotent; also for a job that is gone.
    * @throws EngineFault when the engine does not answer

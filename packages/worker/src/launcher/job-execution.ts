@@ -5,13 +5,20 @@ import { clipMessage } from '../execution/failure-message.js';
 import type { Outcome } from '../execution/outcome.js';
 import { retryCleanup } from '../execution/retry-cleanup.js';
 import type { RunEnd } from '../execution/run-end.js';
-import { missingCapabilities, RunExecution, type ExecutionParts } from '../execution/run-execution.js';
+import {
+  missingCapabilities,
+  RunExecution,
+  type ExecutionParts,
+  type ShownOutcome,
+} from '../execution/run-execution.js';
 import type { StopReason } from '../execution/stop-signal.js';
 import type { ImagePolicy } from '../runtime/docker/image-policy.js';
 import { parseImageReference } from '../runtime/docker/image-reference.js';
 import { EngineFault } from '../runtime/runtime.js';
+import { SecretMask } from '../secrets/secret-mask.js';
 import type { ClaimedRun } from '../service-api/service-api.js';
 import type { Engine, EngineJob, JobKey, JobSpec, JobStatus } from './engine.js';
+import { failedJob, HELD_BACK, heldBackLines, withoutTexts } from './job-outcome.js';
 import { WaitReports } from './wait-reports.js';
 
 const RETRY = { firstMs: 1000, maxMs: 30_000 };
@@ -52,6 +59,8 @@ export class JobExecution extends RunExecution {
   private isDraining = false;
   /** Whether the container ended by itself. */
   private hasExited = false;
+  /** Whether the values that the container got are unknown. */
+  private isHeldBack = false;
   private readonly running = new AbortController();
   private readonly waits: WaitReports;
   private readonly readingEnded = new AbortController();
@@ -80,9 +89,10 @@ export class JobExecution extends RunExecution {
 
   protected async runSteps(): Promise<Outcome> {
     if (this.adopted !== null) {
-      this.begin(this.adopted.job.attempt, true);
-      await this.readSecrets();
-      return this.trace.step('job', (step) => this.follow(this.adopted?.job ?? null, step));
+      const { job } = this.adopted;
+      this.begin(job.attempt, true);
+      await this.readSecretsOf(job);
+      return this.trace.step('job', (step) => this.follow(job, step));
     }
     const job = await this.submit();
     const reason = job.status.kind === 'pending' ? job.status.reason : '';
@@ -94,6 +104,10 @@ export class JobExecution extends RunExecution {
   protected override outcomeOfStop(reason: StopReason): Outcome {
     if (reason.kind === 'shutting-down' && this.job !== null) return { kind: 'left' };
     return super.outcomeOfStop(reason);
+  }
+
+  protected override show(outcome: Outcome): ShownOutcome {
+    return super.show(this.isHeldBack ? withoutTexts(outcome) : outcome);
   }
 
   protected whyUnsuitable(): string | null {
@@ -160,46 +174,65 @@ export class JobExecution extends RunExecution {
 
   /** Never waits for the stop signal while a submission is under way: the job is removed after it. */
   private async submitUntilAccepted(spec: JobSpec): Promise<EngineJob> {
-    const { engine, enginePause, context } = this.parts;
-    const backoff = new Backoff(RETRY, context.random);
-    for (;;) {
-      this.stopSignal.check();
+    const { engine, enginePause } = this.parts;
+    const submit = (): Promise<EngineJob> => {
       this.mayExist = true;
-      try {
-        const job = await this.trace.step('submit', () => engine.submit(spec));
-        enginePause.recordStart();
-        return job;
-      } catch (error) {
-        if (!(error instanceof EngineFault)) throw error;
-        this.logger.warn({ error: error.message }, 'could not submit the job, retrying');
-        enginePause.recordFault(spec.image);
-      }
-      await context.clock.sleep(backoff.nextMs(), this.stopSignal.signal);
-    }
+      return this.trace.step('submit', () => engine.submit(spec));
+    };
+    const onFault = (): void => enginePause.recordFault(spec.image);
+    const job = await this.untilEngineAnswers('submit the job', submit, onFault);
+    enginePause.recordStart();
+    return job;
   }
 
   /** Ends the job of another attempt, whoever submitted it, so that two never work on the run. */
   private async removeOther(job: EngineJob): Promise<void> {
-    const { engine, context, graceSeconds } = this.parts;
-    const backoff = new Backoff(RETRY, context.random);
-    const fields = { engineId: job.engineId, attempt: job.attempt };
+    const { engine, graceSeconds } = this.parts;
+    const { engineId, attempt } = job;
+    this.logger.warn({ engineId, attempt }, 'ending the job of another attempt of the run');
+    await this.untilEngineAnswers('end the job of another attempt', () =>
+      this.stopSignal.abortable(engine.remove(job, graceSeconds)),
+    );
+  }
+
+  /** @param what for the worker's log, after "could not" */
+  private async untilEngineAnswers<T>(
+    what: string,
+    request: () => Promise<T>,
+    onFault: () => void = () => undefined,
+  ): Promise<T> {
+    const { clock, random } = this.parts.context;
+    const backoff = new Backoff(RETRY, random);
     for (;;) {
       this.stopSignal.check();
       try {
-        this.logger.warn(fields, 'ending the job of another attempt of the run');
-        await this.stopSignal.abortable(engine.remove(job, graceSeconds));
-        return;
+        return await request();
       } catch (error) {
         if (!(error instanceof EngineFault)) throw error;
-        this.logger.warn({ ...fields, error: error.message }, 'could not end it, retrying');
+        this.logger.warn({ error: error.message }, `could not ${what}, retrying`);
+        onFault();
       }
-      await context.clock.sleep(backoff.nextMs(), this.stopSignal.signal);
+      await clock.sleep(backoff.nextMs(), this.stopSignal.signal);
     }
   }
 
-  private async follow(submitted: EngineJob | null, step: TracedStep): Promise<Outcome> {
+  /**
+   * Masks the values that an adopted job was submitted with: the service may have others by now, or none. Without them,
+   * nothing that the container says is reported.
+   */
+  private async readSecretsOf(job: EngineJob): Promise<void> {
+    const variables = Object.keys(this.claimed.container.secrets);
+    if (variables.length === 0) return;
+    const values = await this.untilEngineAnswers('read the secrets of the job', () =>
+      this.stopSignal.abortable(this.parts.engine.readSecrets(job)),
+    );
+    this.mask = new SecretMask(Object.values(values));
+    this.isHeldBack = !variables.every((variable) => Object.hasOwn(values, variable));
+    if (this.isHeldBack) this.logger.warn({ engineId: job.engineId }, HELD_BACK);
+  }
+
+  private async follow(submitted: EngineJob, step: TracedStep): Promise<Outcome> {
     const { engine } = this.parts;
-    if (submitted === null) throw new Error('there is no job to follow');
     const { signal } = this.stopSignal;
     for (let known: JobStatus | null = null; ;) {
       const job: EngineJob | null = await this.stopSignal.abortable(
@@ -245,7 +278,8 @@ export class JobExecution extends RunExecution {
       keyOf: (line: number) => `${job.engineId}:line:${line}`,
       isRepeated: this.adopted !== null,
     };
-    const lines = this.parts.engine.readLines(job, this.readingEnded.signal);
+    const all = this.parts.engine.readLines(job, this.readingEnded.signal);
+    const lines = this.isHeldBack ? heldBackLines(all) : all;
     const sink = { sender: this.sender, mask: this.mask, signal: this.stopSignal.signal, rereading };
     this.reading = this.log.read(lines, sink);
   }
@@ -261,7 +295,7 @@ export class JobExecution extends RunExecution {
 
   private reportWait(reason: string, key: string): void {
     const { name } = this.parts.engine;
-    if (this.job === null) return;
+    if (this.job === null || this.isHeldBack) return;
     const { engineId } = this.job;
     const why = clipMessage(this.mask.text(reason));
     const msg = why === '' ? `Submitted to ${name}` : `Waiting in ${name}: ${why}`;
@@ -277,10 +311,4 @@ export class JobExecution extends RunExecution {
     const cleanup = { ...context, logger: this.logger };
     await retryCleanup('remove the job', () => engine.remove(key, graceSeconds), cleanup);
   }
-}
-
-function failedJob(cause: 'image' | 'error' | 'infrastructure', text: string): Outcome {
-  const message = clipMessage(text);
-  const [summary = message] = message.split('\n');
-  return { kind: 'failed', origin: 'job', cause, summary, message };
 }

@@ -15,6 +15,8 @@ export interface FakeJob {
   outputs: JsonObject | undefined;
   /** Times that the log was read. */
   readings: number;
+  /** Values of secrets that the cluster has kept. */
+  keptSecrets: Readonly<Record<string, string>>;
 }
 
 /** The state of a cluster, which survives its launchers. Tests control its jobs and inject faults. */
@@ -53,6 +55,7 @@ export class FakeCluster {
       lines: [],
       outputs: undefined,
       readings: 0,
+      keptSecrets: spec.secrets,
     };
     this.jobs.set(nameOf(spec), job);
     this.submitted.push(nameOf(spec));
@@ -150,6 +153,11 @@ export class FakeEngine implements Engine {
     const job = this.cluster.jobs.get(nameOf({ runId, attempt }));
     if (job === undefined) throw new EngineFault('the outputs are gone');
     return job.outputs;
+  }
+
+  async readSecrets(key: JobKey): Promise<Readonly<Record<string, string>>> {
+    this.check();
+    return this.cluster.jobs.get(nameOf(key))?.keptSecrets ?? {};
   }
 
   async remove(key: JobKey, graceSeconds: number): Promise<void> {

@@ -76,7 +76,7 @@ function isAbortable(arg: unknown): arg is Abortable {
 }
 
 const SERVICE_CALLS = ['heartbeat', 'claim', 'getRun', 'getSecrets', 'postEvent', 'putLogChunk'] as const;
-const ENGINE_CALLS = ['nextStatus', 'submit', 'readOutputs', 'remove'] as const;
+const ENGINE_CALLS = ['nextStatus', 'submit', 'readOutputs', 'readSecrets', 'remove'] as const;
 
 /** Launchers that share a service, a cluster and a clock. */
 export class LauncherScene {

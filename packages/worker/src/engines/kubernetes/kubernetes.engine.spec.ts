@@ -39,6 +39,8 @@ const RUNNING = pod({ running: {} });
 const DONE = pod({ terminated: { exitCode: 0 } }, { terminated: { exitCode: 0 } });
 const EVENT = (object: object) => `${JSON.stringify({ type: 'MODIFIED', object })}\n`;
 
+const encoded = (text: string) => Buffer.from(text).toString('base64');
+
 const line = (second: number, text: string) => `2026-11-23T22:00:0${second}.000000001Z ${text}\n`;
 
 describe('the Kubernetes engine', () => {
@@ -130,6 +132,23 @@ describe('the Kubernetes engine', () => {
     change(DONE);
     const { status: ended } = await untilStatus('exited');
     assert.deepEqual(ended, { kind: 'exited', exitCode: 0, outOfMemory: false });
+  });
+
+  it('gives the values of secrets that a job was submitted with, by a list of one Secret', async () => {
+    const job = await open(RUNNING);
+    const path = '/api/v1/namespaces/runs/secrets';
+    const data = { 'input.json': encoded('{}'), 'env.TOKEN': encoded('välue') };
+    scripted.api.on(
+      `GET ${path}`,
+      { body: { items: [{ data }] } },
+      { body: { items: [] } },
+      status(500, '', 'x'),
+    );
+    assert.deepEqual(await engine.readSecrets(job), { TOKEN: 'välue' });
+    const call = scripted.api.calls.findLast(({ route }) => route === `GET ${path}`);
+    assert.equal(call?.query['fieldSelector'], 'metadata.name=run-r1-1');
+    assert.deepEqual(await engine.readSecrets(job), {});
+    await assert.rejects(engine.readSecrets(job), { name: 'EngineFault' });
   });
 
   it('reads the log through broken connections to the end of the container', async () => {

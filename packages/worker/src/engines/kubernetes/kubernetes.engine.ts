@@ -17,6 +17,7 @@ import { readOutputs } from './logs/pod-outputs.js';
 import { readPodLog, type LogQuery } from './logs/pod-log.js';
 import type { JobContext } from './manifest/job-manifest.js';
 import { deploymentSelector, jobName, RUN_CONTAINER } from './manifest/names.js';
+import { readSecretValues } from './manifest/secrets.js';
 import { choosePatch } from './manifest/pod-template-patch.js';
 import { checkAccess } from './permissions.js';
 import { hasStarted } from './state/job-status.js';
@@ -146,6 +147,15 @@ export class KubernetesEngine implements Engine {
     const podName = states.podOf(job)?.metadata?.name;
     if (podName === undefined) throw new EngineFault('Kubernetes has deleted the pod with the outputs');
     return readOutputs(parts, podName, signal);
+  }
+
+  async readSecrets(key: JobKey): Promise<Readonly<Record<string, string>>> {
+    const { api, paths } = this.parts();
+    try {
+      return await readSecretValues(api, paths, key);
+    } catch (error) {
+      throw asEngineFault(error, `give the Secret '${jobName(key)}'`);
+    }
   }
 
   async remove(key: JobKey, graceSeconds: number): Promise<void> {

@@ -44,6 +44,8 @@ export interface AttemptFiles {
   readonly outputs: string;
   /** Values of secrets among them. */
   readonly env: Readonly<Record<string, string>>;
+  /** Values of secrets by variable, which stay in the folder. */
+  readonly secrets: Readonly<Record<string, string>>;
   readonly command: readonly string[] | null;
   readonly args: readonly string[] | null;
   /** Further files for the container tool, by name. */
@@ -55,6 +57,7 @@ export const CONTAINER_FOLDER = 'io';
 export const LOG_FILE = 'log';
 
 const SUBMISSION = 'submission';
+const SECRETS = 'secrets';
 const JOB_PREFIX = 'job-';
 const MAX_MESSAGE_LENGTH = 500;
 
@@ -105,6 +108,7 @@ export class JobFolders {
       await write(LOG_FILE, '');
       await write('image', files.image);
       await write('env', nulEnded(Object.entries(files.env).map(([name, value]) => `${name}=${value}`)));
+      if (Object.keys(files.secrets).length > 0) await write(SECRETS, JSON.stringify(files.secrets));
       if (files.command !== null) await write('command', nulEnded(files.command));
       if (files.args !== null) await write('args', nulEnded(files.args));
       for (const [name, text] of Object.entries(files.forTool)) await write(name, text);
@@ -151,6 +155,20 @@ export class JobFolders {
       };
     } catch (error) {
       if (codeOf(error) === 'ENOENT') return null;
+      throw error;
+    }
+  }
+
+  /** The values of secrets of an attempt by variable; empty when there are none. */
+  async readSecrets(key: JobKey): Promise<Readonly<Record<string, string>>> {
+    try {
+      const value: unknown = JSON.parse(await readFile(join(this.pathOf(key), SECRETS), 'utf8'));
+      const pairs = Object.entries(isJsonObject(value) ? value : {});
+      return Object.fromEntries(
+        pairs.filter((pair): pair is [string, string] => typeof pair[1] === 'string'),
+      );
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') return {};
       throw error;
     }
   }

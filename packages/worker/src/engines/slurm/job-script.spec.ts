@@ -50,7 +50,14 @@ describe('the script of a job, with bash', { skip: !existsSync('/bin/bash') && '
 
   function create(files: Partial<AttemptFiles> = {}): Promise<boolean> {
     const given = { workerId: 'w', image: 'i', inputs: '{}', outputs: '', env: { A: HOSTILE, B: '' } };
-    return folders.create(KEY, { ...given, command: ['/c', HOSTILE], args: [''], forTool: {}, ...files });
+    return folders.create(KEY, {
+      ...given,
+      secrets: {},
+      command: ['/c', HOSTILE],
+      args: [''],
+      forTool: {},
+      ...files,
+    });
   }
 
   function run(jobId: string, root = folders.root): Promise<number> {

@@ -153,6 +153,10 @@ export class SlurmEngine implements Engine {
     return readOutputFile(join(this.folders.pathOf(job), CONTAINER_FOLDER, 'output.json'));
   }
 
+  readSecrets(key: JobKey): Promise<Readonly<Record<string, string>>> {
+    return this.inFolder(() => this.folders.readSecrets(key));
+  }
+
   async remove(key: JobKey, graceSeconds: number): Promise<void> {
     await this.endJobs(key, graceSeconds);
     this.removedAt.set(nameOf(key), this.lists);

@@ -1,22 +1,25 @@
 import { jsonText } from '@longshore/common/json/json-text';
-import type { JobSpec } from '../../../launcher/engine.js';
+import type { JobKey, JobSpec } from '../../../launcher/engine.js';
 import { engineLogin } from '../../../runtime/docker/registry-login.js';
 import { DEFAULT_REGISTRY, parseImageReference } from '../../../runtime/docker/image-reference.js';
 import { templateText } from '../../../runtime/outputs.js';
 import { RunFault } from '../../../runtime/runtime.js';
-import type { Job, Secret } from '../api/resources.js';
+import type { KubernetesApi } from '../api/kubernetes-api.js';
+import type { Job, Paths, Secret } from '../api/resources.js';
 import { jobName, pullSecretName } from './names.js';
 
 /** Keys of the Secret with the files of a run. */
 export const INPUT_KEY = 'input.json';
 export const OUTPUT_KEY = 'output.json';
 
+const VALUE_PREFIX = 'env.';
+
 /** Limit of the data of one Secret, in bytes, that every API server sets. */
 const MAX_SECRET_BYTES = 2 ** 20;
 
 /** Key of the Secret with the value of an environment variable. */
 export function secretKeyOf(variable: string): string {
-  return `env.${variable}`;
+  return VALUE_PREFIX + variable;
 }
 
 /**
@@ -41,6 +44,23 @@ export function secretManifests(spec: JobSpec, labels: Readonly<Record<string, s
   if (login === null) return [files];
   const type = 'kubernetes.io/dockerconfigjson';
   return [files, secretOf(pullSecretName(spec), labels, type, { '.dockerconfigjson': login })];
+}
+
+/** The values of the run's secrets in the Secret of an attempt, by environment variable; empty when it is gone. */
+export async function readSecretValues(
+  api: KubernetesApi,
+  paths: Paths,
+  key: JobKey,
+): Promise<Readonly<Record<string, string>>> {
+  // A launcher may list Secrets, and not get them.
+  const fieldSelector = `metadata.name=${jobName(key)}`;
+  const { items } = await api.list<Secret>(paths.secrets(), { fieldSelector });
+  const values = Object.entries(items[0]?.data ?? {}).flatMap(([name, encoded]) =>
+    name.startsWith(VALUE_PREFIX)
+      ? [[name.slice(VALUE_PREFIX.length), Buffer.from(encoded, 'base64').toString()]]
+      : [],
+  );
+  return Object.fromEntries(values);
 }
 
 /** The patch that lets the cluster delete a Secret with its Job. */

@@ -38,6 +38,7 @@ export async function attemptFiles(spec: JobSpec, place: AttemptPlace): Promise<
     image: spec.image,
     inputs: jsonText(spec.inputs),
     outputs: templateText(spec.outputTemplate),
+    secrets: spec.secrets,
     command: isSet(spec.command) ? spec.command : null,
     args: isSet(spec.args) ? spec.args : null,
   };
