@@ -15,8 +15,11 @@ export const MAX_WAITING_EVENTS = 100;
 
 const RETRY = { firstMs: 500, maxMs: 15_000 };
 
-/** `lost`: the attempt is no longer assigned to this worker; `given-up`: the worker stops reporting. */
-type ClosingReason = 'lost' | 'given-up';
+/**
+ * `lost`: the attempt is no longer assigned to this worker; `given-up`: the worker stops reporting; `left`: its next process
+ * reports.
+ */
+type ClosingReason = 'lost' | 'given-up' | 'left';
 
 export type Delivery =
   { readonly kind: 'delivered' } | Refusal | { readonly kind: 'closed'; readonly why: ClosingReason };
@@ -49,6 +52,8 @@ export class EventSender {
   private readonly blockedPushes: (() => void)[] = [];
   private readonly closing = new AbortController();
   private closed: Extract<Delivery, { kind: 'closed' }> | null = null;
+  private readonly lastTry = new AbortController();
+  private readonly interrupted = AbortSignal.any([this.closing.signal, this.lastTry.signal]);
   private isSending = false;
   private count = 0;
 
@@ -82,6 +87,11 @@ export class EventSender {
     this.closing.abort();
     for (const { settle } of this.waiting.splice(0)) settle?.(this.closed);
     this.unblockPushes();
+  }
+
+  /** From now on closes with `left` at an event that gets no answer. */
+  stopRepeating(): void {
+    this.lastTry.abort();
   }
 
   private add(event: RunEvent, key: string | null, settle: Waiting['settle']): void {
@@ -133,7 +143,8 @@ export class EventSender {
             const { reason } = answer;
             this.options.logger.warn({ type: event.type, reason }, 'event not delivered, retrying');
           }
-          await this.context.clock.sleep(backoff.nextMs(answer.retryAfterSeconds), this.closing.signal);
+          await this.context.clock.sleep(backoff.nextMs(answer.retryAfterSeconds), this.interrupted);
+          if (this.lastTry.signal.aborted) this.close('left');
       }
       if (this.closed !== null) return this.closed;
     }

@@ -106,6 +106,6 @@ function endOf(delivery: Delivery, end: RunEnd, logger: Logger): RunEnd {
       );
       return 'lost';
     case 'closed':
-      return delivery.why === 'lost' ? 'lost' : 'unreported';
+      return delivery.why === 'given-up' ? 'unreported' : delivery.why;
   }
 }

@@ -84,6 +84,7 @@ export class JobExecution extends RunExecution {
   /** Leaves the job to the next process. A job that is not submitted yet is submitted before. */
   override drain(): void {
     this.isDraining = true;
+    if (this.hasExited) this.sender.stopRepeating();
     if (this.job !== null) this.stop({ kind: 'shutting-down' });
   }
 
@@ -102,7 +103,7 @@ export class JobExecution extends RunExecution {
   }
 
   protected override outcomeOfStop(reason: StopReason): Outcome {
-    if (reason.kind === 'shutting-down' && this.job !== null) return { kind: 'left' };
+    if (reason.kind !== 'lost' && this.job !== null) return { kind: 'left' };
     return super.outcomeOfStop(reason);
   }
 
@@ -122,7 +123,7 @@ export class JobExecution extends RunExecution {
   protected async beforeReport(outcome: Outcome): Promise<void> {
     this.running.abort();
     if (outcome.kind === 'left') {
-      this.sender.close('given-up');
+      this.sender.close('left');
       this.log.close();
       this.readingEnded.abort();
     } else if (!this.hasExited) {
@@ -135,6 +136,7 @@ export class JobExecution extends RunExecution {
   protected async afterReport(end: RunEnd): Promise<void> {
     // The next process repeats a report without an answer.
     const isKept = end === 'left' || (end === 'unreported' && this.hasExited);
+    if (end === 'left') this.log.close();
     if (!isKept) await (this.removed ?? this.remove());
     this.readingEnded.abort();
   }

@@ -66,12 +66,13 @@ describe('a launcher', () => {
       listed?.map(({ id, attempt }) => [id, attempt]),
       [['run-1', 1]],
     );
+    cluster.print('run-1', 'two');
     cluster.exit('run-1');
     await harness.untilState(run, 'COMPLETED');
     await harness.untilEmpty();
     assert.deepEqual(eventTypes(run), ['SUBMITTED', 'STARTED', 'COMPLETED']);
     assert.deepEqual(cluster.submitted, ['run-1/1']);
-    assert.deepEqual(service.logs.texts('run-1'), ['one', '<end>']);
+    assert.deepEqual(service.logs.texts('run-1'), ['one', 'two', '<end>']);
     await harness.end(second);
   });
 
