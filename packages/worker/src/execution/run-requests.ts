@@ -9,6 +9,7 @@ import {
   type Refusal,
   type RunSecrets,
   type RunView,
+  type TimelineEntry,
 } from '../service-api/service-api.js';
 import type { WorkerContext } from '../worker-context.js';
 import { Refused } from './outcome.js';
@@ -22,6 +23,9 @@ const SECRETS_MS = 60_000;
 
 /** What the service says when it cannot decrypt. It is permanent, unless processes of the service differ. */
 const UNAVAILABLE = /Secrets are not configured|Secret '.*' cannot be decrypted/;
+
+/** Why an answer cannot be read, however often the service is asked. */
+const TOO_LARGE = /larger than SERVICE_WORKER_MAX_ANSWER_BYTES/;
 
 const NO_SECRETS: RunSecrets = { env: {}, registry: null };
 
@@ -49,6 +53,19 @@ export class RunRequests {
     const why = lossReason(answer.value, workerId, attempt);
     if (why !== null) throw new Stopped({ kind: 'lost', why });
     return answer.value;
+  }
+
+  /**
+   * Reads the newest entries of the run's timeline until there is an answer. Empty when there is none that can be read.
+   * @throws Stopped when the execution is stopped
+   */
+  async getTimeline(): Promise<readonly TimelineEntry[]> {
+    const answer = await this.untilAnswered('the timeline of the run', async () => {
+      const given = await this.context.api.getTimeline(this.claimed.id);
+      const isTooLarge = given.kind === 'unreachable' && TOO_LARGE.test(given.reason);
+      return isTooLarge ? { kind: 'ok', value: [] } : given;
+    });
+    return answer.kind === 'ok' ? answer.value : [];
   }
 
   /**

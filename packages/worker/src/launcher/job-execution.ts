@@ -12,6 +12,7 @@ import {
   type ShownOutcome,
 } from '../execution/run-execution.js';
 import type { StopReason } from '../execution/stop-signal.js';
+import { RecordedEvents } from '../logs/recorded-events.js';
 import type { ImagePolicy } from '../runtime/docker/image-policy.js';
 import { parseImageReference } from '../runtime/docker/image-reference.js';
 import { EngineFault } from '../runtime/runtime.js';
@@ -63,6 +64,7 @@ export class JobExecution extends RunExecution {
   private isHeldBack = false;
   private readonly running = new AbortController();
   private readonly waits: WaitReports;
+  private recorded = new RecordedEvents([], 1);
   private readonly readingEnded = new AbortController();
   private reading: Promise<void> = Promise.resolve();
   private removed: Promise<void> | null = null;
@@ -93,11 +95,11 @@ export class JobExecution extends RunExecution {
       const { job } = this.adopted;
       this.begin(job.attempt, true);
       await this.readSecretsOf(job);
+      await this.readTimeline(job);
       return this.trace.step('job', (step) => this.follow(job, step));
     }
     const job = await this.submit();
-    const reason = job.status.kind === 'pending' ? job.status.reason : '';
-    this.waits.update(reason);
+    this.recordWait(job.status.kind === 'pending' ? job.status.reason : '');
     if (this.isDraining) this.stop({ kind: 'shutting-down' });
     return this.trace.step('job', (step) => this.follow(job, step));
   }
@@ -233,6 +235,13 @@ export class JobExecution extends RunExecution {
     if (this.isHeldBack) this.logger.warn({ engineId: job.engineId }, HELD_BACK);
   }
 
+  /** What is on the timeline of an adopted job is not reported again. */
+  private async readTimeline({ attempt }: EngineJob): Promise<void> {
+    const newest = await this.requests.getTimeline();
+    this.recorded = new RecordedEvents(newest, attempt);
+    this.waits.resume(newest.filter((entry) => entry.attempt === attempt));
+  }
+
   private async follow(submitted: EngineJob, step: TracedStep): Promise<Outcome> {
     const { engine } = this.parts;
     const { signal } = this.stopSignal;
@@ -244,7 +253,7 @@ export class JobExecution extends RunExecution {
       known = job.status;
       switch (known.kind) {
         case 'pending':
-          this.waits.update(known.reason);
+          this.recordWait(known.reason);
           break;
         case 'running':
           await this.onRunning(job);
@@ -279,6 +288,7 @@ export class JobExecution extends RunExecution {
     const rereading = {
       keyOf: (line: number) => `${job.engineId}:line:${line}`,
       isRepeated: this.adopted !== null,
+      recorded: this.recorded,
     };
     const all = this.parts.engine.readLines(job, this.readingEnded.signal);
     const lines = this.isHeldBack ? heldBackLines(all) : all;
@@ -295,13 +305,16 @@ export class JobExecution extends RunExecution {
     );
   }
 
+  private recordWait(reason: string): void {
+    this.waits.update(clipMessage(this.mask.text(reason)));
+  }
+
   private reportWait(reason: string, key: string): void {
     const { name } = this.parts.engine;
     if (this.job === null || this.isHeldBack) return;
     const { engineId } = this.job;
-    const why = clipMessage(this.mask.text(reason));
-    const msg = why === '' ? `Submitted to ${name}` : `Waiting in ${name}: ${why}`;
-    const payload = { engine: name, engine_id: engineId, ...(why === '' ? {} : { reason: why }) };
+    const msg = reason === '' ? `Submitted to ${name}` : `Waiting in ${name}: ${reason}`;
+    const payload = { engine: name, engine_id: engineId, ...(reason === '' ? {} : { reason }) };
     void this.sender.push({ type: 'SUBMITTED', msg, payload }, `${engineId}:submitted:${key}`);
   }
 

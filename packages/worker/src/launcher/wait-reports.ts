@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Clock } from '../clock.js';
+import type { TimelineEntry } from '../service-api/service-api.js';
 
 /** Minimum time between two reports. It grows, so that a job that waits for days does not use up the events of its attempt. */
 const GAP = { firstMs: 10_000, maxMs: 300_000 };
@@ -25,7 +26,17 @@ export class WaitReports {
     private readonly signal: AbortSignal,
   ) {}
 
-  /** @param reason the engine's own words; empty: none. The first one is reported at once. */
+  /** Goes on after an earlier process. @param timeline of the attempt, oldest first */
+  resume(timeline: readonly TimelineEntry[]): void {
+    for (const { type, payload } of timeline) {
+      if (type !== 'SUBMITTED') continue;
+      const reason = payload?.['reason'];
+      this.reported = typeof reason === 'string' ? reason : '';
+      this.count(this.reported);
+    }
+  }
+
+  /** @param reason as it is shown; empty: none. The first one is reported at once. */
   update(reason: string): void {
     this.reason = reason;
     if (!this.isBusy) void this.report();
@@ -40,8 +51,7 @@ export class WaitReports {
         continue;
       }
       const { reason } = this;
-      const count = (this.counts.get(reason) ?? 0) + 1;
-      this.counts.set(reason, count);
+      const count = this.count(reason);
       this.reported = reason;
       this.nextAtMs = this.clock.nowMs() + this.gapMs;
       this.gapMs = Math.min(2 * this.gapMs, GAP.maxMs);
@@ -49,5 +59,11 @@ export class WaitReports {
       this.send(reason, `${digest}:${count}`);
     }
     this.isBusy = false;
+  }
+
+  private count(reason: string): number {
+    const count = (this.counts.get(reason) ?? 0) + 1;
+    this.counts.set(reason, count);
+    return count;
   }
 }

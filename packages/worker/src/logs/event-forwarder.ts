@@ -24,8 +24,8 @@ export class EventForwarder {
   ) {}
 
   /**
-   * Forwards the event of the next line, at the rate that the cap allows. Of events in stored lines it sends only the last
-   * ones, at any rate: a sender never has more without an answer.
+   * Forwards the event of the next line, at the rate that the cap allows, unless the timeline has it already. Of events in
+   * stored lines it sends only the last ones, at any rate: a sender never has more without an answer.
    * @param event null: the line is none
    * @param shipper has the line already; null: nothing is shipped
    */
@@ -41,8 +41,9 @@ export class EventForwarder {
       const bytes = Buffer.byteLength(text);
       const admitted =
         storedAfter < 0 ? await this.cap.admit(event, bytes, signal) : this.cap.count(event, bytes);
-      if (admitted !== null && storedAfter < 0) await sender.push(admitted, key);
-      else if (admitted !== null) this.keep({ event: admitted, key });
+      const isNew = admitted !== null && rereading?.recorded.takes(admitted) !== true;
+      if (isNew && storedAfter < 0) await sender.push(admitted, key);
+      else if (isNew) this.keep({ event: admitted, key });
     }
     if (storedAfter === 0) await this.sendUnsure();
   }

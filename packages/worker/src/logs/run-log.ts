@@ -7,6 +7,7 @@ import { EventCap, type EventLimits } from './event-cap.js';
 import { EventForwarder } from './event-forwarder.js';
 import { maskedEvent, parseLogEvent } from './log-events.js';
 import { LogShipper } from './log-shipper.js';
+import type { RecordedEvents } from './recorded-events.js';
 import type { LogLine } from '../runtime/runtime.js';
 import { maskLines } from '../secrets/mask-lines.js';
 import type { SecretMask } from '../secrets/secret-mask.js';
@@ -52,6 +53,8 @@ interface Rereading {
    * those that may have waited for an answer.
    */
   readonly isRepeated: boolean;
+  /** What the earlier process has sent is not sent again. */
+  readonly recorded: RecordedEvents;
 }
 
 /** The log of one attempt: ships every line to the service, forwards events and keeps the last lines. */

@@ -45,6 +45,18 @@ for (const isChunked of [false, true]) {
   });
 }
 
+test('reads the newest entries of a timeline with their digits', async () => {
+  const entry = `{"id":4,"attempt":2,"t":"2026-01-01T00:00:00Z","type":"NOTE","msg":7,"payload":${EXACT}}`;
+  answer = (response) => response.end(`{"id":"r","events":[${entry},{"type":"NOTE"}]}`);
+  const timeline = await api.getTimeline('r');
+  assert.ok(timeline.kind === 'ok');
+  assert.deepEqual(
+    timeline.value.map(({ payload, ...rest }) => ({ ...rest, payload: jsonText(payload ?? {}) })),
+    [{ index: 4, attempt: 2, type: 'NOTE', msg: 7, payload: EXACT }],
+  );
+  assert.equal((await api.getTimeline('another')).kind, 'unreachable');
+});
+
 test('sends what it has read with its digits', async () => {
   const constraints = '{"ram_mb":1,"vram_mb":2,"cpu":3.0,"gpu_id":null}';
   answer = (response) =>

@@ -2,7 +2,7 @@ import type { LongshoreClient, Schemas } from '@longshore/client';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { errorText } from '../execution/failure-message.js';
-import { readClaimedRun, readLostRun, readRun, readSecrets } from './read-answers.js';
+import { readClaimedRun, readLostRun, readRun, readSecrets, readTimeline } from './read-answers.js';
 import { SeenRuns } from './seen-runs.js';
 import type {
   Answer,
@@ -21,10 +21,12 @@ import type {
   RunSecrets,
   RunView,
   ServiceApi,
+  TimelineEntry,
 } from './service-api.js';
 
 /** Timeouts of requests, in milliseconds. */
 const GET_RUN_MS = 10_000;
+const GET_TIMELINE_MS = 30_000;
 const GET_SECRETS_MS = 10_000;
 /** Short, because the end of the worker waits for it. */
 const REMOVE_WORKER_MS = 3_000;
@@ -149,6 +151,15 @@ export class HttpServiceApi implements ServiceApi {
         this.seen.keep(runId, view, response.headers);
         return view;
       },
+    );
+  }
+
+  getTimeline(runId: string): Promise<Answer<readonly TimelineEntry[]>> {
+    const params = { path: { id: runId }, query: { include_events: true } };
+    return send(
+      GET_TIMELINE_MS,
+      (init) => this.client.GET('/runs/{id}', { params, ...init }),
+      (run) => readTimeline(run, runId),
     );
   }
 

@@ -1,6 +1,14 @@
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { readTraceContext } from '@longshore/common/tracing/trace-context';
-import type { ClaimedRun, Constraints, LostRun, RunContainer, RunSecrets, RunView } from './service-api.js';
+import type {
+  ClaimedRun,
+  Constraints,
+  LostRun,
+  RunContainer,
+  RunSecrets,
+  RunView,
+  TimelineEntry,
+} from './service-api.js';
 
 /** Null: it is not the run. */
 export function readRun(run: unknown, runId: string): RunView | null {
@@ -24,6 +32,21 @@ export function readRun(run: unknown, runId: string): RunView | null {
     selector: selector ?? [],
     trace: readTraceContext(run['traceparent'], undefined),
   };
+}
+
+/** The timeline of a run; null: it is not the run. */
+export function readTimeline(run: unknown, runId: string): TimelineEntry[] | null {
+  if (!isJsonObject(run) || run['id'] !== runId || !Array.isArray(run['events'])) return null;
+  return run['events'].flatMap(readTimelineEntry);
+}
+
+/** Empty: not of the documented shape. */
+function readTimelineEntry(entry: unknown): TimelineEntry[] {
+  if (!isJsonObject(entry)) return [];
+  const { id: index, attempt, type, msg, payload } = entry;
+  if (typeof index !== 'number' || typeof attempt !== 'number' || typeof type !== 'string') return [];
+  if (typeof msg !== 'string' && typeof msg !== 'number') return [];
+  return [{ index, attempt, type, msg, payload: isJsonObject(payload) ? payload : {} }];
 }
 
 /** Empty: not a lost run of the documented shape. */

@@ -161,6 +161,14 @@ export interface RunEvent {
   readonly payload?: JsonObject | undefined;
 }
 
+/** An event on the timeline of a run. */
+export interface TimelineEntry extends RunEvent {
+  /** In the whole timeline, 0-based. */
+  readonly index: number;
+  /** 1-based. */
+  readonly attempt: number;
+}
+
 /** The worker and the attempt of a request about a run; the service refuses those of an ended attempt. */
 export interface RunHolder {
   readonly workerId: string;
@@ -220,6 +228,8 @@ export interface ServiceApi {
   /** Removes the worker from the service's list, unless runs are assigned to it. An older service refuses. */
   removeWorker(workerId: string): Promise<Answer<null>>;
   getRun(runId: string): Promise<Answer<RunView>>;
+  /** The newest entries of the run's timeline, at most 1,000, oldest first. */
+  getTimeline(runId: string): Promise<Answer<readonly TimelineEntry[]>>;
   /** The values of the run's secrets, only for the worker and the attempt that hold it. */
   getSecrets(runId: string, holder: RunHolder): Promise<Answer<RunSecrets>>;
   postEvent(runId: string, event: RunEvent, reporter: Reporter): Promise<Answer<null>>;

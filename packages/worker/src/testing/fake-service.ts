@@ -20,6 +20,7 @@ import type {
   RunSecrets,
   RunView,
   ServiceApi,
+  TimelineEntry,
 } from '../service-api/service-api.js';
 
 export interface FakeRun {
@@ -41,7 +42,14 @@ export interface FakeRun {
 /** One request that reached the fake service. */
 export interface Call {
   readonly what:
-    'heartbeat' | 'claim' | 'removeWorker' | 'getRun' | 'getSecrets' | 'postEvent' | 'putLogChunk';
+    | 'heartbeat'
+    | 'claim'
+    | 'removeWorker'
+    | 'getRun'
+    | 'getTimeline'
+    | 'getSecrets'
+    | 'postEvent'
+    | 'putLogChunk';
   readonly runId?: string;
   readonly event?: RunEvent;
   readonly key?: string;
@@ -93,6 +101,8 @@ export class FakeService implements ServiceApi {
   endsWaits = false;
   waiting = 0;
   readonly logs = new FakeLogs();
+  /** API key of the callers: idempotency keys count for one alone. */
+  apiKey = 'key';
   /** What it answers to requests for secrets. */
   secrets: RunSecrets = { env: {}, registry: null };
   private workAdded = new AbortController();
@@ -181,6 +191,15 @@ export class FakeService implements ServiceApi {
       if (run === undefined) return refused(404, `OpRun '${runId}' not found`);
       const { attempt: currentAttempt, ...view } = run;
       return ok({ ...view, currentAttempt, trace: null });
+    });
+  }
+
+  getTimeline(runId: string): Promise<Answer<readonly TimelineEntry[]>> {
+    return this.answer({ what: 'getTimeline', runId }, () => {
+      const run = this.runs.get(runId);
+      if (run === undefined) return refused(404, `OpRun '${runId}' not found`);
+      const entries = run.timeline.map(({ payload = {}, ...entry }, index) => ({ ...entry, payload, index }));
+      return ok(entries.slice(-1000));
     });
   }
 
@@ -277,7 +296,7 @@ export class FakeService implements ServiceApi {
   ): Answer<null> {
     const run = this.runs.get(runId);
     if (run === undefined) return refused(404, `OpRun '${runId}' not found`);
-    const key = `${runId} ${idempotencyKey}`;
+    const key = `${this.apiKey} ${runId} ${idempotencyKey}`;
     const body = JSON.stringify(event);
     const recorded = this.eventKeys.get(key);
     if (recorded === body) return ok(null);

@@ -75,7 +75,15 @@ function isAbortable(arg: unknown): arg is Abortable {
   return typeof arg === 'object' && arg !== null && 'signal' in arg && arg.signal instanceof AbortSignal;
 }
 
-const SERVICE_CALLS = ['heartbeat', 'claim', 'getRun', 'getSecrets', 'postEvent', 'putLogChunk'] as const;
+const SERVICE_CALLS = [
+  'heartbeat',
+  'claim',
+  'getRun',
+  'getTimeline',
+  'getSecrets',
+  'postEvent',
+  'putLogChunk',
+] as const;
 const ENGINE_CALLS = ['nextStatus', 'submit', 'readOutputs', 'readSecrets', 'remove'] as const;
 
 /** Launchers that share a service, a cluster and a clock. */
