@@ -2,7 +2,7 @@ import type { EngineJob } from '../../launcher/engine.js';
 import type { RuntimeLog } from '../../runtime/runtime.js';
 import type { Resources } from '../../service-api/service-api.js';
 import { orNull } from './api/kubernetes-api.js';
-import type { ClusterEvent, Pod } from './api/resources.js';
+import type { ClusterEvent, Pod, PodSpec } from './api/resources.js';
 import { removeJob, type RemovalParts } from './job-removal.js';
 import type { KubernetesSettings } from './kubernetes-settings.js';
 import {
@@ -27,6 +27,8 @@ const NOTHING: Resources = { cpuCores: 0, ramMb: 0, gpus: [] };
 export interface BackgroundOptions {
   readonly settings: KubernetesSettings;
   readonly workerId: string;
+  /** Pod of a run, with the operator's patch. */
+  readonly template: PodSpec | undefined;
   /** Whether the launcher may read nodes and pods of the whole cluster. */
   readonly readsNodes: boolean;
   readonly log: RuntimeLog;
@@ -104,10 +106,11 @@ export class BackgroundWork implements StateActions {
   }
 
   private async readCapacity(): Promise<void> {
-    const { settings, workerId } = this.options;
+    const { settings, workerId, template = { containers: [] } } = this.options;
     const own = [labelValue(this.parts.deployment), labelValue(workerId)];
     this.capacity = await readCapacity(this.parts.api, {
-      ...settings,
+      template,
+      vramLabel: settings.vramLabel,
       isOwn: ({ metadata }) =>
         metadata?.labels?.[DEPLOYMENT_LABEL] === own[0] && metadata?.labels?.[WORKER_LABEL] === own[1],
     });

@@ -18,7 +18,7 @@ import { readPodLog, type LogQuery } from './logs/pod-log.js';
 import type { JobContext } from './manifest/job-manifest.js';
 import { deploymentSelector, jobName, RUN_CONTAINER } from './manifest/names.js';
 import { readSecretValues } from './manifest/secrets.js';
-import { choosePatch } from './manifest/pod-template-patch.js';
+import { choosePatch, sampleSpec } from './manifest/pod-template-patch.js';
 import { checkAccess } from './permissions.js';
 import { hasStarted } from './state/job-status.js';
 import { JobStates } from './state/job-states.js';
@@ -78,6 +78,7 @@ export class KubernetesEngine implements Engine {
       const work = new BackgroundWork(removal, {
         settings,
         workerId,
+        template: sampleSpec({ ...context, patch }),
         readsNodes,
         log,
         signal: this.closing.signal,

@@ -71,6 +71,22 @@ spec:
     );
   });
 
+  it('admits the label and the annotations that meshes and autoscalers read', async () => {
+    const template = await patched(`
+metadata:
+  labels: { 'sidecar.istio.io/inject': 'false' }
+  annotations:
+    karpenter.sh/do-not-disrupt: 'true'
+    cluster-autoscaler.kubernetes.io/safe-to-evict: 'false'
+`);
+    assert.equal(template?.metadata?.labels?.['sidecar.istio.io/inject'], 'false');
+    assert.equal(template.metadata.labels['longshore.run'], 'r1');
+    assert.deepEqual(template.metadata.annotations, {
+      'karpenter.sh/do-not-disrupt': 'true',
+      'cluster-autoscaler.kubernetes.io/safe-to-evict': 'false',
+    });
+  });
+
   const refused: Readonly<Record<string, readonly [string, RegExp]>> = {
     'that is no YAML': ['a: [', /cannot be used: /],
     'that holds no fields': ['[a]', /the file must hold fields/],

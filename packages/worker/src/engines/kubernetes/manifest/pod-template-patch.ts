@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { SettingsError } from '@longshore/common/settings/setting';
 import type { JobSpec } from '../../../launcher/engine.js';
-import type { PodTemplate } from '../api/resources.js';
+import type { PodSpec, PodTemplate } from '../api/resources.js';
 import { jobManifest, type JobContext } from './job-manifest.js';
 import { INPUTS_CONTAINER, OUTPUTS_CONTAINER, RUN_CONTAINER } from './names.js';
 
@@ -68,6 +68,11 @@ export async function choosePatch(context: Omit<JobContext, 'patch'>): Promise<P
     const why = error instanceof Error ? error.message.split('\n')[0] : String(error);
     throw new SettingsError([`SERVICE_WORKER_KUBERNETES_POD_TEMPLATE (${path}) cannot be used: ${why}`]);
   }
+}
+
+/** What the template of every run says, with the operator's patch. */
+export function sampleSpec(context: JobContext): PodSpec | undefined {
+  return jobManifest(SAMPLE, context).spec?.template.spec;
 }
 
 /** Merges a patch into a value: objects by field, null removes, the lists of `MERGE_KEYS` by entry. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import type { KubernetesApi } from '../api/kubernetes-api.js';
-import type { Toleration } from '../kubernetes-settings.js';
+import type { PodSpec } from '../api/resources.js';
 import { ScriptedApi } from '../testing/scripted-api.js';
 import { readCapacity } from './cluster-capacity.js';
 
@@ -39,12 +39,12 @@ describe('the capacity of a cluster', () => {
   function read(
     nodes: readonly object[],
     pods: readonly object[] = [],
-    tolerations: readonly Toleration[] = [],
+    template: Pick<PodSpec, 'tolerations' | 'nodeSelector'> = {},
   ) {
     scripted.api.on('GET /api/v1/nodes', { body: { items: nodes } });
     scripted.api.on('GET /api/v1/pods', { body: { items: pods } });
     return readCapacity(api, {
-      tolerations,
+      template,
       vramLabel: 'vram',
       isOwn: ({ metadata }) => metadata?.labels?.['own'] === 'yes',
     });
@@ -85,11 +85,20 @@ describe('the capacity of a cluster', () => {
       tainted('gpu', { key: 'gpu', effect: 'NoSchedule' }),
       tainted('equal', { key: 'team', value: 'y', effect: 'NoExecute' }),
     ];
-    const tolerations: Toleration[] = [
+    const tolerations = [
       { key: 'gpu', operator: 'Exists' },
       { key: 'team', operator: 'Equal', value: 'y', effect: 'NoExecute' },
     ];
-    assert.equal((await read(nodes, [], tolerations)).cpuCores, 3);
+    assert.equal((await read(nodes, [], { tolerations })).cpuCores, 3);
+    assert.equal((await read(nodes, [], { tolerations: [{ operator: 'Exists' }] })).cpuCores, 5);
+    const implied = [{ key: 'team', value: 'x' }];
+    assert.equal((await read(nodes, [], { tolerations: implied })).cpuCores, 2);
+  });
+
+  it('counts only nodes that the node selector of the pod template selects', async () => {
+    const size = { cpu: '1', memory: '1Gi' };
+    const nodes = [node('a', size, { labels: { pool: 'runs' } }), node('b', size, { labels: { pool: 'x' } })];
+    assert.equal((await read(nodes, [], { nodeSelector: { pool: 'runs' } })).cpuCores, 1);
   });
 
   it('lists free GPUs whose memory is known, the largest first and at most 64', async () => {

@@ -1,7 +1,6 @@
 import type { Gpu, Resources } from '../../../service-api/service-api.js';
 import type { KubernetesApi } from '../api/kubernetes-api.js';
 import type { Node, Pod, PodSpec } from '../api/resources.js';
-import type { Toleration } from '../kubernetes-settings.js';
 import { parseQuantity } from './quantity.js';
 
 /** GPUs that are reported at most. */
@@ -12,7 +11,8 @@ const GPU_NAME_LABEL = 'nvidia.com/gpu.product';
 const MB = 2 ** 20;
 
 export interface CapacityOptions {
-  readonly tolerations: readonly Toleration[];
+  /** What decides to which nodes pods of runs are scheduled. */
+  readonly template: Pick<PodSpec, 'tolerations' | 'nodeSelector'>;
   readonly vramLabel: string;
   /** Whether the pod belongs to this launcher: what it uses counts as free. */
   readonly isOwn: (pod: Pod) => boolean;
@@ -28,7 +28,7 @@ interface Amount {
 export async function readCapacity(api: KubernetesApi, options: CapacityOptions): Promise<Resources> {
   const { items: nodes } = await api.list<Node>('/api/v1/nodes');
   const free = new Map<string, { readonly node: Node; readonly amount: Amount }>();
-  for (const node of nodes.filter((each) => isUsable(each, options.tolerations)))
+  for (const node of nodes.filter((each) => isUsable(each, options.template)))
     free.set(node.metadata?.name ?? '', { node, amount: amountOf(node.status?.allocatable) });
   const active = { fieldSelector: 'status.phase!=Succeeded,status.phase!=Failed' };
   for await (const { items = [] } of api.pages<Pod>('/api/v1/pods', active)) {
@@ -50,17 +50,24 @@ export async function readCapacity(api: KubernetesApi, options: CapacityOptions)
 }
 
 /** Whether pods of runs can be scheduled to the node. */
-function isUsable({ spec, status }: Node, tolerations: readonly Toleration[]): boolean {
+function isUsable(
+  { metadata, spec, status }: Node,
+  { tolerations = [], nodeSelector = {} }: CapacityOptions['template'],
+): boolean {
   const ready = status?.conditions?.find(({ type }) => type === 'Ready');
   if (ready?.status !== 'True' || spec?.unschedulable === true) return false;
+  const isSelected = Object.entries(nodeSelector).every(
+    ([name, value]) => metadata?.labels?.[name] === value,
+  );
+  if (!isSelected) return false;
   return (spec?.taints ?? []).every(
     (taint) =>
       taint.effect === 'PreferNoSchedule' ||
       tolerations.some(
         ({ key, operator, value, effect }) =>
-          key === taint.key &&
-          (effect === undefined || effect === taint.effect) &&
-          (operator === 'Exists' || value === (taint.value ?? '')),
+          (key === taint.key || (!key && operator === 'Exists')) &&
+          (!effect || effect === taint.effect) &&
+          (operator === 'Exists' || (value ?? '') === (taint.value ?? '')),
       ),
   );
 }
