@@ -93,11 +93,11 @@ export interface Engine {
   submit(spec: JobSpec): Promise<EngineJob>;
   /**
    * The output of the container, as it is written, from its beginning: the same lines at each call. Ends after the
-   * container's end with its last line. Outages of the engine are waited for.
+   * container's end with its last line. Outages of the engine, and of the job's node, are waited for.
    */
   readLines(job: EngineJob, signal: AbortSignal): AsyncIterable<LogLine>;
   /**
-   * The outputs of a job that exited with 0; undefined when there are none. Outages of the engine are waited for.
+   * The outputs of a job that exited with 0; undefined when there are none. Outages are waited for, too.
    * @throws RunFault when they cannot be used: no JSON object, or too large
    * @throws EngineFault when the engine has lost them
    */

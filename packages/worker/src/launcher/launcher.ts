@@ -5,7 +5,7 @@ import type { WorkerSettings } from '../load-settings.js';
 import { ImagePolicy } from '../runtime/docker/image-policy.js';
 import type { Capability, ClaimedRun, EngineLoad, Resources, RunView } from '../service-api/service-api.js';
 import type { Engine, EngineJob } from './engine.js';
-import { JobExecution, type JobParts } from './job-execution.js';
+import { JobExecution, type JobParts } from './jobs/job-execution.js';
 import { JobSweep } from './job-sweep.js';
 
 /** The service's limit of runs in a heartbeat. */

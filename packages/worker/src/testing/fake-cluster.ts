@@ -15,6 +15,8 @@ export interface FakeJob {
   outputs: JsonObject | undefined;
   /** Times that the log was read. */
   readings: number;
+  /** Whether its node gives neither log nor outputs. */
+  isSilent: boolean;
   /** Values of secrets that the cluster has kept. */
   keptSecrets: Readonly<Record<string, string>>;
 }
@@ -55,6 +57,7 @@ export class FakeCluster {
       lines: [],
       outputs: undefined,
       readings: 0,
+      isSilent: false,
       keptSecrets: spec.secrets,
     };
     this.jobs.set(nameOf(spec), job);
@@ -137,11 +140,11 @@ export class FakeEngine implements Engine {
     if (job === undefined) return;
     job.readings += 1;
     for (let next = 0; !signal.aborted;) {
-      const text = job.lines[next];
+      const text = job.isSilent ? undefined : job.lines[next];
       if (text !== undefined) {
         next += 1;
         yield { stream: 'stdout', text };
-      } else if (isFinal(job.status) || this.cluster.jobs.get(nameOf(job.spec)) !== job) {
+      } else if ((isFinal(job.status) && !job.isSilent) || this.cluster.jobs.get(nameOf(job.spec)) !== job) {
         return;
       } else {
         await this.untilChanged(signal);
@@ -149,9 +152,13 @@ export class FakeEngine implements Engine {
     }
   }
 
-  async readOutputs({ runId, attempt }: EngineJob): Promise<JsonObject | undefined> {
+  async readOutputs({ runId, attempt }: EngineJob, signal: AbortSignal): Promise<JsonObject | undefined> {
     const job = this.cluster.jobs.get(nameOf({ runId, attempt }));
     if (job === undefined) throw new EngineFault('the outputs are gone');
+    while (job.isSilent) {
+      await this.untilChanged(signal);
+      signal.throwIfAborted();
+    }
     return job.outputs;
   }
 

@@ -1,28 +1,28 @@
-import { Backoff } from '../backoff.js';
-import type { EnginePause } from '../claims/engine-pause.js';
-import type { TracedStep } from '../execution/execution-trace.js';
-import { clipMessage } from '../execution/failure-message.js';
-import type { Outcome } from '../execution/outcome.js';
-import { retryCleanup } from '../execution/retry-cleanup.js';
-import type { RunEnd } from '../execution/run-end.js';
+import type { JsonObject } from '@longshore/common/json/json-value';
+import type { EnginePause } from '../../claims/engine-pause.js';
+import type { TracedStep } from '../../execution/execution-trace.js';
+import { clipMessage } from '../../execution/failure-message.js';
+import type { Outcome } from '../../execution/outcome.js';
+import { retryCleanup } from '../../execution/retry-cleanup.js';
+import type { RunEnd } from '../../execution/run-end.js';
 import {
   missingCapabilities,
   RunExecution,
   type ExecutionParts,
   type ShownOutcome,
-} from '../execution/run-execution.js';
-import type { StopReason } from '../execution/stop-signal.js';
-import { RecordedEvents } from '../logs/recorded-events.js';
-import type { ImagePolicy } from '../runtime/docker/image-policy.js';
-import { parseImageReference } from '../runtime/docker/image-reference.js';
-import { EngineFault } from '../runtime/runtime.js';
-import { SecretMask } from '../secrets/secret-mask.js';
-import type { ClaimedRun } from '../service-api/service-api.js';
-import type { Engine, EngineJob, JobKey, JobSpec, JobStatus } from './engine.js';
+} from '../../execution/run-execution.js';
+import type { StopReason } from '../../execution/stop-signal.js';
+import { RecordedEvents } from '../../logs/recorded-events.js';
+import type { ImagePolicy } from '../../runtime/docker/image-policy.js';
+import { parseImageReference } from '../../runtime/docker/image-reference.js';
+import { EngineFault } from '../../runtime/runtime.js';
+import { SecretMask } from '../../secrets/secret-mask.js';
+import type { ClaimedRun } from '../../service-api/service-api.js';
+import type { Engine, EngineJob, JobKey, JobStatus } from '../engine.js';
+import { WaitReports } from '../wait-reports.js';
+import { EndPatience } from './end-patience.js';
+import { EngineRequests } from './engine-requests.js';
 import { failedJob, HELD_BACK, heldBackLines, withoutTexts } from './job-outcome.js';
-import { WaitReports } from './wait-reports.js';
-
-const RETRY = { firstMs: 1000, maxMs: 30_000 };
 
 /** How long a report waits for the removal of a job beyond its time to stop, in milliseconds. */
 const REMOVAL_MS = 15_000;
@@ -62,6 +62,10 @@ export class JobExecution extends RunExecution {
   private hasExited = false;
   /** Whether the values that the container got are unknown. */
   private isHeldBack = false;
+  private readonly engineRequests: EngineRequests;
+  private readonly patience: EndPatience;
+  /** Why the log is not complete; null: it is. */
+  private missing: string | null = null;
   private readonly running = new AbortController();
   private readonly waits: WaitReports;
   private recorded = new RecordedEvents([], 1);
@@ -76,6 +80,8 @@ export class JobExecution extends RunExecution {
   ) {
     super(parts, claimed);
     this.job = adopted?.job ?? null;
+    this.engineRequests = new EngineRequests(parts, this.stopSignal, this.trace, this.logger);
+    this.patience = new EndPatience(parts.engine, parts.context.clock);
     this.isPreparing = adopted === null;
     this.mayExist = adopted !== null;
     this.isStarted = adopted?.isStarted ?? false;
@@ -110,7 +116,8 @@ export class JobExecution extends RunExecution {
   }
 
   protected override show(outcome: Outcome): ShownOutcome {
-    return super.show(this.isHeldBack ? withoutTexts(outcome) : outcome);
+    const shown = super.show(this.isHeldBack ? withoutTexts(outcome) : outcome);
+    return { ...shown, note: shown.note ?? this.missing };
   }
 
   protected whyUnsuitable(): string | null {
@@ -153,9 +160,11 @@ export class JobExecution extends RunExecution {
       if (other.runId !== runId || other.attempt === attempt) continue;
       // A later attempt has a job: this one is lost, unless the service's database was restored to a time before.
       if (other.attempt > attempt) await this.requests.getRun(attempt);
-      await this.removeOther(other);
+      await this.engineRequests.removeOther(other);
     }
-    const job = await this.submitUntilAccepted({
+    this.stopSignal.check();
+    this.mayExist = true;
+    const job = await this.engineRequests.submit({
       runId,
       attempt,
       image,
@@ -176,50 +185,6 @@ export class JobExecution extends RunExecution {
     return job;
   }
 
-  /** Never waits for the stop signal while a submission is under way: the job is removed after it. */
-  private async submitUntilAccepted(spec: JobSpec): Promise<EngineJob> {
-    const { engine, enginePause } = this.parts;
-    const submit = (): Promise<EngineJob> => {
-      this.mayExist = true;
-      return this.trace.step('submit', () => engine.submit(spec));
-    };
-    const onFault = (): void => enginePause.recordFault(spec.image);
-    const job = await this.untilEngineAnswers('submit the job', submit, onFault);
-    enginePause.recordStart();
-    return job;
-  }
-
-  /** Ends the job of another attempt, whoever submitted it, so that two never work on the run. */
-  private async removeOther(job: EngineJob): Promise<void> {
-    const { engine, graceSeconds } = this.parts;
-    const { engineId, attempt } = job;
-    this.logger.warn({ engineId, attempt }, 'ending the job of another attempt of the run');
-    await this.untilEngineAnswers('end the job of another attempt', () =>
-      this.stopSignal.abortable(engine.remove(job, graceSeconds)),
-    );
-  }
-
-  /** @param what for the worker's log, after "could not" */
-  private async untilEngineAnswers<T>(
-    what: string,
-    request: () => Promise<T>,
-    onFault: () => void = () => undefined,
-  ): Promise<T> {
-    const { clock, random } = this.parts.context;
-    const backoff = new Backoff(RETRY, random);
-    for (;;) {
-      this.stopSignal.check();
-      try {
-        return await request();
-      } catch (error) {
-        if (!(error instanceof EngineFault)) throw error;
-        this.logger.warn({ error: error.message }, `could not ${what}, retrying`);
-        onFault();
-      }
-      await clock.sleep(backoff.nextMs(), this.stopSignal.signal);
-    }
-  }
-
   /**
    * Masks the values that an adopted job was submitted with: the service may have others by now, or none. Without them,
    * nothing that the container says is reported.
@@ -227,9 +192,7 @@ export class JobExecution extends RunExecution {
   private async readSecretsOf(job: EngineJob): Promise<void> {
     const variables = Object.keys(this.claimed.container.secrets);
     if (variables.length === 0) return;
-    const values = await this.untilEngineAnswers('read the secrets of the job', () =>
-      this.stopSignal.abortable(this.parts.engine.readSecrets(job)),
-    );
+    const values = await this.engineRequests.readSecrets(job);
     this.mask = new SecretMask(Object.values(values));
     this.isHeldBack = !variables.every((variable) => Object.hasOwn(values, variable));
     if (this.isHeldBack) this.logger.warn({ engineId: job.engineId }, HELD_BACK);
@@ -262,13 +225,10 @@ export class JobExecution extends RunExecution {
           this.hasExited = true;
           step.set({ 'process.exit.code': known.exitCode });
           await this.onRunning(job);
-          await this.stopSignal.abortable(this.reading);
+          await this.stopSignal.abortable(this.readRest());
           this.logger.info({ ...known }, 'the container has ended');
           if (known.exitCode !== 0) return this.failedExit(known, this.claimed.constraints.ramMb);
-          return {
-            kind: 'completed',
-            outputs: await this.stopSignal.abortable(engine.readOutputs(job, signal)),
-          };
+          return { kind: 'completed', outputs: await this.stopSignal.abortable(this.readOutputs(job)) };
         case 'failed': {
           await Promise.race([this.reading, this.parts.context.clock.sleep(REST_OF_LOG_MS, signal)]);
           this.stopSignal.check();
@@ -276,6 +236,24 @@ export class JobExecution extends RunExecution {
         }
       }
     }
+  }
+
+  private async readRest(): Promise<void> {
+    try {
+      await this.patience.limit('the rest of the log', () => this.reading);
+    } catch (error) {
+      if (!(error instanceof EngineFault)) throw error;
+      this.logger.warn({ error: error.message }, 'the log is not complete');
+      this.missing = `The log is not complete: ${error.message}`;
+      this.readingEnded.abort();
+    }
+  }
+
+  private readOutputs(job: EngineJob): Promise<JsonObject | undefined> {
+    const { signal } = this.stopSignal;
+    return this.patience.limit('the outputs', (until) =>
+      this.parts.engine.readOutputs(job, AbortSignal.any([signal, until])),
+    );
   }
 
   /** Reports STARTED and begins to read the log, once. The engine does not wait for it. */
@@ -290,7 +268,7 @@ export class JobExecution extends RunExecution {
       isRepeated: this.adopted !== null,
       recorded: this.recorded,
     };
-    const all = this.parts.engine.readLines(job, this.readingEnded.signal);
+    const all = this.patience.watch(this.parts.engine.readLines(job, this.readingEnded.signal));
     const lines = this.isHeldBack ? heldBackLines(all) : all;
     const sink = { sender: this.sender, mask: this.mask, signal: this.stopSignal.signal, rereading };
     this.reading = this.log.read(lines, sink);

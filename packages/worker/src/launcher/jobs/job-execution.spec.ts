@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { EngineFault, RunFault } from '../runtime/runtime.js';
-import { eventTypes } from '../testing/fake-service.js';
-import { LauncherHarness } from '../testing/launcher-harness.js';
-import type { JobStatus } from './engine.js';
+import { EngineFault, RunFault } from '../../runtime/runtime.js';
+import { eventTypes } from '../../testing/fake-service.js';
+import { LauncherHarness } from '../../testing/launcher-harness.js';
+import type { JobStatus } from '../engine.js';
 
 const RUNNING: JobStatus = { kind: 'running' };
 const WAITING: JobStatus = { kind: 'pending', reason: 'Unschedulable' };

@@ -1,8 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { EngineFault } from '../runtime/runtime.js';
-import { DOWN, errorMessage, eventTypes, PLAIN, type Fault, type FakeRun } from '../testing/fake-service.js';
-import { LauncherHarness, type LauncherProcess } from '../testing/launcher-harness.js';
+import { EngineFault } from '../../runtime/runtime.js';
+import {
+  DOWN,
+  errorMessage,
+  eventTypes,
+  PLAIN,
+  type Fault,
+  type FakeRun,
+} from '../../testing/fake-service.js';
+import { LauncherHarness, type LauncherProcess } from '../../testing/launcher-harness.js';
 
 const GONE: Fault = { kind: 'refused', status: 404, detail: "Secret 'token' does not exist" };
 
