@@ -51,7 +51,8 @@ export const REFUSALS: readonly Scenario[] = [
   },
   {
     name: 'key-refused',
-    promise: 'a key that is refused stops the program and ends the worker, and nothing is reported',
+    promise:
+      'a key that is refused ends the worker and stops its program, not the job of a launcher; nothing is reported',
     async run(context) {
       const { proxy, runs } = context;
       const worker = await context.startWorker();
@@ -66,8 +67,16 @@ export const REFUSALS: readonly Scenario[] = [
       );
       const { code } = await worker.exited;
       check(code !== 0, 'the worker exited with 0, as if all were well');
-      await context.untilProgramEnded('key-refused');
+      const isLeft = context.isLauncher;
+      if (isLeft)
+        check(await context.programRuns('key-refused'), 'the program was stopped with its launcher');
+      else await context.untilProgramEnded('key-refused');
       context.checkNoReports(id, fromMs, 'though the key was refused');
+      if (!isLeft) return;
+      proxy.faults = {};
+      await runs.cancel(id);
+      await context.startWorker();
+      await context.untilProgramEnded('key-refused');
     },
   },
 ];
