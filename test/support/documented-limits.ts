@@ -11,7 +11,7 @@ export const DOCUMENTED_LIMITS: Readonly<Record<string, readonly string[]>> = {
   'docs/docker.md': ['10 s', '30 s'],
   'docs/feeds.md': ['30 seconds'],
   'docs/keys.md': ['5 seconds'],
-  'docs/kubernetes.md': ['30 seconds'],
+  'docs/kubernetes.md': ['10 seconds', '30 seconds'],
   'docs/metrics.md': ['0.1 s', '0.5 s', '10 %', '5 s'],
   'docs/operations.md': [
     '0 s',
