@@ -167,7 +167,9 @@ describe('timeouts of runs', { concurrency: 4 }, () => {
       const job = service.app.get(RunTimeoutsJob, { strict: false });
       const now = await currentTime(service.dataSource);
       assert.equal((await job.runOnce(now, AbortSignal.abort())).applied, RUNS_PER_BATCH);
-      assert.equal((await job.runOnce(now)).applied, 50);
+      // The process may have begun the next run of the job by itself.
+      await job.runOnce(now);
+      await untilDone(service, ids);
     });
   });
 
