@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { SettingsError } from '@longshore/common/settings/setting';
 import { EngineFault } from '../../runtime/runtime.js';
-import { Limiter } from './limiter.js';
+import { Limiter } from '../../limiter.js';
 import { refusalOf } from './refusals.js';
 
 /** Time limits of a command, in milliseconds. */
