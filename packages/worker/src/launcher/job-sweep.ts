@@ -91,8 +91,8 @@ export class JobSweep {
       if (signal.aborted) return;
       const settled = await this.check(job, signal);
       // A 404 stops no program, but these do not run. A worker whose key may not see its runs has ended before the first sweep.
-      const isIdle = job.status.kind !== 'running';
-      if (settled === 'deleted' && job.workerId === this.context.workerId && isIdle) void this.remove(job);
+      const isOwn = job.workerId === this.context.workerId;
+      if (settled === 'deleted' && isOwn && this.isIdle(job)) void this.remove(job);
     }
   }
 
@@ -105,16 +105,26 @@ export class JobSweep {
 
   /** Jobs of this worker that this process does not execute. */
   private ownJobs(): EngineJob[] {
-    return this.unexecuted().filter(({ workerId }) => workerId === this.context.workerId);
+    return this.options.engine
+      .list()
+      .filter((job) => job.workerId === this.context.workerId && this.isUnexecuted(job));
   }
 
-  private unexecuted(): EngineJob[] {
-    const { engine, isExecuted } = this.options;
-    return engine.list().filter((job) => !isExecuted(job) && !this.removing.has(nameOf(job)));
+  private isUnexecuted(job: EngineJob): boolean {
+    return !this.options.isExecuted(job) && !this.removing.has(nameOf(job));
+  }
+
+  /** Whether the engine has the job, and does not run it by now. */
+  private isIdle(job: EngineJob): boolean {
+    const listed = this.options.engine.list().find((other) => nameOf(other) === nameOf(job));
+    return listed !== undefined && listed.status.kind !== 'running';
   }
 
   private nextJobs(): EngineJob[] {
-    const others = this.unexecuted().toSorted((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
+    const others = this.options.engine
+      .list()
+      .filter((job) => this.isUnexecuted(job))
+      .toSorted((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
     const behind = others.filter((job) => nameOf(job) > this.after);
     const next = [...behind, ...others.filter((job) => !behind.includes(job))].slice(0, MAX_ASKED);
     const last = next.at(-1);

@@ -2,6 +2,7 @@ import type { LongshoreClient, Schemas } from '@longshore/client';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { errorText } from '../execution/failure-message.js';
+import { Limiter } from '../limiter.js';
 import { readClaimedRun, readLostRun, readRun, readSecrets, readTimeline } from './read-answers.js';
 import { SeenRuns } from './seen-runs.js';
 import type {
@@ -34,6 +35,9 @@ const REMOVE_WORKER_MS = 3_000;
 const POST_EVENT_MS = 30_000;
 const PUT_LOG_MS = 30_000;
 
+/** Timelines of many megabytes that are read at a time: a launcher that starts may adopt a thousand jobs. */
+const TIMELINES_AT_ONCE = 8;
+
 const MAX_DETAIL = 1000;
 
 const NOT_MODIFIED = 304;
@@ -56,6 +60,7 @@ interface CallInit {
 /** The service over HTTP. */
 export class HttpServiceApi implements ServiceApi {
   private readonly seen = new SeenRuns();
+  private readonly timelines = new Limiter(TIMELINES_AT_ONCE);
 
   constructor(private readonly client: LongshoreClient) {}
 
@@ -156,10 +161,12 @@ export class HttpServiceApi implements ServiceApi {
 
   getTimeline(runId: string): Promise<Answer<readonly TimelineEntry[]>> {
     const params = { path: { id: runId }, query: { include_events: true } };
-    return send(
-      GET_TIMELINE_MS,
-      (init) => this.client.GET('/runs/{id}', { params, ...init }),
-      (run) => readTimeline(run, runId),
+    return this.timelines.run(() =>
+      send(
+        GET_TIMELINE_MS,
+        (init) => this.client.GET('/runs/{id}', { params, ...init }),
+        (run) => readTimeline(run, runId),
+      ),
     );
   }
 

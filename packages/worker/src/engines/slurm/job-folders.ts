@@ -159,7 +159,7 @@ export class JobFolders {
     }
   }
 
-  /** The values of secrets of an attempt by variable; empty when there are none. */
+  /** The values of secrets of an attempt by variable; empty when there are none, or the file is damaged. */
   async readSecrets(key: JobKey): Promise<Readonly<Record<string, string>>> {
     try {
       const value: unknown = JSON.parse(await readFile(join(this.pathOf(key), SECRETS), 'utf8'));
@@ -168,7 +168,8 @@ export class JobFolders {
         pairs.filter((pair): pair is [string, string] => typeof pair[1] === 'string'),
       );
     } catch (error) {
-      if (codeOf(error) === 'ENOENT') return {};
+      // The message of a syntax error can quote a value.
+      if (codeOf(error) === 'ENOENT' || error instanceof SyntaxError) return {};
       throw error;
     }
   }
