@@ -20,16 +20,17 @@ export async function submitJob(
 ): Promise<Job> {
   const secrets = secretManifests(spec, jobLabels(spec, context));
   const manifest = jobManifest(spec, context);
-  let job: Job | null = null;
+  let created: Job | null = null;
   try {
     for (const secret of secrets) await createSecret(secret);
-    job = await createJob();
+    const job = await createJob();
+    created = job;
     for (const secret of secrets) await giveTo(job, secret);
     return job;
   } catch (error) {
     if (!(error instanceof ApiError)) throw asEngineFault(error, 'take the run');
     // Other failures leave it open whether there is a Job, which needs its Secrets.
-    if (job === null && isDecided(error)) await removeSecrets();
+    if (created === null && isDecided(error)) await removeSecrets();
     if (isRefusal(error))
       throw new RunFault(`Kubernetes refuses the run: ${error.message}`, { cause: error });
     throw asEngineFault(error, 'take the run');
