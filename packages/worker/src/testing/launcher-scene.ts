@@ -6,7 +6,8 @@ import type { ServiceApi } from '../service-api/service-api.js';
 import { Worker } from '../worker.js';
 import { FakeClock } from './fake-clock.js';
 import { FakeCluster, FakeEngine } from './fake-cluster.js';
-import { FakeService, PLAIN, type FakeRun } from './fake-service.js';
+import { FakeService, type FakeRun } from './fake-service.js';
+import { jobSpec } from './job-spec.js';
 
 /** When a call of a process is cut off by its end: before the call has an effect, or before its answer. */
 export type Cut = 'before' | 'after';
@@ -119,11 +120,7 @@ export class LauncherScene {
 
   /** A job that some process has submitted before. */
   addJob(runId: string, status: JobStatus, { workerId = 'k8s-1', attempt = 1 } = {}): void {
-    const { command, args, env } = PLAIN;
-    const constraints = { ramMb: 0, vramMb: 0, cpu: 0, gpuId: null };
-    const container = { command, args, env, secrets: {}, registry: null };
-    const run = { runId, attempt, image: 'i', inputs: {}, outputTemplate: {}, constraints, selector: [] };
-    this.cluster.add({ ...run, ...container, trace: null }, workerId);
+    this.cluster.add(jobSpec({ runId, attempt }), workerId);
     this.cluster.set(runId, status, attempt);
   }
 

@@ -4,7 +4,8 @@ import type { JobSpec } from '../../launcher/engine.js';
 import type { KubernetesApi } from './api/kubernetes-api.js';
 import { Paths, type Job } from './api/resources.js';
 import { submitJob } from './job-submission.js';
-import { CONTEXT, jobSpec } from './testing/job-spec.js';
+import { jobSpec } from '../../testing/job-spec.js';
+import { CONTEXT } from './testing/job-context.js';
 import { ScriptedApi, status } from './testing/scripted-api.js';
 
 const JOBS = '/apis/batch/v1/namespaces/runs/jobs';

@@ -7,7 +7,7 @@ import type { EngineJob } from '../../launcher/engine.js';
 import { MemoryLog } from '../../testing/container-spec.js';
 import { FakeClock } from '../../testing/fake-clock.js';
 import { KubernetesEngine } from './kubernetes.engine.js';
-import { SETTINGS } from './testing/job-spec.js';
+import { SETTINGS } from './testing/job-context.js';
 import { ScriptedApi, status } from './testing/scripted-api.js';
 
 const JOBS = '/apis/batch/v1/namespaces/runs/jobs';

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { SettingsReader } from '@longshore/common/settings/settings-reader';
 import type { JobSpec } from '../../launcher/engine.js';
+import { jobSpec } from '../../testing/job-spec.js';
 import { sbatchArguments } from './sbatch-arguments.js';
 import { placeProblems, readSlurmSettings, SLURM_SETTINGS, type SlurmSettings } from './slurm-settings.js';
 
@@ -13,18 +14,7 @@ function read(env: Readonly<Record<string, string>>): SlurmSettings {
 }
 
 function spec(constraints: Partial<JobSpec['constraints']>, selector: readonly string[] = []): JobSpec {
-  const container = { env: {}, secrets: {}, command: null, args: null, registry: null, trace: null };
-  const limits = { cpu: 0, ramMb: 0, vramMb: 0, gpuId: null, ...constraints };
-  return {
-    runId: 'r',
-    attempt: 1,
-    image: 'i',
-    inputs: {},
-    outputTemplate: {},
-    constraints: limits,
-    selector,
-    ...container,
-  };
+  return jobSpec({ constraints: { cpu: 0, ramMb: 0, vramMb: 0, gpuId: null, ...constraints }, selector });
 }
 
 describe('the settings of Slurm', () => {

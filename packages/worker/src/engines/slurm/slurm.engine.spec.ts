@@ -4,28 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, mock, test } from 'node:test';
 import { SettingsReader } from '@longshore/common/settings/settings-reader';
-import type { JobSpec } from '../../launcher/engine.js';
 import { MemoryLog } from '../../testing/container-spec.js';
+import { jobSpec } from '../../testing/job-spec.js';
 import { SlurmEngine } from './slurm.engine.js';
 import { readSlurmSettings, SLURM_SETTINGS } from './slurm-settings.js';
 
 const MINUTE = 60_000;
 const LIVE_JOB = '41|RUNNING|1|10M|N/A|test.other.1|longshore:w|None\n';
-const SPEC: JobSpec = {
-  runId: 'r',
-  attempt: 1,
-  image: 'i',
-  inputs: {},
-  outputTemplate: {},
-  constraints: { cpu: 0, ramMb: 0, vramMb: 0, gpuId: null },
-  selector: [],
-  env: {},
-  secrets: {},
-  command: null,
-  args: null,
-  registry: null,
-  trace: null,
-};
+const SPEC = jobSpec();
 
 describe('a job that Slurm refuses for a limit without a name', () => {
   let base: string;

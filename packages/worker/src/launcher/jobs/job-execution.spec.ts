@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { EngineFault, RunFault } from '../../runtime/runtime.js';
 import { eventTypes } from '../../testing/fake-service.js';
+import { jobSpec } from '../../testing/job-spec.js';
 import { LauncherHarness } from '../../testing/launcher-harness.js';
 import type { JobStatus } from '../engine.js';
 
@@ -224,22 +225,7 @@ describe('a job of a launcher', () => {
   it('begins only after the job of another attempt has ended, whoever submitted it', async () => {
     const harness = new LauncherHarness();
     const { clock, cluster, service } = harness;
-    const spec = {
-      runId: 'run-1',
-      attempt: 1,
-      image: 'i',
-      inputs: {},
-      outputTemplate: {},
-      constraints: { ramMb: 0, vramMb: 0, cpu: 0, gpuId: null },
-      selector: [],
-      env: {},
-      secrets: {},
-      command: null,
-      args: null,
-      registry: null,
-      trace: null,
-    };
-    cluster.add(spec, 'another');
+    cluster.add(jobSpec({ runId: 'run-1', attempt: 1 }), 'another');
     cluster.onRemove = () => clock.sleep(20_000);
     service.add('run-1', { attempt: 2 });
     const launcher = await harness.start();

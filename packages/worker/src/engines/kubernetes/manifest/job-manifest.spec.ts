@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { RunFault } from '../../../runtime/runtime.js';
-import { CONTEXT, jobSpec } from '../testing/job-spec.js';
+import { jobSpec } from '../../../testing/job-spec.js';
+import { CONTEXT } from '../testing/job-context.js';
 import { jobLabels, jobManifest } from './job-manifest.js';
 import { outputsScript } from './output-frame.js';
 import { secretManifests } from './secrets.js';

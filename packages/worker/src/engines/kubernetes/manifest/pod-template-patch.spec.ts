@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import type { PodTemplate } from '../api/resources.js';
-import { CONTEXT, jobSpec, SETTINGS } from '../testing/job-spec.js';
+import { jobSpec } from '../../../testing/job-spec.js';
+import { CONTEXT, SETTINGS } from '../testing/job-context.js';
 import { jobManifest } from './job-manifest.js';
 import { choosePatch } from './pod-template-patch.js';
 

@@ -1,4 +1,3 @@
-import type { JobSpec } from '../../../launcher/engine.js';
 import type { KubernetesSettings } from '../kubernetes-settings.js';
 import type { JobContext } from '../manifest/job-manifest.js';
 
@@ -23,23 +22,3 @@ export const CONTEXT: JobContext = {
   stopGraceSeconds: 30,
   patch: (template) => template,
 };
-
-/** A run without requirements. */
-export function jobSpec(more: Partial<JobSpec> = {}): JobSpec {
-  return {
-    runId: 'r1',
-    attempt: 2,
-    image: 'img:1',
-    inputs: {},
-    outputTemplate: {},
-    constraints: { cpu: 0, ramMb: 0, vramMb: 0, gpuId: null },
-    selector: [],
-    env: {},
-    secrets: {},
-    command: null,
-    args: null,
-    registry: null,
-    trace: null,
-    ...more,
-  };
-}

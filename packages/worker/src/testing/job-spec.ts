@@ -1,0 +1,21 @@
+import type { JobSpec } from '../launcher/engine.js';
+
+/** The second attempt of a run without requirements. */
+export function jobSpec(more: Partial<JobSpec> = {}): JobSpec {
+  return {
+    runId: 'r1',
+    attempt: 2,
+    image: 'img:1',
+    inputs: {},
+    outputTemplate: {},
+    constraints: { cpu: 0, ramMb: 0, vramMb: 0, gpuId: null },
+    selector: [],
+    env: {},
+    secrets: {},
+    command: null,
+    args: null,
+    registry: null,
+    trace: null,
+    ...more,
+  };
+}
