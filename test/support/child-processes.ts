@@ -10,3 +10,12 @@ export async function childrenOf(parent: number): Promise<number[]> {
   }
   return children;
 }
+
+/** Sends a signal to a process; one that has ended since it was listed needs none. */
+export function signalProcess(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
+  }
+}

@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
 import { processRuns } from '@longshore/embedded-postgres/process-identity';
-import { childrenOf } from './child-processes.js';
+import { childrenOf, signalProcess } from './child-processes.js';
 import { startEmbeddedPostgresProcess, type EmbeddedPostgresProcess } from './embedded-postgres-process.js';
 import { endServer, makeTestDirectory, THROW_AWAY } from './test-cluster.js';
 import { until } from './service-process.js';
@@ -71,6 +71,6 @@ export class MovableDatabase {
     const postmaster = await this.#postmaster();
     // The postmaster first: it starts no further process then.
     process.kill(postmaster, signal);
-    for (const child of await childrenOf(postmaster)) process.kill(child, signal);
+    for (const child of await childrenOf(postmaster)) signalProcess(child, signal);
   }
 }

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { processStamp } from '@longshore/worker/runtime/process/process-table';
+import { signalProcess } from './child-processes.js';
 import { freePort } from './free-port.js';
 
 const PREFIX = 'longshore-slurm-';
@@ -130,7 +131,8 @@ export class SlurmCluster {
     const spool = this.spool(name);
     await killChild(daemon);
     // The daemons of steps inherit the working directory.
-    for (const pid of stepsOf(spool)) for (const each of [pid, ...descendants(pid)]) killHard(each);
+    for (const pid of stepsOf(spool))
+      for (const each of [pid, ...descendants(pid)]) signalProcess(each, 'SIGKILL');
   }
 
   /** Starts a node that was lost, and waits until it takes jobs. */
@@ -269,7 +271,7 @@ function endProcesses(folder: string): void {
       pid !== process.pid &&
       (cwdOf(pid).startsWith(folder) || environmentOf(pid).includes(`${folder}/slurm.conf`)),
   );
-  for (const pid of own) for (const each of [pid, ...descendants(pid)]) killHard(each);
+  for (const pid of own) for (const each of [pid, ...descendants(pid)]) signalProcess(each, 'SIGKILL');
 }
 
 /** Ends and removes clusters of tests that were killed. */
@@ -312,13 +314,5 @@ function readText(path: string): string {
     return readFileSync(path, 'utf8');
   } catch {
     return '';
-  }
-}
-
-function killHard(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch {
-    // It has ended already.
   }
 }

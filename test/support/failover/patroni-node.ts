@@ -3,7 +3,7 @@ import { chown, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readPostmasterFile, servesCluster } from '@longshore/embedded-postgres/postmaster-file';
 import { processRuns } from '@longshore/embedded-postgres/process-identity';
-import { childrenOf } from '../child-processes.js';
+import { childrenOf, signalProcess } from '../child-processes.js';
 import { launch, until, type ProcessOptions, type TestProcess } from '../service-process.js';
 import { patroniSettings, type NodePorts } from './settings.js';
 
@@ -63,7 +63,7 @@ export class PatroniNode {
     this.#patroni?.signal('SIGKILL', 'group');
     const file = await readPostmasterFile(this.#data);
     if (file !== null && (await servesCluster(file.pid, this.#data))) {
-      for (const pid of [file.pid, ...(await childrenOf(file.pid))]) killHard(pid);
+      for (const pid of [file.pid, ...(await childrenOf(file.pid))]) signalProcess(pid, 'SIGKILL');
       await until(async () => !(await processRuns(file.pid)), `${this.name} ends`);
     }
     await this.#patroni?.exited;
@@ -83,13 +83,5 @@ export class PatroniNode {
 
   get #data(): string {
     return join(this.folder, 'data');
-  }
-}
-
-function killHard(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch {
-    // It has ended already.
   }
 }
