@@ -17,7 +17,7 @@ async function statusOf(url: string, key: string): Promise<number> {
   return (await senderTo(url, key)('GET', '/whoami')).status;
 }
 
-/** Blocks that test/e2e/backup.spec.ts runs, and those whose spec test/integration/doc-pages.spec.ts names. */
+/** Blocks that test/e2e/backup.spec.ts runs, and those whose spec test/integration/files/doc-pages.spec.ts names. */
 const RUN_ELSEWHERE = ['backup', 'restore', 'elsewhere'];
 
 describe('the commands of docs/operations.md', { timeout: 200_000 }, () => {

@@ -1,6 +1,6 @@
 /**
  * The variables of service, worker, command line and conformance kit, and those of containers: programs share environments and
- * files `.env`. `test/integration/known-variables.spec.ts` compares them with the tables of settings.
+ * files `.env`. `test/integration/files/known-variables.spec.ts` compares them with the tables of settings.
  */
 export const KNOWN_VARIABLES: readonly string[] = [
   'SERVICE_API_KEY',

@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import { chmod, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { ENTITIES } from '../../../src/database/entities/all.js';
+import { assertError } from '../../support/answer-shapes.js';
+import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+
+const FORM = /^ls_admin_[0-9A-Za-z]{38}$/;
+
+describe('the admin key of a service that was given no keys', () => {
+  let folder: string;
+  let file: string;
+  let database: TestDatabase;
+
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'longshore-admin-key-'));
+    file = join(folder, 'data', 'admin-key');
+    database = await openTestDatabase({ entities: ENTITIES });
+  });
+  after(async () => {
+    await database.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  /** One life of the service. */
+  async function live(act: (service: TestApp) => Promise<void>): Promise<void> {
+    const env = { SERVICE_API_KEYS: '', SERVICE_DATA_DIR: join(folder, 'data') };
+    const service = await startTestApp({ env, database });
+    try {
+      await act(service);
+    } finally {
+      await service.close();
+    }
+  }
+
+  const readKey = async (): Promise<string> => (await readFile(file, 'utf8')).trim();
+
+  test('is made at the first start, kept in a file for its owner alone, and the log says where', async () => {
+    await live(async ({ send, logged }) => {
+      const key = await readKey();
+      assert.match(key, FORM);
+      assert.equal((await stat(file)).mode & 0o777, 0o600);
+      assert.equal((await send('GET', '/workers', { key })).status, 200);
+      assert.equal((await send('GET', '/metrics', { key })).status, 200);
+      assertError(await send('GET', '/workers', { key: null }), 401, 'Missing API key');
+      const lines = logged.map((line) => JSON.stringify(line));
+      assert.equal(lines.filter((line) => line.includes(file)).length, 1);
+      assert.ok(!lines.some((line) => line.includes(key)));
+    });
+  });
+
+  test('is the same after a restart', async () => {
+    const key = await readKey();
+    await live(async ({ send, logged }) => {
+      assert.equal(await readKey(), key);
+      assert.equal((await send('GET', '/workers', { key })).status, 200);
+      assert.ok(!JSON.stringify(logged).includes(key));
+    });
+  });
+
+  test('with any one typing error is refused', async () => {
+    await live(async ({ send }) => {
+      const key = await readKey();
+      const typos = [...key].map(
+        (letter, i) => key.slice(0, i) + (letter === 'x' ? 'y' : 'x') + key.slice(i + 1),
+      );
+      typos.push(key.slice(0, -1), `${key}x`, key.toLowerCase(), `x${key}`);
+      for (const typo of typos)
+        assertError(await send('GET', '/workers', { key: typo }), 401, 'Invalid API key');
+    });
+  });
+
+  test('keeps the service from starting while others may read its file', async () => {
+    await chmod(file, 0o644);
+    await assert.rejects(
+      live(() => Promise.resolve()),
+      (error: Error) => error.message.startsWith(`${file} is not trusted`),
+    );
+    await chmod(file, 0o600);
+  });
+
+  test('may be put into the file by hand', async () => {
+    await writeFile(file, 'my-own-key-of-20-letters\r\n');
+    await live(async ({ send }) => {
+      assert.equal((await send('GET', '/workers', { key: 'my-own-key-of-20-letters' })).status, 200);
+    });
+  });
+
+  test('keeps the service from starting when its file is empty', async () => {
+    await writeFile(file, '\n');
+    await assert.rejects(
+      live(() => Promise.resolve()),
+      (error: Error) => error.message.includes(file) && error.message.includes('holds no key'),
+    );
+  });
+});
+
+describe('the keys of the settings', () => {
+  test('give one key several scopes, and leave no key file behind', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'longshore-admin-key-'));
+    const keys = 'client:both-scopes-of-one-key,worker:both-scopes-of-one-key,client:only:with:colons:in:it';
+    const env = { SERVICE_API_KEYS: keys, SERVICE_DATA_DIR: folder };
+    const service = await startTestApp({ env });
+    try {
+      const { send } = service;
+      const claim = (key: string): Promise<{ status: number }> => send('POST', '/workers/w/claim', { key });
+      assert.equal((await send('GET', '/workers', { key: 'both-scopes-of-one-key' })).status, 200);
+      assert.equal((await claim('both-scopes-of-one-key')).status, 200);
+      assert.equal((await send('GET', '/workers', { key: 'only:with:colons:in:it' })).status, 200);
+      assert.equal((await claim('only:with:colons:in:it')).status, 403);
+      assert.equal((await claim('only')).status, 401);
+      await assert.rejects(stat(join(folder, 'admin-key')));
+    } finally {
+      await service.close();
+      await rm(folder, { recursive: true, force: true });
+    }
+  });
+});

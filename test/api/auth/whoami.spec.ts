@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { KEYS, settingsName, startTestApp, type TestApp } from '../../support/test-app.js';
+
+describe('GET /whoami', () => {
+  let service: TestApp;
+
+  before(async () => {
+    service = await startTestApp();
+  });
+  after(() => service.close());
+
+  test('tells every key its name and its scopes', async () => {
+    for (const [scope, key] of Object.entries(KEYS)) {
+      const { status, body, headers } = await service.send('GET', '/whoami', { key });
+      assert.equal(status, 200);
+      const { id, ...others } = body;
+      assert.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}$/);
+      assert.deepEqual(others, {
+        name: settingsName(scope, key),
+        scopes: [scope],
+        worker_ids: null,
+        expires_at: null,
+      });
+      assert.equal(headers.get('cache-control'), 'no-store');
+    }
+  });
+
+  test('tells a made key when it expires, and never its secret', async () => {
+    const made = await service.send('POST', '/api-keys', {
+      body: { name: 'dash', scopes: ['worker', 'client'], expires_at: '2100-01-31T10:00:00+01:00' },
+    });
+    const { body, text } = await service.send('GET', '/whoami', { key: made.body.key });
+    assert.deepEqual(body, {
+      id: made.body.id,
+      name: 'dash',
+      scopes: ['client', 'worker'],
+      worker_ids: null,
+      expires_at: '2100-01-31T09:00:00.000Z',
+    });
+    assert.ok(!text.includes(made.body.key));
+  });
+
+  test('refuses a key that was revoked', async () => {
+    const made = await service.send('POST', '/api-keys', { body: { name: 'gone', scopes: ['client'] } });
+    await service.send('DELETE', `/api-keys/${made.body.id}`);
+    assert.equal((await service.send('GET', '/whoami', { key: made.body.key })).status, 401);
+  });
+
+  test('takes no query', async () => {
+    assert.equal((await service.send('GET', '/whoami?x=1')).status, 400);
+  });
+});

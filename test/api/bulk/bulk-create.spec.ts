@@ -1,0 +1,253 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { rows } from '../../../src/database/sql.js';
+import { assertError, assertInvalid } from '../../support/answer-shapes.js';
+import { BulkSteps } from '../../support/bulk-steps.js';
+import { since } from '../../support/metrics.js';
+import { RunSteps } from '../../support/run-steps.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/test-app.js';
+
+const OTHER_BODY = 'Idempotency-Key was used with another request body';
+const LENGTH_RULE = 'runs must be a list of 1 to 100 items';
+
+describe('creating many runs at once', () => {
+  let service: TestApp;
+  let twin: TestApp;
+  let steps: RunSteps;
+  let bulk: BulkSteps;
+
+  before(async () => {
+    service = await startTestApp({ env: { SERVICE_MAX_BODY_BYTES: '65536' } });
+    twin = await startTestApp({ database: service.database });
+    steps = new RunSteps(service.send);
+    bulk = new BulkSteps(service.send);
+  });
+  after(async () => {
+    await twin.close();
+    await service.close();
+  });
+
+  const count = async (table: 'runs' | 'run_queue' | 'idempotency_keys'): Promise<number> => {
+    const [row] = await rows<{ n: number }>(
+      service.dataSource,
+      `select count(*)::integer as n from ${table}`,
+    );
+    return row?.n ?? -1;
+  };
+
+  test('answers each with the run that it made, in order, as a request of its own would', async () => {
+    const wishes = [
+      { image: 'a', priority: 3, inputs: { x: [1] }, outputs: { y: null } },
+      {
+        image: 'b',
+        constraints: { cpu: 2, gpu_id: 7 },
+        retry_policy: { max_attempts: 4, backoff_s: 2 },
+        timeouts: { attempt_s: 9 },
+        event_delivery: { topic: 'bulk', attributes: { k: 'v' } },
+      },
+      { image: 'c', priority: null, inputs: null },
+    ];
+    const results = await bulk.create(wishes);
+    for (const [i, { status, run, ...others }] of results.entries()) {
+      assert.deepEqual([status, others], [201, {}]);
+      assert.deepEqual(await steps.get(run.id), run);
+      const { id, createdAt, updatedAt, ...alone } = await steps.create(wishes[i]);
+      assert.deepEqual({ ...alone, id: run.id, createdAt: run.createdAt, updatedAt: run.updatedAt }, run);
+      assert.notEqual(id, run.id);
+      assert.ok(createdAt >= run.createdAt && updatedAt >= run.updatedAt);
+    }
+  });
+
+  test('takes 1 and 100 of them', async () => {
+    assert.equal((await bulk.ids(1)).length, 1);
+    assert.equal(new Set(await bulk.ids(100)).size, 100);
+  });
+
+  test('commits them in one group', async () => {
+    const earlier = await bulk.groups();
+    await bulk.ids(100);
+    assert.deepEqual(since(earlier, await bulk.groups()), { count: 1, sum: 100 });
+  });
+
+  test('puts them into the queue in their order', async () => {
+    await steps.emptyQueue();
+    const ids = await bulk.ids(20);
+    assert.deepEqual(
+      (await bulk.claim('w', 20)).map((op) => op.id),
+      ids.toSorted(),
+    );
+    assert.deepEqual(ids, ids.toSorted(), 'ids rise in the order of the request, and equal ages go by id');
+  });
+
+  test('with return=minimal answers ids', async () => {
+    const results = await bulk.create([{ image: 'a' }, { image: '' }, { image: 'b' }], { minimal: true });
+    assert.deepEqual(
+      results.map(({ status }) => status),
+      [201, 400, 201],
+    );
+    assert.equal((await steps.get(results[0].id)).image, 'a');
+    assert.equal((await steps.get(results[2].id)).image, 'b');
+  });
+
+  describe('a bad item', () => {
+    for (const item of [
+      {},
+      { image: 'a b' },
+      { image: 'i', nope: 1 },
+      { image: 'i', constraints: { cpu: -1, x: 1 }, retry_policy: [] },
+      { image: 'i', priority: 2 ** 31, inputs: [], event_delivery: { topic: '' } },
+      { image: 7, runs: [] },
+      [],
+      null,
+      'text',
+      7,
+    ]) {
+      test(`${JSON.stringify(item)} is refused in the words that it would get alone, and harms no other`, async () => {
+        const alone = await service.send('POST', '/runs', { body: JSON.stringify(item), headers: JSON_TYPE });
+        assert.equal(alone.status, 400);
+        const runs = await count('runs');
+        const results = await bulk.create([{ image: 'a' }, item, { image: 'b' }]);
+        assert.deepEqual(results[1], { status: 400, error: alone.body });
+        assert.deepEqual([results[0].run.image, results[2].run.image], ['a', 'b']);
+        assert.equal(await count('runs'), runs + 2);
+      });
+    }
+
+    test('among bad ones only is a 200 all the same, and makes nothing', async () => {
+      const runs = await count('runs');
+      const results = await bulk.create([{}, 1, null]);
+      assert.deepEqual(
+        results.map(({ status }) => status),
+        [400, 400, 400],
+      );
+      assert.equal(await count('runs'), runs);
+    });
+
+    test('cannot reach the prototype of what it becomes', async () => {
+      const { body } = await service.send('POST', '/runs/batch', {
+        body: '{"runs":[{"image":"i","__proto__":{"priority":5}},{"image":"i","constructor":1}]}',
+        headers: JSON_TYPE,
+      });
+      assert.deepEqual(
+        body.results.map(({ error }: { error: { errors: string[] } }) => error.errors),
+        [['__proto__ is not a known field'], ['constructor is not a known field']],
+      );
+    });
+  });
+
+  describe('is refused as a whole, and makes nothing,', () => {
+    for (const [title, body, errors] of [
+      ['without runs', {}, ['runs is required']],
+      ['with null for runs', { runs: null }, ['runs is required']],
+      ['with no run', { runs: [] }, [LENGTH_RULE]],
+      ['with 101 runs', { runs: Array.from({ length: 101 }, () => ({ image: 'i' })) }, [LENGTH_RULE]],
+      ['with an object of runs', { runs: { 0: { image: 'i' } } }, [LENGTH_RULE]],
+      [
+        'with another field',
+        { runs: [{ image: 'i' }], atomic: true, 'a b': 1 },
+        ['atomic is not a known field', '["a b"] is not a known field'],
+      ],
+      ['as a list', [{ image: 'i' }], ['the body must be a JSON object']],
+    ] as const) {
+      test(title, async () => {
+        const runs = await count('runs');
+        assertInvalid(await service.send('POST', '/runs/batch', { body }), errors);
+        assert.equal(await count('runs'), runs);
+      });
+    }
+
+    test('with a value in one item that JSON does not carry', async () => {
+      const runs = await count('runs');
+      for (const value of ['"\\u0000"', '01', '{"a":1,"a":2}']) {
+        const answer = await service.send('POST', '/runs/batch', {
+          body: `{"runs":[{"image":"i"},{"image":"i","inputs":{"v":${value}}}]}`,
+          headers: JSON_TYPE,
+        });
+        assert.equal(answer.status, 400);
+        assert.match(answer.body.detail, /^Malformed JSON body: /);
+      }
+      assert.equal(await count('runs'), runs);
+    });
+
+    test('in another media type, or larger than the service takes', async () => {
+      const body = JSON.stringify({ runs: [{ image: 'i' }] });
+      const headers = { 'Content-Type': 'text/plain' };
+      assert.equal((await service.send('POST', '/runs/batch', { body, headers })).status, 415);
+      const large = { runs: [{ image: 'i', inputs: { text: 'x'.repeat(66_000) } }] };
+      assert.equal((await service.send('POST', '/runs/batch', { body: large })).status, 413);
+    });
+
+    test('with a query, a bad key, or a key of another scope', async () => {
+      const body = { runs: [{ image: 'i' }] };
+      const runs = await count('runs');
+      assertInvalid(await service.send('POST', '/runs/batch?max=1', { body }), [
+        'max is not a known query parameter',
+      ]);
+      const headers = { 'Idempotency-Key': 'k'.repeat(256) };
+      assertInvalid(await service.send('POST', '/runs/batch', { body, headers }), [
+        'header Idempotency-Key must be 1 to 255 printable ASCII characters',
+      ]);
+      const worker = await service.send('POST', '/runs/batch', { body, key: KEYS.worker });
+      assertError(worker, 403, "API key lacks scope 'client'");
+      assert.equal((await service.send('POST', '/runs/batch', { body, key: null })).status, 401);
+      assert.equal(await count('runs'), runs);
+      assert.equal((await service.send('POST', '/runs/batch', { body, key: KEYS.client })).status, 200);
+    });
+  });
+
+  describe('with an Idempotency-Key', () => {
+    test('sent again creates nothing twice, in any process, and shows the runs as they are now', async () => {
+      const wishes = [{ image: 'a', inputs: { n: 1 } }, { image: 'b' }, { image: 'a', inputs: { n: 1 } }];
+      const first = await bulk.create(wishes, { key: 'again' });
+      assert.equal(new Set(first.map(({ run }) => run.id)).size, 3, 'equal items are two runs');
+      const cancelled = (await service.send('POST', `/runs/${first[1].run.id}/cancel`)).body;
+      const runs = await count('runs');
+      for (const side of [bulk, new BulkSteps(twin.send)]) {
+        assert.deepEqual(await side.create(wishes, { key: 'again' }), [
+          { status: 201, run: first[0].run, replayed: true },
+          { status: 201, run: cancelled, replayed: true },
+          { status: 201, run: first[2].run, replayed: true },
+        ]);
+        const ids = await side.create(wishes, { key: 'again', minimal: true });
+        assert.deepEqual(
+          ids,
+          first.map(({ run }) => ({ status: 201, id: run.id, replayed: true })),
+        );
+      }
+      assert.equal(await count('runs'), runs);
+    });
+
+    test('compares each item by its own content: what changed is 409, what was refused before is free, what is new is created', async () => {
+      const first = await bulk.create([{ image: 'a' }, { image: '' }, { image: 'c' }], { key: 'mixed' });
+      const runs = await count('runs');
+      const again = await bulk.create(
+        [{ image: 'A' }, { image: 'b' }, { image: 'c', inputs: undefined }, { image: 'd' }],
+        { key: 'mixed' },
+      );
+      assert.deepEqual(again[0], { status: 409, error: { detail: OTHER_BODY } });
+      assert.deepEqual([again[1].run.image, again[1].replayed], ['b', undefined]);
+      assert.deepEqual([again[2].run.id, again[2].replayed], [first[2].run.id, true]);
+      assert.deepEqual([again[3].run.image, again[3].replayed], ['d', undefined]);
+      assert.equal(await count('runs'), runs + 2);
+    });
+
+    test('belongs to the API key and to the route', async () => {
+      const [one] = await bulk.create([{ image: 'i' }], { key: 'mine' });
+      const headers = { 'Idempotency-Key': 'mine' };
+      const alone = await service.send('POST', '/runs', { body: { image: 'i' }, headers });
+      assert.equal(alone.headers.get('idempotency-replayed'), null);
+      const body = { runs: [{ image: 'i' }] };
+      const other = await service.send('POST', '/runs/batch', { body, headers, key: KEYS.client });
+      const ids = [one.run.id, alone.body.id, other.body.results[0].run.id];
+      assert.equal(new Set(ids).size, 3);
+    });
+
+    test('keeps one entry an item that was taken', async () => {
+      const keys = await count('idempotency_keys');
+      await bulk.create([{ image: 'a' }, {}, { image: 'b' }], { key: 'entries' });
+      assert.equal(await count('idempotency_keys'), keys + 2);
+    });
+  });
+});
+
+const JSON_TYPE = { 'Content-Type': 'application/json' };

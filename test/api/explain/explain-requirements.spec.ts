@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict';
+import { after, afterEach, before, describe, test } from 'node:test';
+import { bodyOf } from '../../support/answer-shapes.js';
+import { RunSteps } from '../../support/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/test-app.js';
+
+/* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
+
+const idsOf = (ops: readonly any[]): string[] => ops.map(({ id }) => id);
+
+for (const scheduler of ['direct', 'fit']) {
+  describe(`an explanation by the strategy ${scheduler} of a run that not every worker may get`, () => {
+    let service: TestApp;
+    let steps: RunSteps;
+
+    before(async () => {
+      service = await startTestApp({
+        env: { SERVICE_SCHEDULER: scheduler, SERVICE_WORKER_TIMEOUT: '3600' },
+      });
+      steps = new RunSteps(service.send);
+    });
+    afterEach(async () => {
+      for (const state of ['PENDING', 'ASSIGNED', 'RUNNING']) {
+        for (const { id } of (await service.send('GET', `/runs?limit=100&state=${state}`)).body.data) {
+          await service.send('POST', `/runs/${id}/cancel`);
+        }
+      }
+      for (const { id } of (await service.send('GET', '/workers')).body) {
+        await service.send('DELETE', `/workers/${id}`);
+      }
+    });
+    after(() => service.close());
+
+    async function explain(id: string): Promise<any> {
+      return bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');
+    }
+
+    test('names the tags that no active worker has', async () => {
+      const { id } = await steps.create({ selector: ['gpu', 'eu', 'ssd'] });
+      assert.equal((await explain(id)).summary, 'Number 1 in the queue; no worker is active.');
+      await steps.heartbeat('w', { tags: ['eu'] });
+      const { workers, counts, summary, requirements } = await explain(id);
+      assert.equal(summary, 'Number 1 in the queue; no active worker has the tags gpu, ssd.');
+      assert.deepEqual(requirements, { selector: ['gpu', 'eu', 'ssd'], capabilities: [] });
+      assert.deepEqual(workers, [
+        {
+          id: 'w',
+          can_take_now: false,
+          could_ever: false,
+          draining: false,
+          obstacles: [{ resource: 'tags', needed: 3, free: 1, total: 1, missing: ['gpu', 'ssd'] }],
+        },
+      ]);
+      assert.deepEqual([counts.active, counts.able_now, counts.able_ever], [1, 0, 0]);
+      assert.deepEqual(await steps.claim('w'), []);
+    });
+
+    test('names the capability that no active worker announces', async () => {
+      const { id } = await steps.create({ env: { A: 'a' }, command: ['true'] });
+      await steps.heartbeat('w', { capabilities: ['command'] });
+      const { workers, summary, requirements } = await explain(id);
+      assert.equal(summary, 'Number 1 in the queue; no active worker announces the capability env.');
+      assert.deepEqual(requirements, { selector: [], capabilities: ['env', 'command'] });
+      assert.deepEqual(workers[0].obstacles, [
+        { resource: 'capabilities', needed: 2, free: 1, total: 1, missing: ['env'] },
+      ]);
+      assert.deepEqual(await steps.claim('w'), []);
+    });
+
+    test('says that no worker has all that it needs, and counts exactly those that have', async () => {
+      const { id } = await steps.create({ selector: ['gpu'], env: { A: 'a' } });
+      await steps.heartbeat('a', { tags: ['gpu'] });
+      await steps.heartbeat('b', { capabilities: ['env'] });
+      assert.equal(
+        (await explain(id)).summary,
+        'Number 1 in the queue; no active worker has all of the tag gpu and the capability env.',
+      );
+      await steps.heartbeat('c', { tags: ['gpu'], capabilities: ['env'] });
+      await steps.heartbeat('d', { tags: ['gpu'], capabilities: ['env'] });
+      await service.send('POST', '/workers/d/drain');
+      const { counts, summary, workers } = await explain(id);
+      assert.deepEqual(counts, { active: 4, draining: 1, stale: 0, able_now: 1, able_ever: 1 });
+      assert.equal(summary, 'Number 1 in the queue; 1 worker can take it as soon as it is their turn.');
+      assert.equal(workers[0].id, 'c');
+      for (const other of ['a', 'b', 'd']) assert.deepEqual(await steps.claim(other), []);
+      assert.deepEqual(idsOf(await steps.claim('c')), [id]);
+    });
+
+    test('says that those which have the tags are too small', async () => {
+      const { id } = await steps.create({ selector: ['gpu'], constraints: { cpu: 1000 } });
+      await steps.heartbeat('w', { tags: ['gpu'] });
+      await steps.heartbeat('large', { resources: { cpu_cores: 2000, ram_mb: 1, gpus: [] } });
+      const { summary, counts } = await explain(id);
+      assert.match(summary, /; no active worker with the tag gpu could ever (take|execute) it/);
+      assert.equal(counts.able_ever, 0);
+    });
+
+    test('names the runs that hold its key, and what frees it', async () => {
+      const concurrency = { key: 'db', limit: 2 };
+      const large = { resources: { cpu_cores: 9, ram_mb: 1, gpus: [] } };
+      for (const id of ['a', 'b', 'c']) await steps.heartbeat(id, large);
+      const first = await steps.create({ concurrency });
+      assert.deepEqual(idsOf(await steps.claim('a')), [first.id]);
+      const second = await steps.create({ concurrency });
+      assert.deepEqual(idsOf(await steps.claim('b')), [second.id]);
+      await steps.event(second.id, 'STARTED', { worker_id: 'b' });
+      const { id } = await steps.create({ concurrency });
+      const full = await explain(id);
+      assert.deepEqual(full.concurrency, {
+        key: 'db',
+        limit: 2,
+        executing: 2,
+        holders: [
+          { run_id: first.id, state: 'ASSIGNED', worker_id: 'a' },
+          { run_id: second.id, state: 'RUNNING', worker_id: 'b' },
+        ],
+      });
+      assert.equal(
+        full.summary,
+        `Number 1 in the queue; its concurrency key 'db' is at its limit of 2, held by runs ${first.id}, ${second.id}.`,
+      );
+      assert.deepEqual([full.counts.able_now, full.counts.able_ever], [0, 3]);
+      assert.deepEqual(full.workers[0].obstacles, [
+        { resource: 'concurrency', needed: 1, free: 0, total: 2 },
+      ]);
+      assert.deepEqual(await steps.claim('c'), []);
+      const executing = (await explain(first.id)).concurrency;
+      assert.deepEqual(
+        [executing.executing, executing.holders],
+        [2, [{ run_id: second.id, state: 'RUNNING', worker_id: 'b' }]],
+      );
+      await steps.event(second.id, 'COMPLETED');
+      assert.equal((await explain(second.id)).concurrency, null);
+      const free = await explain(id);
+      assert.deepEqual([free.concurrency.executing, free.counts.able_now], [1, 3]);
+      assert.deepEqual(idsOf(await steps.claim('c')), [id]);
+    });
+
+    test('says when it starts, and in back-off when that ends', async () => {
+      await steps.heartbeat('w');
+      const startAt = new Date(Date.now() + 3_600_000).toISOString();
+      const { id } = await steps.create({ start_at: startAt, selector: ['gpu'] });
+      const { queue, counts, summary } = await explain(id);
+      assert.deepEqual(
+        [queue.position, queue.not_before, queue.start_at, summary],
+        [null, startAt, startAt, `Not assigned before its start_at, ${startAt}.`],
+      );
+      assert.equal(counts.able_now, 0);
+      const past = new Date(Date.now() - 1000).toISOString();
+      const retried = await steps.running({
+        start_at: past,
+        retry_policy: { max_attempts: 2, backoff_s: 600 },
+      });
+      await steps.event(retried.id, 'FAILED');
+      const backOff = await explain(retried.id);
+      assert.equal(backOff.queue.start_at, null);
+      assert.match(backOff.summary, /^In back-off until /);
+    });
+  });
+}

@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { DatabaseProxy } from '../../support/database-proxy.js';
+import { Scrape } from '../../support/scrape.js';
+import { proxied } from '../../support/proxied-database.js';
+import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+
+/** What is read from the database at a scrape. */
+const STANDING = ['longshore_runs', 'longshore_oldest_pending_run_age_seconds', 'longshore_workers'];
+
+describe('GET /metrics while the database is away', () => {
+  let database: TestDatabase;
+  let proxy: DatabaseProxy;
+  let service: TestApp;
+
+  before(async () => {
+    database = await openTestDatabase();
+    proxy = await DatabaseProxy.open(database.url);
+    service = await startTestApp({
+      database: proxied(database, proxy),
+      env: { SERVICE_WORKER_POOL: 'shared' },
+    });
+    assert.equal((await service.send('POST', '/runs', { body: { image: 'i' } })).status, 201);
+  });
+  after(async () => {
+    await proxy.allow();
+    await service.close();
+    await proxy.refuse();
+    await database.close();
+  });
+
+  /** A scrape, and how long it took. */
+  const timed = async (): Promise<{ scrape: Scrape; ms: number }> => {
+    const began = performance.now();
+    const scrape = await Scrape.of(service.send);
+    return { scrape, ms: performance.now() - began };
+  };
+
+  for (const way of ['silence', 'refuse'] as const) {
+    test(`answers in bounded time without what only the database knows, and with it again afterwards (${way})`, async () => {
+      for (const name of STANDING) assert.ok((await timed()).scrape.find(name).length > 0, name);
+      await proxy[way]();
+      for (let tries = 0; tries < 40; tries += 1) {
+        const several = await Promise.all([timed(), timed()]);
+        for (const { scrape, ms } of several) {
+          assert.ok(ms < 2_500, `it took ${Math.round(ms)} ms`);
+          for (const name of STANDING) assert.deepEqual(scrape.find(name), [], name);
+          assert.ok(scrape.find('longshore_http_requests_total').length > 0);
+          assert.equal(scrape.value('longshore_runs_created_total'), 1);
+        }
+        if (several[0].scrape.value('longshore_database_unreachable') === 1) break;
+        await sleep(50);
+      }
+      const { scrape, ms } = await timed();
+      assert.equal(scrape.value('longshore_database_unreachable'), 1);
+      assert.ok((scrape.value('longshore_database_outages_total') ?? 0) >= 1);
+      assert.ok((scrape.value('longshore_runs_unread_total') ?? 0) > 0);
+      assert.ok(ms < 1_000, `it took ${Math.round(ms)} ms once the outage was known`);
+      await proxy.allow();
+      for (let tries = 0; ; tries += 1) {
+        const now = await Scrape.of(service.send);
+        if (now.value('longshore_database_unreachable') === 0 && now.value('longshore_runs') !== undefined)
+          break;
+        assert.ok(tries < 400, 'the numbers do not come back');
+        await sleep(25);
+      }
+      assert.equal((await Scrape.of(service.send)).value('longshore_runs', { state: 'PENDING' }), 1);
+    });
+  }
+});

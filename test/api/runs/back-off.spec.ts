@@ -1,0 +1,198 @@
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { letTimePass, until } from '../../support/passing-time.js';
+import { RunSteps } from '../../support/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/test-app.js';
+
+const FIRST = 2 ** 31 - 1;
+const PATIENT = { priority: FIRST, retry_policy: { max_attempts: 100, backoff_s: 60 } };
+const QUIET_MS = 150;
+
+/* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
+
+describe('a run in back-off', () => {
+  let service: TestApp;
+  let steps: RunSteps;
+
+  before(async () => {
+    service = await startTestApp();
+    steps = new RunSteps(service.send);
+  });
+  beforeEach(() => steps.emptyQueue());
+  after(() => service.close());
+
+  const pass = (id: string, seconds: number): Promise<void> => letTimePass(service.dataSource, [id], seconds);
+  const claimed = async (): Promise<string[]> => (await steps.claim()).map((op) => op.id);
+  const isQueued = async (id: string): Promise<boolean> =>
+    (await service.dataSource.query('select 1 from run_queue where run_id = $1', [id])).length > 0;
+  const untilQueued = (id: string): Promise<unknown> =>
+    until(
+      () => isQueued(id),
+      (queued) => queued,
+    );
+  const deadlinesOf = (id: string): Promise<unknown[]> =>
+    service.dataSource.query('select due_at from run_deadlines where run_id = $1', [id]);
+  /** Seconds between the failure and the end of the back-off. */
+  const pauseOf = async (id: string): Promise<number> => {
+    const [row] = await service.dataSource.query(
+      'select extract(epoch from not_before - updated_at)::float8 as s from runs where id = $1',
+      [id],
+    );
+    return row.s;
+  };
+  /** A run whose first attempt has just failed. */
+  const inBackOff = async (body: object = {}): Promise<string> => {
+    const { id } = await steps.running({ ...PATIENT, ...body });
+    const run = await steps.event(id, 'FAILED', { error_message: 'no luck' });
+    assert.deepEqual([run.state, run.current_attempt], ['PENDING', 2]);
+    return id;
+  };
+
+  test('shows as PENDING and is not handed out until its pause is over', async () => {
+    const id = await inBackOff();
+    assert.equal((await steps.get(id)).state, 'PENDING');
+    assert.deepEqual(await claimed(), []);
+    await pass(id, 29);
+    await sleep(QUIET_MS);
+    assert.deepEqual(await claimed(), []);
+    await pass(id, 31);
+    await untilQueued(id);
+    assert.deepEqual(await claimed(), [id]);
+  });
+
+  test('stands in the list among the pending ones', async () => {
+    const id = await inBackOff();
+    const { body } = await service.send('GET', '/runs?state=PENDING');
+    assert.ok(body.data.some((run: any) => run.id === id));
+  });
+
+  test('enters the queue without an entry on its timeline, and waits from then on', async () => {
+    const id = await inBackOff();
+    const { events } = await steps.get(id);
+    await pass(id, 60);
+    await untilQueued(id);
+    await steps.claimUntil(id);
+    const run = await steps.get(id);
+    assert.deepEqual(run.events, events);
+    assert.ok(run.execution_summary.queued_ms < 10_000, `${run.execution_summary.queued_ms} ms in the queue`);
+  });
+
+  test('waits twice as long after each failure, less up to a half, never longer than its bound', async () => {
+    const policy = { max_attempts: 100, backoff_s: 60, max_backoff_s: 200 };
+    const { id } = await steps.running({ priority: FIRST, retry_policy: policy });
+    for (const whole of [60, 120, 200, 200]) {
+      await steps.event(id, 'FAILED');
+      const pause = await pauseOf(id);
+      assert.ok(pause >= whole / 2 && pause <= whole, `${pause} of ${whole} s`);
+      await pass(id, whole);
+      await untilQueued(id);
+      await steps.claimUntil(id);
+    }
+  });
+
+  test('does not come back together with others that failed together', async () => {
+    const pauses = new Set<number>();
+    for (let i = 0; i < 8; i += 1) pauses.add(await pauseOf(await inBackOff()));
+    assert.ok(pauses.size > 4, [...pauses].join(', '));
+  });
+
+  test('never waits longer than a day', async () => {
+    const policy = { max_attempts: 100, backoff_s: 86_400 };
+    const { id } = await steps.running({ priority: FIRST, retry_policy: policy });
+    await steps.event(id, 'FAILED');
+    await pass(id, 86_400);
+    await untilQueued(id);
+    await steps.claimUntil(id);
+    await steps.event(id, 'FAILED');
+    assert.ok((await pauseOf(id)) <= 86_400);
+  });
+
+  test('wakes a worker that waits for work when its pause is over', async () => {
+    const id = await inBackOff();
+    const began = performance.now();
+    const waiting = service.send('POST', '/workers/w/claim?wait=20');
+    await sleep(QUIET_MS);
+    await pass(id, 60);
+    const answer = await waiting;
+    assert.deepEqual(
+      answer.body.ops.map((op: any) => [op.id, op.attempt]),
+      [[id, 2]],
+    );
+    assert.ok(performance.now() - began < 5_000, 'long before the wait was over');
+  });
+
+  test('is cancelled like any other, and stays so', async () => {
+    const id = await inBackOff();
+    const { body } = await service.send('POST', `/runs/${id}/cancel`);
+    assert.equal(body.state, 'CANCELLED');
+    assert.deepEqual(await deadlinesOf(id), []);
+    await pass(id, 60);
+    await sleep(QUIET_MS);
+    assert.equal((await steps.get(id)).state, 'CANCELLED');
+    assert.equal(await isQueued(id), false);
+  });
+
+  test('is handed out at once after a forced retry', async () => {
+    const id = await inBackOff();
+    const { body } = await service.send('POST', `/runs/${id}/retry`);
+    assert.equal(body.current_attempt, 3);
+    assert.deepEqual(await deadlinesOf(id), []);
+    assert.deepEqual(await claimed(), [id]);
+  });
+
+  test('is handed out at once when an admin sets it to PENDING', async () => {
+    const id = await inBackOff();
+    await service.send('PATCH', `/runs/${id}`, { body: { state: 'PENDING' } });
+    assert.deepEqual(await deadlinesOf(id), []);
+    assert.deepEqual(await claimed(), [id]);
+  });
+
+  test('stays in it when its priority changes, and has the new one afterwards', async () => {
+    const id = await inBackOff();
+    await service.send('PATCH', `/runs/${id}`, { body: { priority: -5 } });
+    assert.equal(await isQueued(id), false);
+    const { id: other } = await steps.create();
+    await pass(id, 60);
+    await untilQueued(id);
+    assert.deepEqual([...(await claimed()), ...(await claimed())], [other, id]);
+  });
+
+  test('stays in it when something is noted on its timeline', async () => {
+    const id = await inBackOff();
+    await steps.note(id);
+    assert.equal(await isQueued(id), false);
+    assert.deepEqual(await claimed(), []);
+  });
+
+  test('has its whole budget of the start when the pause is over', async () => {
+    const id = await inBackOff({ timeouts: { start_within_s: 30 } });
+    await pass(id, 60);
+    await untilQueued(id);
+    await pass(id, 29);
+    await sleep(QUIET_MS);
+    assert.equal((await steps.get(id)).state, 'PENDING');
+    await pass(id, 1);
+    await until(
+      () => steps.get(id),
+      (run) => run.state === 'FAILED',
+    );
+  });
+
+  test('comes there by an attempt that ran too long as well', async () => {
+    const { id } = await steps.running({ ...PATIENT, timeouts: { attempt_s: 5 } });
+    await pass(id, 5);
+    await until(
+      () => steps.get(id),
+      (run) => run.state === 'PENDING',
+    );
+    assert.equal(await isQueued(id), false);
+    assert.ok((await pauseOf(id)) >= 30);
+  });
+
+  test('is one only after a failure: a policy without back-off hands out at once', async () => {
+    const { id } = await steps.running({ priority: FIRST, retry_policy: { max_attempts: 2 } });
+    await steps.event(id, 'FAILED');
+    assert.deepEqual(await claimed(), [id]);
+  });
+});

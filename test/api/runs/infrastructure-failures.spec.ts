@@ -1,0 +1,195 @@
+import assert from 'node:assert/strict';
+import { after, afterEach, before, describe, test } from 'node:test';
+import { execute } from '../../../src/database/sql.js';
+import { bodyOf } from '../../support/answer-shapes.js';
+import { RunSteps } from '../../support/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/test-app.js';
+
+/* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
+
+const LOST = { error_message: 'engine away', cause: 'infrastructure' };
+
+for (const scheduler of ['direct', 'fit']) {
+  describe(`after a failure of the infrastructure, with the strategy ${scheduler}`, () => {
+    let service: TestApp;
+    let steps: RunSteps;
+
+    before(async () => {
+      service = await startTestApp({
+        env: { SERVICE_SCHEDULER: scheduler, SERVICE_WORKER_TIMEOUT: '600', SERVICE_MAX_RECLAIMS: '2' },
+      });
+      steps = new RunSteps(service.send);
+    });
+    after(() => service.close());
+    afterEach(async () => {
+      await execute(service.dataSource, 'delete from run_queue');
+      for (const name of ['w', 'v', 'x']) await register(name, 1, true);
+    });
+
+    async function register(id: string, cores: number, draining = false): Promise<void> {
+      await steps.heartbeat(id, { resources: { cpu_cores: cores, ram_mb: 1, gpus: [] } });
+      await service.send('POST', `/workers/${id}/${draining ? 'drain' : 'resume'}`);
+    }
+
+    async function claimed(worker: string): Promise<string[]> {
+      return (await steps.claim(worker)).map(({ id }) => id);
+    }
+
+    /** A run that failed on the worker by the infrastructure. */
+    async function failedOn(worker: string, body: Readonly<Record<string, unknown>> = {}): Promise<any> {
+      const { id } = await steps.create(body);
+      assert.deepEqual(await claimed(worker), [id]);
+      return steps.event(id, 'FAILED', LOST);
+    }
+
+    test('the run is back in the queue with its retries, and the timeline says why', async () => {
+      await register('w', 4);
+      const run = await failedOn('w');
+      assert.deepEqual(
+        [run.state, run.current_attempt, run.execution_summary],
+        ['PENDING', 2, { reclaims: 1 }],
+      );
+      const [first] = await steps.attempts(run.id);
+      assert.equal(first.state, 'FAILED');
+      const { cause, error_message: message } = first.execution_summary;
+      assert.deepEqual([cause, message], ['infrastructure', 'engine away']);
+      assert.deepEqual(
+        run.events.map(({ type, attempt }: any) => [type, attempt]),
+        [
+          ['FAILED', 1],
+          ['RETRIED', 1],
+        ],
+      );
+    });
+
+    test('another worker gets the run, before later ones; the same one does not', async () => {
+      await register('w', 4);
+      await register('v', 4);
+      const { id } = await failedOn('w');
+      assert.deepEqual(await claimed('w'), []);
+      const later = await steps.create();
+      assert.deepEqual(await claimed('w'), [later.id]);
+      const last = await steps.create();
+      const [first, ...others] = await claimed('v');
+      assert.equal(first, id);
+      // The strategy fit assigns all that fit.
+      assert.deepEqual(others, scheduler === 'fit' ? [last.id] : []);
+    });
+
+    test('the same worker gets it again if no other one is active and not draining', async () => {
+      await register('w', 4);
+      const { id } = await failedOn('w');
+      assert.deepEqual(await claimed('w'), [id]);
+    });
+
+    test('the same worker gets it again if no other one has the resources, and those never get it', async () => {
+      await register('w', 4);
+      await register('v', 3);
+      const { id } = await failedOn('w', { constraints: { cpu: 4, ram_mb: 0, vram_mb: 0 } });
+      assert.deepEqual(await claimed('v'), []);
+      assert.deepEqual(await claimed('w'), [id]);
+    });
+
+    test('a run that has lost more workers than allowed fails, and says by what', async () => {
+      await register('w', 4);
+      const { id } = await failedOn('w');
+      await steps.claimUntil(id);
+      await steps.event(id, 'FAILED', LOST);
+      // It pauses after the second loss.
+      await execute(service.dataSource, `update runs set reclaims = 2 where id = $1`, [id]);
+      await service.send('PATCH', `/runs/${id}`, { body: { state: 'PENDING' } });
+      await steps.claimUntil(id);
+      const run = await steps.event(id, 'FAILED', { ...LOST, exit_code: 125 });
+      assert.equal(run.state, 'FAILED');
+      const { cause, exit_code: code, reclaims } = run.execution_summary;
+      assert.deepEqual([cause, code, reclaims], ['infrastructure', 125, 3]);
+    });
+
+    test('a waiting claim of another worker is woken, past one of the worker that the run avoids', async () => {
+      await register('w', 4);
+      await register('v', 4);
+      const { id } = await steps.create();
+      assert.deepEqual(await claimed('w'), [id]);
+      const avoided = waitingClaim('w');
+      const other = waitingClaim('v');
+      await untilWaiting(2);
+      await steps.event(id, 'FAILED', LOST);
+      assert.deepEqual(
+        (await other).map((op: any) => op.id),
+        [id],
+      );
+      const next = await steps.create();
+      assert.deepEqual(
+        (await avoided).map((op: any) => op.id),
+        [next.id],
+      );
+    });
+
+    test('an explanation names the worker that the run avoids', async () => {
+      await register('w', 4);
+      const { id } = await failedOn('w');
+      const alone = await explain(id);
+      assert.equal(alone.queue.avoided_worker, 'w');
+      assert.match(alone.summary, /; 1 worker can take it .*; it avoids worker 'w', where /);
+      await register('v', 4);
+      const { summary, workers } = await explain(id);
+      assert.match(summary, /; 1 worker can take it as soon as it is their turn; it avoids worker 'w', /);
+      const {
+        can_take_now: canTakeNow,
+        could_ever: couldEver,
+        obstacles,
+      } = workers.find((one: any) => one.id === 'w');
+      const avoided = { resource: 'avoided', needed: 1, free: 0, total: 1 };
+      assert.deepEqual([canTakeNow, couldEver, obstacles], [false, true, [avoided]]);
+    });
+
+    async function explain(id: string): Promise<any> {
+      return bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');
+    }
+
+    async function waitingClaim(worker: string): Promise<any> {
+      return (await service.send('POST', `/workers/${worker}/claim?wait=20`)).body.ops;
+    }
+
+    async function untilWaiting(count: number): Promise<void> {
+      for (;;) {
+        const { text } = await service.send('GET', '/metrics');
+        if (text.includes(`longshore_waiting_claims ${count}\n`)) return;
+      }
+    }
+  });
+}
+
+describe('a run larger than its worker, with the strategy direct', () => {
+  let service: TestApp;
+  let steps: RunSteps;
+
+  before(async () => {
+    service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
+    steps = new RunSteps(service.send);
+  });
+  after(() => service.close());
+
+  test('is given to it once, then only to one with the resources', async () => {
+    const heartbeat = (id: string, cores: number): Promise<unknown> =>
+      steps.heartbeat(id, { resources: { cpu_cores: cores, ram_mb: 1, gpus: [] } });
+    await heartbeat('small', 1);
+    await heartbeat('other-small', 2);
+    const { id } = await steps.create({ constraints: { cpu: 8, ram_mb: 0, vram_mb: 0 } });
+    await steps.claimUntil(id, 'small');
+    await steps.event(id, 'FAILED', LOST);
+    const small = await steps.create();
+    assert.deepEqual(
+      (await steps.claim('small')).map((op) => op.id),
+      [small.id],
+    );
+    assert.deepEqual([await steps.claim('small'), await steps.claim('other-small')], [[], []]);
+    const explained = bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');
+    assert.match(explained.summary, /no active worker could ever take it/);
+    await heartbeat('large', 8);
+    assert.deepEqual(
+      (await steps.claim('large')).map((op) => op.id),
+      [id],
+    );
+  });
+});

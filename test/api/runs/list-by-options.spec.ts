@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { execute, rows } from '../../../src/database/sql.js';
+import { assertError } from '../../support/answer-shapes.js';
+import { RunSteps } from '../../support/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/test-app.js';
+
+const TAGS_RULE = 'selector must be 1 to 20 tags, separated by commas';
+
+describe('GET /runs by selector and concurrency_key', () => {
+  let service: TestApp;
+  let steps: RunSteps;
+
+  before(async () => {
+    service = await startTestApp();
+    steps = new RunSteps(service.send);
+  });
+  after(() => service.close());
+
+  const ids = async (query: string): Promise<string[]> => {
+    const { status, body, text } = await service.send('GET', `/runs?${query}`);
+    assert.equal(status, 200, text);
+    return body.data.map((run: { id: string }) => run.id);
+  };
+
+  test('a run is in the list of its present state, however it got there', async () => {
+    const { id } = await steps.create({
+      selector: ['moving', 'moving'],
+      concurrency: { key: 'moving', limit: 1 },
+    });
+    const other = await steps.create({ selector: ['moving'] });
+    const states = async (): Promise<string[]> => {
+      const found: string[] = [];
+      for (const state of ['PENDING', 'RUNNING', 'CANCELLED', 'COMPLETED', 'FAILED']) {
+        const [byTag, byKey] = [
+          await ids(`selector=moving&state=${state}`),
+          await ids(`concurrency_key=moving&state=${state}`),
+        ];
+        assert.equal(byTag.includes(id), byKey.includes(id), state);
+        if (byKey.includes(id)) found.push(state);
+      }
+      return found;
+    };
+    assert.deepEqual(await states(), ['PENDING']);
+    for (const state of ['RUNNING', 'COMPLETED', 'PENDING', 'FAILED']) {
+      await service.send('PATCH', `/runs/${id}`, { body: { state } });
+      assert.deepEqual(await states(), [state]);
+    }
+    await service.send('POST', `/runs/${id}/retry`);
+    await service.send('POST', `/runs/${id}/cancel`);
+    assert.deepEqual(await states(), ['CANCELLED']);
+    assert.deepEqual(await ids('selector=moving'), [other.id, id]);
+  });
+
+  test('a selector of several tags lists the runs that have all of them', async () => {
+    const both = await steps.create({ selector: ['x', 'y', 'z'] });
+    await steps.create({ selector: ['x'] });
+    const more = await steps.create({ selector: ['y', 'x'] });
+    for (const selector of ['x,y', 'y,x', 'y,x,y']) {
+      assert.deepEqual(await ids(`selector=${selector}`), [more.id, both.id]);
+    }
+    assert.deepEqual(await ids('selector=x,y,z,w'), []);
+  });
+
+  test('a tag or a key of any characters is found', async () => {
+    const { id } = await steps.create({ selector: ['日本 +&='], concurrency: { key: 'a,b +&=', limit: 1 } });
+    assert.deepEqual(await ids(`selector=${encodeURIComponent('日本 +&=')}`), [id]);
+    assert.deepEqual(await ids(`concurrency_key=${encodeURIComponent('a,b +&=')}`), [id]);
+  });
+
+  test('what is no list of tags is refused', async () => {
+    const many = Array.from({ length: 21 }, (_, i) => `t${i}`).join(',');
+    for (const selector of [',', 'a,', ',a', 'a,,b', many]) {
+      assertError(await service.send('GET', `/runs?selector=${selector}`), 400, TAGS_RULE);
+    }
+    for (const name of ['selector', 'concurrency_key']) {
+      assert.equal((await service.send('GET', `/runs?${name}=`)).status, 400);
+    }
+  });
+
+  test('a run that is removed leaves nothing behind', async () => {
+    const { id } = await steps.create({ selector: ['gone', 'too'] });
+    const tags = (): Promise<unknown[]> =>
+      rows(service.dataSource, 'select tag from run_tags where run_id = $1::uuid', [id]);
+    assert.equal((await tags()).length, 2);
+    await execute(service.dataSource, 'delete from runs where id = $1::uuid', [id]);
+    assert.deepEqual(await tags(), []);
+  });
+});

@@ -1,0 +1,316 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { rows } from '../../../src/database/sql.js';
+import { assertError, bodyOf } from '../../support/answer-shapes.js';
+import { RunSteps } from '../../support/run-steps.js';
+import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+
+const STATES = ['PENDING', 'ASSIGNED', 'RUNNING', 'CANCELLED', 'COMPLETED', 'FAILED'] as const;
+const NOBODY = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
+const PRIORITY = `priority must be an integer from ${-(2 ** 31)} to ${2 ** 31 - 1}`;
+
+/** Bodies that are refused: the detail, and the lines of a refusal by fields. */
+const REFUSED: readonly (readonly [body: unknown, detail: string, errors?: readonly string[]])[] = [
+  [{ state: 'DONE' }, `Invalid state 'DONE'`],
+  [{ state: 'pending' }, `Invalid state 'pending'`],
+  [{ state: '' }, `Invalid state ''`],
+  [{ state: 'constructor' }, `Invalid state 'constructor'`],
+  [{ state: 'PENDING ' }, `Invalid state 'PENDING '`],
+  [{ state: 'DONE', priority: 5, outputs: { a: 1 } }, `Invalid state 'DONE'`],
+  ...[5, true, [], {}].map((state) => [{ state }, ...invalid('state must be a string')] as const),
+  ...[1.5, '1', 2 ** 31, -(2 ** 31) - 1, true, {}].map(
+    (priority) => [{ priority }, ...invalid(PRIORITY)] as const,
+  ),
+  ...[[], 'x', 5, false].map((outputs) => [{ outputs }, ...invalid('outputs must be an object')] as const),
+  [{ state: 'PENDING', progress: 5 }, ...invalid('progress is not a known field')],
+  [{ image: 'other' }, ...invalid('image is not a known field')],
+  [
+    { state: 5, priority: 'x', outputs: 1 },
+    ...invalid('state must be a string', 'outputs must be an object', PRIORITY),
+  ],
+  [[], ...invalid('the body must be a JSON object')],
+  ['null', ...invalid('the body must be a JSON object')],
+  ['{"priority":1,"priority":2}', 'Malformed JSON body: duplicate key at character 15'],
+  ['{"priority":', 'Malformed JSON body: syntax error'],
+];
+
+describe('PATCH of a run', () => {
+  let service: TestApp;
+  let steps: RunSteps;
+
+  before(async () => {
+    service = await startTestApp();
+    steps = new RunSteps(service.send);
+  });
+  after(() => service.close());
+
+  const patch = (id: string, body: unknown, key: string = KEYS.admin): Promise<TestAnswer> =>
+    service.send('PATCH', `/runs/${id}`, { body, key });
+  const patched = async (id: string, body: unknown): Promise<Json> => bodyOf(await patch(id, body), 'OpRun');
+
+  for (const from of STATES) {
+    for (const to of STATES) {
+      test(`sets ${to} from ${from}, and the current attempt follows`, async () => {
+        const found = await steps.inState(from, {
+          event_delivery: { topic: 'patched' },
+          outputs: { t: 1 },
+        });
+        const timeline = await steps.poll(found.id);
+        const feed = await feedSize();
+        const run = await patched(found.id, { state: to });
+        assert.deepEqual(await steps.get(run.id), run);
+        assert.deepEqual(without(run, 'updatedAt'), {
+          ...without(found, 'updatedAt'),
+          state: to,
+          execution_summary: summaryAfter(found, run, to),
+        });
+        assert.ok(run.updatedAt >= found.updatedAt);
+        const [attempt, ...others] = await steps.attempts(run.id);
+        assert.deepEqual(others, []);
+        assert.deepEqual(
+          [attempt.attempt, attempt.state, attempt.execution_summary],
+          [1, to, run.execution_summary],
+        );
+        assert.equal(attempt.started_at, run.execution_summary.started_at ?? null);
+        assert.equal(attempt.finished_at, run.execution_summary.finished_at ?? null);
+        // An emergency leaves no trace but the audit log's.
+        assert.deepEqual(
+          (await steps.poll(run.id)).map((entry) => without(entry, 'state')),
+          timeline.map((entry) => without(entry, 'state')),
+        );
+        assert.equal(await feedSize(), feed);
+        await assertBehaves(run.id, to);
+      });
+    }
+  }
+
+  /** What the state that was set promises. */
+  async function assertBehaves(id: string, state: string): Promise<void> {
+    if (state === 'PENDING') {
+      await steps.heartbeat('next');
+      await steps.claimUntil(id, 'next');
+      const run = await steps.event(id, 'COMPLETED', { outputs: { done: true } });
+      assert.deepEqual([run.state, run.execution_summary.worker_id], ['COMPLETED', 'next']);
+      return;
+    }
+    await steps.emptyQueue('sweeper');
+    assert.equal((await steps.get(id)).state, state, 'no claim takes it');
+    if (state === 'ASSIGNED' || state === 'RUNNING') {
+      assert.equal((await steps.event(id, 'COMPLETED')).state, 'COMPLETED');
+      return;
+    }
+    const locked = `Run is already in terminal state ${state}`;
+    assertError(await steps.report(id, { type: 'NOTE', msg: '' }), 400, locked);
+    assertError(await service.send('POST', `/runs/${id}/cancel`), 400, locked);
+    assert.equal(bodyOf(await service.send('POST', `/runs/${id}/retry`), 'OpRun').state, 'PENDING');
+  }
+
+  async function feedSize(): Promise<number> {
+    const [row] = await rows<{ n: number }>(
+      service.dataSource,
+      'select count(*)::integer as n from feed_entries',
+    );
+    return row?.n ?? -1;
+  }
+
+  for (const to of ['ASSIGNED', 'RUNNING']) {
+    test(`a run set to ${to} belongs to the first worker that reports STARTED`, async () => {
+      const { id } = await steps.create();
+      await patched(id, { state: to });
+      const started = { type: 'STARTED', msg: '', payload: { worker_id: 'finder', gpu_id: 1 } };
+      const note = { type: 'NOTE', msg: '' };
+      const refused = (worker: string): string => `Run '${id}' is not assigned to worker '${worker}'`;
+      // Nobody holds it yet: neither a note nor a start in another one's name is theirs to report.
+      assertError(await steps.report(id, note, { worker: 'finder' }), 409, refused('finder'));
+      assertError(await steps.report(id, started, { worker: 'thief' }), 409, refused('thief'));
+      assertError(
+        await steps.report(id, started, { worker: 'finder', attempt: 2 }),
+        409,
+        `Run '${id}' attempt 2 is not current`,
+      );
+      const run = bodyOf(await steps.report(id, started, { worker: 'finder', attempt: 1 }), 'OpRun');
+      assert.deepEqual(
+        [run.state, run.execution_summary.worker_id, run.constraints.gpu_id],
+        ['RUNNING', 'finder', 1],
+      );
+      const second = { ...started, payload: { worker_id: 'late' } };
+      assertError(await steps.report(id, second), 409, refused('late'));
+      assertError(await steps.report(id, note, { worker: 'late' }), 409, refused('late'));
+      assert.equal((await steps.report(id, note, { worker: 'finder', attempt: 1 })).status, 200);
+    });
+  }
+
+  test('takes a run that is in execution out of its worker’s hands', async () => {
+    const { id } = await steps.running({}, 'holder');
+    await patched(id, { state: 'PENDING' });
+    const note = { type: 'NOTE', msg: '' };
+    assertError(
+      await steps.report(id, note, { worker: 'holder' }),
+      409,
+      `Run '${id}' is not assigned to worker 'holder'`,
+    );
+    assertError(
+      await steps.report(id, { type: 'COMPLETED', msg: '' }),
+      409,
+      `Run '${id}' is not assigned to a worker`,
+    );
+  });
+
+  test('replaces the outputs as a whole, in any state, and lets them stand until the run completes with its own', async () => {
+    const { id } = await steps.create({ outputs: { a: 1, b: { c: 2 } }, priority: 2 ** 31 - 1 });
+    const odd = '{"b":{"d":[1e-7]},"__proto__":{"x":1},"constructor":null}';
+    const answer = await patch(id, `{"outputs":${odd}}`);
+    assert.ok(answer.text.includes(`"outputs":${odd},`), answer.text);
+    assert.ok((await service.send('GET', `/runs/${id}`)).text.includes(`"outputs":${odd},`));
+    const [attempt] = await steps.attempts(id);
+    assert.equal(JSON.stringify(attempt.outputs), odd);
+    assert.deepEqual((await patched(id, { outputs: {} })).outputs, {});
+    await steps.heartbeat();
+    await steps.claimUntil(id);
+    assert.deepEqual((await patched(id, { outputs: { z: 1 } })).outputs, { z: 1 });
+    assert.deepEqual((await steps.event(id, 'COMPLETED', { outputs: { own: 1 } })).outputs, { own: 1 });
+    assert.deepEqual((await patched(id, { outputs: { late: 1 } })).outputs, { late: 1 });
+    // A new attempt starts with what the run was created with.
+    const retried = bodyOf(await service.send('POST', `/runs/${id}/retry`), 'OpRun');
+    assert.deepEqual(retried.outputs, { a: 1, b: { c: 2 } });
+    assert.deepEqual((await steps.attempts(id))[0].outputs, { late: 1 });
+  });
+
+  test('changes the order of the queue by the priority, in both directions', async () => {
+    await steps.emptyQueue();
+    const ids = [];
+    for (let i = 0; i < 4; i += 1) ids.push((await steps.create({ priority: 0 })).id);
+    const [a, b, c, d] = ids;
+    assert.equal((await patched(c, { priority: 2 ** 31 - 1 })).priority, 2 ** 31 - 1);
+    await patched(a, { priority: -(2 ** 31) });
+    await patched(d, { priority: 1 });
+    const order = [];
+    for (let i = 0; i < 4; i += 1) order.push((await steps.claim())[0].id);
+    assert.deepEqual(order, [c, d, b, a]);
+  });
+
+  test('puts a run back into the queue where its age and its new priority belong', async () => {
+    await steps.emptyQueue();
+    const { id: old } = await steps.create();
+    assert.deepEqual(
+      (await steps.claim()).map(({ id }) => id),
+      [old],
+    );
+    const { id: young } = await steps.create();
+    const { id: urgent } = await steps.create({ priority: 5 });
+    await patched(old, { state: 'PENDING', priority: 0 });
+    const order = [];
+    for (let i = 0; i < 3; i += 1) order.push((await steps.claim())[0].id);
+    assert.deepEqual(order, [urgent, old, young]);
+    assert.deepEqual(await steps.claim(), []);
+  });
+
+  test('leaves the priority of a run that is not in the queue without effect on the queue', async () => {
+    const { id } = await steps.running();
+    assert.equal((await patched(id, { priority: 9 })).priority, 9);
+    await steps.emptyQueue();
+    assert.equal((await steps.get(id)).state, 'RUNNING');
+  });
+
+  for (const body of [{}, { state: null, priority: null, outputs: null }]) {
+    test(`changes nothing but updatedAt by ${JSON.stringify(body)}`, async () => {
+      const run = await steps.running();
+      const changed = await patched(run.id, body);
+      assert.deepEqual(without(changed, 'updatedAt'), without(run, 'updatedAt'));
+      assert.ok(changed.updatedAt >= run.updatedAt);
+    });
+  }
+
+  for (const [body, detail, errors] of REFUSED) {
+    test(`refuses ${JSON.stringify(body)} and changes nothing`, async () => {
+      const run = await steps.running();
+      const entries = await auditSize();
+      const sent = typeof body === 'string' ? body : JSON.stringify(body);
+      assertError(await patch(run.id, sent), 400, detail, errors);
+      assert.deepEqual(await steps.get(run.id), run);
+      assert.equal(await auditSize(), entries);
+      // What is wrong with the body is said before the run is looked for.
+      assert.equal((await patch(NOBODY, sent)).status, 400);
+    });
+  }
+
+  async function auditSize(): Promise<number> {
+    const [row] = await rows<{ n: number }>(
+      service.dataSource,
+      'select count(*)::integer as n from audit_entries',
+    );
+    return row?.n ?? -1;
+  }
+
+  for (const id of [NOBODY, 'nope', NOBODY.toUpperCase()]) {
+    test(`says that there is no run ${id}`, async () => {
+      const entries = await auditSize();
+      assertError(await patch(id, { state: 'PENDING' }), 404, `OpRun '${id}' not found`);
+      assert.equal(await auditSize(), entries);
+    });
+  }
+
+  for (const key of [KEYS.client, KEYS.worker]) {
+    test(`is for admins only: ${key} may not`, async () => {
+      const run = await steps.create();
+      assertError(await patch(run.id, { state: 'FAILED' }, key), 403, `API key lacks scope 'admin'`);
+      assertError(await patch('nope', '{', key), 403, `API key lacks scope 'admin'`);
+      assert.deepEqual(await steps.get(run.id), run);
+    });
+  }
+
+  test('racing with events and cancels leaves one winner that all agree on', async () => {
+    for (let round = 0; round < 10; round += 1) {
+      const { id } = await steps.running();
+      const answers = await Promise.all([
+        steps.report(id, { type: 'COMPLETED', msg: '' }),
+        service.send('POST', `/runs/${id}/cancel`),
+        patch(id, { state: 'FAILED' }),
+      ]);
+      const run = await steps.get(id);
+      // Nothing refuses the PATCH, so it stands unless it came first and one of the others was refused for it.
+      assert.equal(run.state, 'FAILED');
+      assert.equal(answers[2].status, 200);
+      assert.ok(answers.slice(0, 2).filter(({ status }) => status === 200).length <= 1);
+    }
+  });
+});
+
+/** What the execution summary shows once a state was set. */
+function summaryAfter(found: Json, run: Json, to: string): Json {
+  const was = found.execution_summary;
+  if (to === found.state) return was;
+  if (isTerminal(to)) {
+    // Only a failed run has a cause.
+    return isTerminal(found.state) ? without(was, 'cause') : finished(was, run.updatedAt);
+  }
+  if (to === 'PENDING') return {};
+  const held = found.state === 'ASSIGNED' || found.state === 'RUNNING';
+  const queuedMs = Date.parse(run.updatedAt) - Date.parse(found.createdAt);
+  const { started_at: startedAt, ...assignment } = held
+    ? was
+    : { assigned_at: run.updatedAt, queued_ms: queuedMs };
+  return to === 'RUNNING' ? { ...assignment, started_at: startedAt ?? run.updatedAt } : assignment;
+}
+
+function finished(summary: Json, at: string): Json {
+  const { started_at: startedAt } = summary;
+  const duration = startedAt === undefined ? {} : { duration_ms: Date.parse(at) - Date.parse(startedAt) };
+  return { ...summary, finished_at: at, ...duration };
+}
+
+/** The object without one of its fields. */
+function without(object: Json, name: string): Json {
+  return Object.fromEntries(Object.entries(object).filter(([key]) => key !== name));
+}
+
+function isTerminal(state: string): boolean {
+  return ['CANCELLED', 'COMPLETED', 'FAILED'].includes(state);
+}
+
+function invalid(...errors: string[]): readonly [string, readonly string[]] {
+  return ['Request validation failed', errors];
+}
+
+// oxlint-disable-next-line typescript/no-explicit-any -- tests look into answers of any shape
+type Json = any;

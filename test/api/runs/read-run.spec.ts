@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { assertError, assertInvalid, bodyOf } from '../../support/answer-shapes.js';
+import { RawConnection, requestText } from '../../support/raw-http.js';
+import { RunSteps } from '../../support/run-steps.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/test-app.js';
+
+const NOBODY = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
+
+/** Ids of runs that do not exist, as they stand in the path and as the answer names them. */
+const UNKNOWN_IDS: readonly (readonly [title: string, path: string, id: string])[] = [
+  ['a UUID that nobody has', NOBODY, NOBODY],
+  ['a UUID of version 4', 'b7f1c1de-3b9a-4f7e-9d7c-5a1b2c3d4e5f', 'b7f1c1de-3b9a-4f7e-9d7c-5a1b2c3d4e5f'],
+  ['the nil UUID', '00000000-0000-0000-0000-000000000000', '00000000-0000-0000-0000-000000000000'],
+  ['a UUID in braces', `%7B${NOBODY}%7D`, `{${NOBODY}}`],
+  ['a UUID without dashes', NOBODY.replaceAll('-', ''), NOBODY.replaceAll('-', '')],
+  ['a UUID with a blank', `${NOBODY}%20`, `${NOBODY} `],
+  ['a UUID with a line end', `${NOBODY}%0A`, `${NOBODY}\n`],
+  ['a number', '1', '1'],
+  ['a word', 'nope', 'nope'],
+  ['null', 'null', 'null'],
+  ['__proto__', '__proto__', '__proto__'],
+  ['SQL', "1'%20or%20'1'='1", "1' or '1'='1"],
+  ['an encoded slash', '..%2F..%2Fetc', '../../etc'],
+  ['an encoded percent sign', '%25zz', '%zz'],
+  ['characters outside ASCII', '%C3%A9%F0%9F%98%80', 'é😀'],
+  ['4,000 characters', 'x'.repeat(4000), 'x'.repeat(4000)],
+];
+
+/** Paths that name nothing at all. */
+const NO_PATHS: readonly (readonly [title: string, path: string])[] = [
+  ['NUL', '/runs/%00'],
+  ['NUL after a UUID', `/runs/${NOBODY}%00`],
+  ['a malformed escape', '/runs/%zz'],
+  ['a dangling escape', '/runs/%'],
+  ['a lone surrogate', '/runs/%ED%A0%80'],
+  ['a byte that is not UTF-8', '/runs/%FF'],
+  ['traversal', '/runs/../runs/x'],
+  ['a trailing slash', '/runs/x/'],
+  ['another case', '/Runs/x'],
+  ['an unknown part', '/runs/x/nope'],
+];
+
+/** Every route of one run, with a body where it takes one. */
+const ROUTES: readonly (readonly [method: string, path: string, body?: object])[] = [
+  ['GET', ''],
+  ['GET', '/events'],
+  ['GET', '/attempts'],
+  ['POST', '/retry'],
+  ['POST', '/cancel'],
+  ['POST', '/events', { type: 'NOTE', msg: '' }],
+];
+
+describe('reading a run', () => {
+  let service: TestApp;
+  let steps: RunSteps;
+
+  before(async () => {
+    service = await startTestApp();
+    steps = new RunSteps(service.send);
+  });
+  after(() => service.close());
+
+  for (const [title, path, id] of UNKNOWN_IDS) {
+    test(`says of ${title} on every route that there is no such run`, async () => {
+      for (const [method, route, body] of ROUTES) {
+        const answer = await service.send(method, `/runs/${path}${route}`, { body });
+        assertError(answer, 404, `OpRun '${id}' not found`);
+      }
+    });
+  }
+
+  test('knows a run by its id in lower case only', async () => {
+    const { id } = await steps.create();
+    const upper = String(id).toUpperCase();
+    for (const [method, route, body] of ROUTES) {
+      assertError(
+        await service.send(method, `/runs/${upper}${route}`, { body }),
+        404,
+        `OpRun '${upper}' not found`,
+      );
+    }
+    assert.equal((await steps.get(id)).state, 'PENDING');
+  });
+
+  for (const [title, path] of NO_PATHS) {
+    test(`finds nothing under a path with ${title}`, async () => {
+      const connection = await RawConnection.open(Number(new URL(service.url).port));
+      try {
+        const request = requestText('GET', path, { 'X-API-Key': KEYS.admin });
+        const { status, body, headers } = await connection.send(request).next();
+        assert.deepEqual([status, JSON.parse(body)], [404, { detail: 'Not found' }]);
+        assert.match(headers['content-type'] ?? '', /^application\/json\b/);
+      } finally {
+        connection.destroy();
+      }
+    });
+  }
+
+  test('leaves the timeline out when asked to, and shows it otherwise', async () => {
+    const { id } = await steps.create();
+    await steps.event(id, 'NOTE', { a: 1 }, 'hello');
+    const url = `/runs/${id}`;
+    const whole = bodyOf(await service.send('GET', url), 'OpRun');
+    assert.deepEqual(whole.events, [
+      { id: 0, attempt: 1, type: 'NOTE', t: whole.updatedAt, msg: 'hello', payload: { a: 1 } },
+    ]);
+    assert.deepEqual(bodyOf(await service.send('GET', `${url}?include_events=true`), 'OpRun'), whole);
+    assert.deepEqual(bodyOf(await service.send('GET', `${url}?include_events=false`), 'OpRun'), {
+      ...whole,
+      events: [],
+    });
+  });
+
+  for (const [query, error] of [
+    ['include_events=', 'include_events must not be empty'],
+    ['include_events=0', 'include_events must be true or false'],
+    ['include_events=False', 'include_events must be true or false'],
+    ['include_events=false&include_events=false', 'include_events must not be given more than once'],
+    ['events=false', 'events is not a known query parameter'],
+  ] as const) {
+    test(`refuses the query ${query}, also of a run that does not exist`, async () => {
+      assertInvalid(await service.send('GET', `/runs/${NOBODY}?${query}`), [error]);
+    });
+  }
+
+  for (const path of ['', '/attempts', '/retry', '/cancel']) {
+    test(`refuses a query on ${path === '' ? 'the run' : path}`, async () => {
+      const { id } = await steps.create();
+      const method = path === '' || path === '/attempts' ? 'GET' : 'POST';
+      assertInvalid(await service.send(method, `/runs/${id}${path}?x=1`), [
+        'x is not a known query parameter',
+      ]);
+      assert.equal((await steps.get(id)).state, 'PENDING');
+    });
+  }
+
+  for (const method of ['PUT', 'DELETE', 'OPTIONS', 'PROPFIND']) {
+    test(`answers 404 to ${method} on a known path`, async () => {
+      assertError(await service.send(method, `/runs/${NOBODY}`), 404, 'Not found');
+    });
+  }
+});

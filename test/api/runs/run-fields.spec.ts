@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import type { Type } from '@nestjs/common';
+import { getMetadataStorage } from 'class-validator';
+import { RunEntity } from '../../../src/database/entities/run.entity.js';
+import {
+  ConstraintsInputDto,
+  EventDeliveryInputDto,
+  RetryPolicyInputDto,
+  TimeoutsInputDto,
+} from '../../../src/runs/http/dto/run-options.dto.js';
+import { ConcurrencyInputDto } from '../../../src/runs/http/dto/execution-options.dto.js';
+import { CreateRunDto } from '../../../src/runs/http/dto/run-requests.dto.js';
+import { CREATION_TIMES, INITIAL_VALUES } from '../../../src/runs/machine/run.js';
+import { RUNS } from '../../../src/runs/storage/run-columns.js';
+import { RunSteps } from '../../support/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/test-app.js';
+
+/** What the worker needs to know of the container. */
+const CONTAINER = {
+  env: { A: '1' },
+  command: ['c', ''],
+  args: ['a'],
+  secrets: { B: 'secret' },
+  image_pull_secret: 'login',
+};
+/** Every field that a client can set, with a value that is not its default. A new field of a DTO belongs here. */
+const OPTIONS = {
+  constraints: { ram_mb: 1, vram_mb: 2, cpu: 3 },
+  retry_policy: { max_attempts: 4, backoff_s: 5, max_backoff_s: 6, retry_on: ['oom', 'exit:1-2'] },
+  timeouts: { start_within_s: 7000, attempt_s: 8000 },
+  event_delivery: { topic: 'topic', attributes: { a: 'b' } },
+  ...CONTAINER,
+  selector: ['gpu', 'eu'],
+  concurrency: { key: 'key', limit: 12 },
+};
+const BODY = {
+  image: 'registry/image:1',
+  priority: 9,
+  inputs: { in: 10 },
+  outputs: { out: 11 },
+  start_at: '2020-01-31T09:00:00.250Z',
+  ...OPTIONS,
+};
+const HEADERS = {
+  traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+  tracestate: 'vendor=value',
+};
+
+/** Fields of a DTO that are only accepted: the worker that gets the run chooses the GPU. */
+const IGNORED = ['gpu_id'];
+
+/** Columns of a new run that a request does not determine. */
+const NOT_REQUESTED = ['id', 'attemptId', 'notBefore', ...CREATION_TIMES, ...Object.keys(INITIAL_VALUES)];
+
+function fieldsOf(dto: Type): string[] {
+  const metadata = getMetadataStorage().getTargetValidationMetadatas(dto, '', false, false);
+  const fields = new Set(metadata.map(({ propertyName }) => propertyName));
+  return [...fields].filter((field) => !IGNORED.includes(field)).toSorted();
+}
+
+describe('a field of a run', () => {
+  let service: TestApp;
+  let runs: RunSteps;
+
+  before(async () => {
+    service = await startTestApp();
+    runs = new RunSteps(service.send);
+    const definition = { id: 'full', version: '1', image: BODY.image, ...OPTIONS };
+    assert.equal((await service.send('POST', '/definitions', { body: definition })).status, 201);
+  });
+
+  after(() => service.close());
+
+  const row = (id: string): Promise<RunEntity> =>
+    service.dataSource.manager.findOneByOrFail(RunEntity, { id });
+
+  const create = async (path: string, body: object): Promise<Record<string, unknown>> => {
+    const answer = await service.send('POST', path, { body, headers: HEADERS });
+    assert.equal(answer.status, 201, answer.text);
+    return answer.body;
+  };
+
+  const fromDefinition = (): Promise<Record<string, unknown>> => {
+    const { priority, inputs, outputs, start_at } = BODY;
+    return create('/definitions/full/runs', { priority, inputs, outputs, start_at });
+  };
+
+  it('is set by this test if a request can set it', () => {
+    const dtos: [Type, object][] = [
+      [CreateRunDto, BODY],
+      [ConstraintsInputDto, OPTIONS.constraints],
+      [RetryPolicyInputDto, OPTIONS.retry_policy],
+      [TimeoutsInputDto, OPTIONS.timeouts],
+      [EventDeliveryInputDto, OPTIONS.event_delivery],
+      [ConcurrencyInputDto, OPTIONS.concurrency],
+    ];
+    for (const [dto, body] of dtos) assert.deepEqual(Object.keys(body).toSorted(), fieldsOf(dto), dto.name);
+  });
+
+  it('is stored in its column', async () => {
+    const full = await row(String((await create('/runs', BODY))['id']));
+    const made = await row(String((await fromDefinition())['id']));
+    const bare = await row((await runs.create()).id);
+    for (const field of RUNS.fields) {
+      if (NOT_REQUESTED.includes(field)) continue;
+      assert.notDeepEqual(made[field], bare[field], `${field} of a run from a definition`);
+      if (field.startsWith('definition')) continue;
+      assert.notDeepEqual(full[field], bare[field], field);
+      assert.deepEqual(made[field], full[field], field);
+    }
+  });
+
+  it('is in every response', async () => {
+    const created = await create('/runs', BODY);
+    const id = String(created['id']);
+    const constraints = { ...BODY.constraints, gpu_id: null };
+    const shown = { ...BODY, constraints, traceparent: HEADERS.traceparent };
+    const bulk = await service.send('POST', '/runs/batch', { body: { runs: [BODY] }, headers: HEADERS });
+    const list = await service.send('GET', '/runs?limit=10');
+    const responses: [string, Record<string, unknown>][] = [
+      ['POST /runs', created],
+      ['POST /definitions/{name}/runs', await fromDefinition()],
+      ['POST /runs/batch', bulk.body.results[0].run],
+      ['GET /runs', list.body.data.find((run: { id: string }) => run.id === id)],
+      ['GET /runs/{id}', await runs.get(id)],
+      ['PATCH /runs/{id}', (await service.send('PATCH', `/runs/${id}`, { body: { priority: 9 } })).body],
+      ['POST /runs/{id}/events', await runs.event(id, 'NOTE')],
+      ['POST /runs/{id}/cancel', (await service.send('POST', `/runs/${id}/cancel`)).body],
+      ['POST /runs/{id}/retry', (await service.send('POST', `/runs/${id}/retry`)).body],
+    ];
+    for (const [route, response] of responses) {
+      const found = Object.fromEntries(Object.keys(shown).map((field) => [field, response[field]]));
+      assert.deepEqual(found, shown, route);
+    }
+  });
+
+  it('reaches the worker', async () => {
+    await runs.heartbeat('w', {
+      tags: OPTIONS.selector,
+      capabilities: ['env', 'command', 'secrets', 'registry'],
+    });
+    while ((await runs.claim()).length > 0);
+    await create('/runs', BODY);
+    const [op] = await runs.claim();
+    const { image, inputs, constraints } = BODY;
+    const { id: _, ...shown } = op;
+    assert.deepEqual(shown, {
+      image,
+      inputs,
+      constraints: { ...constraints, gpu_id: null },
+      attempt: 1,
+      ...CONTAINER,
+      ...HEADERS,
+    });
+  });
+});

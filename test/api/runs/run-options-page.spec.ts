@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { promisify } from 'node:util';
+import { DocBlocks } from '../../support/doc-blocks.js';
+import { until } from '../../support/passing-time.js';
+import { RunSteps } from '../../support/run-steps.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/test-app.js';
+
+describe('the commands of docs/run-options.md', () => {
+  let service: TestApp;
+  let steps: RunSteps;
+  let folder: string;
+  let blocks: DocBlocks;
+
+  before(async () => {
+    service = await startTestApp();
+    steps = new RunSteps(service.send);
+    folder = await mkdtemp(join(tmpdir(), 'run-options-page-'));
+    blocks = await DocBlocks.read('docs/run-options.md');
+  });
+  after(async () => {
+    await rm(folder, { recursive: true, force: true });
+    await service.close();
+  });
+
+  /** Runs the block with the name. @returns the id of the run that it creates */
+  const create = async (name: string): Promise<string> => {
+    const env = { ...process.env, URL: service.url, KEY: KEYS.admin };
+    const options = { cwd: folder, env, timeout: 60_000 };
+    await promisify(execFile)('bash', ['-euc', blocks.one(name)], options);
+    return JSON.parse(await readFile(join(folder, 'run.json'), 'utf8')).id;
+  };
+
+  test('create a run with an environment and a command, for a worker that announces both', async () => {
+    const id = await create('environment');
+    await steps.heartbeat('plain');
+    assert.deepEqual(await steps.claim('plain'), []);
+    await steps.heartbeat('able', { capabilities: ['env', 'command'] });
+    const [op] = await steps.claim('able');
+    assert.deepEqual(
+      [op.id, op.env, op.command, op.args],
+      [id, { GREETING: 'hello' }, ['sh', '-c'], ['echo "$GREETING"']],
+    );
+  });
+
+  test('create a run for workers with tags', async () => {
+    const id = await create('selector');
+    await steps.heartbeat('plain');
+    assert.deepEqual(await steps.claim('plain'), []);
+    const { body } = await service.send('GET', `/runs/${id}/explain`);
+    assert.match(body.summary, /gpu/);
+    await steps.heartbeat('tagged', { tags: ['eu', 'gpu', 'fast'] });
+    assert.equal((await steps.claim('tagged'))[0]?.id, id);
+  });
+
+  test('create runs of which one at a time is in execution', async () => {
+    const first = await create('concurrency');
+    const second = await create('concurrency');
+    await steps.heartbeat();
+    assert.equal((await steps.claim())[0]?.id, first);
+    assert.deepEqual(await steps.claim(), []);
+    const { body } = await service.send('GET', `/runs/${second}/explain`);
+    assert.ok(body.summary.includes(first) || JSON.stringify(body.concurrency).includes(first));
+    await steps.event(first, 'CANCELLED');
+    assert.equal((await steps.claim())[0]?.id, second);
+  });
+
+  test('create a run that starts later', async () => {
+    const id = await create('start');
+    await steps.heartbeat();
+    const [op] = await until(
+      () => steps.claim(),
+      (ops) => ops.length > 0,
+    );
+    assert.equal(op.id, id);
+    const { start_at: startAt, execution_summary: summary } = await steps.get(id);
+    assert.ok(summary.assigned_at >= startAt);
+  });
+
+  test('create a run that only some failures retry', async () => {
+    const id = await create('retry');
+    await steps.heartbeat();
+    await steps.claimUntil(id);
+    const retried = await steps.event(id, 'FAILED', { cause: 'exit', exit_code: 104 });
+    assert.equal(retried.state, 'PENDING');
+    await steps.claimUntil(id);
+    const failed = await steps.event(id, 'FAILED', { cause: 'exit', exit_code: 1 });
+    assert.deepEqual([failed.state, failed.current_attempt], ['FAILED', 2]);
+  });
+});

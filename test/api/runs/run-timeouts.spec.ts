@@ -1,0 +1,252 @@
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { assertError } from '../../support/answer-shapes.js';
+import { letTimePass, until } from '../../support/passing-time.js';
+import { RunSteps } from '../../support/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/test-app.js';
+
+const START = { timeouts: { start_within_s: 60 } };
+const ATTEMPT = { timeouts: { attempt_s: 60 } };
+const NOT_STARTED = 'Not started within 60 s';
+const TOO_LONG = 'Attempt ran longer than 60 s';
+/** Long enough for the service to do what it has been told is due. */
+const QUIET_MS = 150;
+
+/* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
+
+describe('timeouts', () => {
+  let service: TestApp;
+  let steps: RunSteps;
+
+  before(async () => {
+    service = await startTestApp();
+    steps = new RunSteps(service.send);
+  });
+  beforeEach(() => steps.emptyQueue());
+  after(() => service.close());
+
+  const pass = (id: string, seconds: number): Promise<void> => letTimePass(service.dataSource, [id], seconds);
+  /** Lets time pass that must change nothing about the run. */
+  const passInVain = async (id: string, seconds: number): Promise<void> => {
+    const earlier = await steps.get(id);
+    await pass(id, seconds);
+    await sleep(QUIET_MS);
+    const { state, events, current_attempt: attempt } = await steps.get(id);
+    assert.deepEqual([state, events, attempt], [earlier.state, earlier.events, earlier.current_attempt]);
+  };
+  const untilState = (id: string, state: string): Promise<any> =>
+    until(
+      () => steps.get(id),
+      (run) => run.state === state,
+    );
+  const deadlinesOf = (id: string): Promise<unknown[]> =>
+    service.dataSource.query('select due_at from run_deadlines where run_id = $1', [id]);
+
+  describe('of the start', () => {
+    test('fail a run that is not claimed in time', async () => {
+      const { id } = await steps.create({ ...START, retry_policy: { max_attempts: 5 } });
+      await pass(id, 60);
+      const run = await untilState(id, 'FAILED');
+      assert.deepEqual(entriesOf(run), [failed(1, NOT_STARTED)]);
+      assert.equal(run.current_attempt, 1);
+      assert.equal(run.execution_summary.error_message, NOT_STARTED);
+      assert.ok(run.execution_summary.finished_at);
+      assert.deepEqual(await steps.claim(), []);
+      assert.deepEqual(await deadlinesOf(id), []);
+    });
+
+    test('fail a run whose worker does not start it in time, and reject a late STARTED', async () => {
+      const { id } = await steps.assigned({ ...START, retry_policy: { max_attempts: 5 } });
+      await pass(id, 60);
+      assert.deepEqual(entriesOf(await untilState(id, 'FAILED')), [failed(1, NOT_STARTED)]);
+      const [attempt] = await steps.attempts(id);
+      assert.deepEqual([attempt.state, attempt.execution_summary.worker_id], ['FAILED', 'w']);
+      const late = await steps.report(
+        id,
+        { type: 'STARTED', msg: '', payload: { worker_id: 'w' } },
+        { worker: 'w', attempt: 1 },
+      );
+      assertError(late, 400, 'Run is already in terminal state FAILED');
+    });
+
+    test('count from the queue and not from the claim', async () => {
+      const { id } = await steps.create({ ...START, priority: 2 ** 31 - 1 });
+      await pass(id, 40);
+      await steps.claimUntil(id);
+      await passInVain(id, 15);
+      await pass(id, 5);
+      await untilState(id, 'FAILED');
+    });
+
+    test('do not apply before they elapse', async () => {
+      const { id } = await steps.create({ ...START, priority: 2 ** 31 - 1 });
+      await passInVain(id, 59);
+      assert.deepEqual(
+        (await steps.claim()).map((op) => op.id),
+        [id],
+      );
+    });
+
+    test('end with STARTED', async () => {
+      const { id } = await steps.running(START);
+      assert.deepEqual(await deadlinesOf(id), []);
+      await passInVain(id, 86_400);
+      assert.equal((await steps.event(id, 'COMPLETED')).state, 'COMPLETED');
+    });
+
+    test('start again with a forced retry', async () => {
+      const { id } = await steps.create(START);
+      await pass(id, 50);
+      await service.send('POST', `/runs/${id}/retry`);
+      await passInVain(id, 59);
+      await pass(id, 1);
+      assert.deepEqual(entriesOf(await untilState(id, 'FAILED')).at(-1), failed(2, NOT_STARTED));
+    });
+
+    test('end with a cancel, and apply again after a forced retry', async () => {
+      const { id } = await steps.create(START);
+      await service.send('POST', `/runs/${id}/cancel`);
+      assert.deepEqual(await deadlinesOf(id), []);
+      await service.send('POST', `/runs/${id}/retry`);
+      await pass(id, 60);
+      await untilState(id, 'FAILED');
+    });
+
+    test('apply again to a failed run after a forced retry', async () => {
+      const { id } = await steps.create(START);
+      await pass(id, 60);
+      await untilState(id, 'FAILED');
+      await service.send('POST', `/runs/${id}/retry`);
+      await passInVain(id, 59);
+      await pass(id, 1);
+      const run = await untilState(id, 'FAILED');
+      assert.deepEqual(
+        run.events.map(({ type, attempt }: any) => [type, attempt]),
+        [
+          ['FAILED', 1],
+          ['RETRIED', 1],
+          ['FAILED', 2],
+        ],
+      );
+    });
+
+    test('start again when an admin sets PENDING', async () => {
+      const { id } = await steps.assigned(START);
+      await pass(id, 50);
+      await service.send('PATCH', `/runs/${id}`, { body: { state: 'PENDING' } });
+      await passInVain(id, 59);
+      await pass(id, 1);
+      await untilState(id, 'FAILED');
+    });
+
+    test('appear on the feed as on the timeline', async () => {
+      const { id } = await steps.create({ ...START, event_delivery: { topic: 'late' } });
+      await pass(id, 60);
+      await untilState(id, 'FAILED');
+      const { body } = await service.send('GET', '/feed?topic=late');
+      assert.deepEqual(
+        body.events.map(({ type, state, msg }: any) => [type, state, msg]),
+        [['FAILED', 'FAILED', NOT_STARTED]],
+      );
+    });
+  });
+
+  describe('of an attempt', () => {
+    test('fail the run when no retries are left, and reject the late worker', async () => {
+      const { id } = await steps.running(ATTEMPT);
+      await pass(id, 60);
+      const run = await untilState(id, 'FAILED');
+      assert.deepEqual(entriesOf(run).slice(1), [failed(1, TOO_LONG)]);
+      assert.equal(run.execution_summary.error_message, TOO_LONG);
+      const late = await steps.report(id, { type: 'COMPLETED', msg: '' }, { worker: 'w', attempt: 1 });
+      assertError(late, 400, 'Run is already in terminal state FAILED');
+      assert.deepEqual(await steps.get(id), run);
+    });
+
+    test('open another attempt, which any worker may claim, while retries are left', async () => {
+      const { id } = await steps.running({ ...ATTEMPT, retry_policy: { max_attempts: 2 } });
+      await pass(id, 60);
+      const run = await untilState(id, 'PENDING');
+      assert.deepEqual(entriesOf(run).slice(1), [failed(1, TOO_LONG), retried(1)]);
+      const late = await steps.report(id, { type: 'COMPLETED', msg: '' }, { worker: 'w', attempt: 1 });
+      assert.equal(late.status, 409);
+      await steps.heartbeat('other');
+      await steps.claimUntil(id, 'other');
+      const [first, second] = await steps.attempts(id);
+      assert.deepEqual([first.state, first.execution_summary.error_message], ['FAILED', TOO_LONG]);
+      assert.deepEqual([second.state, second.execution_summary.worker_id], ['ASSIGNED', 'other']);
+    });
+
+    test('apply to each attempt separately, and failures add up for the retry policy', async () => {
+      const { id } = await steps.running({ ...ATTEMPT, retry_policy: { max_attempts: 2 } });
+      await passInVain(id, 59);
+      await pass(id, 1);
+      await untilState(id, 'PENDING');
+      await steps.claimUntil(id);
+      await steps.event(id, 'STARTED', { worker_id: 'w' });
+      await passInVain(id, 59);
+      await pass(id, 1);
+      const run = await untilState(id, 'FAILED');
+      assert.deepEqual(
+        run.events.map(({ type, attempt }: any) => `${type} ${attempt}`),
+        ['STARTED 1', 'FAILED 1', 'RETRIED 1', 'STARTED 2', 'FAILED 2'],
+      );
+    });
+
+    test('do not apply while the run is pending or assigned', async () => {
+      const { id } = await steps.create({ ...ATTEMPT, priority: 2 ** 31 - 1 });
+      await passInVain(id, 86_400);
+      await steps.claimUntil(id);
+      await passInVain(id, 86_400);
+      assert.deepEqual(await deadlinesOf(id), []);
+    });
+
+    test('are not prolonged by a second STARTED or by progress', async () => {
+      const { id } = await steps.running(ATTEMPT);
+      await pass(id, 50);
+      await steps.event(id, 'STARTED', { worker_id: 'w' });
+      await steps.event(id, 'PROGRESS', undefined, 50);
+      await pass(id, 10);
+      await untilState(id, 'FAILED');
+    });
+
+    test('end with the attempt', async () => {
+      for (const end of ['COMPLETED', 'FAILED', 'CANCELLED']) {
+        const { id } = await steps.running(ATTEMPT);
+        await steps.event(id, end);
+        assert.deepEqual(await deadlinesOf(id), [], end);
+        await passInVain(id, 60);
+      }
+      const { id } = await steps.running(ATTEMPT);
+      await service.send('PATCH', `/runs/${id}`, { body: { state: 'COMPLETED' } });
+      assert.deepEqual(await deadlinesOf(id), []);
+    });
+
+    test('follow a start timeout', async () => {
+      const { id } = await steps.running({ timeouts: { start_within_s: 10, attempt_s: 60 } });
+      await passInVain(id, 59);
+      await pass(id, 1);
+      assert.deepEqual(entriesOf(await untilState(id, 'FAILED')).at(-1), failed(1, TOO_LONG));
+    });
+  });
+
+  test('are applied on time, without a request', async () => {
+    const { id, createdAt } = await steps.create({ timeouts: { start_within_s: 1 } });
+    const { events } = await untilState(id, 'FAILED');
+    const tookMs = Date.parse(events[0].t) - Date.parse(createdAt);
+    assert.ok(tookMs >= 1000 && tookMs < 1500, `after ${tookMs} ms`);
+  });
+});
+
+function entriesOf(run: any): unknown[] {
+  return run.events.map(({ type, attempt, msg, payload }: any) => [type, attempt, msg, payload]);
+}
+
+function failed(attempt: number, message: string): unknown[] {
+  return ['FAILED', attempt, message, { error_message: message, cause: 'timeout' }];
+}
+
+function retried(attempt: number): unknown[] {
+  return ['RETRIED', attempt, 'Automatic retry', { force: false }];
+}

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { assertInvalid, bodyOf } from '../../support/answer-shapes.js';
+import { RunSteps } from '../../support/run-steps.js';
+import { startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+
+const DAY_MS = 86_400_000;
+const START_RULE = 'start_at must be an ISO 8601 date and time with a zone, at most 366 days ahead';
+
+describe('start_at', () => {
+  let service: TestApp;
+  let steps: RunSteps;
+
+  before(async () => {
+    service = await startTestApp();
+    steps = new RunSteps(service.send);
+    await service.send('POST', '/definitions', { body: { id: 'def', version: '1', image: 'i' } });
+  });
+  after(() => service.close());
+
+  const runOf = (body: object): Promise<TestAnswer> =>
+    service.send('POST', '/definitions/def/runs', { body });
+
+  for (const [sent, shown] of [
+    ['2020-01-31T09:00:00Z', '2020-01-31T09:00:00.000Z'],
+    ['2020-01-31T09:00:00.5+02:00', '2020-01-31T07:00:00.500Z'],
+    ['2020-01-31T09:00:00.123000000Z', '2020-01-31T09:00:00.123Z'],
+    ['2020-01-31T09:00:00.123000001Z', '2020-01-31T09:00:00.124Z'],
+    ['0001-01-01T00:00:00Z', '0001-01-01T00:00:00.000Z'],
+  ]) {
+    test(`shows ${sent} as ${shown}, in a run and in a run of a definition`, async () => {
+      const run = await steps.create({ start_at: sent });
+      assert.equal(run.start_at, shown);
+      assert.deepEqual(await steps.get(run.id), run);
+      const ofDefinition = bodyOf(await runOf({ start_at: sent }), 'OpRun', 201);
+      assert.equal(ofDefinition.start_at, shown);
+    });
+  }
+
+  test('is at most 366 days ahead', async () => {
+    const latest = at(366 * DAY_MS - 60_000);
+    assert.equal((await steps.create({ start_at: latest })).start_at, latest);
+    const later = { image: 'i', start_at: at(366 * DAY_MS + 60_000) };
+    assertInvalid(await service.send('POST', '/runs', { body: later }), [START_RULE]);
+  });
+
+  for (const time of [
+    'tomorrow',
+    '2020-01-31',
+    '2020-01-31T09:00:00',
+    '2020-02-30T09:00:00Z',
+    '0000-12-31T00:00:00Z',
+    '9999-12-31T23:59:59Z',
+    '',
+    1_580_461_200,
+  ]) {
+    test(`refuses ${JSON.stringify(time)}`, async () => {
+      const body = { start_at: time };
+      assertInvalid(await service.send('POST', '/runs', { body: { image: 'i', ...body } }), [START_RULE]);
+      assertInvalid(await runOf(body), [START_RULE]);
+    });
+  }
+
+  test('is null unless given, and nothing that a definition has', async () => {
+    assert.deepEqual(
+      [(await steps.create()).start_at, (await steps.create({ start_at: null })).start_at],
+      [null, null],
+    );
+    const body = { id: 'other', version: '1', image: 'i', start_at: at(0) };
+    assertInvalid(await service.send('POST', '/definitions', { body }), ['start_at is not a known field']);
+  });
+});
+
+/** A time from now. */
+function at(ms: number): string {
+  return new Date(Date.now() + ms).toISOString();
+}

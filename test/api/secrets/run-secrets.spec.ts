@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { execute } from '../../../src/database/sql.js';
+import { issueKey } from '../../support/api-keys.js';
+import { assertError, assertInvalid } from '../../support/answer-shapes.js';
+import { RunSteps } from '../../support/run-steps.js';
+import { CAPABLE, fence, heldRun, newSecretsKey, type UsedSecrets } from '../../support/secrets.js';
+import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+
+const KEY = newSecretsKey();
+const LOGIN = { server: 'registry.example.com', username: 'ci', password: 'hunter2' };
+const UNKNOWN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
+
+const missing = (name: string): string => `header ${name} is required`;
+
+describe('the secrets of a run', () => {
+  let service: TestApp;
+  let steps: RunSteps;
+
+  before(async () => {
+    service = await startTestApp({ env: { SERVICE_SECRETS_KEY: KEY } });
+    steps = new RunSteps(service.send);
+    await put('db', { kind: 'opaque', value: 'hunter2 \u{1F511}\n"' });
+    await put('token', { kind: 'opaque', value: '' });
+    await put('constructor', { kind: 'opaque', value: 'built' });
+    await put('login', { kind: 'registry', value: LOGIN });
+  });
+  after(() => service.close());
+
+  const put = async (name: string, body: object): Promise<void> => {
+    assert.ok((await service.send('PUT', `/secrets/${name}`, { body })).status < 300);
+  };
+  const read = (id: string, headers = fence(), key: string = KEYS.worker): Promise<TestAnswer> =>
+    service.send('GET', `/runs/${id}/secrets`, { key, headers });
+  const held = (used: UsedSecrets, worker?: string): Promise<string> => heldRun(service.send, used, worker);
+
+  test('are given to the worker that holds it, by variable, with the login for the pull, and are not stored on the way', async () => {
+    const id = await held({
+      secrets: { PASSWORD: 'db', AGAIN: 'db', TOKEN: 'token', __proto__x: 'constructor' },
+      image_pull_secret: 'login',
+    });
+    const answer = await read(id);
+    assert.equal(answer.status, 200, answer.text);
+    assert.deepEqual(answer.body, {
+      env: {
+        PASSWORD: 'hunter2 \u{1F511}\n"',
+        AGAIN: 'hunter2 \u{1F511}\n"',
+        TOKEN: '',
+        __proto__x: 'built',
+      },
+      registry: LOGIN,
+    });
+    assert.equal(answer.headers.get('cache-control'), 'no-store');
+    assert.equal(answer.headers.get('etag'), null);
+    await steps.event(id, 'STARTED', { worker_id: 'w' });
+    assert.deepEqual((await read(id)).body, answer.body);
+  });
+
+  test('are empty for a run that uses none', async () => {
+    for (const used of [{}, { secrets: {} }]) {
+      assert.deepEqual((await read(await held(used))).body, { env: {}, registry: null });
+    }
+  });
+
+  test('need both fencing headers', async () => {
+    const id = await held({ secrets: { PASSWORD: 'db' } });
+    assertInvalid(await read(id, {}), [missing('X-Worker-Id'), missing('X-Run-Attempt')]);
+    assertInvalid(await read(id, { 'X-Worker-Id': 'w' }), [missing('X-Run-Attempt')]);
+    assertInvalid(await read(id, { 'X-Run-Attempt': '1' }), [missing('X-Worker-Id')]);
+    for (const attempt of ['0', 'x', '1001']) {
+      assert.equal((await read(id, { ...fence(), 'X-Run-Attempt': attempt })).status, 400);
+    }
+  });
+
+  test('are refused with 409 to every other worker and attempt, and whenever it is not in execution', async () => {
+    const used = { secrets: { PASSWORD: 'db', MISSING: 'no-such-secret' } };
+    const id = await held(used, 'holder');
+    const other = (worker: string): string => `Run '${id}' is not assigned to worker '${worker}'`;
+    assertError(await read(id, fence('w')), 409, other('w'));
+    assertError(await read(id, fence('holder', 2)), 409, `Run '${id}' attempt 2 is not current`);
+    await steps.event(id, 'RETRIED', { force: true });
+    assertError(await read(id, fence('holder')), 409, other('holder'));
+    await steps.heartbeat('second', CAPABLE);
+    await steps.claimUntil(id, 'second');
+    assertError(await read(id, fence('holder')), 409, other('holder'));
+    assertError(await read(id, fence('second', 1)), 409, `Run '${id}' attempt 1 is not current`);
+    await steps.event(id, 'CANCELLED');
+    assertError(await read(id, fence('second', 2)), 409, other('second'));
+    for (const unknown of [UNKNOWN, 'x']) {
+      assertError(await read(unknown), 404, `OpRun '${unknown}' not found`);
+    }
+  });
+
+  test('that do not exist are 404 with the name of the first; one that is created later is found', async () => {
+    const id = await held({ secrets: { PASSWORD: 'db', LATE: 'late' }, image_pull_secret: 'late-login' });
+    assertError(await read(id), 404, "Secret 'late' not found");
+    await put('late', { kind: 'opaque', value: 'made later' });
+    assertError(await read(id), 404, "Secret 'late-login' not found");
+    await put('late-login', { kind: 'registry', value: LOGIN });
+    assert.equal((await read(id)).body.env.LATE, 'made later');
+    await put('late', { kind: 'opaque', value: 'replaced' });
+    assert.equal((await read(id)).body.env.LATE, 'replaced');
+  });
+
+  test('of another kind than the run needs are 404 with name and kind', async () => {
+    assertError(
+      await read(await held({ secrets: { PASSWORD: 'login' } })),
+      404,
+      "Secret 'login' of kind 'opaque' not found: it is of kind 'registry'",
+    );
+    assertError(
+      await read(await held({ image_pull_secret: 'db' })),
+      404,
+      "Secret 'db' of kind 'registry' not found: it is of kind 'opaque'",
+    );
+  });
+
+  test('are given to a key that is bound to the worker, and to no other bound key', async () => {
+    const id = await held({ secrets: { PASSWORD: 'token' } }, 'one');
+    const mine = await issueKey(service, ['worker'], { worker_ids: ['one'] });
+    const other = await issueKey(service, ['worker'], { worker_ids: ['two'] });
+    assert.deepEqual((await read(id, fence('one'), mine.key)).body.env, { PASSWORD: '' });
+    assertError(await read(id, fence('one'), other.key), 403, "API key is not bound to worker 'one'");
+    const notMine = `Run '${id}' is not assigned to worker 'two'`;
+    assertError(await read(id, fence('two'), other.key), 409, notMine);
+    for (const key of [KEYS.client, KEYS.metrics]) {
+      assertError(await read(id, fence('one'), key), 403, "API key lacks scope 'worker'");
+    }
+  });
+
+  test('of a row that was copied to another name are 503, and say so in the log', async () => {
+    await put('forged', { kind: 'opaque', value: 'mine' });
+    await execute(
+      service.dataSource,
+      `update secrets set ciphertext = (select ciphertext from secrets where name = 'db') where name = 'forged'`,
+    );
+    const detail = "Secret 'forged' cannot be decrypted: its row was changed outside of the service";
+    assertError(await read(await held({ secrets: { PASSWORD: 'forged' } })), 503, detail);
+    assert.ok(service.logged.some(({ level, msg }) => level === 'error' && msg === detail));
+  });
+
+  test('are 503 where their key is not configured, and without any key; a run without secrets goes on', async () => {
+    const id = await held({ secrets: { PASSWORD: 'db' } });
+    const without = await held({});
+    for (const [env, detail] of [
+      [{}, 'Secrets are not configured'],
+      [
+        { SERVICE_SECRETS_KEY: newSecretsKey() },
+        "Secret 'db' cannot be decrypted: its key is not in SERVICE_SECRETS_KEY",
+      ],
+    ] as const) {
+      const second = await startTestApp({ env, database: service.database });
+      try {
+        const options = { key: KEYS.worker, headers: fence() };
+        assertError(await second.send('GET', `/runs/${id}/secrets`, options), 503, detail);
+        const empty = await second.send('GET', `/runs/${without}/secrets`, options);
+        assert.deepEqual(empty.body, { env: {}, registry: null });
+      } finally {
+        await second.close();
+      }
+    }
+    assert.equal((await read(id)).status, 200);
+  });
+});

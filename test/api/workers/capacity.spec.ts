@@ -1,0 +1,246 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { bodyOf } from '../../support/answer-shapes.js';
+import { RunSteps } from '../../support/run-steps.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/test-app.js';
+import { openTestDatabase } from '../../support/test-database.js';
+
+/* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
+
+const NONE = { runs: 0, cpu: 0, ram_mb: 0, vram_mb: 0, gpus: 0 };
+const LARGE = { cpu: 2, ram_mb: 4000, vram_mb: 0 };
+const SMALL = { cpu: 1, ram_mb: 500, vram_mb: 0 };
+const ON_GPU = { cpu: 1, ram_mb: 100, vram_mb: 6000 };
+const HUGE = { cpu: 500, ram_mb: 0, vram_mb: 0 };
+
+const RESOURCES = {
+  cpu_cores: 8,
+  ram_mb: 16_000,
+  gpus: [
+    { id: 0, vram_mb: 8000, tags: [] },
+    { id: 1, vram_mb: 8000, tags: [] },
+  ],
+};
+
+async function capacityOf({ send }: Pick<TestApp, 'send'>, query = ''): Promise<any> {
+  return bodyOf(await send('GET', `/capacity${query}`, { key: KEYS.client }), 'CapacityReport');
+}
+
+/** A run that asks for cores alone. */
+function cores(cpu: number): { constraints: typeof LARGE } {
+  return { constraints: { cpu, ram_mb: 0, vram_mb: 0 } };
+}
+
+/** The numbers of a shape. */
+function shapeIn({ demand }: any, { cpu, ram_mb: ramMb, vram_mb: vramMb }: typeof LARGE): any {
+  return demand.shapes.find(
+    (shape: any) => shape.cpu === cpu && shape.ram_mb === ramMb && shape.vram_mb === vramMb,
+  );
+}
+
+for (const pool of ['memory', 'shared']) {
+  describe(`GET /capacity, with the pool of workers in ${pool}`, () => {
+    let service: TestApp;
+    let steps: RunSteps;
+
+    before(async () => {
+      service = await startTestApp({ env: { SERVICE_WORKER_POOL: pool, SERVICE_SCHEDULER: 'fit' } });
+      steps = new RunSteps(service.send);
+    });
+    after(() => service.close());
+
+    test('shows nothing where there is nothing', async () => {
+      const { at, ...rest } = await capacityOf(service);
+      assert.ok(Math.abs(Date.parse(at) - Date.now()) < 60_000);
+      const empty = { total: 0, free: 0 };
+      assert.deepEqual(rest, {
+        strategy: 'fit',
+        demand: {
+          pending: NONE,
+          ready: NONE,
+          waiting: NONE,
+          in_execution: NONE,
+          held_back: 0,
+          oldest_pending_at: null,
+          shapes: [],
+          other: null,
+          selectors: [],
+          other_selectors: null,
+        },
+        supply: {
+          workers: { active: 0, idle: 0, reserved: 0, draining: 0, stale: 0 },
+          cpu: empty,
+          ram_mb: empty,
+          vram_mb: empty,
+          gpus: empty,
+          sizes: [],
+          other: null,
+          engines: [],
+        },
+      });
+    });
+
+    test('shows what is asked for while there is no worker', async () => {
+      const first = await steps.create({ constraints: LARGE });
+      await steps.create({ constraints: LARGE, retry_policy: { max_attempts: 2, backoff_s: 3600 } });
+      await steps.create({ constraints: ON_GPU });
+      await steps.create({ constraints: HUGE });
+      const body = await capacityOf(service);
+      assert.deepEqual(body.demand.pending, { runs: 4, cpu: 505, ram_mb: 8100, vram_mb: 6000, gpus: 1 });
+      assert.deepEqual(body.demand.ready, body.demand.pending);
+      assert.equal(body.demand.oldest_pending_at, first.createdAt);
+      assert.deepEqual(body.demand.shapes[0], {
+        ...LARGE,
+        pending: 2,
+        ready: 2,
+        waiting: 0,
+        in_execution: 0,
+        placeable: null,
+        can_start_now: null,
+      });
+    });
+
+    test('shows what workers have, what is free, and what finds a place there', async () => {
+      for (const id of ['w-1', 'w-2', 'w-3']) await steps.heartbeat(id, { resources: RESOURCES });
+      await service.send('POST', '/workers/w-3/drain');
+      const idle = await capacityOf(service);
+      assert.deepEqual(idle.supply, {
+        workers: { active: 2, idle: 2, reserved: 0, draining: 1, stale: 0 },
+        cpu: { total: 16, free: 16 },
+        ram_mb: { total: 32_000, free: 32_000 },
+        vram_mb: { total: 32_000, free: 32_000 },
+        gpus: { total: 4, free: 4 },
+        sizes: [{ cpu_cores: 8, ram_mb: 16_000, gpus: [8000, 8000], workers: 2, idle: 2 }],
+        other: null,
+        engines: [],
+      });
+      assert.deepEqual([shapeIn(idle, HUGE).placeable, shapeIn(idle, HUGE).can_start_now], [false, 0]);
+      assert.deepEqual([shapeIn(idle, LARGE).placeable, shapeIn(idle, LARGE).can_start_now], [true, 2]);
+      const claimed = await steps.claim('w-1');
+      assert.equal(claimed.length, 3);
+      const body = await capacityOf(service);
+      assert.deepEqual(body.demand.ready, { runs: 1, cpu: 500, ram_mb: 0, vram_mb: 0, gpus: 0 });
+      assert.deepEqual(body.demand.in_execution, {
+        runs: 3,
+        cpu: 5,
+        ram_mb: 8100,
+        vram_mb: 6000,
+        gpus: 1,
+      });
+      assert.equal(shapeIn(body, LARGE).in_execution, 2);
+      assert.deepEqual(body.supply.workers, { active: 2, idle: 1, reserved: 0, draining: 1, stale: 0 });
+      assert.deepEqual(body.supply.cpu, { total: 16, free: 11 });
+      assert.deepEqual(body.supply.gpus, { total: 4, free: 3 });
+      assert.deepEqual(body.supply.vram_mb, { total: 32_000, free: 26_000 });
+    });
+
+    test('tells runs in back-off apart from those that are ready', async () => {
+      const held = (await service.send('GET', '/runs?state=ASSIGNED')).body.data;
+      const retried = held.find((run: any) => run.retry_policy.max_attempts === 2);
+      await steps.event(retried.id, 'FAILED');
+      const body = await capacityOf(service);
+      assert.deepEqual(shapeIn(body, LARGE), {
+        ...LARGE,
+        pending: 1,
+        ready: 0,
+        waiting: 1,
+        in_execution: 1,
+        placeable: true,
+        can_start_now: 0,
+      });
+      assert.deepEqual(body.demand.waiting, { runs: 1, cpu: 2, ram_mb: 4000, vram_mb: 0, gpus: 0 });
+      assert.equal(body.demand.pending.runs, 2);
+    });
+
+    test('tells the largest shapes and sizes one by one, and the others together', async () => {
+      await steps.create({ constraints: SMALL });
+      await steps.create({ constraints: SMALL });
+      await steps.heartbeat('w-4', { resources: { ...RESOURCES, cpu_cores: 2 } });
+      const { demand, supply } = await capacityOf(service, '?limit=1');
+      assert.deepEqual(
+        demand.shapes.map(({ cpu, pending }: any) => [cpu, pending]),
+        [[1, 2]],
+      );
+      assert.deepEqual(demand.other, { pending: 2, ready: 1, waiting: 1, in_execution: 2 });
+      assert.deepEqual(supply.other, { sizes: 1, workers: 1, idle: 1 });
+      assert.equal(supply.sizes.length, 1);
+    });
+
+    test('refuses limits out of range and parameters that it does not know', async () => {
+      for (const query of ['limit=0', 'limit=501', 'limit=1.5', 'limit=', 'shape=1']) {
+        assert.equal((await service.send('GET', `/capacity?${query}`)).status, 400, query);
+      }
+      assert.equal((await service.send('GET', '/capacity', { key: KEYS.worker })).status, 403);
+    });
+  });
+}
+
+test('GET /capacity shows by direct as many places as workers with the resources hold nothing', async () => {
+  const service = await startTestApp();
+  const steps = new RunSteps(service.send);
+  try {
+    for (let n = 0; n < 3; n += 1) await steps.create(cores(1));
+    await steps.create({ priority: -1, constraints: HUGE });
+    for (const id of ['w-1', 'w-2']) await steps.heartbeat(id, { resources: RESOURCES });
+    assert.equal((await steps.claim('w-1')).length, 1);
+    const body = await capacityOf(service);
+    assert.equal(body.strategy, 'direct');
+    assert.equal(body.supply.workers.idle, 1);
+    const places = [shapeIn(body, cores(1).constraints), shapeIn(body, HUGE)].map((shape) => [
+      shape.placeable,
+      shape.can_start_now,
+    ]);
+    assert.deepEqual(places, [
+      [true, 1],
+      [false, 0],
+    ]);
+  } finally {
+    await service.close();
+  }
+});
+
+test('GET /capacity tells by fit of workers that are kept free for a run', async () => {
+  const service = await startTestApp({
+    env: { SERVICE_SCHEDULER: 'fit', SERVICE_FIT_RESERVE_AFTER: '0' },
+  });
+  const steps = new RunSteps(service.send);
+  try {
+    await steps.heartbeat('w', { resources: { ...RESOURCES, cpu_cores: 4 } });
+    await steps.create(cores(1));
+    await steps.claim('w');
+    await steps.create(cores(4));
+    await steps.create(cores(1));
+    await steps.claim('w');
+    await steps.claim('w');
+    await steps.create(cores(1));
+    const body = await capacityOf(service);
+    assert.equal(body.supply.workers.reserved, 1);
+    const small = shapeIn(body, cores(1).constraints);
+    assert.deepEqual([small.ready, small.placeable, small.can_start_now], [1, true, 0]);
+  } finally {
+    await service.close();
+  }
+});
+
+test('GET /capacity shows on one process what was done on another', async () => {
+  const database = await openTestDatabase();
+  const options = { database, env: { SERVICE_WORKER_POOL: 'shared' } };
+  const services = await Promise.all([startTestApp(options), startTestApp(options)]);
+  try {
+    await Promise.all(
+      Array.from({ length: 40 }, (_, n) =>
+        services[n % 2 === 0 ? 0 : 1].send('POST', '/runs', { body: { image: 'i', constraints: SMALL } }),
+      ),
+    );
+    await new RunSteps(services[0].send).heartbeat('w', { resources: RESOURCES });
+    await new RunSteps(services[0].send).claim('w');
+    for (const service of services) {
+      const { demand, supply } = await capacityOf(service);
+      assert.deepEqual([demand.ready.runs, demand.in_execution.runs], [39, 1]);
+      assert.deepEqual(supply.workers, { active: 1, idle: 0, reserved: 0, draining: 0, stale: 0 });
+    }
+  } finally {
+    await Promise.all(services.map((service) => service.close()));
+    await database.close();
+  }
+});

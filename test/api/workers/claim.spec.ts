@@ -1,0 +1,209 @@
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { assertError, assertInvalid, bodyOf } from '../../support/answer-shapes.js';
+import { RawConnection, requestText } from '../../support/raw-http.js';
+import { RunSteps } from '../../support/run-steps.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/test-app.js';
+
+describe('a claim', () => {
+  let service: TestApp;
+  let steps: RunSteps;
+
+  before(async () => {
+    service = await startTestApp();
+    steps = new RunSteps(service.send);
+  });
+  beforeEach(() => steps.emptyQueue());
+  after(() => service.close());
+
+  const idsOfClaims = async (count: number): Promise<string[]> => {
+    const ids: string[] = [];
+    for (let i = 0; i < count; i += 1) ids.push(...(await steps.claim()).map((op) => op.id));
+    return ids;
+  };
+
+  test('hands out one run with all that its worker needs', async () => {
+    const constraints = { ram_mb: 1, vram_mb: 2, cpu: 3 };
+    const { id } = await steps.create({ image: 'the/image:1', inputs: { a: 1 }, constraints });
+    await steps.create();
+    assert.deepEqual(await steps.claim(), [
+      {
+        id,
+        image: 'the/image:1',
+        inputs: { a: 1 },
+        constraints: { ...constraints, gpu_id: null },
+        attempt: 1,
+      },
+    ]);
+    const run = await steps.get(id);
+    assert.deepEqual([run.state, run.execution_summary.worker_id], ['ASSIGNED', 'w']);
+    assert.deepEqual(run.events, []);
+  });
+
+  test('names the attempt that it hands out', async () => {
+    const { id } = await steps.create();
+    await service.send('POST', `/runs/${id}/retry`);
+    assert.equal((await steps.claim())[0].attempt, 2);
+  });
+
+  test('takes whatever the constraints ask, for the direct strategy looks at the order alone', async () => {
+    const { id } = await steps.create({ constraints: { ram_mb: 2 ** 31 - 1, cpu: 1000 } });
+    assert.deepEqual(await idsOfClaims(1), [id]);
+  });
+
+  test('goes by priority descending, then by age', async () => {
+    const ids: string[] = [];
+    for (const priority of [0, 7, -3, 7, 2 ** 31 - 1, 0, -(2 ** 31)]) {
+      ids.push((await steps.create({ priority })).id);
+    }
+    const got = await idsOfClaims(8);
+    assert.deepEqual(
+      got.map((id) => ids.indexOf(id)),
+      [4, 1, 3, 0, 5, 2, 6],
+    );
+  });
+
+  test('goes by id where the age is the same', async () => {
+    const created = await Promise.all(Array.from({ length: 40 }, () => steps.create()));
+    const times = created.map((run) => String(run.createdAt));
+    assert.ok(new Set(times).size < 40, 'some were created in one group');
+    const expected = created
+      .map((run) => `${run.createdAt} ${run.id}`)
+      .toSorted()
+      .map((key) => key.split(' ')[1]);
+    assert.deepEqual(await idsOfClaims(40), expected);
+  });
+
+  test('keeps a retried run at the place of its creation', async () => {
+    const retried = await steps.create();
+    const other = await steps.create();
+    await service.send('POST', `/runs/${retried.id}/retry`);
+    assert.deepEqual(await idsOfClaims(2), [retried.id, other.id]);
+  });
+
+  test('is an empty list when nothing waits', async () => {
+    assert.deepEqual(await steps.claim(), []);
+  });
+
+  for (const id of ['nobody', 'a b', '-w', 'x'.repeat(500), '__proto__', '../w']) {
+    test(`is an empty list for the unknown worker ${JSON.stringify(id).slice(0, 30)}, and the run stays`, async () => {
+      const run = await steps.create();
+      assert.deepEqual(await steps.claim(id), []);
+      assert.deepEqual(await steps.get(run.id), run);
+    });
+  }
+
+  for (const id of ['a/b', 'host:1/gpu-0', 'A.b_c-d:e/f', 'heartbeat']) {
+    test(`is open to a worker named ${id}`, async () => {
+      await steps.heartbeat(id);
+      const run = await steps.create();
+      assert.deepEqual(
+        (await steps.claim(id)).map((op) => op.id),
+        [run.id],
+      );
+      assert.equal((await steps.get(run.id)).execution_summary.worker_id, id);
+      assert.equal((await steps.event(run.id, 'STARTED', { worker_id: id })).state, 'RUNNING');
+    });
+  }
+
+  test('is no heartbeat and does not change running_ops', async () => {
+    const worker = await steps.heartbeat('claimer', { running_ops: [] });
+    await steps.create();
+    assert.equal((await steps.claim('claimer')).length, 1);
+    const workers: { id: string; free: object }[] = bodyOf(await service.send('GET', '/workers'), 'Workers');
+    const { free } = workers.find(({ id }) => id === 'claimer') ?? {};
+    assert.deepEqual(
+      workers.filter(({ id }) => id === 'claimer'),
+      [{ ...worker, free }],
+    );
+  });
+
+  test('needs no body and ignores one', async () => {
+    const { id } = await steps.create();
+    const answer = await service.send('POST', '/workers/w/claim', {
+      body: 'whatever',
+      headers: { 'Content-Type': 'text/plain' },
+    });
+    assert.deepEqual(
+      bodyOf(answer, 'ClaimedOps').ops.map((op: { id: string }) => op.id),
+      [id],
+    );
+  });
+
+  test('refuses a query that it does not know, and hands nothing out', async () => {
+    const run = await steps.create();
+    const answer = await service.send('POST', '/workers/w/claim?limit=5');
+    assertInvalid(answer, ['limit is not a known query parameter']);
+    assert.deepEqual(await steps.get(run.id), run);
+  });
+
+  test('with NUL in the path names nobody', async () => {
+    assertError(await service.send('POST', '/workers/%00/claim'), 404, 'Not found');
+  });
+
+  test('of a caller that has gone away hands nothing out', async () => {
+    const busy = await steps.create({ priority: -1 });
+    const { id } = await steps.create();
+    const holder = service.dataSource.createQueryRunner();
+    await holder.startTransaction();
+    await holder.query('select 1 from runs where id = $1 for update', [busy.id]);
+    const held = steps.note(busy.id);
+    const others = await openConnections();
+    const caller = await RawConnection.open(Number(new URL(service.url).port));
+    caller.send(requestText('POST', '/workers/w/claim', { 'X-API-Key': KEYS.worker }));
+    await sleep(100);
+    caller.destroy();
+    await until(async () => (await openConnections()) <= others);
+    await holder.rollbackTransaction();
+    await holder.release();
+    await held;
+    assert.equal((await steps.get(id)).state, 'PENDING');
+    assert.deepEqual(await idsOfClaims(1), [id]);
+  });
+
+  function openConnections(): Promise<number> {
+    return new Promise((resolve, reject) => {
+      service.app.getHttpServer().getConnections((error: Error | null, count: number) => {
+        if (error) reject(error);
+        else resolve(count);
+      });
+    });
+  }
+});
+
+describe('a worker that falls silent', () => {
+  let service: TestApp;
+  let steps: RunSteps;
+
+  before(async () => {
+    service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '0.75' } });
+    steps = new RunSteps(service.send);
+  });
+  after(() => service.close());
+
+  test('is listed as inactive after the timeout, gets nothing, and gets work again after a heartbeat', async () => {
+    const first = await steps.heartbeat();
+    assert.equal(first.is_active, true);
+    const { id } = await steps.create();
+    await until(async () => !bodyOf(await service.send('GET', '/workers'), 'Workers')[0].is_active);
+    assert.deepEqual(await steps.claim(), []);
+    const got: string[] = [];
+    // A loaded machine may need more than the timeout between the two.
+    for (let tries = 0; tries < 20 && got.length === 0; tries += 1) {
+      const again = await steps.heartbeat();
+      assert.deepEqual([again.is_active, again.created_at], [true, first.created_at]);
+      got.push(...(await steps.claim()).map((op) => op.id));
+    }
+    assert.deepEqual(got, [id]);
+  });
+});
+
+/** Waits for something that comes by itself. */
+async function until(happened: () => Promise<boolean>): Promise<void> {
+  for (let tries = 0; tries < 800; tries += 1) {
+    if (await happened()) return;
+    await sleep(25);
+  }
+  assert.fail('it does not happen');
+}

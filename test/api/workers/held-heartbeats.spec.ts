@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { HeldRequests } from '../../../src/common/http/server/held-requests.js';
+import { HeldRunRepository } from '../../../src/runs/storage/held-run.repository.js';
+import { RunSteps } from '../../support/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/test-app.js';
+
+const op = (id: string, attempt = 1) => ({ id, image: 'i', inputs: {}, constraints: {}, attempt });
+
+describe('held heartbeats', () => {
+  let service: TestApp;
+  let steps: RunSteps;
+
+  before(async () => {
+    service = await startTestApp({ env: { SERVICE_WAITING_CLAIMS_PER_KEY: '1' } });
+    steps = new RunSteps(service.send);
+  });
+  after(() => service.close());
+
+  const beat = async (worker: string, ops: readonly object[], wait: number) => {
+    const since = performance.now();
+    const answer = await steps.sendHeartbeat(worker, { running_ops: ops }, `?wait=${wait}`);
+    assert.equal(answer.status, 200, answer.text);
+    return { lost: answer.body.lost_ops, ms: performance.now() - since };
+  };
+
+  /** Begins a heartbeat that is held when this returns. */
+  const hold = async (worker: string, ops: readonly object[], wait: number) => {
+    const told = beat(worker, ops, wait);
+    told.catch(() => undefined);
+    while (service.app.get(HeldRequests).size === 0) await sleep(5);
+    return { told };
+  };
+
+  const refusals = async (): Promise<string | undefined> => {
+    const { text } = await service.send('GET', '/metrics');
+    return /^longshore_refused_total\{limit="SERVICE_WAITING_CLAIMS_PER_KEY"[^}]*\} (\d+)$/m.exec(text)?.[1];
+  };
+
+  test('beyond the quota are recorded and answered at once, which is no refusal', async () => {
+    const { told } = await hold('first', [], 2);
+    const { lost, ms } = await beat('second', [], 30);
+    assert.deepEqual(lost, []);
+    assert.ok(ms < 1_000, `${ms} ms`);
+    const { body } = await service.send('GET', '/workers');
+    assert.deepEqual(
+      body.map(({ id, is_active }: { id: string; is_active: boolean }) => [id, is_active]),
+      [
+        ['first', true],
+        ['second', true],
+      ],
+    );
+    const { text } = await service.send('GET', '/metrics');
+    assert.match(text, /^longshore_waiting_heartbeats 1$/m);
+    assert.equal(await refusals(), '0');
+    await told;
+    assert.ok((await beat('second', [], 1)).ms >= 1000, 'the place is free again');
+  });
+
+  test('end with the next heartbeat of their worker, which takes their place', async () => {
+    const run = await steps.running({}, 'one');
+    const { told } = await hold('one', [op(run.id)], 30);
+    const next = await beat('one', [op(run.id)], 1);
+    const { ms } = await told;
+    assert.ok(ms < 15_000, `${ms} ms`);
+    assert.ok(next.ms >= 1000, 'the next one is held');
+    const again = await hold('one', [op(run.id)], 30);
+    await beat('one', [op(run.id)], 0);
+    assert.ok((await again.told).ms < 15_000, 'one that does not wait ends it, too');
+  });
+
+  test('have no `lost_ops` in the answer when the database does not tell', async (t) => {
+    const run = await steps.running({}, 'blind');
+    const look = t.mock.method(service.app.get(HeldRunRepository), 'findLost', () =>
+      Promise.reject(new Error('connection lost')),
+    );
+    for (const query of ['', '?wait=1']) {
+      const answer = await steps.sendHeartbeat('blind', { running_ops: [op(run.id)] }, query);
+      assert.equal(answer.status, 200);
+      assert.deepEqual([answer.body.id, 'lost_ops' in answer.body], ['blind', false]);
+      const without = await steps.sendHeartbeat('blind', { running_ops: [] }, query);
+      assert.deepEqual(without.body.lost_ops, [], 'a worker without runs has lost none');
+    }
+    assert.ok(look.mock.callCount() >= 3);
+    look.mock.restore();
+    await service.send('POST', `/runs/${run.id}/cancel`);
+    assert.equal((await beat('blind', [op(run.id)], 1)).lost.length, 1);
+  });
+
+  test('look once for a run that they name again and again', async (t) => {
+    const run = await steps.running({}, 'loud');
+    const look = t.mock.method(service.app.get(HeldRunRepository), 'findLost');
+    await service.send('POST', `/runs/${run.id}/cancel`);
+    const { lost } = await beat(
+      'loud',
+      Array.from({ length: 1_000 }, () => op(run.id)),
+      1,
+    );
+    assert.equal(lost.length, 1);
+    assert.deepEqual(
+      look.mock.calls.map(({ arguments: [, reports] }) => reports?.flat().length),
+      [1],
+    );
+  });
+});

@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { assertError } from '../../support/answer-shapes.js';
+import { RunSteps } from '../../support/run-steps.js';
+import { startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+
+const GPU_TAGS = Array.from({ length: 100 }, (_, i) => `${i}`.padEnd(20, 'x'));
+
+for (const pool of ['memory', 'shared'] as const) {
+  describe(`limits of registered workers, pool ${pool}`, () => {
+    let service: TestApp;
+    let steps: RunSteps;
+
+    before(async () => {
+      service = await startTestApp({
+        env: { SERVICE_WORKER_POOL: pool, SERVICE_MAX_WORKERS: '2', SERVICE_MAX_WORKER_BYTES: '4096' },
+      });
+      steps = new RunSteps(service.send);
+    });
+    after(() => service.close());
+
+    function beat(id: string, gpuTags: readonly string[] = []): Promise<TestAnswer> {
+      const gpus = [{ id: 0, vram_mb: 1, tags: gpuTags }];
+      const body = { worker_id: id, resources: { cpu_cores: 1, ram_mb: 1, gpus }, tags: [] };
+      return service.send('POST', '/workers/heartbeat', { body });
+    }
+
+    test('an invented worker is refused when the pool is full, and those that are known go on', async () => {
+      for (const id of ['a', 'b', 'a', 'b']) assert.equal((await beat(id)).status, 200);
+      for (const id of ['c', 'd']) {
+        const refused = await beat(id);
+        assertError(refused, 503, '2 workers are registered already (SERVICE_MAX_WORKERS)');
+        assert.equal(refused.headers.get('retry-after'), '10');
+      }
+      const { text } = await service.send('GET', '/metrics');
+      assert.match(text, /^longshore_refused_total\{limit="SERVICE_MAX_WORKERS"\} 2$/m);
+      const { id } = await steps.create();
+      assert.deepEqual(
+        (await steps.claim('a')).map((op) => op.id),
+        [id],
+      );
+      assert.equal((await service.send('GET', '/workers')).body.length, 2);
+    });
+
+    test('a worker of too many bytes is refused, and stays as it was', async () => {
+      assert.equal((await beat('a', ['gpu'])).status, 200);
+      const refused = await beat('a', GPU_TAGS);
+      assertError(refused, 429, 'The GPUs and tags are larger than 4096 bytes (SERVICE_MAX_WORKER_BYTES)');
+      assert.ok(Number(refused.headers.get('retry-after')) > 0);
+      const [worker] = (await service.send('GET', '/workers?limit=1')).body;
+      assert.deepEqual(worker.resources.gpus[0].tags, ['gpu']);
+    });
+  });
+}

@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { DataSource } from 'typeorm';
+import { dataSourceOptions } from '../../../src/database/data-source.js';
+import { ENTITIES } from '../../../src/database/entities/all.js';
+import { dumpSchema } from '../../../migrations/schema-dump.js';
+import { execute, rows } from '../../../src/database/sql.js';
+import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+
+/** Indexes with a descending column or an expression: TypeORM cannot express them, so entities only name them. */
+const NAMED_ONLY = [
+  'api_keys_by_created',
+  'definitions_latest',
+  'requirement_demand_largest',
+  'restricted_queue_avoiding',
+  'restricted_queue_by_key',
+  'restricted_queue_claimable',
+  'restricted_queue_order',
+  'restricted_queue_passed_over',
+  'run_demand_largest',
+  'run_queue_avoiding',
+  'run_queue_order',
+  'run_queue_passed_over',
+  'run_tags_in_lists',
+  'runs_by_concurrency_key',
+  'runs_by_definition',
+  'runs_by_definition_and_image',
+  'runs_by_image',
+  'runs_by_state',
+  'runs_by_topic',
+  'runs_by_topic_and_definition',
+  'runs_by_topic_and_image_hash',
+];
+
+describe('the entities', () => {
+  let migrated: TestDatabase;
+
+  before(async () => {
+    migrated = await openTestDatabase();
+  });
+
+  after(() => migrated.close());
+
+  it('describe every table, and no other', async () => {
+    const tables = await rows<{ name: string }>(
+      migrated.dataSource,
+      `select tablename as name
+         from pg_tables
+        where schemaname = 'public' and tablename <> 'migrations'
+        order by tablename`,
+    );
+    assert.deepEqual(
+      migrated.dataSource.entityMetadatas.map(({ tableName }) => tableName).toSorted(),
+      tables.map(({ name }) => name),
+    );
+  });
+
+  it('need no change of the migrated schema', async () => {
+    const { upQueries } = await migrated.dataSource.driver.createSchemaBuilder().log();
+    assert.deepEqual(
+      upQueries.map(({ query }) => query),
+      [],
+    );
+  });
+
+  it('alone make tables with the same columns and constraints as the migrations', async () => {
+    const empty = await openTestDatabase({ migrations: [], entities: [] });
+    const source = new DataSource(
+      dataSourceOptions({
+        url: empty.url,
+        poolSize: 2,
+        applicationName: 'spec of the entities',
+        entities: ENTITIES,
+        migrations: [],
+      }),
+    );
+    try {
+      await source.initialize();
+      // Entities do not describe functions; the default of a column names this one.
+      await execute(source, 'create function next_commit_order() returns bigint return 0::bigint');
+      await source.synchronize();
+      assert.deepEqual(
+        comparable(await dumpSchema(source)),
+        comparable(await dumpSchema(migrated.dataSource)),
+      );
+    } finally {
+      await source.destroy();
+      await empty.close();
+    }
+  });
+
+  it('name each index that TypeORM cannot express, and each of them exists', async () => {
+    const named = migrated.dataSource.entityMetadatas.flatMap(({ indices }) =>
+      indices.filter(({ synchronize }) => !synchronize).map(({ name }) => name),
+    );
+    assert.deepEqual(named.toSorted(), NAMED_ONLY);
+    const present = await rows<{ name: string }>(
+      migrated.dataSource,
+      `select indexname as name
+         from pg_indexes
+        where schemaname = 'public' and indexname = any($1::text[])
+        order by indexname`,
+      [NAMED_ONLY],
+    );
+    assert.deepEqual(
+      present.map(({ name }) => name),
+      NAMED_ONLY,
+    );
+  });
+});
+
+/**
+ * The lines of each table, without what entities do not describe: storage options, `unlogged`, triggers, the order of
+ * columns and the indexes that are only named.
+ */
+function comparable(dump: string): readonly string[][] {
+  return dump.split('\n\n').map((table) => {
+    const [title = '', ...lines] = table.trimEnd().split('\n');
+    const kept = lines.filter(
+      (line) => !line.startsWith('CREATE TRIGGER') && !NAMED_ONLY.some((name) => line.includes(` ${name} `)),
+    );
+    // A bigint's default is a string in the metadata.
+    const plain = kept.map((line) => line.replace(/default '(\d+)'::bigint/, 'default $1'));
+    return [title.replace(/^unlogged | with .*$/g, ''), ...plain.toSorted()];
+  });
+}

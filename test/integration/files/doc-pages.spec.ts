@@ -1,0 +1,226 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { dirname, join, normalize } from 'node:path';
+import { before, describe, test } from 'node:test';
+import {
+  anchorsOf,
+  blocksOf,
+  definitionsOf,
+  labelsOf,
+  linksOf,
+  proseOf,
+  readPages,
+  type DocPage,
+} from '../../support/doc-pages.js';
+import { PROJECT } from '../../support/service-process.js';
+import { checkBenchCommand, checkComposeCommand, checkKubectlCommand } from '../../support/doc-commands.js';
+
+/** Specs that run the blocks of a page, and read it by its path. */
+const RUN_BY = new Map([
+  ['docs/autoscaling.md', 'test/e2e/autoscaler.spec.ts'],
+  ['docs/bulk.md', 'test/api/bulk/bulk-page.spec.ts'],
+  ['docs/cli.md', 'test/e2e/cli-page.spec.ts'],
+  // This one asks that each of the page's names is run, by itself or by test/e2e/backup.spec.ts.
+  ['docs/operations.md', 'test/e2e/operations-page.spec.ts'],
+  ['docs/run-options.md', 'test/api/runs/run-options-page.spec.ts'],
+  ['docs/tracing.md', 'test/e2e/tracing-page.spec.ts'],
+]);
+
+/** Runs the other pages. */
+const GENERAL = 'test/e2e/doc-pages.spec.ts';
+
+/** Who runs the commands of blocks that say `elsewhere`: a file and what stands in it. */
+const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string])[] = [
+  [/^npm ci(?: && npm run demo)?$/, '.ci/run', 'npm ci'],
+  [/npm run demo$/, 'test/e2e/demo.spec.ts', 'startDemo'],
+  [/^(?:npm ci && )?npm test$/, '.ci/run', 'npm test'],
+  [/^npm test -- /, 'test/e2e/test-script.spec.ts', '--only'],
+  [/^npm run test:all$/, '.ci/run', 'npm run test:all -- --rest'],
+  [/^npm run test:soak$/, 'test/e2e/test-script.spec.ts', "'--tier', 'soak'"],
+  // With five kills in place of one.
+  [/^npm run test:failover$/, 'test/e2e/failover.spec.ts', 'KILLS'],
+  [/^npm run test:kubernetes$/, 'test/e2e/kubernetes-real-runs.spec.ts', 'startTestKubernetes'],
+  [/^npm run dev$/, 'test/e2e/dev.spec.ts', "'dev.mjs'"],
+  [/^npm run lint$/, '.ci/run', 'npm run lint'],
+  [/^npm run build$/, 'docker/Dockerfile', 'RUN npm run build'],
+  [/^npx nest (?:build|start --watch)$/, 'test/e2e/nest-cli.spec.ts', 'launch(NEST'],
+  [/^npm run generate$/, '.ci/run', 'npm run generate:check'],
+  [/^SERVICE_API_KEY=\.\.\. npm run worker -- --cpu /, 'test/e2e/worker-start.spec.ts', "'--cpu', '1'"],
+  [/^npm run worker:conformance -- --command /, 'test/e2e/worker-conformance.spec.ts', 'EXAMPLE_WORKER'],
+  // For ten minutes; the spec does the same for half of one.
+  [/^npm run upgrade:check/, 'test/e2e/upgrade.spec.ts', 'upgrade-run'],
+  [
+    /^npm run migration:\w+(?: -- migrations\/NAME)?$/,
+    'test/e2e/migration-commands.spec.ts',
+    'the migration commands',
+  ],
+  [/^sh docker\/make-env\.sh$/, 'test/integration/files/compose.spec.ts', 'makeEnv'],
+  [/^\. docker\/\.env$/, 'test/integration/files/compose.spec.ts', 'makeEnv'],
+  [/^docker build -f docker\/Dockerfile --target /, 'test/e2e/images.spec.ts', 'ImagesInEngine'],
+  [/^docker build -t example\/greet /, GENERAL, 'elsewhere'],
+  [/^npx longshore run create example\/greet /, GENERAL, 'elsewhere'],
+  [/^(?:npm pack|c[pd]) .*~\/team-extension/, 'test/e2e/extending.spec.ts', "one('elsewhere')"],
+  // Installed from packed tarballs instead of the registry.
+  [/^npm install (?:--global )?@longshore\//, 'test/e2e/packages.spec.ts', 'OutsidePackage.install'],
+  [/ npx longshore-worker /, 'test/e2e/packages.spec.ts', "'longshore-worker'"],
+  [/^longshore (?:login|run create) /, 'test/e2e/cli-page.spec.ts', "'docs/cli.md'"],
+  [/^npm run dashboard:dev$/, 'scripts/dev.mjs', 'vite/bin/vite.js'],
+  [/^npx longshore serve --extensions /, 'test/e2e/extending.spec.ts', "'--extensions'"],
+];
+
+/** Commands that take hours, a cluster or images of Docker Hub: not run, but what they name must exist. */
+const CHECKED: readonly (readonly [command: RegExp, check: (command: string) => Promise<void>])[] = [
+  [/npm run bench -- /, checkBenchCommand],
+  [/^docker compose /, checkComposeCommand],
+  [/^kubectl /, checkKubectlCommand],
+];
+
+/** A path of the repository in code quotes. */
+const NAMED_PATH = /`((?:src|test|scripts|packages|migrations|docs|docker|examples|bench|demo)\/[^\s`:]+)`/g;
+
+/** What the build, the tools or the operator make. */
+const MADE_LATER = /\/dist\b|^docker\/(?:\.env|metrics\.key|compose\.override\.yaml)$/;
+
+describe('the pages of the documentation', () => {
+  let pages: DocPage[];
+  before(async () => {
+    pages = await readPages();
+  });
+
+  test('are found', () => {
+    for (const path of [
+      'README.md',
+      'docs/architecture.md',
+      'docs/adr/001-node-test-on-compiled-output.md',
+    ]) {
+      assert.ok(
+        pages.some((page) => page.path === path),
+        path,
+      );
+    }
+  });
+
+  test('link to files and headings that are there', () => {
+    const anchors = new Map(pages.map((page) => [page.path, anchorsOf(page)]));
+    const broken: string[] = [];
+    let seen = 0;
+    for (const page of pages) {
+      for (const target of linksOf(page)) {
+        seen += 1;
+        if (/^https:\/\/[\w.-]+\.[a-z]+(?:[/?#]|$)/.test(target) || target.startsWith('mailto:')) continue;
+        const [path = '', anchor] = target.split('#');
+        const file = path === '' ? page.path : normalize(join(dirname(page.path), path));
+        const isThere = existsSync(join(PROJECT, file)) && !file.startsWith('..');
+        if (!isThere || (anchor !== undefined && anchors.get(file)?.has(anchor) !== true)) {
+          broken.push(`${page.path}: ${target}`);
+        }
+      }
+    }
+    assert.deepEqual(broken, []);
+    assert.ok(seen > 50, `${seen} links`);
+  });
+
+  test('name files and folders that are there', () => {
+    const missing: string[] = [];
+    let seen = 0;
+    for (const page of pages.filter(({ path }) => path !== 'CHANGELOG.md')) {
+      for (const [, path = ''] of page.text.matchAll(NAMED_PATH)) {
+        if (/NAME|NNN|[*{<]/.test(path) || MADE_LATER.test(path)) continue;
+        seen += 1;
+        if (!existsSync(join(PROJECT, path))) missing.push(`${page.path}: ${path}`);
+      }
+    }
+    assert.deepEqual(missing, []);
+    assert.ok(seen > 50, `${seen} paths`);
+  });
+
+  test('define the labels of their links, each once, and no others', () => {
+    for (const page of pages) {
+      const defined = [...definitionsOf(page).keys()].toSorted();
+      assert.deepEqual([...new Set(labelsOf(page))].toSorted(), defined, page.path);
+    }
+  });
+
+  test('are all reached from the README by links', () => {
+    const byPath = new Map(pages.map((page) => [page.path, page]));
+    const reached = new Set<string>();
+    const visit = (path: string): void => {
+      const page = byPath.get(path);
+      if (page === undefined || reached.has(path)) return;
+      reached.add(path);
+      for (const target of linksOf(page)) {
+        const [file = ''] = target.split('#');
+        const linked = normalize(join(dirname(path), file));
+        visit(linked);
+        // A folder shows its list of files, or its README.
+        for (const other of byPath.keys()) if (dirname(other) === linked) visit(other);
+      }
+    };
+    visit('README.md');
+    assert.deepEqual(
+      pages.map(({ path }) => path).filter((path) => !reached.has(path)),
+      [],
+    );
+  });
+
+  test('have their commands in blocks that a test runs', async () => {
+    const general = await readFile(join(PROJECT, GENERAL), 'utf8');
+    for (const page of pages) {
+      const here = blocksOf(page).filter(({ language, kind }) => language === 'sh' && kind !== 'elsewhere');
+      if (here.length === 0) continue;
+      const spec = RUN_BY.get(page.path);
+      if (spec === undefined) {
+        assert.ok(general.includes(`'${page.path}'`), `${GENERAL} does not run ${page.path}`);
+        continue;
+      }
+      const text = await readFile(join(PROJECT, spec), 'utf8');
+      assert.ok(text.includes(`'${page.path}'`), `${spec} does not read ${page.path}`);
+    }
+  });
+
+  test('name who runs the commands that are run elsewhere', async () => {
+    for (const page of pages) {
+      for (const { kind, language, code, line } of blocksOf(page)) {
+        if (language !== 'sh') continue;
+        const isKnown = RUN_BY.has(page.path) || ['', 'service', 'worker', 'elsewhere'].includes(kind);
+        assert.ok(isKnown, `${page.path}:${line}: ${kind}`);
+        if (kind !== 'elsewhere') continue;
+        for (const command of code.split('\n').map((text) => text.replace(/ +#.*/, '').trim())) {
+          if (command === '') continue;
+          const [, check] = CHECKED.find(([pattern]) => pattern.test(command)) ?? [];
+          if (check !== undefined) {
+            await check(command);
+            continue;
+          }
+          const runners = ELSEWHERE.filter(([pattern]) => pattern.test(command));
+          assert.ok(runners.length > 0, `${page.path}:${line}: nobody runs '${command}'`);
+          for (const [, file, text] of runners) {
+            assert.ok((await readFile(join(PROJECT, file), 'utf8')).includes(text), `${file}: ${text}`);
+          }
+        }
+      }
+    }
+  });
+
+  test('name scripts of the project that there are', async () => {
+    const { scripts } = JSON.parse(await readFile(join(PROJECT, 'package.json'), 'utf8'));
+    const named = pages
+      .filter(({ path }) => !path.startsWith('CHANGELOG'))
+      .flatMap(({ path, text }) =>
+        [...text.matchAll(/npm run ([\w:-]+)/g)].map(([, name = '']) => ({ path, name })),
+      );
+    assert.deepEqual(
+      named.filter(({ name }) => !(name in scripts)),
+      [],
+    );
+    assert.ok(named.length > 10);
+  });
+
+  test('have no command outside of blocks', () => {
+    const commands =
+      /^ {4,}(?:\$ )?(?:[A-Z_]+=\S+ )*(?:npm|npx|node|curl|docker|longshore|bash|psql|pg_\w+) /m;
+    const found = pages.filter((page) => commands.test(proseOf(page))).map(({ path }) => path);
+    assert.deepEqual(found, []);
+  });
+});

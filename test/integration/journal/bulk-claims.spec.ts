@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { ENTITIES } from '../../../src/database/entities/all.js';
+import { execute, rows } from '../../../src/database/sql.js';
+import type { Claim, ClaimOutcome } from '../../../src/runs/journal/claim.js';
+import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
+import type { ClaimContext, SchedulingStrategy } from '../../../src/runs/scheduling-strategy.js';
+import { FitStrategy } from '../../../src/workers/strategies/fit.strategy.js';
+import { claimOf, createOn, journalOn } from '../../support/journal.js';
+import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+
+const idsOf = ({ runs }: ClaimOutcome): string[] => runs.map(({ run }) => run.id);
+
+/** Workers without limits that are served by a strategy. */
+function contextOf(strategy: SchedulingStrategy): ClaimContext {
+  return {
+    strategy,
+    listClaiming: () => Promise.resolve([]),
+    findClaiming: (ids) =>
+      Promise.resolve(
+        new Map(
+          ids.map((id) => [id, { id, cpuCores: 64, ramMb: 1024, gpus: [], tags: [], capabilities: [] }]),
+        ),
+      ),
+  };
+}
+
+describe('claims of several runs in one commit', () => {
+  let database: TestDatabase;
+  let journal: RunJournal;
+
+  before(async () => {
+    database = await openTestDatabase({ entities: ENTITIES });
+    ({ journal } = journalOn(database.dataSource));
+  });
+  beforeEach(() => execute(database.dataSource, 'truncate runs, attempts, events, run_queue'));
+  after(() => database.close());
+
+  const create = async (count: number): Promise<string[]> => {
+    const created = await Promise.all(Array.from({ length: count }, () => createOn(journal)));
+    return created.map(({ id }) => id).toSorted();
+  };
+
+  /** Hands the claims in at once, so that one commit serves them. */
+  const claimAll = (
+    claims: readonly (Pick<Claim, 'workerId' | 'max'> & { readonly context?: ClaimContext })[],
+  ) => Promise.all(claims.map(({ workerId, ...claim }) => journal.claim({ ...claimOf(workerId), ...claim })));
+
+  test('are served in order: the first claim gets the first runs, as many as it asks for', async () => {
+    const ids = await create(10);
+    const outcomes = await claimAll([
+      { workerId: 'a', max: 3 },
+      { workerId: 'b' },
+      { workerId: 'a', max: 4 },
+      { workerId: 'c', max: 5 },
+      { workerId: 'd' },
+    ]);
+    assert.deepEqual(outcomes.map(idsOf), [
+      ids.slice(0, 3),
+      ids.slice(3, 4),
+      ids.slice(4, 8),
+      ids.slice(8),
+      [],
+    ]);
+    assert.deepEqual(
+      outcomes.map(({ kind }) => kind),
+      ['served', 'served', 'served', 'served', 'nothing'],
+    );
+  });
+
+  test('share the limit of one commit, so that each gets some', async () => {
+    const ids = await create(2100);
+    const outcomes = await claimAll(
+      Array.from({ length: 50 }, (_, i) => ({ workerId: `w${i}`, ...(i === 7 ? {} : { max: 100 }) })),
+    );
+    assert.deepEqual(
+      outcomes.map(({ runs }) => runs.length),
+      outcomes.map((_, i) => (i === 7 ? 1 : 40)),
+    );
+    assert.deepEqual(outcomes.flatMap(idsOf), ids.slice(0, 49 * 40 + 1));
+  });
+
+  test('get no more than they ask for from a strategy that ignores max; the rest stays in the queue', async () => {
+    const ids = await create(6);
+    const heedless: SchedulingStrategy = {
+      name: 'heedless',
+      candidatesFor: () => ({ limit: 100 }),
+      obstacles: () => [],
+      choose: (_, candidates) => ({
+        assignments: [
+          ...candidates.map(({ id }) => ({ claim: 0, runId: id, gpuId: null })),
+          { claim: 1, runId: ids[4] ?? '', gpuId: null },
+          { claim: 1, runId: ids[0] ?? '', gpuId: null },
+        ],
+      }),
+    };
+    const context = contextOf(heedless);
+    const outcomes = await claimAll([
+      { workerId: 'a', max: 2, context },
+      { workerId: 'b', max: 5, context },
+    ]);
+    assert.deepEqual(outcomes.map(idsOf), [ids.slice(0, 2), ids.slice(4, 5)]);
+    const left = await rows<{ id: string }>(
+      database.dataSource,
+      'select run_id as id from run_queue order by 1',
+    );
+    assert.deepEqual(
+      left.map(({ id }) => id),
+      [ids[2], ids[3], ids[5]],
+    );
+  });
+
+  test('pass their remaining max to the strategy when it chooses again', async () => {
+    const ids = await create(5);
+    const told: (number | undefined)[][] = [];
+    const fit = new FitStrategy(300);
+    const watched: SchedulingStrategy = {
+      name: 'watched',
+      candidatesFor: (...question) => fit.candidatesFor(...question),
+      obstacles: (...question) => fit.obstacles(...question),
+      choose: (claimants, ...question) => {
+        told.push(claimants.map(({ max }) => max));
+        return fit.choose(claimants, ...question);
+      },
+    };
+    const holder = database.dataSource.createQueryRunner();
+    await holder.startTransaction();
+    await holder.query('select 1 from runs where id = $1 for update', [ids[1]]);
+    const context = contextOf(watched);
+    const [outcome] = await claimAll([{ workerId: 'a', max: 3, context }]);
+    await holder.rollbackTransaction();
+    await holder.release();
+    assert.deepEqual(told, [[3], [1]]);
+    assert.deepEqual(outcome && idsOf(outcome), [ids[0], ids[2], ids[3]]);
+  });
+
+  test('without a max get what the strategy chooses', async () => {
+    const ids = await create(5);
+    const [outcome] = await claimAll([{ workerId: 'a', context: contextOf(new FitStrategy(300)) }]);
+    assert.deepEqual(outcome && idsOf(outcome), ids);
+  });
+});

@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { ENTITIES } from '../../../src/database/entities/all.js';
+import { execute, rows } from '../../../src/database/sql.js';
+import type { Claim, ClaimOutcome } from '../../../src/runs/journal/claim.js';
+import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
+import type { ClaimContext } from '../../../src/runs/scheduling-strategy.js';
+import { FitStrategy } from '../../../src/workers/strategies/fit.strategy.js';
+import { claimOf, createOn, journalOn } from '../../support/journal.js';
+import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+
+const FIT: ClaimContext = {
+  strategy: new FitStrategy(300),
+  listClaiming: () => Promise.resolve([]),
+  findClaiming: (ids) =>
+    Promise.resolve(
+      new Map(ids.map((id) => [id, { id, cpuCores: 64, ramMb: 1024, gpus: [], tags: [], capabilities: [] }])),
+    ),
+};
+
+/** Three runs of 1000 bytes and a bit fit into an answer, and thirteen into the answers of one commit. */
+const MAX_ANSWER_BYTES = 3500;
+const INPUTS = { text: 'x'.repeat(1000) };
+
+const countsOf = (outcomes: readonly ClaimOutcome[]): number[] => outcomes.map(({ runs }) => runs.length);
+const kindsOf = (outcomes: readonly ClaimOutcome[]): string[] => outcomes.map(({ kind }) => kind);
+const idsOf = ({ runs }: ClaimOutcome): string[] => runs.map(({ run }) => run.id);
+
+describe('the answers of claims are bounded in bytes', () => {
+  let database: TestDatabase;
+  let journal: RunJournal;
+
+  before(async () => {
+    database = await openTestDatabase({ entities: ENTITIES });
+    ({ journal } = journalOn(database.dataSource, { maxAnswerBytes: MAX_ANSWER_BYTES }));
+  });
+  beforeEach(() =>
+    execute(database.dataSource, 'truncate runs, attempts, events, run_queue, idempotency_keys'),
+  );
+  after(() => database.close());
+
+  const create = async (count: number, inputs = INPUTS): Promise<string[]> => {
+    const created = await Promise.all(Array.from({ length: count }, () => createOn(journal, { inputs })));
+    return created.map(({ id }) => id).toSorted();
+  };
+
+  const queued = async (): Promise<string[]> => {
+    const found = await rows<{ id: string }>(
+      database.dataSource,
+      `select q.run_id as id from run_queue q join runs r on r.id = q.run_id where r.state = 'PENDING' order by 1`,
+    );
+    return found.map(({ id }) => id);
+  };
+
+  const claim = (options: Partial<Claim> = {}): Promise<ClaimOutcome> =>
+    journal.claim({ ...claimOf('w'), max: 100, ...options });
+
+  /** Claims three runs under a key. */
+  const claimOnce = (key: string): Promise<ClaimOutcome> =>
+    claim({ workerId: `worker ${key}`, max: 3, idempotency: { scope: key, requestHash: 'hash' } });
+
+  for (const [name, context] of Object.entries({ direct: claimOf('w').context, fit: FIT })) {
+    test(`${name}: one answer has the first runs that fit, and the next claims get the others`, async () => {
+      const ids = await create(8);
+      assert.deepEqual(idsOf(await claim({ context })), ids.slice(0, 3));
+      assert.deepEqual(await queued(), ids.slice(3));
+      assert.deepEqual(idsOf(await claim({ context })), ids.slice(3, 6));
+      assert.deepEqual(idsOf(await claim({ context })), ids.slice(6));
+      assert.deepEqual(await queued(), []);
+    });
+
+    test(`${name}: a run that is larger than an answer is given, alone`, async () => {
+      const large = await create(1, { text: 'x'.repeat(9000) });
+      const ids = await create(2);
+      assert.deepEqual(idsOf(await claim({ context })), large);
+      assert.deepEqual(idsOf(await claim({ context })), ids);
+    });
+
+    test(`${name}: the claims of one commit share its bytes; those that get none are contended`, async () => {
+      const ids = await create(60);
+      const workers = Array.from({ length: 20 }, (_, i) => `w${i}`);
+      const claimAll = (): Promise<ClaimOutcome[]> =>
+        Promise.all(workers.map((workerId) => claim({ workerId, max: 3, context })));
+      const outcomes = await claimAll();
+      assert.deepEqual(countsOf(outcomes), [...workers.slice(0, 13).map(() => 1), 0, 0, 0, 0, 0, 0, 0]);
+      assert.deepEqual(
+        kindsOf(outcomes.slice(13)),
+        Array.from({ length: 7 }, () => 'contended'),
+      );
+      const taken = outcomes.flatMap(idsOf);
+      while (taken.length < ids.length) {
+        const next = (await claimAll()).flatMap(idsOf);
+        assert.ok(next.length > 0 && next.length <= 13);
+        taken.push(...next);
+      }
+      assert.deepEqual(taken.toSorted(), ids);
+    });
+  }
+
+  test('also those of runs from before sizes were stored', async () => {
+    const ids = await create(5);
+    await execute(database.dataSource, 'update runs set size = null');
+    assert.deepEqual(idsOf(await claim()), ids.slice(0, 3));
+  });
+
+  test('repeated claims of one commit share its bytes; the others are tried again, and get the same runs', async () => {
+    const keys = ['a', 'b', 'c', 'd', 'e', 'f'];
+    await create(18);
+    const first: ClaimOutcome[] = [];
+    for (const key of keys) first.push(await claimOnce(key));
+    assert.deepEqual(countsOf(first), [3, 3, 3, 3, 3, 3]);
+
+    const repeated = await Promise.all(keys.map(claimOnce));
+    const [answered, postponed] = [repeated.slice(0, 4), repeated.slice(4)];
+    assert.deepEqual(kindsOf(answered), ['replayed', 'replayed', 'replayed', 'replayed']);
+    assert.deepEqual(answered.map(idsOf), first.slice(0, 4).map(idsOf));
+    assert.ok(answered.every(({ runs }) => runs.every(({ inputs }) => inputs['text'] === INPUTS.text)));
+    assert.deepEqual(postponed, [
+      { kind: 'postponed', runs: [] },
+      { kind: 'postponed', runs: [] },
+    ]);
+
+    const last = await Promise.all(keys.slice(4).map(claimOnce));
+    assert.deepEqual(kindsOf(last), ['replayed', 'replayed']);
+    assert.deepEqual(last.map(idsOf), first.slice(4).map(idsOf));
+  });
+});

@@ -1,0 +1,272 @@
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { rows } from '../../../src/database/sql.js';
+import { ENTITIES } from '../../../src/database/entities/all.js';
+import { v7 as uuidv7 } from 'uuid';
+import type { Claim } from '../../../src/runs/journal/claim.js';
+import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
+import { MANUAL_RETRY, USER_CANCEL } from '../../../src/runs/machine/run-event.js';
+import { RunNotFound, RunRejected } from '../../../src/runs/run.errors.js';
+import { claimOf, claimOn, createOn, eventCommand, freshRun, journalOn } from '../../support/journal.js';
+import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+
+const NOTE = eventCommand({ type: 'NOTE', msg: 'n' });
+const forced = { type: 'event', event: MANUAL_RETRY, reporter: {} } as const;
+
+/** A claim with a key of the worker's own. */
+function keyed(worker: string): Claim {
+  return { ...claimOf(worker), idempotency: { scope: `claim of ${worker}`, requestHash: 'hash' } };
+}
+
+describe('the journal', () => {
+  let database: TestDatabase;
+  let journal: RunJournal;
+
+  before(async () => {
+    database = await openTestDatabase({ entities: ENTITIES });
+  });
+  beforeEach(async () => {
+    await database.dataSource.query('truncate runs, attempts, events, run_queue, feed_entries, feed_topics');
+    ({ journal } = journalOn(database.dataSource));
+  });
+  after(() => database.close());
+
+  const query = <T>(sql: string, params: unknown[] = []): Promise<T[]> =>
+    rows<T>(database.dataSource, sql, params);
+
+  test('assigns each of 200 runs to exactly one of 300 concurrent claims', async () => {
+    const created = await Promise.all(Array.from({ length: 200 }, () => createOn(journal)));
+    const claims = await Promise.all(Array.from({ length: 300 }, (_, i) => claimOn(journal, `worker-${i}`)));
+    const handed = claims.flat().map(({ run }) => run.id);
+    assert.equal(handed.length, 200);
+    assert.deepEqual(handed.toSorted(), created.map(({ id }) => id).toSorted());
+    assert.deepEqual(await query('select count(*)::integer as n from run_queue'), [{ n: 0 }]);
+  });
+
+  test('also when two processes on one database serve the claims', async () => {
+    const other = journalOn(await database.open()).journal;
+    await Promise.all(Array.from({ length: 200 }, () => createOn(journal)));
+    const handed: string[] = [];
+    const worker = async (name: string, at: RunJournal): Promise<void> => {
+      for (;;) {
+        const claimed = await claimOn(at, name);
+        if (claimed.length === 0) return;
+        handed.push(...claimed.map(({ run }) => run.id));
+      }
+    };
+    await Promise.all(Array.from({ length: 30 }, (_, i) => worker(`worker-${i}`, i % 2 ? journal : other)));
+    assert.equal(handed.length, 200);
+    assert.equal(new Set(handed).size, 200);
+    const perWorker = await query<{ n: number }>(
+      `select count(*)::integer as n from runs where state = 'ASSIGNED' and worker_id is not null`,
+    );
+    assert.deepEqual(perWorker, [{ n: 200 }]);
+  });
+
+  test('assigns by priority, then age', async () => {
+    const priorities = [0, 5, -1, 5, 2];
+    const ids: string[] = [];
+    for (const priority of priorities) ids.push((await createOn(journal, { priority })).id);
+    const got: string[] = [];
+    for (let i = 0; i < 5; i += 1) {
+      const [claimed] = await claimOn(journal, 'w');
+      assert.ok(claimed);
+      got.push(claimed.run.id);
+    }
+    assert.deepEqual(
+      got.map((id) => ids.indexOf(id)),
+      [1, 3, 4, 0, 2],
+    );
+  });
+
+  test('answers a repeated claim with the runs of its own worker only', async () => {
+    const { id } = await createOn(journal);
+    assert.equal((await journal.claim(keyed('before'))).runs.length, 1);
+    await journal.change(id, { ...forced, nextAttempt: { id: uuidv7(), jitter: 1 } });
+    assert.equal((await journal.claim(keyed('now'))).runs.length, 1);
+    const [old, now] = await Promise.all([journal.claim(keyed('before')), journal.claim(keyed('now'))]);
+    assert.deepEqual([old.kind, old.runs.length], ['replayed', 0]);
+    assert.deepEqual(
+      now.runs.map(({ run }) => run.id),
+      [id],
+    );
+  });
+
+  test('skips runs that another process has locked and takes the next ones', async () => {
+    const held = await createOn(journal, { priority: 9 });
+    const free = await createOn(journal);
+    const other = database.dataSource.createQueryRunner();
+    await other.startTransaction();
+    await other.query('select 1 from runs where id = $1 for update', [held.id]);
+    const claimed = await claimOn(journal, 'w');
+    assert.deepEqual(
+      claimed.map(({ run }) => run.id),
+      [free.id],
+    );
+    await other.rollbackTransaction();
+    await other.release();
+    assert.deepEqual(
+      (await claimOn(journal, 'w')).map(({ run }) => run.id),
+      [held.id],
+    );
+  });
+
+  test('commits concurrent commands in one transaction, and each gets its own answer', async () => {
+    const { journal: grouped, registry } = journalOn(database.dataSource);
+    const { id } = await createOn(grouped);
+    const locked = await createOn(grouped);
+    await grouped.change(locked.id, {
+      ...forced,
+      event: USER_CANCEL,
+      nextAttempt: { id: locked.id, jitter: 1 },
+    });
+    const groups = await groupCount(registry);
+    const outcomes = await Promise.allSettled([
+      ...Array.from({ length: 50 }, () => grouped.change(id, NOTE)),
+      grouped.change(locked.id, NOTE),
+      grouped.change('00000000-0000-7000-8000-000000000000', NOTE),
+    ]);
+    assert.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 50);
+    const refused = outcomes.flatMap((outcome) =>
+      outcome.status === 'rejected' ? [outcome.reason as unknown] : [],
+    );
+    assert.ok(refused[0] instanceof RunRejected);
+    assert.ok(refused[1] instanceof RunNotFound);
+    assert.equal((await groupCount(registry)) - groups, 1);
+    assert.deepEqual(
+      await query('select index from events where run_id = $1 order by index', [id]),
+      Array.from({ length: 50 }, (_, index) => ({ index })),
+    );
+  });
+
+  test('commits the other commands of a group when one fails', async () => {
+    const { id } = await createOn(journal);
+    const poison = freshRun({ image: 'nul\0' });
+    const outcomes = await Promise.allSettled([
+      journal.change(id, NOTE),
+      journal.create(poison),
+      journal.change(id, NOTE),
+      createOn(journal),
+    ]);
+    assert.deepEqual(
+      outcomes.map(({ status }) => status),
+      ['fulfilled', 'rejected', 'fulfilled', 'fulfilled'],
+    );
+    assert.deepEqual(await query('select count(*)::integer as n from runs'), [{ n: 2 }]);
+    assert.deepEqual(await query('select count(*)::integer as n from events where run_id = $1', [id]), [
+      { n: 2 },
+    ]);
+  });
+
+  test('commits the other commands of a group while the run of one is locked', async () => {
+    const held = await createOn(journal);
+    const free = await createOn(journal);
+    const other = database.dataSource.createQueryRunner();
+    await other.startTransaction();
+    await other.query('select 1 from runs where id = $1 for update', [held.id]);
+    const outcomes = await Promise.allSettled([
+      journal.change(held.id, NOTE),
+      journal.change(free.id, NOTE),
+      journal.create(freshRun()),
+    ]);
+    assert.deepEqual(
+      outcomes.map(({ status }) => status),
+      ['rejected', 'fulfilled', 'fulfilled'],
+    );
+    await other.rollbackTransaction();
+    await other.release();
+    await journal.change(held.id, NOTE);
+    assert.deepEqual(await query('select event_count as n from runs where id = $1', [held.id]), [{ n: 1 }]);
+  });
+
+  test('commits large commands in groups of bounded size, for any text', async () => {
+    const { journal: grouped, registry } = journalOn(database.dataSource);
+    const inputs = { quotes: '"\\'.repeat(200_000), words: 'NULL,{}' };
+    const created = await Promise.all(Array.from({ length: 40 }, () => createOn(grouped, { inputs })));
+    assert.ok((await groupCount(registry)) >= 4, 'several groups');
+    const [row] = await query<{ inputs: object }>('select inputs from runs where id = $1', [created[7]?.id]);
+    assert.deepEqual(row?.inputs, inputs);
+  });
+
+  test('appends the timeline of a run with a topic to the feed, without gaps and in commit order, from two processes', async () => {
+    const other = journalOn(await database.open()).journal;
+    const topics = ['a', 'b'];
+    const runs = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => createOn(journal, { topic: topics[i % 2] ?? 'a' })),
+    );
+    const silent = await createOn(journal);
+    await journal.change(silent.id, NOTE);
+    await Promise.all(
+      runs.flatMap((run, i) =>
+        Array.from({ length: 10 }, (_, n) => ((i + n) % 3 ? journal : other).change(run.id, NOTE)),
+      ),
+    );
+    const feed = await query<{ topic: string; position: string; runId: string; index: number }>(
+      `select topic, position, run_id as "runId", event_index as index from feed_entries order by topic, position`,
+    );
+    assert.equal(feed.length, 200);
+    for (const topic of topics) {
+      const own = feed.filter((entry) => entry.topic === topic);
+      assert.deepEqual(
+        own.map(({ position }) => Number(position)),
+        own.map((_, i) => i + 1),
+      );
+      for (const run of runs) {
+        const indexes = own.filter(({ runId }) => runId === run.id).map(({ index }) => index);
+        assert.deepEqual(
+          indexes,
+          indexes.map((_, i) => i),
+        );
+      }
+    }
+    assert.equal(feed.filter(({ runId }) => runId === silent.id).length, 0);
+  });
+
+  test('keeps the outputs of an ended attempt and starts the next one from the template', async () => {
+    const { id } = await createOn(journal, { outputsTemplate: { url: 'u' } });
+    await claimOn(journal, 'w');
+    await journal.change(id, eventCommand({ type: 'COMPLETED', msg: '', payload: { outputs: { n: 1 } } }));
+    await journal.change(id, { ...forced, nextAttempt: { id, jitter: 1 } });
+    await claimOn(journal, 'w');
+    // Both in one group: the outputs of the ended attempt are not in its row yet.
+    await Promise.all([
+      journal.change(id, eventCommand({ type: 'COMPLETED', msg: '', payload: { outputs: { n: 2 } } })),
+      journal.change(id, { ...forced, nextAttempt: { id, jitter: 1 } }),
+    ]);
+    assert.deepEqual(
+      await query('select attempt, state, outputs from attempts where run_id = $1 order by 1', [id]),
+      [
+        { attempt: 1, state: 'COMPLETED', outputs: { n: 1 } },
+        { attempt: 2, state: 'COMPLETED', outputs: { n: 2 } },
+      ],
+    );
+    assert.deepEqual(await query('select state, attempt, outputs from runs where id = $1', [id]), [
+      { state: 'PENDING', attempt: 3, outputs: null },
+    ]);
+    assert.deepEqual(await query('select count(*)::integer as n from run_queue'), [{ n: 1 }]);
+  });
+
+  test('two processes that change the same runs in opposite order never end in a deadlock', async () => {
+    const other = journalOn(await database.open()).journal;
+    const runs = await Promise.all(Array.from({ length: 20 }, () => createOn(journal, { topic: 't' })));
+    const rounds = Array.from({ length: 20 }, async () => {
+      await Promise.all([
+        ...runs.map((run) => journal.change(run.id, NOTE)),
+        ...runs.toReversed().map((run) => other.change(run.id, NOTE)),
+      ]);
+    });
+    await Promise.all(rounds);
+    const counts = await query<{ n: number }>('select event_count as n from runs');
+    assert.deepEqual(
+      counts.map(({ n }) => n),
+      runs.map(() => 40),
+    );
+  });
+});
+
+async function groupCount(registry: { metrics(): Promise<string> }): Promise<number> {
+  const line = (await registry.metrics())
+    .split('\n')
+    .find((text) => text.startsWith('longshore_journal_group_size_count'));
+  return Number(line?.split(' ')[1] ?? 0);
+}

@@ -1,0 +1,217 @@
+import assert from 'node:assert/strict';
+import { after, afterEach, before, beforeEach, describe, test, type TestContext } from 'node:test';
+import { ENTITIES } from '../../../src/database/entities/all.js';
+import { QUEUE_CHANNEL } from '../../../src/runs/queue/queue-notifications.js';
+import { FitStrategy } from '../../../src/workers/strategies/fit.strategy.js';
+import { ClaimProcess } from '../../support/claim-process.js';
+import { changeOn, createOn, eventCommand } from '../../support/journal.js';
+import { until } from '../../support/service-process.js';
+import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+
+/** Generous on a loaded machine, and far below every wait that is asked for. */
+const AT_ONCE_MS = 3_000;
+
+async function soon<T>(work: Promise<T>): Promise<T> {
+  const began = performance.now();
+  const result = await work;
+  assert.ok(performance.now() - began < AT_ONCE_MS, 'it came at once');
+  return result;
+}
+
+/** Lets the steady clock of this process go on by itself, without anybody waiting. */
+function letPass(t: TestContext, ms: number): void {
+  const now = performance.now.bind(performance);
+  t.mock.method(performance, 'now', () => now() + ms);
+}
+
+describe('a waiting claim on an empty queue', () => {
+  let database: TestDatabase;
+  let here: ClaimProcess;
+  let there: ClaimProcess;
+
+  before(async () => {
+    database = await openTestDatabase({ entities: ENTITIES });
+  });
+  after(() => database.close());
+  beforeEach(async () => {
+    await database.dataSource.query('delete from run_queue');
+    await database.dataSource.query('delete from idempotency_keys');
+    await database.dataSource.query(
+      "update runs set state = 'CANCELLED', finished_at = now() where finished_at is null",
+    );
+    here = await ClaimProcess.start(database);
+    there = await ClaimProcess.start(database);
+    await here.know('w', 'other');
+    await there.know('w', 'other');
+  });
+  afterEach(async () => {
+    await here.close();
+    await there.close();
+  });
+
+  /** Ends a run. */
+  const complete = async (runId: string, at = here): Promise<void> => {
+    await changeOn(at.journal, runId, eventCommand({ type: 'COMPLETED', msg: '', payload: {} }));
+  };
+
+  test('costs no statement, with a key or without, at its start and at its end', async () => {
+    await here.settle();
+    const claims = Array.from({ length: 200 }, (_, n) =>
+      here.claim('w', { wait: 1, ...(n % 2 ? { key: `k${n}` } : {}) }),
+    );
+    assert.deepEqual((await Promise.all(claims)).flat(), []);
+    assert.equal(here.submitted, 0);
+    assert.equal(here.repository.queries, 0);
+  });
+
+  test('gets the run that another process creates at any moment', async () => {
+    for (let n = 0; n < 60; n += 1) {
+      await here.settle();
+      const creating = n % 2 ? createOn(there.journal) : null;
+      for (let turns = n % 7; turns > 0; turns -= 1) await new Promise((resolve) => setImmediate(resolve));
+      const claim = here.claim('w', n % 3 ? { key: `k${n}` } : {});
+      const run = await (creating ?? createOn(there.journal));
+      assert.deepEqual(await soon(claim), [run.id]);
+      await complete(run.id);
+    }
+  });
+
+  test('gets the run that is created between the prediction and the wait', async (t) => {
+    await here.settle();
+    const known = here.waiting.version;
+    const predictsNothing = here.predictor.predictsNothing.bind(here.predictor);
+    let created = '';
+    t.mock.method(here.predictor, 'predictsNothing', async (worker: string, hasKey: boolean) => {
+      const answer = await predictsNothing(worker, hasKey);
+      created = (await createOn(there.journal)).id;
+      await until(() => here.waiting.version > known, 'the creation is heard');
+      return answer;
+    });
+    const got = await soon(here.claim('w'));
+    assert.deepEqual(got, [created]);
+  });
+
+  test('queries while notifications are lost, and finds a run that was created meanwhile', async () => {
+    await here.close();
+    here = await ClaimProcess.start(database, { reconnectMs: 60_000 });
+    await here.know('w');
+    await here.settle();
+    await database.dataSource.query(
+      `select pg_terminate_backend(pid)
+         from pg_stat_activity
+        where datname = current_database() and query ilike 'listen %' and pid <> pg_backend_pid()`,
+    );
+    await until(() => !here.notifications.isListening(QUEUE_CHANNEL), 'the loss is noticed');
+    const { id } = await createOn(there.journal);
+    assert.deepEqual(await soon(here.claim('w')), [id]);
+  });
+
+  test('that began before the listening connection was lost is woken after the reconnection', async () => {
+    await here.settle();
+    const claim = here.claim('w');
+    await until(() => here.waiting.size === 1, 'it waits');
+    assert.equal(here.submitted, 0);
+    await database.dataSource.query(
+      `with cut as materialized (
+         select pg_terminate_backend(pid)
+           from pg_stat_activity
+          where datname = current_database() and query ilike 'listen %' and pid <> pg_backend_pid()
+       )
+       select count(*) from cut`,
+    );
+    const { id } = await createOn(there.journal);
+    assert.deepEqual(await soon(claim), [id]);
+  });
+
+  test('takes one new snapshot for all claims when the last one is old, so a lost notification costs seconds', async (t) => {
+    await here.settle();
+    const { id } = await createOn(there.journal);
+    await until(() => here.claim('w', { wait: 0 }).then((got) => got.length === 1), 'it is handed out');
+    await complete(id);
+    await here.settle();
+    await database.dataSource.query(
+      `insert into run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
+       select id, 0, now(), 0, 0, 0 from runs where id = $1`,
+      [id],
+    );
+    await database.dataSource.query(
+      `update runs set state = 'PENDING', worker_id = null, assigned_at = null, started_at = null, finished_at = null where id = $1`,
+      [id],
+    );
+    letPass(t, 10_001);
+    const claims = ['w', 'other'].map((worker) => here.claim(worker, { wait: 1, key: 'k' }));
+    assert.deepEqual((await soon(Promise.all(claims))).flat(), [id]);
+    assert.equal(here.repository.queries, 1);
+  });
+
+  test('stops querying after another process has emptied the queue', async () => {
+    await here.settle();
+    const { id } = await createOn(there.journal);
+    await until(async () => !(await here.predictor.predictsNothing('w', false)), 'the creation is heard');
+    assert.deepEqual(await there.claim('other', { wait: 0 }), [id]);
+    assert.deepEqual(await here.claim('w', { wait: 1 }), []);
+    assert.equal(here.submitted, 1);
+    assert.deepEqual(await here.claim('w', { wait: 1 }), []);
+    assert.equal(here.submitted, 1);
+  });
+
+  test('with a key that another process has served gets those runs at once', async () => {
+    await here.settle();
+    const { id } = await createOn(there.journal);
+    assert.deepEqual(await soon(there.claim('w', { key: 'k' })), [id]);
+    assert.deepEqual(await soon(here.claim('w', { key: 'k' })), [id]);
+  });
+
+  test('with a key that another process or this one before a restart has served gets those runs at once', async () => {
+    const { id } = await createOn(there.journal);
+    assert.deepEqual(await soon(there.claim('w', { key: 'k' })), [id]);
+    await here.settle();
+    assert.deepEqual(await soon(here.claim('w', { key: 'k' })), [id]);
+    await here.close();
+    here = await ClaimProcess.start(database);
+    await here.know('w');
+    assert.deepEqual(await soon(here.claim('w', { key: 'k' })), [id]);
+  });
+
+  test('with a key that another process serves meanwhile ends with those runs, never empty', async () => {
+    await here.settle();
+    const claim = here.claim('w', { key: 'k', wait: 2 });
+    await until(() => here.waiting.size === 1, 'it waits');
+    // Whoever is woken here finds nothing: the run goes with its creation.
+    const elsewhere = there.claim('w', { key: 'k' });
+    await until(() => there.waiting.size === 1, 'it waits there');
+    const { id } = await createOn(there.journal);
+    assert.deepEqual(await soon(elsewhere), [id]);
+    assert.deepEqual(await claim, [id]);
+  });
+
+  test('with a key that this process has served gets those runs at once, and nothing once they have ended', async () => {
+    await here.settle();
+    const { id } = await createOn(here.journal);
+    assert.deepEqual(await soon(here.claim('w', { key: 'k' })), [id]);
+    // So that the queue is known to be empty, by no later look at who holds what.
+    await until(async () => {
+      assert.deepEqual(await here.claim('other', { wait: 0 }), []);
+      return here.predictor.predictsNothing('other', true);
+    }, 'the queue is known to be empty');
+    assert.equal(here.repository.queries, 0);
+    assert.deepEqual(await soon(here.claim('w', { key: 'k' })), [id]);
+    await complete(id);
+    await here.settle();
+    assert.deepEqual(await here.claim('w', { key: 'k', wait: 1 }), []);
+    assert.equal(here.submitted, 0);
+  });
+
+  test('queries while a run is queued that fits no claiming worker', async () => {
+    await here.close();
+    here = await ClaimProcess.start(database, { strategy: new FitStrategy(300) });
+    await here.know('w', 'other');
+    await here.settle();
+    assert.deepEqual(await here.claim('w', { wait: 1 }), []);
+    assert.equal(here.submitted, 0);
+    await createOn(there.journal, { cpu: 10_000 });
+    await until(async () => !(await here.predictor.predictsNothing('w', false)), 'the creation is heard');
+    assert.deepEqual(await here.claim('w', { wait: 1 }), []);
+    assert.ok(here.submitted > 0);
+  });
+});

@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { ENTITIES } from '../../../src/database/entities/all.js';
+import { execute, rows } from '../../../src/database/sql.js';
+import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
+import { RestrictedQueueJob } from '../../../src/runs/queue/restricted-queue.job.js';
+import { RestrictedQueueRepository } from '../../../src/runs/queue/restricted-queue.repository.js';
+import { RestrictedRuns } from '../../../src/runs/queue/restricted-runs.js';
+import { RunRequirementsRepository } from '../../../src/runs/queue/run-requirements.repository.js';
+import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
+import { requirementIdOf } from '../../../src/runs/requirements.js';
+import { checkKeys } from '../../support/concurrency-keys.js';
+import { claimOn, createOn, journalOn } from '../../support/journal.js';
+import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+
+describe('the clean-up of the restricted queue', () => {
+  let database: TestDatabase;
+  let journal: RunJournal;
+  let job: RestrictedQueueJob;
+
+  before(async () => {
+    database = await openTestDatabase({ entities: ENTITIES });
+    ({ journal } = journalOn(database.dataSource));
+    const [keys, requirements] = [new ConcurrencyKeys(), new RunRequirementsRepository()];
+    const queue = new RestrictedQueueRepository(requirements, keys, new RestrictedRuns());
+    job = new RestrictedQueueJob(database.dataSource, queue, keys, requirements);
+  });
+  after(() => database.close());
+
+  test('lets the next run of a key start whose last one a process of the version before has ended', async () => {
+    const keyed = { concurrencyKey: 'ended elsewhere', concurrencyLimit: 1 };
+    const first = await createOn(journal, keyed);
+    const second = await createOn(journal, keyed);
+    assert.equal((await claimOn(journal, 'w')).length, 1);
+    await execute(
+      database.dataSource,
+      `update runs set state = 'COMPLETED', finished_at = now() where id = $1::uuid`,
+      [first.id],
+    );
+    assert.equal((await claimOn(journal, 'w')).length, 0);
+    assert.equal(await job.runOnce(), 1);
+    const [claimed] = await claimOn(journal, 'w');
+    assert.equal(claimed?.run.id, second.id);
+    await checkKeys(database.dataSource);
+  });
+
+  test('removes keys and requirements that no run uses, and keeps the others', async () => {
+    const kept = { selector: ['kept'], requirementId: requirementIdOf({ tags: ['kept'], capabilities: [] }) };
+    await createOn(journal, { ...kept, concurrencyKey: 'kept', concurrencyLimit: 1 });
+    await execute(database.dataSource, `insert into concurrency_keys values ('unused', 0)`);
+    await execute(
+      database.dataSource,
+      `insert into run_requirements values (gen_random_uuid(), '{tag:unused}', 'tag:unused')`,
+    );
+    assert.equal(await job.runOnce(), 2);
+    assert.equal(await job.runOnce(), 0);
+    const left = await rows<{ name: string }>(
+      database.dataSource,
+      `select lead as name from run_requirements union all select key from concurrency_keys order by name`,
+    );
+    assert.deepEqual(
+      left.map(({ name }) => name),
+      ['ended elsewhere', 'kept', 'tag:kept'],
+    );
+  });
+
+  test('keeps the requirements of a run that is entering the queue', async () => {
+    const other = await database.open();
+    const runner = other.createQueryRunner();
+    const selector = ['entering'];
+    const requirementId = requirementIdOf({ tags: selector, capabilities: [] });
+    const run = await createOn(journal, { selector, requirementId });
+    await execute(database.dataSource, 'delete from restricted_queue where run_id = $1::uuid', [run.id]);
+    try {
+      await runner.startTransaction();
+      await new RunRequirementsRepository().ensure(runner.manager, [run]);
+      await job.runOnce();
+      await runner.commitTransaction();
+    } finally {
+      await runner.release();
+    }
+    const found = await rows(database.dataSource, `select from run_requirements where lead = 'tag:entering'`);
+    assert.equal(found.length, 1);
+  });
+});

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import { ENTITIES } from '../../../src/database/entities/all.js';
+import { execute } from '../../../src/database/sql.js';
+import type { NewRun } from '../../../src/runs/machine/run.js';
+import { requirementIdOf } from '../../../src/runs/requirements.js';
+import { CHANGED_WORKERS_CHANNEL } from '../../../src/workers/claims/waiting-claims.js';
+import { DirectStrategy } from '../../../src/workers/strategies/direct.strategy.js';
+import { FitStrategy } from '../../../src/workers/strategies/fit.strategy.js';
+import { ClaimProcess } from '../../support/claim-process.js';
+import { changeOn, createOn, eventCommand } from '../../support/journal.js';
+import { until } from '../../support/service-process.js';
+import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+
+/** What the issue allows. */
+const SOON_MS = 1_000;
+
+const GPU: Partial<NewRun> = {
+  selector: ['gpu'],
+  requirementId: requirementIdOf({ tags: ['gpu'], capabilities: [] }),
+};
+
+async function soon<T>(work: Promise<T>): Promise<T> {
+  const began = performance.now();
+  const result = await work;
+  const took = performance.now() - began;
+  assert.ok(took < SOON_MS, `it took ${took} ms`);
+  return result;
+}
+
+for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {
+  describe(`a claim that waits, by ${strategy.name}, for a run that not every worker may get`, () => {
+    let database: TestDatabase;
+    let here: ClaimProcess;
+    let there: ClaimProcess;
+    const idle = Array.from({ length: 40 }, (_, i) => `idle-${i}`);
+
+    before(async () => {
+      database = await openTestDatabase({ entities: ENTITIES });
+    });
+    after(() => database.close());
+    beforeEach(async () => {
+      await execute(database.dataSource, 'delete from restricted_queue');
+      here = await ClaimProcess.start(database, { strategy });
+      there = await ClaimProcess.start(database, { strategy });
+      await here.know(...idle);
+      await here.knowTagged('gpu-worker', 'gpu', 'linux');
+      await there.know('elsewhere');
+    });
+    afterEach(async () => {
+      await here.close();
+      await there.close();
+    });
+
+    /** Workers without tags wait first, then the one with the tags. @returns what the last one gets */
+    async function waitAll(workers = [...idle, 'gpu-worker']): Promise<{ readonly last: Promise<string[]> }> {
+      const claims = workers.map((worker) => here.claim(worker));
+      await until(() => Promise.resolve(here.waiting.size === workers.length), 'all wait');
+      return { last: claims.at(-1) ?? Promise.resolve([]) };
+    }
+
+    test('gets it within a second of its creation in another process, though others wait longer', async () => {
+      const { last } = await waitAll();
+      const { id } = await createOn(there.journal, GPU);
+      assert.deepEqual(await soon(last), [id]);
+    });
+
+    test('gets it within a second when the run that filled its key ends in another process', async () => {
+      const keyed = { ...GPU, concurrencyKey: `key-${strategy.name}`, concurrencyLimit: 1 };
+      const first = await createOn(there.journal, keyed);
+      assert.deepEqual(await here.claim('gpu-worker', { wait: 0 }), [first.id]);
+      const second = await createOn(there.journal, keyed);
+      const { last } = await waitAll();
+      await changeOn(there.journal, first.id, eventCommand({ type: 'COMPLETED', msg: '', payload: {} }));
+      assert.deepEqual(await soon(last), [second.id]);
+    });
+
+    test('gets it within a second after a heartbeat to another process has announced new tags', async () => {
+      const { id } = await createOn(there.journal, GPU);
+      const { last } = await waitAll(['idle-0']);
+      await here.knowTagged('idle-0', 'gpu');
+      await execute(there.dataSource, `select pg_notify('${CHANGED_WORKERS_CHANNEL}', 'idle-0')`);
+      assert.deepEqual(await soon(last), [id]);
+    });
+  });
+}

@@ -1,0 +1,210 @@
+import 'reflect-metadata';
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { execute, rows } from '../../../src/database/sql.js';
+import type { RunFilter } from '../../../src/runs/list/run-filter.js';
+import { listRuns, type RunPlace, type RunWalk } from '../../../src/runs/list/run-list.reader.js';
+import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+
+const RUNS = 50_000;
+const LIMIT = 100;
+const START = Date.parse('2026-01-01T00:00:00.000Z');
+/** Ten runs share each millisecond. */
+const END = START + RUNS / 10;
+
+/**
+ * Blocks that one page may touch: its rows are fetched one by one, each perhaps from a block of its own, a list of all
+ * states looks at as many of each state, and the walk down an index of this size passes three levels.
+ */
+const MOST_BLOCKS = { ofOneState: 2 * LIMIT + 50, ofAllStates: 5 * LIMIT + 100, ofTags: 20 * LIMIT };
+
+/** What a plan may consist of: stretches of indexes, and what puts them together. */
+const NODES: ReadonlySet<string> = new Set([
+  'Limit',
+  'Index Scan',
+  'Index Only Scan',
+  'Nested Loop',
+  'Function Scan',
+  'Sort',
+  'Incremental Sort',
+  'Memoize',
+  'WindowAgg',
+  'Subquery Scan',
+]);
+
+const FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
+  ['no filter', { created: {} }],
+  ['a frequent state', { state: 'COMPLETED', created: {} }],
+  ['a rare state', { state: 'RUNNING', created: {} }],
+  ['a state that no run has', { state: 'CANCELLED', created: {} }],
+  ['a frequent image', { image: 'often', created: {} }],
+  ['a rare image', { image: 'rare', created: {} }],
+  ['an image that no run has', { image: 'never', created: {} }],
+  ['a frequent definition', { definitionId: 'often', created: {} }],
+  ['a rare definition', { definitionId: 'rare', created: {} }],
+  ['a frequent topic', { topic: 'often', created: {} }],
+  ['a rare topic', { topic: 'rare', created: {} }],
+  ['created[gte]', { created: { gte: new Date(START) } }],
+  ['created[gt]', { created: { gt: new Date(START) } }],
+  ['created[lte]', { created: { lte: new Date(END) } }],
+  ['created[lt]', { created: { lt: new Date(END) } }],
+  ['both ends of the time', { created: { gte: new Date(START), lte: new Date(END) } }],
+  ['a state and both ends', { state: 'COMPLETED', created: { gt: new Date(START), lt: new Date(END) } }],
+  ['a topic and both ends', { topic: 'often', created: { gte: new Date(START), lt: new Date(END) } }],
+  ['a frequent key', { concurrencyKey: 'often', created: {} }],
+  ['a rare key', { concurrencyKey: 'rare', created: {} }],
+  ['a key that no run has', { concurrencyKey: 'never', created: {} }],
+  ['a frequent key and a state', { concurrencyKey: 'often', state: 'COMPLETED', created: {} }],
+  [
+    'a frequent key and both ends',
+    { concurrencyKey: 'often', created: { gt: new Date(START), lt: new Date(END) } },
+  ],
+  ['an image that only the oldest runs have', { image: 'once', created: {} }],
+  ['a state that only the oldest runs have', { state: 'FAILED', created: {} }],
+  ['a frequent state and a rare image', { state: 'COMPLETED', image: 'rare', created: {} }],
+  ['a rare state and a frequent image', { state: 'RUNNING', image: 'often', created: {} }],
+  ['a state and a frequent image that do not meet', { state: 'PENDING', image: 'often', created: {} }],
+  ['a state that the image had long ago', { state: 'COMPLETED', image: 'once', created: {} }],
+  ['a frequent state and a rare topic', { state: 'COMPLETED', topic: 'rare', created: {} }],
+  ['a rare state and a frequent topic', { state: 'RUNNING', topic: 'often', created: {} }],
+  ['a frequent state and a definition', { state: 'COMPLETED', definitionId: 'often', created: {} }],
+  ['an image and a topic that never meet', { image: 'image-1', topic: 'often', created: {} }],
+  ['an image and a topic that met long ago', { image: 'once', topic: 'often', created: {} }],
+  ['an image and a definition that never meet', { image: 'image-1', definitionId: 'often', created: {} }],
+  ['a frequent topic and a frequent definition', { topic: 'often', definitionId: 'often', created: {} }],
+  ['an image, a topic and a rare state', { image: 'often', topic: 'often', state: 'RUNNING', created: {} }],
+  ['a rare state and a frequent definition', { state: 'RUNNING', definitionId: 'often', created: {} }],
+];
+
+/** A list by tags looks up the other conditions for each run of the first tag. */
+const TAG_FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
+  ['a frequent tag', { tags: ['often'], created: {} }],
+  ['a rare tag', { tags: ['rare'], created: {} }],
+  ['a tag that no run has', { tags: ['never'], created: {} }],
+  ['a tag that only the oldest runs have', { tags: ['once'], created: {} }],
+  ['a frequent tag and a rare state', { tags: ['often'], state: 'RUNNING', created: {} }],
+  ['a rare tag and a frequent state', { tags: ['rare'], state: 'COMPLETED', created: {} }],
+  ['a tag and a state that do not meet', { tags: ['often'], state: 'PENDING', created: {} }],
+  ['a tag and both ends', { tags: ['often'], created: { gte: new Date(START), lt: new Date(END) } }],
+  ['two frequent tags', { tags: ['often', 'too'], created: {} }],
+  ['a frequent tag and a frequent topic', { tags: ['often'], topic: 'often', created: {} }],
+  ['a rare tag and a frequent one', { tags: ['rare', 'too'], created: {} }],
+];
+
+interface Plan {
+  readonly 'Node Type': string;
+  readonly 'Actual Rows': number;
+  readonly 'Actual Loops': number;
+  readonly 'Rows Removed by Filter'?: number;
+  readonly 'Shared Hit Blocks': number;
+  readonly 'Shared Read Blocks': number;
+  readonly Plans?: readonly Plan[];
+}
+
+describe(`a page of a list of ${RUNS} runs`, () => {
+  let database: TestDatabase;
+  /** Oldest, middle and newest run of the whole table. */
+  let places: Readonly<Record<'first' | 'middle' | 'last', RunPlace>>;
+
+  before(async () => {
+    database = await openTestDatabase();
+    await fill(database);
+    const at = async (offset: number): Promise<RunPlace> => {
+      const [place] = await rows<RunPlace>(
+        database.dataSource,
+        `select created_at as "createdAt", id from runs order by created_at, id offset $1 limit 1`,
+        [offset],
+      );
+      assert.ok(place);
+      return place;
+    };
+    places = { first: await at(0), middle: await at(RUNS / 2), last: await at(RUNS - 1) };
+  });
+  after(() => database.close());
+
+  for (const [title, filter] of [...FILTERS, ...TAG_FILTERS]) {
+    test(`under ${title} reads the index in its order and touches few blocks, wherever it lies`, async () => {
+      for (const direction of ['older', 'newer'] as const) {
+        for (const [where, place] of [['the end', null], ...Object.entries(places)] as const) {
+          const plan = await explain(database, filter, { place, direction });
+          const nodes = flatten(plan);
+          const types = nodes.map((node) => node['Node Type']);
+          const page = `${direction} than ${where}`;
+          assert.ok(
+            types.every((type) => NODES.has(type)),
+            `${page}: only stretches of indexes, not ${types.join(', ')}`,
+          );
+          for (const node of nodes) {
+            assert.ok(node['Actual Rows'] <= LIMIT + 1 || node['Node Type'] === 'Nested Loop', page);
+            assert.equal(node['Rows Removed by Filter'] ?? 0, 0, `${page}: no row is read in vain`);
+          }
+          const blocks = plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
+          const ofFields = filter.state === undefined ? MOST_BLOCKS.ofAllStates : MOST_BLOCKS.ofOneState;
+          const most = filter.tags === undefined ? ofFields : MOST_BLOCKS.ofTags;
+          assert.ok(blocks <= most, `${page}: ${blocks} blocks`);
+        }
+      }
+    });
+  }
+});
+
+/** Runs whose ids do not follow their times, half of them updated since, as a table in use looks. */
+async function fill({ dataSource }: TestDatabase): Promise<void> {
+  await execute(
+    dataSource,
+    `insert into runs (
+       id, state, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims,
+       max_attempts, image, inputs, outputs_template, ram_mb, vram_mb, cpu, topic, definition_id,
+       definition_version, concurrency_key, concurrency_limit, selector, queued_at, finished_at, created_at, updated_at
+     )
+     select gen_random_uuid(),
+            case when n < 4000 and n % 4 = 1 then 'FAILED' when n % 1000 = 0 then 'RUNNING' when n % 2 = 0 then 'COMPLETED' else 'PENDING' end,
+            0, 0, 1, gen_random_uuid(), 0, 0, 0, 0,
+            1, case when n % 5000 = 0 then 'rare' when n < $2 / 3 and n % 2 = 0 then 'once' when n % 2 = 0 then 'often' else 'image-' || n % 100 end,
+            '{}', '{}', 0, 0, 0,
+            case when n % 5000 = 0 then 'rare' when n % 2 = 0 then 'often' end,
+            case when n % 5000 = 0 then 'rare' when n % 2 = 0 then 'often' end,
+            case when n % 2 = 0 then '1' end,
+            case when n % 5000 = 0 then 'rare' when n % 2 = 0 then 'often' end,
+            case when n % 2 = 0 then 1 end,
+            case when n % 5000 = 0 then '["rare", "too"]'
+                 when n < $2 / 3 and n % 4 = 2 then '["once"]'
+                 when n % 2 = 0 then '["often", "too"]'
+            end::json,
+            t, case when n % 1000 <> 0 and (n % 2 = 0 or n < 4000 and n % 4 = 1) then t end, t, t
+       from (
+         select n, $1::timestamptz + n / 10 * interval '1 millisecond' as t
+           from generate_series(0, $2::integer - 1) as n
+       ) as series`,
+    [new Date(START).toISOString(), RUNS],
+  );
+  await execute(dataSource, `update runs set updated_at = updated_at where state = 'COMPLETED'`);
+  await execute(dataSource, 'analyze runs, run_tags');
+}
+
+/** The plan of the very statement that the repository sends. */
+async function explain(
+  { dataSource }: TestDatabase,
+  filter: RunFilter,
+  walk: Pick<RunWalk, 'place' | 'direction'>,
+): Promise<Plan> {
+  const runner = dataSource.createQueryRunner();
+  try {
+    let plan: Plan | undefined;
+    const send = runner.query.bind(runner);
+    runner.query = async (sql: string, params?: unknown[]) => {
+      const [row] = await send(`explain (analyze, buffers, format json) ${sql}`, params);
+      plan = row['QUERY PLAN'][0].Plan;
+      return { records: [], affected: 0, raw: [] };
+    };
+    await listRuns(runner.manager, filter, { ...walk, limit: LIMIT, maxBytes: 4 * 1024 * 1024 });
+    assert.ok(plan);
+    return plan;
+  } finally {
+    await runner.release();
+  }
+}
+
+function flatten(plan: Plan): Plan[] {
+  return [plan, ...(plan.Plans ?? []).flatMap(flatten)];
+}

@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { after, before, describe, it } from 'node:test';
+import { v7 as uuidv7 } from 'uuid';
+import { stringifyJson } from '@longshore/common/json/json-text';
+import { RunEntity } from '../../../src/database/entities/run.entity.js';
+import { CHANGING_FIELDS, createRun, FIXED_FIELDS, type Run } from '../../../src/runs/machine/run.js';
+import { JSON_FIELDS, MACHINE_COLUMNS, RUNS } from '../../../src/runs/storage/run-columns.js';
+import { RunRepository } from '../../../src/runs/storage/run.repository.js';
+import { freshRun } from '../../support/journal.js';
+import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+
+const FRESH = freshRun({
+  image: 'registry/image:1',
+  priority: 7,
+  inputs: { in: 1 },
+  outputsTemplate: { out: null },
+  ramMb: 1,
+  vramMb: 2,
+  cpu: 3,
+  maxAttempts: 9,
+  backoffS: 4,
+  maxBackoffS: 5,
+  startWithinS: 6,
+  attemptTimeoutS: 8,
+  topic: 'topic',
+  attributes: { a: 'b' },
+  definitionId: 'definition',
+  definitionVersion: 'v1',
+  traceparent: 'parent',
+  tracestate: 'state',
+});
+const CREATED = createRun(FRESH, new Date('2026-11-22T08:00:00.123Z'));
+
+/** The values of a run, times as text, without the transaction that wrote it. */
+function valuesOf(run: object): unknown {
+  return JSON.parse(stringifyJson({ ...run, writtenBy: undefined }));
+}
+
+const at = (second: number): Date => new Date(Date.UTC(2026, 10, 22, 9, 0, second));
+
+/** Differs from the created run in every field that commands change. */
+const CHANGED: Run = {
+  ...CREATED,
+  state: 'FAILED',
+  priority: -1,
+  progress: 50,
+  attempt: 2,
+  attemptId: uuidv7(),
+  firstEvent: 3,
+  eventCount: 5,
+  failures: 1,
+  reclaims: 2,
+  outputs: { out: 'x' },
+  gpuId: 1,
+  workerId: 'w',
+  errorMessage: 'broke',
+  cause: 'oom',
+  exitCode: 137,
+  avoidedWorker: 'v',
+  queuedAt: at(1),
+  assignedAt: at(2),
+  startedAt: at(3),
+  finishedAt: at(4),
+  updatedAt: at(5),
+};
+
+describe('a stored run', () => {
+  let database: TestDatabase;
+  const repository = new RunRepository();
+
+  before(async () => {
+    database = await openTestDatabase();
+    await repository.insert(database.dataSource.manager, [CREATED]);
+  });
+
+  after(() => database.close());
+
+  it('has in every column of its entity what it was created with', async () => {
+    // Bytes of the JSON texts of inputs, template and attributes.
+    const expected = { ...CREATED, size: 8 + 12 + 9 };
+    const { columns } = database.dataSource.getMetadata(RunEntity);
+    assert.deepEqual(
+      Object.keys(expected).toSorted(),
+      columns.map(({ propertyName }) => propertyName).toSorted(),
+    );
+    const { manager } = database.dataSource;
+    assert.deepEqual(
+      valuesOf(await manager.findOneByOrFail(RunEntity, { id: CREATED.id })),
+      valuesOf(expected),
+    );
+    assert.deepEqual(valuesOf(await repository.get(manager, CREATED.id)), valuesOf(CREATED));
+  });
+
+  it('has everything that a command changes, and keeps the rest', async () => {
+    const { manager } = database.dataSource;
+    await repository.update(manager, [CHANGED], new Set(CHANGING_FIELDS));
+    assert.deepEqual(valuesOf(await repository.get(manager, CREATED.id)), valuesOf(CHANGED));
+    const [locked] = await manager.transaction((inner) => repository.lock(inner, [CREATED.id]));
+    const fields: readonly string[] = [...FIXED_FIELDS, ...CHANGING_FIELDS, 'attributes'];
+    const expected = Object.entries(CHANGED).filter(([field]) => fields.includes(field));
+    assert.equal(expected.length, fields.length);
+    assert.deepEqual(
+      JSON.parse(stringifyJson({ ...locked })),
+      JSON.parse(stringifyJson({ ...Object.fromEntries(expected), hasAttributes: true })),
+    );
+  });
+
+  it('is locked for commands without large attributes, however small they are when they are compressed', async () => {
+    const { manager } = database.dataSource;
+    for (const [attributes, isRead] of [
+      [{ a: 'x'.repeat(1000) }, true],
+      [{ a: 'x'.repeat(1100) }, false],
+      [{ a: 'x'.repeat(20_000) }, false],
+      [{ a: randomBytes(500_000).toString('hex') }, false],
+    ] as const) {
+      const id = uuidv7();
+      await repository.insert(manager, [{ ...CREATED, id, attributes }]);
+      const [locked] = await manager.transaction((inner) => repository.lock(inner, [id]));
+      assert.equal(locked?.hasAttributes, true);
+      assert.equal(stringifyJson(locked.attributes), stringifyJson(isRead ? attributes : null));
+    }
+  });
+
+  it('is read without columns of free size by statements that read many runs for the state machine', () => {
+    for (const field of JSON_FIELDS) assert.ok(!MACHINE_COLUMNS.includes(`"${RUNS.column(field)}"`), field);
+  });
+
+  it('has the change of each field, with and without new outputs', async () => {
+    const { manager } = database.dataSource;
+    for (const field of CHANGING_FIELDS) {
+      for (const outputs of [undefined, { out: field }]) {
+        const id = uuidv7();
+        await repository.insert(manager, [{ ...CREATED, id }]);
+        await repository.update(manager, [{ ...CHANGED, id, outputs }], new Set([field]));
+        const stored = await repository.get(manager, id);
+        assert.deepEqual(stored[field], CHANGED[field], field);
+        assert.equal(stringifyJson(stored.outputs), stringifyJson(outputs ?? CREATED.outputs), field);
+        assert.equal(stored.image, CREATED.image);
+      }
+    }
+  });
+});

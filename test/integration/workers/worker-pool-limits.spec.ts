@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { TooManyWorkers } from '../../../src/workers/workers.errors.js';
+import type { ReportedRun } from '../../../src/workers/pool/worker-pool.js';
+import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { beat, memoryBench, sharedBench, type PoolBench } from '../../support/worker-pools.js';
+
+const TIMEOUT_MS = 60_000;
+const MAX_WORKERS = 3;
+const LIMITS = { maxWorkers: MAX_WORKERS, maxWorkerBytes: 4096 };
+
+function runs(count: number, text: string): ReportedRun[] {
+  return Array.from({ length: count }, (_, i) => ({
+    id: `run-${i}`,
+    image: 'i',
+    inputs: { text },
+    constraints: {},
+  }));
+}
+
+for (const [kind, open] of [
+  ['in memory', memoryBench],
+  ['shared', sharedBench],
+] as const) {
+  describe(`a pool of ${MAX_WORKERS} workers at most, ${kind}`, () => {
+    let database: TestDatabase;
+    let bench: PoolBench;
+
+    before(async () => {
+      database = await openTestDatabase();
+      bench = await open(database.dataSource, TIMEOUT_MS, LIMITS);
+    });
+    beforeEach(async () => {
+      await bench.clear();
+      for (let n = 0; n < MAX_WORKERS; n += 1) await bench.pool.heartbeat(beat(`w${n}`));
+    });
+    after(() => database.close());
+
+    const listed = async (): Promise<string[]> => (await bench.pool.list()).map(({ id }) => id);
+
+    test('refuses another worker, and goes on with those it knows', async () => {
+      await assert.rejects(bench.pool.heartbeat(beat('new')), TooManyWorkers);
+      assert.deepEqual(await listed(), ['w0', 'w1', 'w2']);
+      const { tags } = await bench.pool.heartbeat(beat('w1', [], { tags: ['changed'] }));
+      assert.deepEqual(tags, ['changed']);
+    });
+
+    test('refuses what is too many of several heartbeats at once, and no others', async () => {
+      await bench.clear();
+      const ids = ['a', 'b', 'c', 'd', 'e'];
+      const answers = await Promise.allSettled(ids.map((id) => bench.pool.heartbeat(beat(id))));
+      const admitted = answers.filter(({ status }) => status === 'fulfilled');
+      assert.equal(admitted.length, MAX_WORKERS);
+      assert.equal((await listed()).length, MAX_WORKERS);
+    });
+
+    test('when full, forgets workers that were silent for two timeouts', async () => {
+      await bench.pass(1.5 * TIMEOUT_MS);
+      await bench.pool.heartbeat(beat('w2'));
+      await assert.rejects(bench.pool.heartbeat(beat('new')), TooManyWorkers, 'not yet silent for so long');
+      await bench.pass(0.6 * TIMEOUT_MS);
+      // The shared pool makes room for the next try.
+      await bench.pool.heartbeat(beat('new')).catch(() => undefined);
+      await bench.pool.heartbeat(beat('new'));
+      assert.deepEqual(await listed(), ['new', 'w2']);
+    });
+
+    test('shows running runs as far as they fit, and takes the report of all', async () => {
+      const full = await bench.pool.heartbeat(beat('w0', undefined, { runningOps: runs(3, 'short') }));
+      assert.deepEqual(full.runningOps, runs(3, 'short'));
+      const without = await bench.pool.heartbeat(
+        beat('w0', undefined, { runningOps: runs(3, 'x'.repeat(5000)) }),
+      );
+      assert.deepEqual(
+        without.runningOps.map(({ id, inputs }) => [id, inputs]),
+        runs(3, '').map(({ id }) => [id, {}]),
+      );
+      const many = runs(500, '');
+      for (let n = 0; n < 2; n += 1) {
+        const { runningOps } = await bench.pool.heartbeat(beat('w0', undefined, { runningOps: many }));
+        assert.ok(runningOps.length > 10 && runningOps.length < 60, `${runningOps.length} runs are shown`);
+      }
+      const held = ['run-0', 'run-499', 'missing'].map((runId) => ({ runId, workerId: 'w0' }));
+      assert.deepEqual(await bench.pool.findUnreported(held), [{ runId: 'missing', workerId: 'w0' }]);
+    });
+  });
+}
